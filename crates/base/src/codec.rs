@@ -1,0 +1,256 @@
+//! Integers and byte runs to bytes and back; reading treats every byte as hostile.
+//!
+//! Fixed integers are little-endian. A varint is LEB128: 7 bits a byte, low bits first, at most 10
+//! bytes, the shortest form only.
+
+use crate::error::Error;
+use std::fmt;
+
+/// Bytes that do not have the form they should: where, and what was expected there.
+///
+/// A decoder does not know its file; whoever does makes an [`Error`] with [`Malformed::in_file`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The offset within the decoded bytes.
+    pub at: usize,
+    /// What should have stood there.
+    pub expected: &'static str,
+}
+
+impl Malformed {
+    /// A corruption error that names `file` and the offset of the decoded bytes in it.
+    #[cold]
+    pub fn in_file(self, file: impl fmt::Display, base_offset: u64) -> Error {
+        Error::corruption(
+            file,
+            base_offset.saturating_add(self.at as u64),
+            format_args!("expected {}", self.expected),
+        )
+    }
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}: expected {}", self.at, self.expected)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Appends `value` as a varint: 1 to 10 bytes.
+#[inline]
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// How many bytes [`put_varint`] appends for `value`.
+#[inline]
+pub const fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Appends `bytes` behind a varint of their length.
+#[inline]
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a little-endian u32.
+#[inline]
+pub fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a little-endian u64.
+#[inline]
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Reads bytes from front to back; every step says what it expects and may refuse.
+#[derive(Clone, Debug)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// A decoder at the start of `bytes`.
+    #[inline]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// The offset of the next byte.
+    #[inline]
+    pub const fn position(&self) -> usize {
+        self.at
+    }
+
+    /// How many bytes are left.
+    #[inline]
+    pub const fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    /// Whether everything was read.
+    #[inline]
+    pub const fn is_done(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    /// The refusal "`expected` should stand here".
+    #[cold]
+    pub const fn refuse(&self, expected: &'static str) -> Malformed {
+        Malformed { at: self.at, expected }
+    }
+
+    /// Refuses bytes behind the end of what was expected.
+    pub const fn finish(&self, expected: &'static str) -> Result<(), Malformed> {
+        if self.is_done() { Ok(()) } else { Err(self.refuse(expected)) }
+    }
+
+    /// The next `len` bytes.
+    #[inline]
+    pub fn take(&mut self, len: usize, expected: &'static str) -> Result<&'a [u8], Malformed> {
+        let Some(bytes) = self.bytes[self.at..].get(..len) else {
+            return Err(self.refuse(expected));
+        };
+        self.at += len;
+        Ok(bytes)
+    }
+
+    /// Everything that is left.
+    #[inline]
+    pub fn rest(&mut self) -> &'a [u8] {
+        let rest = &self.bytes[self.at..];
+        self.at = self.bytes.len();
+        rest
+    }
+
+    /// The next `N` bytes as an array.
+    #[inline]
+    pub fn array<const N: usize>(&mut self, expected: &'static str) -> Result<[u8; N], Malformed> {
+        let Some(bytes) = self.bytes[self.at..].first_chunk::<N>() else {
+            return Err(self.refuse(expected));
+        };
+        self.at += N;
+        Ok(*bytes)
+    }
+
+    /// The next byte.
+    #[inline]
+    pub fn u8(&mut self, expected: &'static str) -> Result<u8, Malformed> {
+        Ok(self.array::<1>(expected)?[0])
+    }
+
+    /// A little-endian u16.
+    #[inline]
+    pub fn u16(&mut self, expected: &'static str) -> Result<u16, Malformed> {
+        Ok(u16::from_le_bytes(self.array(expected)?))
+    }
+
+    /// A little-endian u32.
+    #[inline]
+    pub fn u32(&mut self, expected: &'static str) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.array(expected)?))
+    }
+
+    /// A little-endian u64.
+    #[inline]
+    pub fn u64(&mut self, expected: &'static str) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.array(expected)?))
+    }
+
+    /// A varint of at most 64 bits, in its shortest form.
+    #[inline]
+    pub fn varint(&mut self, expected: &'static str) -> Result<u64, Malformed> {
+        let start = self.at;
+        let mut value = 0_u64;
+        for shift in (0..70).step_by(7) {
+            let byte = self.u8(expected)?;
+            let bits = u64::from(byte & 0x7F);
+            let overflows = shift == 63 && bits > 1;
+            let padded = byte == 0 && shift > 0;
+            if overflows || padded {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed { at: start, expected })
+    }
+
+    /// A varint that must fit 32 bits.
+    #[inline]
+    pub fn varint_u32(&mut self, expected: &'static str) -> Result<u32, Malformed> {
+        let start = self.at;
+        let value = self.varint(expected)?;
+        u32::try_from(value).map_err(|_too_large| Malformed { at: start, expected })
+    }
+
+    /// A varint that must fit `usize`.
+    #[inline]
+    pub fn varint_usize(&mut self, expected: &'static str) -> Result<usize, Malformed> {
+        let start = self.at;
+        let value = self.varint(expected)?;
+        usize::try_from(value).map_err(|_too_large| Malformed { at: start, expected })
+    }
+
+    /// Bytes behind a varint of their length.
+    #[inline]
+    pub fn bytes(&mut self, expected: &'static str) -> Result<&'a [u8], Malformed> {
+        let len = self.varint_usize(expected)?;
+        self.take(len, expected)
+    }
+
+    /// UTF-8 text behind a varint of its length.
+    pub fn text(&mut self, expected: &'static str) -> Result<&'a str, Malformed> {
+        let start = self.at;
+        let bytes = self.bytes(expected)?;
+        std::str::from_utf8(bytes).map_err(|_not_utf8| Malformed { at: start, expected })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_of_varint_comes_back() {
+        for shift in 0..64 {
+            for value in [1_u64 << shift, (1_u64 << shift) - 1, u64::MAX >> shift] {
+                let mut out = Vec::new();
+                put_varint(&mut out, value);
+                assert_eq!(out.len(), varint_len(value));
+                let mut decoder = Decoder::new(&out);
+                assert_eq!(decoder.varint("v"), Ok(value));
+                assert!(decoder.is_done());
+            }
+        }
+    }
+
+    #[test]
+    fn a_varint_that_is_padded_or_too_long_is_refused() {
+        assert!(Decoder::new(&[0x80, 0x00]).varint("v").is_err());
+        assert!(Decoder::new(&[0xFF; 11]).varint("v").is_err());
+        let mut too_large = [0xFF_u8; 10];
+        too_large[9] = 2;
+        assert!(Decoder::new(&too_large).varint("v").is_err());
+        assert_eq!(Decoder::new(&[0x80]).varint("v"), Err(Malformed { at: 1, expected: "v" }));
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_is_refused_without_allocating() {
+        let mut out = Vec::new();
+        put_varint(&mut out, u64::MAX);
+        assert!(Decoder::new(&out).bytes("b").is_err());
+    }
+}

@@ -1,0 +1,144 @@
+//! Compression of blocks: none, lz4 for speed, zstd for space.
+
+use crate::error::{Error, Result};
+use std::cell::RefCell;
+use std::fmt;
+
+/// How blocks are compressed. A block that does not shrink is stored plain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// As it is.
+    None,
+    /// LZ4 block format.
+    Lz4,
+    /// Zstandard at this level, 1..=19.
+    Zstd(u8),
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Lz4 => f.write_str("lz4"),
+            Self::Zstd(level) => write!(f, "zstd {level}"),
+        }
+    }
+}
+
+impl Compression {
+    /// The byte that stands for it on disk; the level of zstd is not needed to read.
+    pub const fn tag(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Lz4 => 1,
+            Self::Zstd(_) => 2,
+        }
+    }
+
+    /// Appends the compressed form of `raw` to `out` and returns true, or leaves `out` as it was
+    /// and returns false when nothing is to be gained (less than one part in eight).
+    pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let packed = match self {
+            Self::None => return false,
+            Self::Lz4 => {
+                out.resize(start + lz4_flex::block::get_maximum_output_size(raw.len()), 0);
+                lz4_flex::block::compress_into(raw, &mut out[start..]).ok()
+            }
+            Self::Zstd(level) => {
+                out.resize(start + zstd::zstd_safe::compress_bound(raw.len()), 0);
+                zstd_compress(level, raw, &mut out[start..])
+            }
+        };
+        match packed {
+            Some(len) if len < raw.len() - raw.len() / 8 => {
+                out.truncate(start + len);
+                true
+            }
+            _ => {
+                out.truncate(start);
+                false
+            }
+        }
+    }
+}
+
+fn zstd_compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
+    thread_local! {
+        static CONTEXT: RefCell<(u8, Option<zstd::bulk::Compressor<'static>>)> =
+            const { RefCell::new((0, None)) };
+    }
+    CONTEXT.with_borrow_mut(|(made_for, compressor)| {
+        if *made_for != level || compressor.is_none() {
+            *compressor = zstd::bulk::Compressor::new(i32::from(level)).ok();
+            *made_for = level;
+        }
+        compressor.as_mut()?.compress_to_buffer(raw, out).ok()
+    })
+}
+
+/// Decompresses `packed`, whose tag is `tag`, to exactly `raw_len` bytes.
+///
+/// The caller bounds `raw_len`: that much memory is taken before a byte is decoded.
+///
+/// # Errors
+/// Corruption when `packed` is no such thing; Unsupported for an unknown tag. The caller adds file
+/// and offset.
+pub fn decompress(tag: u8, packed: &[u8], raw_len: usize) -> Result<Vec<u8>> {
+    let wrong = || {
+        Error::new(
+            crate::ErrorKind::Corruption,
+            format!("a compressed block (tag {tag}) does not decode to {raw_len} bytes"),
+        )
+    };
+    match tag {
+        0 if packed.len() == raw_len => Ok(packed.to_vec()),
+        1 => {
+            let mut raw = vec![0; raw_len];
+            match lz4_flex::block::decompress_into(packed, &mut raw) {
+                Ok(len) if len == raw_len => Ok(raw),
+                _ => Err(wrong()),
+            }
+        }
+        2 => {
+            thread_local! {
+                static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+                    const { RefCell::new(None) };
+            }
+            let mut raw = Vec::with_capacity(raw_len);
+            let done = CONTEXT.with_borrow_mut(|context| {
+                if context.is_none() {
+                    *context = zstd::bulk::Decompressor::new().ok();
+                }
+                context.as_mut()?.decompress_to_buffer(packed, &mut raw).ok()
+            });
+            if done == Some(raw_len) && raw.len() == raw_len { Ok(raw) } else { Err(wrong()) }
+        }
+        0 => Err(wrong()),
+        _ => Err(Error::new(
+            crate::ErrorKind::Unsupported,
+            format!("unknown compression tag {tag}: expected 0 (none), 1 (lz4) or 2 (zstd)"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shrinks_comes_back_and_what_does_not_is_refused() {
+        let text = b"the same words, ".repeat(100);
+        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(9)] {
+            let mut out = b"head".to_vec();
+            assert!(compression.compress(&text, &mut out));
+            assert_eq!(decompress(compression.tag(), &out[4..], text.len()).unwrap(), text);
+            assert!(decompress(compression.tag(), &out[4..], text.len() + 1).is_err());
+            assert!(decompress(compression.tag(), &out[5..], text.len()).is_err());
+            let mut out = b"head".to_vec();
+            assert!(!compression.compress(b"abc", &mut out));
+            assert_eq!(out, b"head");
+        }
+        assert!(decompress(9, b"", 0).is_err());
+    }
+}

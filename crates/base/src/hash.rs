@@ -1,0 +1,43 @@
+//! One hash per key: the router takes its high bits, everything inside a partition a remix of it.
+//!
+//! Inside a partition the high bits of the key's hash are constant, so whoever picked a filter
+//! block by them would use one part in `partitions` of its blocks.
+
+/// The hash of a key: xxh3, seeded by its keyspace. Stored on disk by its uses: never change it.
+#[inline]
+pub fn key_hash(key: &[u8], seed: u64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(key, seed)
+}
+
+/// The hash that memtables, filters and fingerprints use: all its bits differ inside a partition.
+#[inline]
+pub const fn remix(hash: u64) -> u64 {
+    // The finaliser of MurmurHash3: a bijection, so nothing is lost.
+    let mut h = hash;
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    h ^= h >> 33;
+    h = h.wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    h ^ (h >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_of_a_key_never_changes() {
+        assert_eq!(key_hash(b"", 0), 0x2D06_8005_38D3_94C2);
+        assert_eq!(key_hash(b"evn2i5p", 7), key_hash(b"evn2i5p", 7));
+        assert_ne!(key_hash(b"evn2i5p", 7), key_hash(b"evn2i5p", 8));
+    }
+
+    #[test]
+    fn a_remix_spreads_hashes_that_share_their_high_bits() {
+        let mut used = std::collections::HashSet::new();
+        for i in 0..10_000_u64 {
+            used.insert(remix((0xAB << 56) | i) >> 56);
+        }
+        assert_eq!(used.len(), 256);
+    }
+}

@@ -1,0 +1,147 @@
+//! Keys are compared as unsigned bytes, always; a range of them has two bounds.
+
+use crate::error::{Error, Result};
+use std::ops::Bound;
+
+/// The longest key, encoded: 65,535 bytes, so that its length fits 16 bits.
+pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
+/// The longest value: 512 MiB.
+pub const VALUE_BYTES_MAX: usize = 512 << 20;
+
+/// Refuses a key that is empty or longer than [`KEY_BYTES_MAX`].
+pub fn check_key(key: &[u8]) -> Result<()> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a key has {} bytes: expected 1 to {KEY_BYTES_MAX}",
+            key.len()
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a value longer than [`VALUE_BYTES_MAX`].
+pub fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() > VALUE_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a value has {} bytes: expected at most {VALUE_BYTES_MAX}",
+            value.len()
+        )));
+    }
+    Ok(())
+}
+
+/// A range of keys with owned bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Where it begins.
+    pub start: Bound<Vec<u8>>,
+    /// Where it ends.
+    pub end: Bound<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Every key.
+    pub const ALL: Self = Self { start: Bound::Unbounded, end: Bound::Unbounded };
+
+    /// The keys that begin with `prefix`.
+    pub fn prefix(prefix: &[u8]) -> Self {
+        let end = match prefix_end(prefix) {
+            Some(end) => Bound::Excluded(end),
+            None => Bound::Unbounded,
+        };
+        Self { start: Bound::Included(prefix.to_vec()), end }
+    }
+
+    /// A range from borrowed bounds.
+    pub fn of(start: Bound<&[u8]>, end: Bound<&[u8]>) -> Self {
+        Self { start: start.map(<[u8]>::to_vec), end: end.map(<[u8]>::to_vec) }
+    }
+
+    /// Whether `key` lies behind the start.
+    #[inline]
+    pub fn starts_before(&self, key: &[u8]) -> bool {
+        match &self.start {
+            Bound::Included(start) => key >= start.as_slice(),
+            Bound::Excluded(start) => key > start.as_slice(),
+            Bound::Unbounded => true,
+        }
+    }
+
+    /// Whether `key` lies before the end.
+    #[inline]
+    pub fn ends_behind(&self, key: &[u8]) -> bool {
+        match &self.end {
+            Bound::Included(end) => key <= end.as_slice(),
+            Bound::Excluded(end) => key < end.as_slice(),
+            Bound::Unbounded => true,
+        }
+    }
+
+    /// Whether `key` lies in the range.
+    #[inline]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.starts_before(key) && self.ends_behind(key)
+    }
+
+    /// Whether any key can lie in the range; keys are byte strings, so `("a", "a\0")` has none
+    /// and is found not to.
+    pub fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Unbounded, Bound::Excluded(end)) => end.is_empty(),
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(s), Bound::Included(e)) => s > e,
+            (Bound::Included(s), Bound::Excluded(e)) => s >= e,
+            (Bound::Excluded(s), Bound::Included(e)) => s >= e,
+            (Bound::Excluded(s), Bound::Excluded(e)) => {
+                s >= e || (e.len() == s.len() + 1 && e.starts_with(s) && e.ends_with(&[0]))
+            }
+        }
+    }
+}
+
+/// The smallest key greater than every key that begins with `prefix`; `None` when there is none
+/// (the prefix is empty or all FF).
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// The smallest key greater than `key`: `key` and a zero byte.
+pub fn successor(key: &[u8]) -> Vec<u8> {
+    let mut next = Vec::with_capacity(key.len() + 1);
+    next.extend_from_slice(key);
+    next.push(0);
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_above_all_its_keys() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(b"a\xFF\xFF"), Some(b"b".to_vec()));
+        assert_eq!(prefix_end(b"\xFF"), None);
+        assert_eq!(prefix_end(b""), None);
+        assert!(KeyRange::prefix(b"\xFF").contains(b"\xFF\xFF"));
+    }
+
+    #[test]
+    fn an_empty_range_is_known() {
+        let range = |a: Bound<&[u8]>, b: Bound<&[u8]>| KeyRange::of(a, b);
+        assert!(range(Bound::Included(b"b"), Bound::Excluded(b"b")).is_empty());
+        assert!(!range(Bound::Included(b"b"), Bound::Included(b"b")).is_empty());
+        assert!(range(Bound::Excluded(b"b"), Bound::Excluded(b"b\0")).is_empty());
+        assert!(!KeyRange::ALL.is_empty());
+    }
+
+    #[test]
+    fn keys_out_of_bounds_are_refused() {
+        assert!(check_key(b"").is_err());
+        assert!(check_key(&[1; KEY_BYTES_MAX]).is_ok());
+        assert!(check_key(&[1; KEY_BYTES_MAX + 1]).is_err());
+    }
+}

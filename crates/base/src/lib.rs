@@ -1,0 +1,22 @@
+//! Words that two or more crates of flagstone speak: errors, numbers, checksums, entries.
+//!
+//! Modules stand from the ground up; a module uses only modules listed above it.
+
+pub mod error;
+
+pub mod checksum;
+pub mod codec;
+pub mod compress;
+pub mod entry;
+pub mod hash;
+pub mod key;
+pub mod number;
+pub mod slice;
+
+pub use codec::{Decoder, Malformed};
+pub use compress::Compression;
+pub use entry::{EntryRef, Kind, Trailer};
+pub use error::{Error, ErrorKind, Result};
+pub use key::KeyRange;
+pub use number::{DatabaseId, FileNumber, KeyspaceId, SeqNo, TreeId};
+pub use slice::Slice;

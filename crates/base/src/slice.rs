@@ -1,0 +1,97 @@
+//! A run of bytes that is cheap to clone: what `get` and `scan` hand out.
+
+use bytes::Bytes;
+use std::fmt;
+use std::ops::{Deref, RangeBounds};
+
+/// Immutable shared bytes. A clone counts a reference and copies nothing; a slice of a cached block
+/// keeps that block in memory, so copy (`to_vec`) what you keep for long.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slice(Bytes);
+
+impl Slice {
+    /// A slice of its own, copied from `bytes`.
+    #[inline]
+    pub fn copy_of(bytes: &[u8]) -> Self {
+        Self(Bytes::copy_from_slice(bytes))
+    }
+
+    /// The part `range` of this slice, sharing its memory.
+    ///
+    /// # Panics
+    /// When the range does not lie in the slice, as slicing does.
+    #[inline]
+    #[must_use]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
+        Self(self.0.slice(range))
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsRef<[u8]> for Slice {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for Slice {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Bytes::from(bytes))
+    }
+}
+
+impl From<Bytes> for Slice {
+    fn from(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b\"{}\"", self.escape_ascii())
+    }
+}
+
+macro_rules! equal_to {
+    ($($other:ty),*) => {$(
+        impl PartialEq<$other> for Slice {
+            fn eq(&self, other: &$other) -> bool {
+                self.0[..] == other[..]
+            }
+        }
+    )*};
+}
+equal_to!([u8], &[u8], Vec<u8>);
+
+impl<const N: usize> PartialEq<[u8; N]> for Slice {
+    fn eq(&self, other: &[u8; N]) -> bool {
+        self.0[..] == other[..]
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for Slice {
+    fn eq(&self, other: &&[u8; N]) -> bool {
+        self.0[..] == other[..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_shares_the_memory_of_the_whole() {
+        let whole = Slice::copy_of(b"abcdef");
+        let part = whole.slice(2..4);
+        assert_eq!(part, b"cd");
+        assert_eq!(part.as_ptr(), whole[2..].as_ptr());
+    }
+}

@@ -1,0 +1,1 @@
+//! The comment generator and the workloads of flagstone.

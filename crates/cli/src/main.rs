@@ -1,0 +1,3 @@
+//! The command-line tool of flagstone.
+
+fn main() {}

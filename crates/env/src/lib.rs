@@ -1,0 +1,1 @@
+//! The outside world of flagstone: disks, clocks, randomness and executors.

@@ -1,0 +1,1 @@
+//! An embedded, partitioned, log-structured storage engine for keys, values and documents.

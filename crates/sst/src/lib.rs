@@ -1,0 +1,1 @@
+//! The immutable sorted file: blocks, index, filters, writer, reader, block cache.

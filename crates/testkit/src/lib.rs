@@ -1,0 +1,1 @@
+//! What flagstone's tests share: oracle, generators, crash and fault loops.

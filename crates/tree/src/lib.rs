@@ -1,0 +1,1 @@
+//! One LSM-tree: memtables, levels, reads, flushes and compactions.
