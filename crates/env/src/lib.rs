@@ -1,1 +1,19 @@
 //! The outside world of flagstone: disks, clocks, randomness and executors.
+//!
+//! Everything an engine asks of a machine comes through the traits of this crate, so a test can
+//! crash a disk at any operation, stop the clock, or run background work one step at a time.
+//! Modules stand from the ground up.
+
+pub mod clock;
+pub mod disk;
+pub mod executor;
+pub mod names;
+pub mod random;
+
+pub mod os;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use disk::{Disk, DiskLock, ReadFile, WriteFile};
+pub use executor::{Executor, Lane, Progress, StepExecutor, ThreadExecutor};
+pub use os::OsDisk;
+pub use random::{Random, SeededRandom, SystemRandom};

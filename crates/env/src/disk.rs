@@ -1,0 +1,145 @@
+//! The seam to the file system: thirteen operations, no more.
+//!
+//! Files are appended, synced, renamed, linked and removed. The one exception is [`Disk::reuse`]:
+//! a recycled write-ahead-log segment is written again from its start. So the crash model that
+//! tests run against is small: after a power cut, bytes that were not synced and directory entries
+//! that were not synced may each be there or not.
+
+use flagstone_base::Result;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A file being written: it only grows. Dropping it closes it and syncs nothing.
+pub trait WriteFile: Send {
+    /// Appends all of `bytes`, or fails; after a failure how much arrived is unknown.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Makes everything appended survive a power cut (fdatasync). The name of a new file needs
+    /// [`Disk::sync_dir`] besides.
+    fn sync(&mut self) -> Result<()>;
+
+    /// Asks the system to begin writing out what was appended; promises nothing and does not wait.
+    fn start_writeback(&mut self) -> Result<()>;
+
+    /// Reserves room up to `len` bytes where the file system can; promises nothing.
+    fn reserve(&mut self, len: u64) -> Result<()>;
+
+    /// How many bytes were appended since the file was created or reused.
+    fn position(&self) -> u64;
+
+    /// A handle that syncs this file from another thread while this one appends.
+    fn syncer(&self) -> Result<Box<dyn SyncFile>>;
+}
+
+/// A second handle of a file being written, which can only sync it.
+pub trait SyncFile: Send + Sync {
+    /// Makes everything appended before the call survive a power cut.
+    fn sync(&self) -> Result<()>;
+}
+
+/// How a file will be read, so that the system reads ahead or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Here and there: no reading ahead.
+    Random,
+    /// From front to back: read ahead.
+    Sequential,
+    /// Not again soon: cached pages of the file may go.
+    Done,
+}
+
+/// An open file for reading at any offset, from any thread.
+pub trait ReadFile: Send + Sync {
+    /// Fills all of `buffer` from `offset`, or fails; a file that ends earlier is a Corruption.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
+
+    /// The length when it was opened.
+    fn len(&self) -> u64;
+
+    /// Whether it was empty when it was opened.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Tells the system how the file will be read; promises nothing.
+    fn advise(&self, access: Access);
+
+    /// Its path, for error texts.
+    fn path(&self) -> &Path;
+}
+
+/// The right to be the only process in a directory; given back when dropped.
+pub trait DiskLock: Send + Sync {}
+
+/// A file system.
+pub trait Disk: Send + Sync {
+    /// Creates a new file; one that exists is an error.
+    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
+
+    /// Opens an existing file to be written again from its start, its length and old bytes staying
+    /// until they are written over. Only for write-ahead-log segments.
+    fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
+
+    /// Opens a file for reading.
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>>;
+
+    /// Renames a file, replacing `to` if it exists, atomically.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Gives a file a second name (a hard link); `to` must not exist.
+    fn link(&self, from: &Path, to: &Path) -> Result<()>;
+
+    /// Removes a file's name.
+    fn remove(&self, path: &Path) -> Result<()>;
+
+    /// Makes a directory and its missing parents.
+    fn create_dir(&self, path: &Path) -> Result<()>;
+
+    /// The names (not paths) of the files in a directory, sorted.
+    fn list(&self, dir: &Path) -> Result<Vec<String>>;
+
+    /// Makes the directory's entries (creations, renames, links, removals) survive a power cut.
+    fn sync_dir(&self, dir: &Path) -> Result<()>;
+
+    /// Whether there is a file or directory of this name.
+    fn exists(&self, path: &Path) -> Result<bool>;
+
+    /// Locks `path` (made if missing) for this process, or answers Busy at once.
+    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>>;
+
+    /// How many bytes can still be written below `path`.
+    fn free_bytes(&self, path: &Path) -> Result<u64>;
+}
+
+/// Reads a whole file of at most `limit` bytes.
+///
+/// # Errors
+/// Corruption when it is longer: what is read whole is small by design.
+pub fn read_whole(disk: &dyn Disk, path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let file = disk.open(path)?;
+    if file.len() > limit {
+        return Err(flagstone_base::Error::corruption(
+            path.display(),
+            limit,
+            format_args!("{} bytes: expected at most {limit}", file.len()),
+        ));
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+/// Writes `bytes` as the whole content of `path`, atomically: a temporary file beside it is
+/// written, synced and renamed, then the directory synced.
+pub fn replace_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = PathBuf::from(format!("{}.tmp", path.display()));
+    if disk.exists(&temporary)? {
+        disk.remove(&temporary)?;
+    }
+    let mut file = disk.create(&temporary)?;
+    file.append(bytes)?;
+    file.sync()?;
+    drop(file);
+    disk.rename(&temporary, path)?;
+    disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
+}

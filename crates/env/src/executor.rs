@@ -1,0 +1,304 @@
+//! Background work as short resumable steps: threads run them in production, a test runs them one
+//! by one in the order it likes.
+
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Which workers may run a job. Flushes have a lane of their own, so that no number of compactions
+/// can keep a full memtable waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Short work that writers may wait for: flushes, the manifest, timed syncs.
+    Flush,
+    /// Long work: compactions, removal of files.
+    Compaction,
+}
+
+/// What a step of a job reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do: call again.
+    Again,
+    /// Finished.
+    Done,
+}
+
+/// A piece of background work. Each call does a bounded amount (aim below 1 MiB of input).
+pub type Job = Box<dyn FnMut() -> Progress + Send>;
+
+/// Runs background work.
+pub trait Executor: Send + Sync {
+    /// Queues `job`; it runs until it reports `Done`.
+    fn submit(&self, lane: Lane, job: Job);
+
+    /// Queues `job` when `delay` has passed; a job still waiting at shut-down is dropped.
+    fn submit_after(&self, delay: Duration, lane: Lane, job: Job);
+
+    /// How many jobs of `lane` can run at the same time.
+    fn workers(&self, lane: Lane) -> usize;
+
+    /// Waits until running steps end and drops what is queued; later jobs are dropped at once.
+    fn shut_down(&self);
+}
+
+/// Threads of their own: one for flushes, some for compactions.
+pub struct ThreadExecutor {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    compaction_workers: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<Queues>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    flush: VecDeque<Job>,
+    compaction: VecDeque<Job>,
+    /// Jobs for later; few, so unsorted.
+    timers: Vec<(Instant, Lane, Job)>,
+    closed: bool,
+}
+
+impl Queues {
+    fn lane(&mut self, lane: Lane) -> &mut VecDeque<Job> {
+        match lane {
+            Lane::Flush => &mut self.flush,
+            Lane::Compaction => &mut self.compaction,
+        }
+    }
+
+    /// Moves the timers that have run out to their lanes; the moment the next one does.
+    fn ring_timers(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        while let Some(due) = self.timers.iter().position(|(at, _, _)| *at <= now) {
+            let (_, lane, job) = self.timers.swap_remove(due);
+            self.lane(lane).push_back(job);
+        }
+        self.timers.iter().map(|(at, _, _)| *at).min()
+    }
+
+    /// Refuses what comes; hands out what is dropped, to be dropped outside the lock.
+    fn close(&mut self) -> Vec<Job> {
+        self.closed = true;
+        let timers = self.timers.drain(..).map(|(_, _, job)| job);
+        timers.chain(self.flush.drain(..)).chain(self.compaction.drain(..)).collect()
+    }
+}
+
+impl ThreadExecutor {
+    /// One flush thread and `compaction_workers` (at least one) compaction threads.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(compaction_workers: usize) -> std::io::Result<Self> {
+        let compaction_workers = compaction_workers.max(1);
+        let executor =
+            Self { shared: Arc::default(), threads: Mutex::default(), compaction_workers };
+        executor.spawn("flagstone-flush".into(), Lane::Flush)?;
+        for worker in 0..compaction_workers {
+            executor.spawn(format!("flagstone-compact-{worker}"), Lane::Compaction)?;
+        }
+        Ok(executor)
+    }
+
+    fn spawn(&self, name: String, lane: Lane) -> std::io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(name).spawn(move || shared.work(lane))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn work(&self, lane: Lane) {
+        loop {
+            let mut job = {
+                let mut queues = self.state.lock();
+                loop {
+                    if queues.closed {
+                        return;
+                    }
+                    let next_timer = queues.ring_timers();
+                    if let Some(job) = queues.lane(lane).pop_front() {
+                        break job;
+                    }
+                    match next_timer {
+                        Some(at) => {
+                            self.bell.wait_until(&mut queues, at);
+                        }
+                        None => self.bell.wait(&mut queues),
+                    }
+                }
+            };
+            while job() == Progress::Again {
+                if self.state.lock().closed {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Executor for ThreadExecutor {
+    fn submit(&self, lane: Lane, job: Job) {
+        let mut queues = self.shared.state.lock();
+        if !queues.closed {
+            queues.lane(lane).push_back(job);
+            drop(queues);
+            self.shared.bell.notify_all();
+        }
+    }
+
+    fn submit_after(&self, delay: Duration, lane: Lane, job: Job) {
+        let mut queues = self.shared.state.lock();
+        if !queues.closed {
+            queues.timers.push((Instant::now() + delay, lane, job));
+            drop(queues);
+            self.shared.bell.notify_all();
+        }
+    }
+
+    fn workers(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Flush => 1,
+            Lane::Compaction => self.compaction_workers,
+        }
+    }
+
+    fn shut_down(&self) {
+        let dropped = self.shared.state.lock().close();
+        self.shared.bell.notify_all();
+        drop(dropped);
+        let this_thread = std::thread::current().id();
+        for thread in self.threads.lock().drain(..) {
+            // The last handle of a database may be dropped by a job of its own.
+            if thread.thread().id() != this_thread {
+                let _panicked = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for ThreadExecutor {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// Runs nothing by itself: a test takes one step at a time.
+#[derive(Default)]
+pub struct StepExecutor {
+    queues: Mutex<Queues>,
+}
+
+impl StepExecutor {
+    /// Runs one step of the oldest job of `lane`; false when there is none.
+    pub fn step(&self, lane: Lane) -> bool {
+        let Some(mut job) = self.queues.lock().lane(lane).pop_front() else { return false };
+        if job() == Progress::Again {
+            self.queues.lock().lane(lane).push_front(job);
+        }
+        true
+    }
+
+    /// Runs everything until nothing is queued.
+    pub fn run_all(&self) {
+        while self.step(Lane::Flush) || self.step(Lane::Compaction) {}
+    }
+}
+
+impl Executor for StepExecutor {
+    fn submit(&self, lane: Lane, job: Job) {
+        let mut queues = self.queues.lock();
+        if !queues.closed {
+            queues.lane(lane).push_back(job);
+        }
+    }
+
+    /// Time does not pass here: the job is queued at once.
+    fn submit_after(&self, _delay: Duration, lane: Lane, job: Job) {
+        self.submit(lane, job);
+    }
+
+    fn workers(&self, _lane: Lane) -> usize {
+        1
+    }
+
+    fn shut_down(&self) {
+        let dropped = self.queues.lock().close();
+        drop(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    fn counting(steps: usize, counter: &Arc<AtomicUsize>) -> Job {
+        let (counter, mut left) = (Arc::clone(counter), steps);
+        Box::new(move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+            left -= 1;
+            if left == 0 { Progress::Done } else { Progress::Again }
+        })
+    }
+
+    #[test]
+    fn a_step_executor_runs_a_job_step_by_step() {
+        let (executor, counter) = (StepExecutor::default(), Arc::default());
+        executor.submit(Lane::Compaction, counting(3, &counter));
+        assert!(!executor.step(Lane::Flush));
+        assert!(executor.step(Lane::Compaction));
+        assert_eq!(counter.load(Ordering::Relaxed), 1);
+        executor.run_all();
+        assert_eq!(counter.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_flush_runs_while_every_compaction_worker_is_busy() {
+        let executor = ThreadExecutor::start(1).unwrap();
+        let (release, blocked) = mpsc::channel::<()>();
+        let (flushed, done) = mpsc::channel();
+        executor.submit(
+            Lane::Compaction,
+            Box::new(move || {
+                blocked.recv().unwrap();
+                Progress::Done
+            }),
+        );
+        executor.submit(
+            Lane::Flush,
+            Box::new(move || {
+                flushed.send(()).unwrap();
+                Progress::Done
+            }),
+        );
+        done.recv().unwrap();
+        release.send(()).unwrap();
+        executor.shut_down();
+    }
+
+    #[test]
+    fn a_later_job_comes_later() {
+        let executor = ThreadExecutor::start(1).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        for (name, delay) in [("late", 30), ("soon", 1)] {
+            let sender = sender.clone();
+            let job = move || {
+                sender.send(name).unwrap();
+                Progress::Done
+            };
+            executor.submit_after(Duration::from_millis(delay), Lane::Flush, Box::new(job));
+        }
+        assert_eq!(receiver.recv(), Ok("soon"));
+        assert_eq!(receiver.recv(), Ok("late"));
+    }
+}

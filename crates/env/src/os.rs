@@ -1,0 +1,293 @@
+//! The real disk: files of the operating system, by `std::fs` and `rustix`.
+
+use crate::disk::{Access, Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+use flagstone_base::{Error, ErrorKind, Result};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The operating system's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsDisk;
+
+struct OsWriteFile {
+    file: File,
+    path: PathBuf,
+    position: u64,
+    /// Writing out was begun up to here.
+    written_back: u64,
+}
+
+struct OsSyncFile {
+    file: File,
+    path: PathBuf,
+}
+
+struct OsReadFile {
+    file: File,
+    path: PathBuf,
+    len: u64,
+}
+
+struct OsLock {
+    _file: File,
+}
+
+impl DiskLock for OsLock {}
+
+fn failed<'a>(doing: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + 'a {
+    move |source| Error::io(doing, path, source)
+}
+
+impl WriteFile for OsWriteFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(failed("append to", &self.path))?;
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(failed("sync", &self.path))
+    }
+
+    fn start_writeback(&mut self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        if self.position > self.written_back {
+            // A hint: a file system without it loses nothing but smoothness.
+            let _hint = linux::start_writeback(&self.file, self.written_back, self.position);
+        }
+        self.written_back = self.position;
+        Ok(())
+    }
+
+    fn reserve(&mut self, len: u64) -> Result<()> {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(Error::io("reserve room for", &self.path, errno.into())),
+        }
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn syncer(&self) -> Result<Box<dyn SyncFile>> {
+        let file = self.file.try_clone().map_err(failed("open", &self.path))?;
+        Ok(Box::new(OsSyncFile { file, path: self.path.clone() }))
+    }
+}
+
+impl SyncFile for OsSyncFile {
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(failed("sync", &self.path))
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    //! `sync_file_range`, which neither `std` nor `rustix` offers.
+    #![expect(unsafe_code, reason = "a system call without a safe wrapper")]
+
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    pub(super) fn start_writeback(file: &File, from: u64, to: u64) -> std::io::Result<()> {
+        let (from, len) = (from as i64, (to - from) as i64);
+        // SAFETY: the descriptor is open for as long as `file` is borrowed; the call takes integers
+        // only and touches no memory of ours.
+        let result = unsafe {
+            libc::sync_file_range(file.as_raw_fd(), from, len, libc::SYNC_FILE_RANGE_WRITE)
+        };
+        if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    }
+}
+
+impl ReadFile for OsReadFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|source| {
+            if source.kind() == std::io::ErrorKind::UnexpectedEof {
+                Error::corruption(
+                    self.path.display(),
+                    offset,
+                    format_args!("expected {} bytes, the file ends before", buffer.len()),
+                )
+            } else {
+                Error::io("read", &self.path, source)
+            }
+        })
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn advise(&self, access: Access) {
+        let advice = match access {
+            Access::Random => Advice::Random,
+            Access::Sequential => Advice::Sequential,
+            Access::Done => Advice::DontNeed,
+        };
+        let _hint = rustix::fs::fadvise(&self.file, 0, None, advice);
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl OsDisk {
+    fn writer(
+        &self,
+        path: &Path,
+        doing: &str,
+        options: &OpenOptions,
+    ) -> Result<Box<dyn WriteFile>> {
+        let file = options.open(path).map_err(failed(doing, path))?;
+        Ok(Box::new(OsWriteFile { file, path: path.to_owned(), position: 0, written_back: 0 }))
+    }
+}
+
+impl Disk for OsDisk {
+    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        self.writer(path, "create", OpenOptions::new().write(true).create_new(true))
+    }
+
+    fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        self.writer(path, "reuse", OpenOptions::new().write(true))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        let file = File::open(path).map_err(failed("open", path))?;
+        let len = file.metadata().map_err(failed("examine", path))?.len();
+        Ok(Arc::new(OsReadFile { file, path: path.to_owned(), len }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(failed("rename", from))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::hard_link(from, to).map_err(failed("link", from))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(failed("remove", path))
+    }
+
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path).map_err(failed("create the directory", path))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(failed("list", dir))? {
+            let name = entry.map_err(failed("list", dir))?.file_name();
+            names.push(name.to_string_lossy().into_owned());
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        File::open(dir).and_then(|file| file.sync_all()).map_err(failed("sync the directory", dir))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(failed("examine", path))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed("open", path))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Box::new(OsLock { _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
+                ErrorKind::Busy,
+                format!(
+                    "{} is locked: another process, or another handle of this one, has the \
+                     database open",
+                    path.display()
+                ),
+            )),
+            Err(errno) => Err(Error::io("lock", path, errno.into())),
+        }
+    }
+
+    fn free_bytes(&self, path: &Path) -> Result<u64> {
+        let found = rustix::fs::statvfs(path)
+            .map_err(|errno| Error::io("examine the file system of", path, errno.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{read_whole, replace_whole};
+
+    fn scratch() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    #[test]
+    fn what_is_appended_is_read_back() {
+        let dir = scratch();
+        let path = dir.path().join("a");
+        let mut file = OsDisk.create(&path).unwrap();
+        file.append(b"hello ").unwrap();
+        file.append(b"disk").unwrap();
+        file.reserve(100).unwrap();
+        file.start_writeback().unwrap();
+        file.syncer().unwrap().sync().unwrap();
+        assert_eq!(file.position(), 10);
+        let read = OsDisk.open(&path).unwrap();
+        assert_eq!(read.len(), 10);
+        let mut buffer = [0; 4];
+        read.read_exact_at(&mut buffer, 6).unwrap();
+        assert_eq!(&buffer, b"disk");
+        assert_eq!(read.read_exact_at(&mut buffer, 7).unwrap_err().kind(), ErrorKind::Corruption);
+        assert!(OsDisk.create(&path).is_err());
+    }
+
+    #[test]
+    fn a_reused_file_keeps_what_is_not_written_over() {
+        let dir = scratch();
+        let path = dir.path().join("a");
+        OsDisk.create(&path).unwrap().append(b"old bytes").unwrap();
+        OsDisk.reuse(&path).unwrap().append(b"NEW").unwrap();
+        assert_eq!(read_whole(&OsDisk, &path, 100).unwrap(), b"NEW bytes");
+        assert!(read_whole(&OsDisk, &path, 8).is_err());
+        assert!(OsDisk.reuse(&dir.path().join("b")).err().unwrap().is_missing_file());
+    }
+
+    #[test]
+    fn a_directory_is_locked_once() {
+        let dir = scratch();
+        let path = dir.path().join("LOCK");
+        let held = OsDisk.lock(&path).unwrap();
+        assert_eq!(OsDisk.lock(&path).err().unwrap().kind(), ErrorKind::Busy);
+        drop(held);
+        assert!(OsDisk.lock(&path).is_ok());
+    }
+
+    #[test]
+    fn a_whole_file_is_replaced_even_over_a_leftover_temporary_one() {
+        let dir = scratch();
+        let path = dir.path().join("CURRENT");
+        OsDisk.create(&dir.path().join("CURRENT.tmp")).unwrap();
+        for content in [b"one".as_slice(), b"two"] {
+            replace_whole(&OsDisk, &path, content).unwrap();
+            assert_eq!(read_whole(&OsDisk, &path, 10).unwrap(), content);
+        }
+        assert_eq!(OsDisk.list(dir.path()).unwrap(), ["CURRENT"]);
+        assert!(OsDisk.free_bytes(dir.path()).unwrap() > 0);
+    }
+}
