@@ -8,12 +8,20 @@ pub mod clock;
 pub mod disk;
 pub mod executor;
 pub mod names;
+pub mod op;
 pub mod random;
 
+pub mod fault;
+pub mod mem;
 pub mod os;
+pub mod slow;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use disk::{Disk, DiskLock, ReadFile, WriteFile};
+pub use disk::{Disk, DiskLock, ReadFile, SyncFile, WriteFile};
 pub use executor::{Executor, Lane, Progress, StepExecutor, ThreadExecutor};
+pub use fault::{Effect, Failure, Fault, FaultDisk};
+pub use mem::MemDisk;
+pub use op::{Op, OpCounts};
 pub use os::OsDisk;
 pub use random::{Random, SeededRandom, SystemRandom};
+pub use slow::{SlowDisk, Speed};

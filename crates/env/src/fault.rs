@@ -1,0 +1,495 @@
+//! A disk that fails on purpose: the Nth operation of a kind, for once or for ever, or all of them
+//! from a power cut on; a disk that is full; a read with a flipped bit.
+
+use crate::disk::{Access, Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+use crate::names::{FileKind, Name, parse};
+use crate::op::Op;
+use flagstone_base::{Error, Result};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The reason a failing disk gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// An input/output error (EIO).
+    Io,
+    /// No space left (ENOSPC).
+    NoSpace,
+}
+
+impl Failure {
+    fn error(self, op: Op, path: &Path) -> Error {
+        let source = match self {
+            Self::Io => std::io::Error::from(rustix::io::Errno::IO),
+            Self::NoSpace => std::io::Error::from(rustix::io::Errno::NOSPC),
+        };
+        Error::io(op.doing(), path, source)
+    }
+}
+
+/// What happens to the operation that is hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It fails and does nothing.
+    Fail(Failure),
+    /// An append delivers at most this many bytes, then fails; other operations just fail.
+    Short(usize, Failure),
+    /// It is performed, and answers with a failure all the same.
+    FailAfter(Failure),
+    /// It and everything after it fails: the power is off.
+    PowerCut,
+    /// A read delivers this bit flipped (counted from the buffer's start, modulo its length).
+    FlipBit(usize),
+}
+
+/// A plan for one failure: which operations count, which of them is hit, and what happens to it.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    effect: Effect,
+    ops: Vec<Op>,
+    kind: Option<FileKind>,
+    nth: u64,
+    forever: bool,
+}
+
+impl Fault {
+    /// Hits the first operation, whatever it is, once.
+    pub const fn new(effect: Effect) -> Self {
+        Self { effect, ops: Vec::new(), kind: None, nth: 1, forever: false }
+    }
+
+    /// Counts only operations of these kinds.
+    #[must_use]
+    pub fn on(mut self, ops: &[Op]) -> Self {
+        self.ops = ops.to_vec();
+        self
+    }
+
+    /// Counts only operations on files of this kind.
+    #[must_use]
+    pub const fn of(mut self, kind: FileKind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Hits the `nth` operation that counts, from 1.
+    #[must_use]
+    pub const fn nth(mut self, nth: u64) -> Self {
+        self.nth = nth;
+        self
+    }
+
+    /// Hits every later one too.
+    #[must_use]
+    pub const fn forever(mut self) -> Self {
+        self.forever = true;
+        self
+    }
+
+    fn counts(&self, op: Op, path: &Path) -> bool {
+        let name = || path.file_name().map(|name| parse(&name.to_string_lossy()));
+        (self.ops.is_empty() || self.ops.contains(&op))
+            && self.kind.is_none_or(|kind| match name() {
+                Some(Name::Numbered(found, _)) => found == kind,
+                _ => false,
+            })
+    }
+}
+
+#[derive(Default)]
+struct Plan {
+    faults: Vec<(Fault, u64)>,
+    operations: u64,
+    hits: u64,
+    is_off: bool,
+    /// Bytes that may still be added to the disk.
+    room: Option<u64>,
+}
+
+type SharedPlan = Arc<Mutex<Plan>>;
+
+impl Plan {
+    /// Counts an operation; what is to happen to it, if anything.
+    fn next(&mut self, op: Op, path: &Path) -> Option<Effect> {
+        self.operations += 1;
+        let mut effect = None;
+        for (fault, seen) in &mut self.faults {
+            if fault.counts(op, path) {
+                *seen += 1;
+                if *seen == fault.nth || (fault.forever && *seen > fault.nth) {
+                    effect = effect.or(Some(fault.effect));
+                }
+            }
+        }
+        self.is_off |= effect == Some(Effect::PowerCut);
+        self.hits += u64::from(effect.is_some());
+        if self.is_off { Some(Effect::PowerCut) } else { effect }
+    }
+}
+
+/// Wraps a disk and makes it fail as planned. A clone shares the plan.
+#[derive(Clone)]
+pub struct FaultDisk {
+    inner: Arc<dyn Disk>,
+    plan: SharedPlan,
+}
+
+impl FaultDisk {
+    /// A disk that works until a fault is injected.
+    pub fn new(inner: Arc<dyn Disk>) -> Self {
+        Self { inner, plan: SharedPlan::default() }
+    }
+
+    /// Adds a fault; it counts operations from now on.
+    pub fn inject(&self, fault: Fault) {
+        self.plan.lock().faults.push((fault, 0));
+    }
+
+    /// Cuts the power at the `nth` operation from now that changes the disk, from 1: it and
+    /// everything after it fails.
+    pub fn cut_power_at(&self, nth: u64) {
+        self.inject(Fault::new(Effect::PowerCut).on(&Op::CHANGES).nth(nth));
+    }
+
+    /// Takes all faults away and switches the power on.
+    pub fn heal(&self) {
+        let mut plan = self.plan.lock();
+        plan.faults.clear();
+        plan.is_off = false;
+    }
+
+    /// From now on at most `bytes` more fit on the disk; removed files give room back. `None`: the
+    /// disk below decides.
+    pub fn set_room(&self, bytes: Option<u64>) {
+        self.plan.lock().room = bytes;
+    }
+
+    /// How many operations were asked for so far.
+    pub fn operations(&self) -> u64 {
+        self.plan.lock().operations
+    }
+
+    /// How many operations were hit by a fault so far; a power cut counts once.
+    pub fn hits(&self) -> u64 {
+        self.plan.lock().hits
+    }
+
+    /// Whether the power was cut.
+    pub fn is_off(&self) -> bool {
+        self.plan.lock().is_off
+    }
+
+    fn run<T>(&self, op: Op, path: &Path, action: impl FnOnce() -> Result<T>) -> Result<T> {
+        run(&self.plan, op, path, action)
+    }
+
+    fn len_of(&self, path: &Path) -> u64 {
+        self.inner.open(path).map_or(0, |file| file.len())
+    }
+
+    fn writer(&self, path: &Path, inner: Box<dyn WriteFile>, len: u64) -> Box<dyn WriteFile> {
+        let plan = Arc::clone(&self.plan);
+        Box::new(FaultWriteFile { inner, path: path.to_owned(), plan, len })
+    }
+
+    fn give_back(&self, bytes: u64) {
+        if let Some(room) = &mut self.plan.lock().room {
+            *room = room.saturating_add(bytes);
+        }
+    }
+}
+
+fn run<T>(plan: &SharedPlan, op: Op, path: &Path, action: impl FnOnce() -> Result<T>) -> Result<T> {
+    let effect = plan.lock().next(op, path);
+    match effect {
+        None | Some(Effect::FlipBit(_)) => action(),
+        Some(Effect::Fail(failure) | Effect::Short(_, failure)) => Err(failure.error(op, path)),
+        Some(Effect::PowerCut) => Err(Failure::Io.error(op, path)),
+        Some(Effect::FailAfter(failure)) => {
+            action()?;
+            Err(failure.error(op, path))
+        }
+    }
+}
+
+struct FaultWriteFile {
+    inner: Box<dyn WriteFile>,
+    path: PathBuf,
+    plan: SharedPlan,
+    /// The file's length: bytes within it take no room.
+    len: u64,
+}
+
+impl FaultWriteFile {
+    /// How much of an append of `wanted` bytes fits on the disk; takes the room.
+    fn take_room(&mut self, wanted: usize) -> usize {
+        let position = self.inner.position();
+        let mut plan = self.plan.lock();
+        let mut fits = wanted;
+        if let Some(room) = &mut plan.room {
+            let within = self.len.saturating_sub(position);
+            let added = (wanted as u64).saturating_sub(within).min(*room);
+            *room -= added;
+            fits = (within + added).min(wanted as u64) as usize;
+        }
+        self.len = self.len.max(position + fits as u64);
+        fits
+    }
+}
+
+impl WriteFile for FaultWriteFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        let effect = self.plan.lock().next(Op::Append, &self.path);
+        let (arrives, failure) = match effect {
+            None | Some(Effect::FlipBit(_)) => (bytes.len(), None),
+            Some(Effect::Fail(failure)) => (0, Some(failure)),
+            Some(Effect::PowerCut) => (0, Some(Failure::Io)),
+            Some(Effect::Short(most, failure)) => (bytes.len().min(most), Some(failure)),
+            Some(Effect::FailAfter(failure)) => (bytes.len(), Some(failure)),
+        };
+        let fits = self.take_room(arrives);
+        if fits > 0 {
+            self.inner.append(&bytes[..fits])?;
+        }
+        let failure = failure.or((fits < bytes.len()).then_some(Failure::NoSpace));
+        failure.map_or(Ok(()), |failure| Err(failure.error(Op::Append, &self.path)))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        run(&self.plan, Op::Sync, &self.path, || self.inner.sync())
+    }
+
+    fn start_writeback(&mut self) -> Result<()> {
+        self.inner.start_writeback()
+    }
+
+    fn reserve(&mut self, len: u64) -> Result<()> {
+        run(&self.plan, Op::Reserve, &self.path, || self.inner.reserve(len))
+    }
+
+    fn position(&self) -> u64 {
+        self.inner.position()
+    }
+
+    fn syncer(&self) -> Result<Box<dyn SyncFile>> {
+        let inner = self.inner.syncer()?;
+        let (path, plan) = (self.path.clone(), Arc::clone(&self.plan));
+        Ok(Box::new(FaultSyncFile { inner, path, plan }))
+    }
+}
+
+struct FaultSyncFile {
+    inner: Box<dyn SyncFile>,
+    path: PathBuf,
+    plan: SharedPlan,
+}
+
+impl SyncFile for FaultSyncFile {
+    fn sync(&self) -> Result<()> {
+        run(&self.plan, Op::Sync, &self.path, || self.inner.sync())
+    }
+}
+
+struct FaultReadFile {
+    inner: Arc<dyn ReadFile>,
+    plan: SharedPlan,
+}
+
+impl ReadFile for FaultReadFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        let path = self.inner.path();
+        let effect = self.plan.lock().next(Op::Read, path);
+        match effect {
+            None => self.inner.read_exact_at(buffer, offset),
+            Some(Effect::FlipBit(bit)) => {
+                self.inner.read_exact_at(buffer, offset)?;
+                if !buffer.is_empty() {
+                    let bit = bit % (buffer.len() * 8);
+                    buffer[bit / 8] ^= 1 << (bit % 8);
+                }
+                Ok(())
+            }
+            Some(Effect::PowerCut) => Err(Failure::Io.error(Op::Read, path)),
+            Some(Effect::Fail(f) | Effect::Short(_, f) | Effect::FailAfter(f)) => {
+                Err(f.error(Op::Read, path))
+            }
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.inner.len()
+    }
+
+    fn advise(&self, access: Access) {
+        self.inner.advise(access);
+    }
+
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+}
+
+impl Disk for FaultDisk {
+    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        if self.plan.lock().room == Some(0) {
+            return Err(Failure::NoSpace.error(Op::Create, path));
+        }
+        let inner = self.run(Op::Create, path, || self.inner.create(path))?;
+        Ok(self.writer(path, inner, 0))
+    }
+
+    fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        let inner = self.run(Op::Reuse, path, || self.inner.reuse(path))?;
+        Ok(self.writer(path, inner, self.len_of(path)))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        let inner = self.run(Op::Open, path, || self.inner.open(path))?;
+        Ok(Arc::new(FaultReadFile { inner, plan: Arc::clone(&self.plan) }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let replaced = self.len_of(to);
+        self.run(Op::Rename, from, || self.inner.rename(from, to))?;
+        self.give_back(replaced);
+        Ok(())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<()> {
+        self.run(Op::Link, from, || self.inner.link(from, to))
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        let removed = self.len_of(path);
+        self.run(Op::Remove, path, || self.inner.remove(path))?;
+        self.give_back(removed);
+        Ok(())
+    }
+
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        self.run(Op::CreateDir, path, || self.inner.create_dir(path))
+    }
+
+    fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        self.run(Op::List, dir, || self.inner.list(dir))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.run(Op::SyncDir, dir, || self.inner.sync_dir(dir))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.inner.exists(path)
+    }
+
+    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>> {
+        self.run(Op::Lock, path, || self.inner.lock(path))
+    }
+
+    fn free_bytes(&self, path: &Path) -> Result<u64> {
+        let free = self.inner.free_bytes(path)?;
+        Ok(self.plan.lock().room.map_or(free, |room| room.min(free)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mem::MemDisk;
+    use flagstone_base::ErrorKind;
+
+    fn disks() -> (MemDisk, FaultDisk) {
+        let mem = MemDisk::default();
+        (mem.clone(), FaultDisk::new(Arc::new(mem)))
+    }
+
+    #[test]
+    fn the_nth_operation_of_its_kind_fails_once() {
+        let (_, disk) = disks();
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Append]);
+        disk.inject(fault.of(FileKind::Wal).nth(2));
+        let mut other = disk.create(Path::new("000001.sst")).unwrap();
+        let mut wal = disk.create(Path::new("000001.wal")).unwrap();
+        other.append(b"1").unwrap();
+        other.append(b"2").unwrap();
+        wal.append(b"3").unwrap();
+        assert_eq!(wal.append(b"4").unwrap_err().kind(), ErrorKind::Io);
+        wal.append(b"5").unwrap();
+        assert_eq!(wal.position(), 2);
+        assert_eq!(disk.hits(), 1);
+    }
+
+    #[test]
+    fn a_lasting_fault_lasts_until_it_is_healed() {
+        let (_, disk) = disks();
+        let mut file = disk.create(Path::new("a")).unwrap();
+        disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Sync]).forever());
+        let syncer = file.syncer().unwrap();
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert_eq!(syncer.sync().unwrap_err().kind(), ErrorKind::OutOfSpace);
+        disk.heal();
+        assert!(file.sync().is_ok() && syncer.sync().is_ok());
+    }
+
+    #[test]
+    fn a_short_append_leaves_a_part_and_a_late_failure_leaves_all() {
+        let (mem, disk) = disks();
+        let mut file = disk.create(Path::new("a")).unwrap();
+        disk.inject(Fault::new(Effect::Short(3, Failure::Io)));
+        assert!(file.append(b"abcdef").is_err());
+        disk.inject(Fault::new(Effect::FailAfter(Failure::Io)));
+        assert!(file.append(b"XY").is_err());
+        assert_eq!(mem.content(Path::new("a")).unwrap(), b"abcXY");
+    }
+
+    #[test]
+    fn after_a_power_cut_everything_fails_and_the_disk_below_can_crash() {
+        let (mem, disk) = disks();
+        disk.cut_power_at(4);
+        let mut file = disk.create(Path::new("a")).unwrap();
+        file.append(b"kept").unwrap();
+        disk.sync_dir(Path::new("")).unwrap();
+        assert!(!disk.is_off());
+        assert!(file.sync().is_err());
+        assert!(disk.is_off());
+        assert!(file.append(b"x").is_err());
+        assert!(disk.open(Path::new("a")).is_err());
+        assert_eq!(disk.hits(), 1);
+        assert_eq!(mem.crash_losing_unsynced().content(Path::new("a")).unwrap(), b"");
+        disk.heal();
+        file.sync().unwrap();
+        assert_eq!(mem.crash_losing_unsynced().content(Path::new("a")).unwrap(), b"kept");
+    }
+
+    #[test]
+    fn a_full_disk_takes_what_fits_and_works_again_when_there_is_room() {
+        let (mem, disk) = disks();
+        let mut file = disk.create(Path::new("a")).unwrap();
+        disk.set_room(Some(4));
+        assert_eq!(disk.free_bytes(Path::new("")).unwrap(), 4);
+        assert_eq!(file.append(b"abcdef").unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert_eq!(mem.content(Path::new("a")).unwrap(), b"abcd");
+        assert_eq!(disk.create(Path::new("b")).err().unwrap().kind(), ErrorKind::OutOfSpace);
+        let mut again = disk.reuse(Path::new("a")).unwrap();
+        again.append(b"1234").unwrap();
+        assert!(again.append(b"5").is_err());
+        disk.remove(Path::new("a")).unwrap();
+        disk.create(Path::new("b")).unwrap().append(b"four").unwrap();
+        disk.set_room(None);
+        file.append(&[0; 1000]).unwrap();
+    }
+
+    #[test]
+    fn a_read_comes_back_with_one_bit_flipped() {
+        let (_, disk) = disks();
+        disk.create(Path::new("a")).unwrap().append(&[0; 8]).unwrap();
+        disk.inject(Fault::new(Effect::FlipBit(9)).on(&[Op::Read]).nth(2));
+        let file = disk.open(Path::new("a")).unwrap();
+        let mut buffer = [0; 4];
+        file.read_exact_at(&mut buffer, 0).unwrap();
+        assert_eq!(buffer, [0; 4]);
+        file.read_exact_at(&mut buffer, 0).unwrap();
+        assert_eq!(buffer, [0, 2, 0, 0]);
+    }
+}

@@ -1,0 +1,219 @@
+//! The names of files: what a reader sees, what survives, and the changes in between.
+
+use super::file::Inode;
+use crate::random::{Random, SeededRandom};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) type Shared = Arc<Mutex<Inode>>;
+
+/// The dice of one crash.
+pub(super) struct Fate {
+    random: SeededRandom,
+    sector_percent: u64,
+    name_percent: u64,
+}
+
+impl Fate {
+    /// Everything is possible; how much survives differs from seed to seed.
+    pub(super) fn random(seed: u64) -> Self {
+        const PERCENT: [u64; 5] = [0, 10, 50, 90, 100];
+        let random = SeededRandom::new(seed);
+        let pick = || PERCENT[(random.next_u64() % PERCENT.len() as u64) as usize];
+        let (sector_percent, name_percent) = (pick(), pick());
+        // A disk that loses every sector need not lose every length.
+        Self { sector_percent: sector_percent.max(1), name_percent, random }
+    }
+
+    /// Nothing survives that was not synced.
+    pub(super) const fn lose_all() -> Self {
+        Self { random: SeededRandom::new(0), sector_percent: 0, name_percent: 0 }
+    }
+
+    pub(super) const fn loses_all(&self) -> bool {
+        self.sector_percent == 0
+    }
+
+    pub(super) fn below(&self, n: u64) -> u64 {
+        self.random.next_u64() % n.max(1)
+    }
+
+    pub(super) fn sector_survives(&self) -> bool {
+        self.below(100) < self.sector_percent
+    }
+
+    fn name_survives(&self) -> bool {
+        self.below(100) < self.name_percent
+    }
+}
+
+#[derive(Clone)]
+enum Change {
+    Make { path: PathBuf, file: Shared },
+    Move { from: PathBuf, to: PathBuf, file: Shared },
+    Remove { path: PathBuf, file: Shared },
+}
+
+fn dir_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+impl Change {
+    fn dirs(&self) -> [&Path; 2] {
+        match self {
+            Self::Make { path, .. } | Self::Remove { path, .. } => [dir_of(path); 2],
+            Self::Move { from, to, .. } => [dir_of(from), dir_of(to)],
+        }
+    }
+
+    /// Performs the change on `names`, where it can be performed: a name that is taken is not made
+    /// again, and only the file it was meant for is moved away or removed.
+    fn apply(self, names: &mut BTreeMap<PathBuf, Shared>) {
+        let remove = |names: &mut BTreeMap<PathBuf, Shared>, path: &Path, file: &Shared| {
+            if names.get(path).is_some_and(|found| Arc::ptr_eq(found, file)) {
+                names.remove(path);
+            }
+        };
+        match self {
+            Self::Make { path, file } => {
+                names.entry(path).or_insert(file);
+            }
+            Self::Move { from, to, file } => {
+                remove(names, &from, &file);
+                names.insert(to, file);
+            }
+            Self::Remove { path, file } => remove(names, &path, &file),
+        }
+    }
+}
+
+/// All names of a disk. Directories themselves are durable as soon as they are made.
+pub(super) struct Names {
+    now: BTreeMap<PathBuf, Shared>,
+    durable: BTreeMap<PathBuf, Shared>,
+    pending: Vec<Change>,
+    dirs: BTreeSet<PathBuf>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let dirs = ["", "/", "."].map(PathBuf::from).into();
+        Self { now: BTreeMap::new(), durable: BTreeMap::new(), pending: Vec::new(), dirs }
+    }
+}
+
+impl Names {
+    pub(super) fn get(&self, path: &Path) -> Option<&Shared> {
+        self.now.get(path)
+    }
+
+    pub(super) fn is_dir(&self, path: &Path) -> bool {
+        self.dirs.contains(path)
+    }
+
+    pub(super) fn has_room_for(&self, path: &Path) -> bool {
+        self.is_dir(dir_of(path))
+    }
+
+    fn change(&mut self, change: Change) {
+        change.clone().apply(&mut self.now);
+        self.pending.push(change);
+    }
+
+    pub(super) fn make(&mut self, path: &Path, file: Shared) {
+        self.change(Change::Make { path: path.to_owned(), file });
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path, file: Shared) {
+        self.change(Change::Move { from: from.to_owned(), to: to.to_owned(), file });
+    }
+
+    pub(super) fn remove(&mut self, path: &Path, file: Shared) {
+        self.change(Change::Remove { path: path.to_owned(), file });
+    }
+
+    pub(super) fn make_dir(&mut self, path: &Path) {
+        self.dirs.extend(path.ancestors().map(Path::to_owned));
+    }
+
+    pub(super) fn list(&self, dir: &Path) -> Vec<String> {
+        let inside = |path: &&PathBuf| dir_of(path) == dir && path.file_name().is_some();
+        let files = self.now.keys().filter(inside);
+        let mut names: Vec<String> = files
+            .chain(self.dirs.iter().filter(inside))
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Makes the changes in `dir` durable, and whatever a move between two directories needs.
+    pub(super) fn sync_dir(&mut self, dir: &Path) {
+        let mut dirs = BTreeSet::from([dir.to_owned()]);
+        let mut durable = vec![false; self.pending.len()];
+        for (change, durable) in self.pending.iter().zip(&mut durable).rev() {
+            if change.dirs().iter().any(|d| dirs.contains(*d)) {
+                *durable = true;
+                dirs.extend(change.dirs().map(Path::to_owned));
+            }
+        }
+        let pending = std::mem::take(&mut self.pending);
+        for (change, durable) in pending.into_iter().zip(durable) {
+            if durable {
+                change.apply(&mut self.durable);
+            } else {
+                self.pending.push(change);
+            }
+        }
+    }
+
+    /// The names and files as a power cut would leave them.
+    pub(super) fn crash(&self, fate: &Fate) -> Self {
+        let mut left = self.durable.clone();
+        for change in &self.pending {
+            if fate.name_survives() {
+                change.clone().apply(&mut left);
+            }
+        }
+        let mut copies = Copies::new(|file| file.crash(fate));
+        let durable: BTreeMap<PathBuf, Shared> =
+            left.into_iter().map(|(path, file)| (path, copies.of(&file))).collect();
+        Self { now: durable.clone(), durable, pending: Vec::new(), dirs: self.dirs.clone() }
+    }
+
+    /// An independent copy, with everything still as durable as it was.
+    pub(super) fn copy(&self) -> Self {
+        let mut copies = Copies::new(Inode::clone);
+        let mut map = |names: &BTreeMap<PathBuf, Shared>| -> BTreeMap<PathBuf, Shared> {
+            names.iter().map(|(path, file)| (path.clone(), copies.of(file))).collect()
+        };
+        let (now, durable) = (map(&self.now), map(&self.durable));
+        let pending = self.pending.iter().cloned().map(|change| match change {
+            Change::Make { path, file } => Change::Make { path, file: copies.of(&file) },
+            Change::Remove { path, file } => Change::Remove { path, file: copies.of(&file) },
+            Change::Move { from, to, file } => Change::Move { from, to, file: copies.of(&file) },
+        });
+        let pending = pending.collect();
+        Self { now, durable, pending, dirs: self.dirs.clone() }
+    }
+}
+
+/// One copy of each file, however many names it has.
+struct Copies<F> {
+    copy: F,
+    made: HashMap<usize, Shared>,
+}
+
+impl<F: Fn(&Inode) -> Inode> Copies<F> {
+    fn new(copy: F) -> Self {
+        Self { copy, made: HashMap::new() }
+    }
+
+    fn of(&mut self, file: &Shared) -> Shared {
+        let identity = Arc::as_ptr(file) as usize;
+        let made = self.made.entry(identity);
+        Arc::clone(made.or_insert_with(|| Arc::new(Mutex::new((self.copy)(&file.lock())))))
+    }
+}
