@@ -36,6 +36,10 @@ pub trait Executor: Send + Sync {
     /// Queues `job` when `delay` has passed; a job still waiting at shut-down is dropped.
     fn submit_after(&self, delay: Duration, lane: Lane, job: Job);
 
+    /// Runs one step of something queued in the caller's thread, if this executor has no threads;
+    /// false when nothing was run. Whoever waits for background work calls it first.
+    fn assist(&self) -> bool;
+
     /// How many jobs of `lane` can run at the same time.
     fn workers(&self, lane: Lane) -> usize;
 
@@ -164,6 +168,10 @@ impl Executor for ThreadExecutor {
         }
     }
 
+    fn assist(&self) -> bool {
+        false
+    }
+
     fn workers(&self, lane: Lane) -> usize {
         match lane {
             Lane::Flush => 1,
@@ -209,7 +217,7 @@ impl StepExecutor {
 
     /// Runs everything until nothing is queued.
     pub fn run_all(&self) {
-        while self.step(Lane::Flush) || self.step(Lane::Compaction) {}
+        while self.assist() {}
     }
 }
 
@@ -224,6 +232,10 @@ impl Executor for StepExecutor {
     /// Time does not pass here: the job is queued at once.
     fn submit_after(&self, _delay: Duration, lane: Lane, job: Job) {
         self.submit(lane, job);
+    }
+
+    fn assist(&self) -> bool {
+        self.step(Lane::Flush) || self.step(Lane::Compaction)
     }
 
     fn workers(&self, _lane: Lane) -> usize {

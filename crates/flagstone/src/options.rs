@@ -1,0 +1,284 @@
+//! What a user can choose: few options, with units in their names, checked before anything is
+//! written.
+
+use flagstone_base::{Compression, Error, Result};
+use std::time::Duration;
+
+/// When a commit returns, and so what its acknowledgement promises.
+///
+/// A commit is acknowledged only when everything before it in the log is as durable as itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Durability {
+    /// Not logged. Kept only once a later [`flush`](crate::Database::flush) or
+    /// [`close`](crate::Database::close) has returned; a crash before keeps a whole cut of history.
+    None,
+    /// Handed to the operating system: survives the death of the process (kill -9), not of the
+    /// machine. The default: about a microsecond a commit.
+    #[default]
+    Buffered,
+    /// As `Buffered`, and synced at least this often: a power cut loses at most that much time.
+    Interval(Duration),
+    /// Synced before it returns; commits that wait at the same time share one sync.
+    Group,
+    /// Synced before it returns, by a sync of its own. For devices where latency is all that counts.
+    Each,
+}
+
+impl Durability {
+    /// Whether the write-ahead log gets the commit.
+    pub(crate) const fn is_logged(self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
+/// How the keys of a keyspace are spread over partitions. Fixed at creation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Routing {
+    /// By ranges of the hash of the key: 1 to 256 partitions. Even load for any keys; a scan merges
+    /// all partitions.
+    Hash(u16),
+    /// By ranges of the key itself, given the ascending first keys of the second partition and those
+    /// behind it (at most 255). A scan reads the partitions one after another.
+    Range(Vec<Vec<u8>>),
+}
+
+impl Routing {
+    /// The default: hash partitions, the next power of two of the processor's cores within 4..=32.
+    pub(crate) fn by_cores() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::Hash(cores.next_power_of_two().clamp(4, 32) as u16)
+    }
+
+    /// How many partitions there are.
+    pub fn partitions(&self) -> usize {
+        match self {
+            Self::Hash(partitions) => usize::from(*partitions),
+            Self::Range(bounds) => bounds.len() + 1,
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Hash(1..=256) => Ok(()),
+            Self::Hash(n) => {
+                Err(Error::invalid(format!("{n} hash partitions: expected 1 to 256")))
+            }
+            Self::Range(bounds) if bounds.len() > 255 => {
+                Err(Error::invalid(format!("{} range bounds: expected at most 255", bounds.len())))
+            }
+            Self::Range(bounds) => {
+                for bound in bounds {
+                    flagstone_base::key::check_key(bound)?;
+                }
+                if bounds.is_sorted_by(|a, b| a < b) {
+                    Ok(())
+                } else {
+                    Err(Error::invalid("range bounds must ascend, each above the one before"))
+                }
+            }
+        }
+    }
+}
+
+/// What is chosen for a keyspace when it is created; stored, and checked when it is opened again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// How keys find their partition.
+    pub routing: Routing,
+    /// Compression of all but the deepest level. lz4: about 2.5 times smaller for a fifth of the
+    /// time of zstd.
+    pub compression: Compression,
+    /// Compression of the deepest level, which holds about nine tenths of the data. zstd 1: a
+    /// quarter smaller than lz4, read a little slower.
+    pub bottom_compression: Compression,
+    /// Bytes of a block before compression, 1 KiB to 1 MiB. 16 KiB: larger compresses better, smaller
+    /// reads less for one uncached get.
+    pub block_bytes: usize,
+    /// Bits of filter a key, 0 (none) to 20. 10: about one absent key in a hundred costs a read.
+    pub filter_bits: u8,
+    /// The name of the fold that combines merge operands, registered with
+    /// [`Builder::fold`](crate::Builder::fold); without one, merges are refused.
+    pub fold: Option<String>,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        Self {
+            routing: Routing::by_cores(),
+            compression: Compression::Lz4,
+            bottom_compression: Compression::Zstd(1),
+            block_bytes: 16 << 10,
+            filter_bits: 10,
+            fold: None,
+        }
+    }
+}
+
+impl KeyspaceOptions {
+    /// Refuses what is out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.routing.check()?;
+        if !((1 << 10)..=(1 << 20)).contains(&self.block_bytes) {
+            return Err(Error::invalid(format!(
+                "blocks of {} bytes: expected 1,024 to 1,048,576",
+                self.block_bytes
+            )));
+        }
+        if self.filter_bits > 20 {
+            return Err(Error::invalid(format!(
+                "{} filter bits a key: expected 0 to 20",
+                self.filter_bits
+            )));
+        }
+        for compression in [self.compression, self.bottom_compression] {
+            if let Compression::Zstd(level) = compression
+                && !(1..=19).contains(&level)
+            {
+                return Err(Error::invalid(format!("zstd level {level}: expected 1 to 19")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is chosen for a database each time it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
+    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables.
+    pub memory_budget: u64,
+    /// What [`commit`](crate::Database::commit) and the single-key writes promise.
+    pub durability: Durability,
+    /// Threads that compact, at least 1. Default: half the cores.
+    pub compaction_workers: usize,
+    /// The longest document or value taken by collections, in bytes: 16 MiB, as MongoDB's, so that one
+    /// document never fills a memtable. At most 512 MiB.
+    pub document_bytes_max: usize,
+    /// Make the directory and the database when there is none.
+    pub create_if_missing: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            memory_budget: (machine_memory() / 4).clamp(64 << 20, 4 << 30),
+            durability: Durability::Buffered,
+            compaction_workers: (cores / 2).max(1),
+            document_bytes_max: 16 << 20,
+            create_if_missing: true,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what is out of range.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.memory_budget < MEMORY_BUDGET_MIN {
+            return Err(Error::invalid(format!(
+                "a memory budget of {} bytes: expected at least {MEMORY_BUDGET_MIN}",
+                self.memory_budget
+            )));
+        }
+        if !(1..=256).contains(&self.compaction_workers) {
+            return Err(Error::invalid(format!(
+                "{} compaction workers: expected 1 to 256",
+                self.compaction_workers
+            )));
+        }
+        let limit = flagstone_base::key::VALUE_BYTES_MAX;
+        if !(1..=limit).contains(&self.document_bytes_max) {
+            return Err(Error::invalid(format!(
+                "documents of at most {} bytes: expected 1 to {limit}",
+                self.document_bytes_max
+            )));
+        }
+        if let Durability::Interval(interval) = self.durability {
+            check_interval(interval)?;
+        }
+        Ok(())
+    }
+
+    /// How many bytes all memtables together may hold.
+    pub(crate) const fn memtable_share(&self) -> u64 {
+        self.memory_budget / 2
+    }
+
+    /// How many bytes the block cache may hold.
+    pub(crate) const fn cache_share(&self) -> u64 {
+        self.memory_budget / 8 * 3
+    }
+
+    /// At what size the write-ahead log makes the trees that pin its oldest segment flush.
+    pub(crate) const fn wal_bytes_max(&self) -> u64 {
+        let twice = self.memtable_share() * 2;
+        if twice < WAL_BYTES_MAX { twice } else { WAL_BYTES_MAX }
+    }
+
+    /// The size of a segment of the write-ahead log.
+    pub(crate) const fn segment_bytes(&self) -> u64 {
+        let part = self.memtable_share() / 8;
+        if part > 64 << 20 {
+            64 << 20
+        } else if part < 1 << 20 {
+            1 << 20
+        } else {
+            part
+        }
+    }
+}
+
+/// 1 MiB: tests fill a tree with it in a moment.
+pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
+/// 512 MiB of log are replayed in about two seconds.
+const WAL_BYTES_MAX: u64 = 512 << 20;
+
+/// Refuses an interval that nothing can keep.
+pub(crate) fn check_interval(interval: Duration) -> Result<()> {
+    if interval < Duration::from_millis(1) {
+        return Err(Error::invalid(format!("a sync every {interval:?}: expected at least 1 ms")));
+    }
+    Ok(())
+}
+
+/// The machine's memory in bytes; 4 GiB where it cannot be found.
+fn machine_memory() -> u64 {
+    flagstone_env::os::memory_bytes().unwrap_or(4 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_out_of_range_are_refused() {
+        let refused = |change: fn(&mut Options)| {
+            let mut options = Options::default();
+            change(&mut options);
+            assert!(options.check().is_err(), "{options:?}");
+        };
+        assert!(Options::default().check().is_ok());
+        refused(|o| o.memory_budget = 1000);
+        refused(|o| o.compaction_workers = 0);
+        refused(|o| o.document_bytes_max = 1 << 30);
+        refused(|o| o.durability = Durability::Interval(Duration::ZERO));
+    }
+
+    #[test]
+    fn keyspace_options_out_of_range_are_refused() {
+        let refused = |change: fn(&mut KeyspaceOptions)| {
+            let mut options = KeyspaceOptions::default();
+            change(&mut options);
+            assert!(options.check().is_err(), "{options:?}");
+        };
+        assert!(KeyspaceOptions::default().check().is_ok());
+        refused(|o| o.routing = Routing::Hash(0));
+        refused(|o| o.routing = Routing::Hash(257));
+        refused(|o| o.routing = Routing::Range(vec![b"b".to_vec(), b"a".to_vec()]));
+        refused(|o| o.routing = Routing::Range(vec![b"a".to_vec(), b"a".to_vec()]));
+        refused(|o| o.routing = Routing::Range(vec![vec![]]));
+        refused(|o| o.block_bytes = 100);
+        refused(|o| o.filter_bits = 21);
+        refused(|o| o.compression = Compression::Zstd(0));
+    }
+}

@@ -1,0 +1,117 @@
+//! Key to partition: by ranges of the hash space, or by ranges of keys.
+//!
+//! Hash partition `i` of `n` begins at `ceil(i * 2^64 / n)`; the starts stand in the catalog, so a
+//! partition can be split in two later without touching the others. There is no remainder and no
+//! absolute value in it: every hash, the smallest and the largest too, lies in exactly one range.
+
+use flagstone_base::key::KEY_BYTES_MAX;
+
+/// The routing of one keyspace, ready to be asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// The first hash of each partition; the first is 0.
+    Hash { starts: Vec<u64>, seed: u64 },
+    /// The first key of each partition but the first.
+    Range { bounds: Vec<Vec<u8>>, seed: u64 },
+}
+
+/// The first hash of partition `i` of `n`.
+pub(crate) const fn hash_start(i: usize, n: usize) -> u64 {
+    ((i as u128) << 64).div_ceil(n as u128) as u64
+}
+
+impl Route {
+    /// How many partitions there are.
+    pub(crate) fn partitions(&self) -> usize {
+        match self {
+            Self::Hash { starts, .. } => starts.len(),
+            Self::Range { bounds, .. } => bounds.len() + 1,
+        }
+    }
+
+    /// The seed of the keyspace's key hash.
+    pub(crate) const fn seed(&self) -> u64 {
+        match self {
+            Self::Hash { seed, .. } | Self::Range { seed, .. } => *seed,
+        }
+    }
+
+    /// The partition of `key`, whose hash (under [`Route::seed`]) is `hash`.
+    #[inline]
+    pub(crate) fn partition(&self, key: &[u8], hash: u64) -> usize {
+        debug_assert!(key.len() <= KEY_BYTES_MAX);
+        match self {
+            Self::Hash { starts, .. } => {
+                // Even ranges, which all are until one is split: a multiplication finds the place,
+                // the comparisons below mend what is not even.
+                let guess = ((u128::from(hash) * starts.len() as u128) >> 64) as usize;
+                let fits = starts[guess] <= hash
+                    && starts.get(guess + 1).is_none_or(|&next| hash < next);
+                if fits { guess } else { starts.partition_point(|&start| start <= hash) - 1 }
+            }
+            Self::Range { bounds, .. } => {
+                bounds.partition_point(|bound| bound.as_slice() <= key)
+            }
+        }
+    }
+
+    /// Whether the partitions, one after another, are in key order.
+    pub(crate) const fn is_ordered(&self) -> bool {
+        match self {
+            Self::Hash { starts, .. } => starts.len() == 1,
+            Self::Range { .. } => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash_route(n: usize) -> Route {
+        Route::Hash { starts: (0..n).map(|i| hash_start(i, n)).collect(), seed: 0 }
+    }
+
+    #[test]
+    fn the_smallest_and_the_largest_hash_have_a_partition() {
+        for n in 1..=256 {
+            let route = hash_route(n);
+            let extremes = [0, 1, i64::MIN as u64, i64::MAX as u64, u64::MAX - 1, u64::MAX];
+            for hash in extremes {
+                assert!(route.partition(b"k", hash) < n, "{hash} of {n}");
+            }
+            assert_eq!(route.partition(b"k", 0), 0);
+            assert_eq!(route.partition(b"k", u64::MAX), n - 1);
+        }
+    }
+
+    #[test]
+    fn every_partition_begins_exactly_at_its_start() {
+        for n in [1, 2, 3, 7, 200, 256] {
+            let route = hash_route(n);
+            for i in 0..n {
+                assert_eq!(route.partition(b"k", hash_start(i, n)), i);
+                if i > 0 {
+                    assert_eq!(route.partition(b"k", hash_start(i, n) - 1), i - 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn uneven_hash_ranges_are_found_too() {
+        let route = Route::Hash { starts: vec![0, 10, 20, 1 << 63], seed: 0 };
+        for (hash, expected) in [(0, 0), (9, 0), (10, 1), (19, 1), (20, 2), (1 << 63, 3)] {
+            assert_eq!(route.partition(b"k", hash), expected);
+        }
+    }
+
+    #[test]
+    fn a_range_bound_is_the_first_key_of_its_partition() {
+        let route = Route::Range { bounds: vec![b"g".to_vec(), b"p".to_vec()], seed: 0 };
+        for (key, expected) in [("a", 0), ("fzz", 0), ("g", 1), ("o", 1), ("p", 2), ("z", 2)] {
+            assert_eq!(route.partition(key.as_bytes(), 0), expected, "{key}");
+        }
+        assert!(route.is_ordered());
+    }
+}
