@@ -1,1 +1,43 @@
-//! The immutable sorted file: blocks, index, filters, writer, reader, block cache.
+//! The immutable sorted file: blocks, index, filter, writer, reader, block cache.
+//!
+//! ```text
+//! TableBuilder --add, add_range_delete, attach--> finish --> file + TableMeta
+//! Table::open --> get (filter -> index -> cache -> block), cursor, verify;  inspect: any file
+//! ```
+//!
+//! The bytes are drawn in `docs/format/sst.md`. Modules stand from the ground up.
+
+mod fields;
+mod options;
+
+mod meta;
+mod properties;
+
+mod format;
+
+mod block;
+mod filter;
+mod index;
+mod ranges;
+
+mod cache;
+mod output;
+
+mod builder;
+mod table;
+
+mod cursor;
+mod estimate;
+mod inspect;
+mod verify;
+
+pub use builder::TableBuilder;
+pub use cache::{BlockCache, CacheStats};
+pub use cursor::{CursorOptions, TableCursor};
+pub use inspect::{InspectOptions, inspect};
+pub use meta::TableMeta;
+pub use options::{FilterKey, TableIdent, TableOptions};
+pub use properties::Properties;
+pub use ranges::RangeDelete;
+pub use table::Table;
+pub use verify::VerifyReport;

@@ -1,0 +1,98 @@
+//! Writes a data block: entries as they come, columns at the end.
+
+use super::{RESTART_SHIFT, TRAILER_BYTES, fingerprint};
+use flagstone_base::EntryRef;
+use flagstone_base::codec::{put_u32, put_u64, put_varint};
+
+/// The block being filled; reused for the next.
+#[derive(Default)]
+pub(crate) struct BlockBuilder {
+    raw: Vec<u8>,
+    seqnos: Vec<u64>,
+    offsets: Vec<u32>,
+    fingerprints: Vec<u8>,
+    restart_key: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// Whether it holds no entry.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// Bytes of the block if it were finished now, within a few percent.
+    #[inline]
+    pub(crate) fn bytes_estimated(&self) -> usize {
+        // Three bytes for offset and fingerprint; SeqNos take 0 to 7, mostly up to 3.
+        self.raw.len() + 6 * self.offsets.len() + TRAILER_BYTES
+    }
+
+    /// Appends an entry; the caller keeps the order.
+    pub(crate) fn add(&mut self, entry: EntryRef<'_>, remixed_hash: u64) {
+        let is_restart = self.offsets.len() & ((1 << RESTART_SHIFT) - 1) == 0;
+        let shared = if is_restart {
+            self.restart_key.clear();
+            self.restart_key.extend_from_slice(entry.key);
+            0
+        } else {
+            common_prefix(&self.restart_key, entry.key)
+        };
+        let suffix = &entry.key[shared..];
+        self.offsets.push(self.raw.len() as u32);
+        self.seqnos.push(entry.seqno().get());
+        self.fingerprints.push(fingerprint(remixed_hash));
+        self.raw.push(entry.kind() as u8);
+        put_varint(&mut self.raw, shared as u64);
+        put_varint(&mut self.raw, suffix.len() as u64);
+        put_varint(&mut self.raw, entry.value.len() as u64);
+        self.raw.extend_from_slice(suffix);
+        self.raw.extend_from_slice(entry.value);
+    }
+
+    /// Appends the columns and the trailer: the raw block, until [`BlockBuilder::clear`].
+    pub(crate) fn finish(&mut self) -> &[u8] {
+        let base = self.seqnos.iter().copied().min().unwrap_or(0);
+        let largest = self.seqnos.iter().copied().max().unwrap_or(0);
+        let seqno_width = (64 - (largest - base).leading_zeros() as usize).div_ceil(8);
+        let offset_width = if self.raw.len() <= usize::from(u16::MAX) { 2 } else { 4 };
+        for seqno in &self.seqnos {
+            self.raw.extend_from_slice(&(seqno - base).to_le_bytes()[..seqno_width]);
+        }
+        for offset in &self.offsets {
+            self.raw.extend_from_slice(&offset.to_le_bytes()[..offset_width]);
+        }
+        self.raw.extend_from_slice(&self.fingerprints);
+        put_u64(&mut self.raw, base);
+        put_u32(&mut self.raw, self.offsets.len() as u32);
+        self.raw.extend_from_slice(&[seqno_width as u8, offset_width as u8, RESTART_SHIFT, 0]);
+        &self.raw
+    }
+
+    /// Empties it for the next block.
+    pub(crate) fn clear(&mut self) {
+        // One value of hundreds of megabytes must not keep its room until the table is finished.
+        if self.raw.capacity() > 4 << 20 {
+            self.raw = Vec::new();
+        }
+        self.raw.clear();
+        self.seqnos.clear();
+        self.offsets.clear();
+        self.fingerprints.clear();
+    }
+}
+
+/// How many bytes `a` and `b` have in common at their front.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[..len], &b[..len]);
+    let mut at = 0;
+    while let (Some(x), Some(y)) = (a[at..].first_chunk::<8>(), b[at..].first_chunk::<8>()) {
+        let differs = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differs != 0 {
+            return at + differs.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
+}

@@ -1,0 +1,33 @@
+//! A data block: sorted entries with columns behind them, so any entry is reached in one step.
+//!
+//! ```text
+//! entries        kind u8 | shared varint | suffix length varint | value length varint
+//!                | suffix | value            ... one behind the other
+//! seqnos         n x w bytes: SeqNo - base           w = 0..=7
+//! offsets        n x 2 or 4 bytes: where entry i begins
+//! fingerprints   n x 1 byte: low byte of the remixed hash of the key
+//! trailer, 16    base SeqNo u64 | n u32 | w u8 | offset width u8 | restart shift u8 | zero u8
+//! ```
+//!
+//! Every 16th key is a restart and stands whole; the others say how many bytes they share with the
+//! restart before them, not with their neighbour. So entry i is read without its neighbours: a get
+//! looks for its fingerprint with memchr, a seek is a binary search, and prev costs what next does.
+
+mod builder;
+mod view;
+
+pub(crate) use builder::{BlockBuilder, common_prefix};
+pub(crate) use view::{Block, Parsed};
+
+/// Bytes of the trailer.
+const TRAILER_BYTES: usize = 16;
+/// A restart every 2^4 entries.
+const RESTART_SHIFT: u8 = 4;
+/// The width of SeqNos is at most that of their 56 bits.
+const SEQNO_WIDTH_MAX: u8 = 7;
+
+/// The fingerprint of a key inside its block.
+#[inline]
+pub(crate) const fn fingerprint(remixed_hash: u64) -> u8 {
+    remixed_hash as u8
+}

@@ -1,0 +1,405 @@
+//! Reads a data block, trusting no byte of it: every entry is parsed with its bounds checked.
+
+use super::{SEQNO_WIDTH_MAX, TRAILER_BYTES, fingerprint};
+use flagstone_base::{Decoder, Kind, Malformed, SeqNo, Slice, Trailer};
+use std::cmp::Ordering;
+use std::ops::{ControlFlow, Range};
+
+/// A raw data block, shared, with its trailer parsed. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Block {
+    bytes: Slice,
+    base: u64,
+    /// Every entry reads as this SeqNo, if set.
+    global: Option<SeqNo>,
+    count: u32,
+    seqnos_at: u32,
+    offsets_at: u32,
+    fingerprints_at: u32,
+    seqno_width: u8,
+    offset_width: u8,
+    restart_shift: u8,
+}
+
+/// Where the parts of one entry are in its block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parsed {
+    pub(crate) trailer: Trailer,
+    /// How many bytes of the restart's key come before the suffix.
+    pub(crate) shared: u32,
+    suffix_at: u32,
+    value_at: u32,
+    end: u32,
+}
+
+impl Parsed {
+    /// Where the rest of the key is.
+    #[inline]
+    pub(crate) const fn suffix(&self) -> Range<usize> {
+        self.suffix_at as usize..self.value_at as usize
+    }
+
+    /// Where the value is.
+    #[inline]
+    pub(crate) const fn value(&self) -> Range<usize> {
+        self.value_at as usize..self.end as usize
+    }
+
+    #[inline]
+    const fn key_len(&self) -> usize {
+        self.shared as usize + (self.value_at - self.suffix_at) as usize
+    }
+}
+
+impl Block {
+    /// A view of `raw`: its trailer is parsed and its columns lie within it.
+    pub(crate) fn new(raw: Vec<u8>, global: Option<SeqNo>) -> Result<Self, Malformed> {
+        let wrong = |expected| Malformed { at: raw.len().saturating_sub(TRAILER_BYTES), expected };
+        let Some((body, trailer)) = raw.split_last_chunk::<TRAILER_BYTES>() else {
+            return Err(wrong("a block with its trailer"));
+        };
+        let mut decoder = Decoder::new(trailer);
+        let base = decoder.u64("the base SeqNo")?;
+        let count = decoder.u32("the number of entries")?;
+        let [seqno_width, offset_width, restart_shift, _zero] =
+            decoder.array("the widths of the columns")?;
+        if base > SeqNo::MAX.get()
+            || seqno_width > SEQNO_WIDTH_MAX
+            || !matches!(offset_width, 2 | 4)
+            || restart_shift > 16
+            || count == 0
+        {
+            return Err(wrong("a block's trailer within its bounds"));
+        }
+        let columns = u64::from(count) * (u64::from(seqno_width) + u64::from(offset_width) + 1);
+        let (Some(seqnos_at), Ok(_)) =
+            ((body.len() as u64).checked_sub(columns), u32::try_from(raw.len()))
+        else {
+            return Err(wrong("columns that fit the block"));
+        };
+        let seqnos_at = seqnos_at as u32;
+        let offsets_at = seqnos_at + count * u32::from(seqno_width);
+        let fingerprints_at = offsets_at + count * u32::from(offset_width);
+        Ok(Self {
+            bytes: Slice::from(raw),
+            base,
+            global,
+            count,
+            seqnos_at,
+            offsets_at,
+            fingerprints_at,
+            seqno_width,
+            offset_width,
+            restart_shift,
+        })
+    }
+
+    /// How many entries it has; at least one.
+    #[inline]
+    pub(crate) const fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// All its bytes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The part `range` of it, shared. The range comes from [`Parsed`], so it lies within.
+    #[inline]
+    pub(crate) fn slice(&self, range: Range<usize>) -> Slice {
+        if range.is_empty() { Slice::default() } else { self.bytes.slice(range) }
+    }
+
+    /// The index of the restart that entry `index` depends on.
+    #[inline]
+    pub(crate) const fn restart_of(&self, index: usize) -> usize {
+        index >> self.restart_shift << self.restart_shift
+    }
+
+    /// The fingerprint that stands for entry `index`.
+    pub(crate) fn fingerprint_at(&self, index: usize) -> u8 {
+        self.fingerprints()[index]
+    }
+
+    #[inline]
+    fn fingerprints(&self) -> &[u8] {
+        let start = self.fingerprints_at as usize;
+        &self.bytes[start..start + self.count()]
+    }
+
+    #[inline]
+    fn offset(&self, index: usize) -> usize {
+        let column = &self.bytes[self.offsets_at as usize..self.fingerprints_at as usize];
+        if self.offset_width == 2 {
+            column[2 * index..].first_chunk().map_or(0, |b| u16::from_le_bytes(*b) as usize)
+        } else {
+            column[4 * index..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b) as usize)
+        }
+    }
+
+    /// The SeqNo of entry `index`.
+    #[inline]
+    pub(crate) fn seqno(&self, index: usize) -> SeqNo {
+        if let Some(seqno) = self.global {
+            return seqno;
+        }
+        let width = usize::from(self.seqno_width);
+        // Offsets, fingerprints and trailer follow, so eight bytes are always there.
+        let word = self.bytes[self.seqnos_at as usize + index * width..]
+            .first_chunk()
+            .map_or(0, |b| u64::from_le_bytes(*b));
+        SeqNo::new(self.base + (word & ((1 << (8 * width)) - 1)))
+    }
+
+    /// Entry `index`, which must be below [`Block::count`].
+    #[inline]
+    pub(crate) fn parse(&self, index: usize) -> Result<Parsed, Malformed> {
+        let at = self.offset(index);
+        let entries = &self.bytes[..self.seqnos_at as usize];
+        let Some(&[kind, shared, suffix, value]) = entries.get(at..).and_then(|e| e.first_chunk())
+        else {
+            return self.parse_long(index, at);
+        };
+        if (shared | suffix | value) >= 0x80 {
+            return self.parse_long(index, at);
+        }
+        self.parsed(index, at, kind, at + 4, [shared.into(), suffix.into(), value.into()])
+    }
+
+    /// As [`Block::parse`], for lengths of more than one byte.
+    fn parse_long(&self, index: usize, at: usize) -> Result<Parsed, Malformed> {
+        let entries = &self.bytes[..self.seqnos_at as usize];
+        let mut decoder = Decoder::new(entries.get(at..).unwrap_or_default());
+        let moved = |wrong: Malformed| Malformed { at: at + wrong.at, ..wrong };
+        let kind = decoder.u8("the kind of an entry").map_err(moved)?;
+        let shared = decoder.varint_usize("a shared length").map_err(moved)?;
+        let suffix = decoder.varint_usize("a suffix length").map_err(moved)?;
+        let value = decoder.varint_usize("a value length").map_err(moved)?;
+        self.parsed(index, at, kind, at + decoder.position(), [shared, suffix, value])
+    }
+
+    #[inline]
+    fn parsed(
+        &self,
+        index: usize,
+        at: usize,
+        kind: u8,
+        suffix_at: usize,
+        [shared, suffix, value]: [usize; 3],
+    ) -> Result<Parsed, Malformed> {
+        let wrong = |expected| Malformed { at, expected };
+        let kind = match Kind::from_u8(kind) {
+            Some(kind @ (Kind::Put | Kind::Delete | Kind::Merge)) => kind,
+            _ => return Err(wrong("a put, delete or merge")),
+        };
+        // Three numbers below 2^33 cannot overflow; larger ones are refused first.
+        let limit = self.seqnos_at as usize;
+        if shared > limit || suffix > limit || value > limit || suffix_at + suffix + value > limit {
+            return Err(wrong("an entry that ends before the columns"));
+        }
+        Ok(Parsed {
+            trailer: Trailer::new(self.seqno(index), kind),
+            shared: shared as u32,
+            suffix_at: suffix_at as u32,
+            value_at: (suffix_at + suffix) as u32,
+            end: (suffix_at + suffix + value) as u32,
+        })
+    }
+
+    /// The first `shared` bytes of the restart's key before entry `index`.
+    #[inline]
+    pub(crate) fn shared(&self, index: usize, shared: usize) -> Result<&[u8], Malformed> {
+        if shared == 0 {
+            return Ok(&[]);
+        }
+        let restart = self.restart_of(index);
+        let key = self.restart_key(restart)?;
+        match key.get(..shared) {
+            Some(prefix) if restart != index => Ok(prefix),
+            _ => {
+                Err(Malformed { at: self.offset(index), expected: "a shared part of the restart" })
+            }
+        }
+    }
+
+    /// The key of the restart `index`, which stands whole.
+    #[inline]
+    fn restart_key(&self, index: usize) -> Result<&[u8], Malformed> {
+        let parsed = self.parse(index)?;
+        if parsed.shared != 0 {
+            return Err(Malformed {
+                at: self.offset(index),
+                expected: "a restart with a whole key",
+            });
+        }
+        Ok(&self.bytes[parsed.suffix()])
+    }
+
+    /// The order of entry `index` against (`key`, `at`).
+    fn compare(&self, index: usize, key: &[u8], at: SeqNo) -> Result<Ordering, Malformed> {
+        let parsed = self.parse(index)?;
+        let shared = self.shared(index, parsed.shared as usize)?;
+        let front = &key[..shared.len().min(key.len())];
+        let order = shared
+            .cmp(front)
+            .then_with(|| self.bytes[parsed.suffix()].cmp(&key[front.len()..]))
+            .then_with(|| at.cmp(&parsed.trailer.seqno()));
+        Ok(order)
+    }
+
+    /// The index of the first entry at or behind (`key`, `at`); [`Block::count`] if there is none.
+    pub(crate) fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<usize, Malformed> {
+        // First among the restarts, whose keys stand whole, then between two of them.
+        let restarts = (self.count() - 1 >> self.restart_shift) + 1;
+        let group = first_where(0, restarts, |r| {
+            Ok(self.compare(r << self.restart_shift, key, at)? != Ordering::Less)
+        })?;
+        if group == 0 {
+            return Ok(0);
+        }
+        let start = (group - 1 << self.restart_shift) + 1;
+        let end = (group << self.restart_shift).min(self.count());
+        first_where(start, end, |i| Ok(self.compare(i, key, at)? != Ordering::Less))
+    }
+
+    /// Whether entry `index` has the key `key`.
+    #[inline]
+    fn has_key(&self, index: usize, parsed: &Parsed, key: &[u8]) -> Result<bool, Malformed> {
+        if parsed.key_len() != key.len() {
+            return Ok(false);
+        }
+        let (front, back) = key.split_at(parsed.shared as usize);
+        Ok(self.bytes[parsed.suffix()] == *back && *self.shared(index, front.len())? == *front)
+    }
+
+    /// Visits the entries of `key` at or before `at`, newest first. Answers `None` when a visit
+    /// broke off, else whether the last entry of the block has this key, so that more may follow
+    /// in the next block.
+    #[inline]
+    pub(crate) fn visit(
+        &self,
+        key: &[u8],
+        remixed_hash: u64,
+        at: SeqNo,
+        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+    ) -> Result<Option<bool>, Malformed> {
+        let fingerprints = self.fingerprints();
+        let mark = fingerprint(remixed_hash);
+        let mut from = 0;
+        let mut last_matched = None;
+        while let Some(found) = memchr::memchr(mark, &fingerprints[from..]) {
+            let index = from + found;
+            from = index + 1;
+            let parsed = self.parse(index)?;
+            if !self.has_key(index, &parsed, key)? {
+                if last_matched.is_some() {
+                    break;
+                }
+                continue;
+            }
+            last_matched = Some(index);
+            if parsed.trailer.seqno() <= at
+                && visit(parsed.trailer, self.slice(parsed.value())).is_break()
+            {
+                return Ok(None);
+            }
+        }
+        Ok(Some(last_matched == Some(self.count() - 1)))
+    }
+}
+
+/// The first number of `start..end` that `holds`, which must not hold before it and hold after.
+#[inline]
+fn first_where(
+    mut start: usize,
+    mut end: usize,
+    mut holds: impl FnMut(usize) -> Result<bool, Malformed>,
+) -> Result<usize, Malformed> {
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if holds(middle)? {
+            end = middle;
+        } else {
+            start = middle + 1;
+        }
+    }
+    Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::BlockBuilder;
+    use super::*;
+    use flagstone_base::EntryRef;
+    use flagstone_base::hash::{key_hash, remix};
+
+    fn hash(key: &[u8]) -> u64 {
+        remix(key_hash(key, 0))
+    }
+
+    fn raw(entries: &[(&str, u64, &str)]) -> Vec<u8> {
+        let mut builder = BlockBuilder::default();
+        for (key, seqno, value) in entries {
+            let seqno = SeqNo::new(*seqno);
+            let key = key.as_bytes();
+            builder.add(EntryRef::new(key, seqno, Kind::Put, value.as_bytes()), hash(key));
+        }
+        builder.finish().to_vec()
+    }
+
+    #[test]
+    fn a_get_visits_the_versions_of_a_key_newest_first() {
+        let raw = raw(&[("a", 9, "x"), ("ab", 300, "new"), ("ab", 7, "old"), ("b", 8, "y")]);
+        let block = Block::new(raw, None).unwrap();
+        let get = |at| {
+            let mut seen = Vec::new();
+            let more = block.visit(b"ab", hash(b"ab"), SeqNo::new(at), &mut |trailer, value| {
+                seen.push((trailer.seqno().get(), value.to_vec()));
+                ControlFlow::Continue(())
+            });
+            assert_eq!(more, Ok(Some(false)));
+            seen
+        };
+        assert_eq!(get(300), [(300, b"new".to_vec()), (7, b"old".to_vec())]);
+        assert_eq!(get(299), [(7, b"old".to_vec())]);
+        assert_eq!(get(6), []);
+    }
+
+    #[test]
+    fn the_columns_are_as_wide_as_they_must() {
+        let same = raw(&[("a", 70_000, ""), ("b", 70_000, "")]);
+        let wide = raw(&[("a", 70_000, ""), ("b", 1, "")]);
+        assert_eq!(wide.len() - same.len(), 2 * 3);
+        let block = Block::new(wide, None).unwrap();
+        assert_eq!((block.seqno(0).get(), block.seqno(1).get()), (70_000, 1));
+        let global = Block::new(same, Some(SeqNo::new(5))).unwrap();
+        assert_eq!(global.parse(1).unwrap().trailer.seqno().get(), 5);
+    }
+
+    #[test]
+    fn no_mutated_byte_makes_a_reader_panic() {
+        let keys: Vec<String> = (0..40).map(|i| format!("key{i:03}")).collect();
+        let entries: Vec<_> =
+            keys.iter().enumerate().map(|(i, k)| (k.as_str(), 1000 - i as u64, "value")).collect();
+        let good = raw(&entries);
+        for at in 0..good.len() {
+            for flip in [1, 2, 4, 8, 16, 32, 64, 128, 255] {
+                let mut broken = good.clone();
+                broken[at] ^= flip;
+                let Ok(block) = Block::new(broken, None) else { continue };
+                let _ = block.lower_bound(b"key020", SeqNo::MAX);
+                let _ = block.visit(b"key021", hash(b"key021"), SeqNo::MAX, &mut |_, _| {
+                    ControlFlow::Continue(())
+                });
+                for i in 0..block.count().min(50) {
+                    if let Ok(parsed) = block.parse(i) {
+                        let _ = block.shared(i, parsed.shared as usize);
+                        let _ = block.slice(parsed.value());
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! Writes a table: entries in order, then the sections, then the footer.
+
+use crate::block::BlockBuilder;
+use crate::filter::Filter;
+use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, Label, encode_header, seal_block};
+use crate::index::IndexBuilder;
+use crate::meta::TableMeta;
+use crate::options::{TableIdent, TableOptions};
+use crate::output::Output;
+use crate::properties::{Handle, Properties, Sections};
+use crate::ranges::{RangeDelete, encode_attachments, encode_ranges};
+use flagstone_base::hash::{key_hash, remix};
+use flagstone_base::key::{check_key, check_value};
+use flagstone_base::{Compression, EntryRef, Error, Kind, Result, SeqNo, Slice};
+use flagstone_env::WriteFile;
+use std::collections::BTreeMap;
+
+/// Writes one table.
+///
+/// Memory: a block or two, the gathered output (256 KiB), 8 bytes a distinct key for the filter,
+/// about 20 bytes a block for the index; and the range deletes and attachments.
+///
+/// A builder dropped before [`TableBuilder::finish`], or after an error, leaves a file that is no
+/// table: remove it.
+pub struct TableBuilder {
+    output: Output,
+    ident: TableIdent,
+    options: TableOptions,
+    block: BlockBuilder,
+    stored: Vec<u8>,
+    index: IndexBuilder,
+    /// The first key of the block being filled and its SeqNo, and the last key before that block.
+    block_first: (Vec<u8>, SeqNo),
+    block_before: Option<Vec<u8>>,
+    last: Option<(Vec<u8>, SeqNo)>,
+    /// The remixed hash of the last key, and those of all parts of keys that the filter gets.
+    last_hash: u64,
+    filter_hashes: Vec<u64>,
+    filter_last: Vec<u8>,
+    ranges: Vec<RangeDelete>,
+    attachments: BTreeMap<u32, Vec<u8>>,
+    properties: Properties,
+}
+
+impl TableBuilder {
+    /// Begins a table in the new file `file`, whose number and database are `ident`.
+    ///
+    /// # Errors
+    /// InvalidInput for options out of bounds; what appending to the file answers.
+    pub fn new(file: Box<dyn WriteFile>, ident: TableIdent, options: TableOptions) -> Result<Self> {
+        options.check()?;
+        let mut output = Output::new(file);
+        output.append(&encode_header(ident))?;
+        let content = TableMeta {
+            number: ident.number,
+            seqno_min: SeqNo::MAX,
+            seqno_max: SeqNo::ZERO,
+            ..TableMeta::default()
+        };
+        let properties = Properties {
+            content,
+            keyspace: options.keyspace,
+            tree: options.tree,
+            hash_seed: options.hash_seed,
+            filter_key: options.filter_key.id,
+            ..Properties::default()
+        };
+        Ok(Self {
+            output,
+            ident,
+            options,
+            block: BlockBuilder::default(),
+            stored: Vec::new(),
+            index: IndexBuilder::default(),
+            block_first: (Vec::new(), SeqNo::ZERO),
+            block_before: None,
+            last: None,
+            last_hash: 0,
+            filter_hashes: Vec::new(),
+            filter_last: Vec::new(),
+            ranges: Vec::new(),
+            attachments: BTreeMap::new(),
+            properties,
+        })
+    }
+
+    /// Adds a put, delete or merge operand; entries come strictly in [`EntryRef::order`].
+    ///
+    /// # Errors
+    /// InvalidInput for an entry out of order (the same key and SeqNo again is), a range delete, or
+    /// a key or value out of its limits; what appending to the file answers.
+    pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        let new_key = match &self.last {
+            Some((key, seqno)) if key.as_slice() == entry.key => {
+                if entry.seqno() >= *seqno {
+                    return Err(out_of_order(entry));
+                }
+                false
+            }
+            Some((key, _)) if key.as_slice() > entry.key => return Err(out_of_order(entry)),
+            _ => {
+                check_key(entry.key)?;
+                true
+            }
+        };
+        check_value(entry.value)?;
+        if entry.kind() == Kind::RangeDelete {
+            return Err(Error::invalid("a range delete among the entries of a table"));
+        }
+        if new_key {
+            self.hash(entry.key);
+        }
+        let size = entry.key.len() + entry.value.len() + 16;
+        if !self.block.is_empty() && self.block.bytes_estimated() + size > self.options.block_bytes
+        {
+            self.finish_block()?;
+        }
+        if self.block.is_empty() {
+            self.block_first.0.clear();
+            self.block_first.0.extend_from_slice(entry.key);
+            self.block_first.1 = entry.seqno();
+        }
+        self.block.add(entry, self.last_hash);
+        self.count(entry);
+        match &mut self.last {
+            Some((key, seqno)) => {
+                if new_key {
+                    key.clear();
+                    key.extend_from_slice(entry.key);
+                }
+                *seqno = entry.seqno();
+            }
+            None => {
+                self.properties.content.smallest = entry.key.to_vec();
+                self.last = Some((entry.key.to_vec(), entry.seqno()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hashes a new key for its block and for the filter.
+    fn hash(&mut self, key: &[u8]) {
+        let seed = self.options.hash_seed;
+        self.last_hash = remix(key_hash(key, seed));
+        if self.options.filter_bits == 0 {
+            return;
+        }
+        if self.options.filter_key.id == 0 {
+            self.filter_hashes.push(self.last_hash);
+            return;
+        }
+        let part = (self.options.filter_key.extract)(key);
+        if self.filter_hashes.is_empty() || part != self.filter_last {
+            self.filter_hashes.push(remix(key_hash(part, seed)));
+            self.filter_last.clear();
+            self.filter_last.extend_from_slice(part);
+        }
+    }
+
+    fn count(&mut self, entry: EntryRef<'_>) {
+        let content = &mut self.properties.content;
+        content.entries += 1;
+        match entry.kind() {
+            Kind::Delete => content.deletes += 1,
+            Kind::Merge => content.merges += 1,
+            Kind::Put | Kind::RangeDelete => {}
+        }
+        content.key_bytes_raw += entry.key.len() as u64;
+        content.value_bytes_raw += entry.value.len() as u64;
+        content.seqno_min = content.seqno_min.min(entry.seqno());
+        content.seqno_max = content.seqno_max.max(entry.seqno());
+    }
+
+    /// Adds a range delete: as of `seqno` the keys from `start` up to `end` (exclusive) are absent.
+    /// Any order; they are kept in memory until the table is finished.
+    ///
+    /// # Errors
+    /// InvalidInput for an empty range, or a bound longer than a key may be.
+    pub fn add_range_delete(&mut self, start: &[u8], end: &[u8], seqno: SeqNo) -> Result<()> {
+        if !start.is_empty() {
+            check_key(start)?;
+        }
+        check_key(end)?;
+        if start >= end {
+            return Err(Error::invalid(format!(
+                "a range delete from {} to {}: expected the start below the end",
+                start.escape_ascii(),
+                end.escape_ascii()
+            )));
+        }
+        let (start, end) = (Slice::copy_of(start), Slice::copy_of(end));
+        self.ranges.push(RangeDelete { start, end, seqno });
+        let content = &mut self.properties.content;
+        content.range_deletes += 1;
+        content.seqno_min = content.seqno_min.min(seqno);
+        content.seqno_max = content.seqno_max.max(seqno);
+        Ok(())
+    }
+
+    /// Attaches bytes that the table carries and does not look at; the same id again replaces them.
+    pub fn attach(&mut self, id: u32, bytes: &[u8]) {
+        self.attachments.insert(id, bytes.to_vec());
+    }
+
+    /// About how long the file would be if it were finished now.
+    pub fn bytes_estimated(&self) -> u64 {
+        let filter = self.filter_hashes.len() as u64 * u64::from(self.options.filter_bits) / 8;
+        let ranges: usize = self.ranges.iter().map(|r| r.start.len() + r.end.len() + 12).sum();
+        let attachments: usize = self.attachments.values().map(|bytes| bytes.len() + 12).sum();
+        let rest = self.block.bytes_estimated() + self.index.bytes() + ranges + attachments + 400;
+        self.output.position() + filter + rest as u64
+    }
+
+    /// How many entries were added; range deletes are not among them.
+    pub const fn entries(&self) -> u64 {
+        self.properties.content.entries
+    }
+
+    /// How many range deletes were added.
+    pub const fn range_deletes(&self) -> u64 {
+        self.properties.content.range_deletes
+    }
+
+    /// Whether nothing was added that makes a table.
+    pub const fn is_empty(&self) -> bool {
+        self.entries() == 0 && self.range_deletes() == 0
+    }
+
+    /// The key added last.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.last.as_ref().map(|(key, _)| key.as_slice())
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let raw = self.block.finish();
+        let raw_len = raw.len() as u64;
+        let offset = self.output.position();
+        let place = (self.options.compression, self.ident);
+        seal_block(raw, place.0, place.1, offset, &mut self.stored);
+        self.block.clear();
+        self.output.append(&self.stored)?;
+        self.properties.data_blocks += 1;
+        self.properties.data_bytes_raw += raw_len;
+        self.properties.block_bytes_max = self.properties.block_bytes_max.max(raw_len);
+        let len = self.stored.len() as u64;
+        if self.stored.capacity() > 4 << 20 {
+            self.stored = Vec::new();
+        }
+        let first = (self.block_first.0.as_slice(), self.block_first.1);
+        self.index.add(len, first, self.block_before.as_deref());
+        let before = self.block_before.get_or_insert_default();
+        before.clear();
+        before.extend_from_slice(self.last.as_ref().map_or(&[], |(key, _)| key.as_slice()));
+        Ok(())
+    }
+
+    /// Writes one section behind the data blocks.
+    fn section(&mut self, raw: &[u8], compression: Compression) -> Result<Handle> {
+        if raw.len() > BLOCK_RAW_MAX {
+            return Err(Error::invalid(format!(
+                "a section of a table has {} bytes: expected at most {BLOCK_RAW_MAX}",
+                raw.len()
+            )));
+        }
+        let offset = self.output.position();
+        seal_block(raw, compression, self.ident, offset, &mut self.stored);
+        self.output.append(&self.stored)?;
+        let largest = &mut self.properties.block_bytes_max;
+        *largest = (*largest).max(raw.len() as u64);
+        Ok(Handle { offset, len: self.stored.len() as u64 })
+    }
+
+    fn sections(&mut self) -> Result<Sections> {
+        let compression = self.options.compression;
+        let mut sections = Sections::default();
+        if !self.ranges.is_empty() {
+            let raw = encode_ranges(&mut self.ranges);
+            sections.range_deletes = Some(self.section(&raw, compression)?);
+        }
+        if !self.attachments.is_empty() {
+            let raw = encode_attachments(&self.attachments);
+            sections.attachments = Some(self.section(&raw, compression)?);
+        }
+        // Filter and index are read at every open: never compressed.
+        if !self.filter_hashes.is_empty() {
+            let filter = Filter::build(&self.filter_hashes, self.options.filter_bits).encode();
+            self.filter_hashes = Vec::new();
+            sections.filter = Some(self.section(&filter, Compression::None)?);
+        }
+        let index = self.index.encode(encode_header(self.ident).len() as u64);
+        sections.index = Some(self.section(&index, Compression::None)?);
+        Ok(sections)
+    }
+
+    /// The bounds of entries and range deletes together.
+    fn bound(&mut self, first: Vec<u8>) {
+        let content = &mut self.properties.content;
+        let starts = self.ranges.iter().map(|range| &range.start[..]);
+        let entries_first = (content.entries > 0).then_some(first.as_slice());
+        content.smallest = starts.chain(entries_first).min().unwrap_or_default().to_vec();
+        let end = self.ranges.iter().map(|range| &range.end[..]).max().unwrap_or_default();
+        let last = self.last.as_ref().map_or(&[][..], |(key, _)| key);
+        content.largest_exclusive = end > last;
+        content.largest = end.max(last).to_vec();
+    }
+
+    /// Writes the sections and the footer, syncs the file (not its directory), and answers what a
+    /// manifest keeps of the table.
+    ///
+    /// # Errors
+    /// InvalidInput for a table with neither entries nor range deletes; what the file answers.
+    pub fn finish(mut self) -> Result<TableMeta> {
+        if self.is_empty() {
+            return Err(Error::invalid("a table without entries"));
+        }
+        self.finish_block()?;
+        let first = self.properties.content.smallest.clone();
+        self.bound(first);
+        let tail_offset = self.output.position();
+        self.properties.sections = self.sections()?;
+        let mut raw = Vec::new();
+        self.properties.encode(&mut raw);
+        let properties = self.section(&raw, Compression::None)?;
+        let footer = Footer { properties, tail_offset, label: Label::new(self.ident) }.encode();
+        debug_assert_eq!(footer.len(), FOOTER_BYTES);
+        self.output.append(&footer)?;
+        let (bytes, checksum) = self.output.finish()?;
+        let tail_bytes = bytes - tail_offset;
+        Ok(TableMeta { bytes, tail_bytes, checksum, ..self.properties.content })
+    }
+}
+
+#[cold]
+fn out_of_order(entry: EntryRef<'_>) -> Error {
+    Error::invalid(format!(
+        "{}{:?} added to a table out of order",
+        entry.key.escape_ascii(),
+        entry.trailer
+    ))
+}

@@ -1,0 +1,350 @@
+//! A cursor over the entries of a table, in both directions.
+
+use crate::block::{Block, Parsed};
+use crate::table::Table;
+use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The first and the largest run of blocks read at once by a cursor that goes forward.
+const AHEAD_BYTES_MIN: usize = 32 << 10;
+const AHEAD_BYTES_MAX: usize = 256 << 10;
+
+/// How a cursor reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorOptions {
+    /// Whether blocks read from the file go into the cache. Blocks found there are used anyway.
+    pub fill_cache: bool,
+    /// Whether to read 256 KiB at once from the first block on. Without it a cursor begins with one
+    /// block, and reads ahead 32, 64, .. 256 KiB once it misses the cache block after block.
+    pub readahead: bool,
+}
+
+impl CursorOptions {
+    /// For scans: fills the cache, reads ahead when it proves long.
+    pub const SCAN: Self = Self { fill_cache: true, readahead: false };
+    /// For compactions: leaves the cache alone, reads ahead from the start.
+    pub const COMPACTION: Self = Self { fill_cache: false, readahead: true };
+}
+
+/// Stored blocks read ahead of need.
+#[derive(Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    /// The offset of `bytes` in the file.
+    offset: u64,
+    /// How much to read next time; 0 for one block alone.
+    next_bytes: usize,
+    /// The block read last from the file.
+    last_read: Option<usize>,
+}
+
+/// A positioned reader of one table. It owns its table, is fallible, and goes both ways; after an
+/// error, and until the first seek, it is not valid.
+pub struct TableCursor {
+    table: Arc<Table>,
+    options: CursorOptions,
+    ahead: Ahead,
+    /// The block it is in, and that block's number.
+    block: Option<Block>,
+    number: usize,
+    index: usize,
+    valid: bool,
+    key: Vec<u8>,
+    /// How many bytes of `key` are those of the restart `restart`.
+    restart_bytes: usize,
+    restart: usize,
+    trailer: Trailer,
+    value: Range<usize>,
+}
+
+impl Table {
+    /// A cursor over its entries, not yet positioned.
+    pub fn cursor(self: &Arc<Self>, options: CursorOptions) -> TableCursor {
+        TableCursor {
+            table: Arc::clone(self),
+            options,
+            ahead: Ahead {
+                next_bytes: if options.readahead { AHEAD_BYTES_MAX } else { 0 },
+                ..Ahead::default()
+            },
+            block: None,
+            number: 0,
+            index: 0,
+            valid: false,
+            key: Vec::new(),
+            restart_bytes: 0,
+            restart: usize::MAX,
+            trailer: Trailer::new(SeqNo::ZERO, Kind::Delete),
+            value: 0..0,
+        }
+    }
+}
+
+impl TableCursor {
+    /// Goes to the first entry.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.valid = false;
+        if self.table.index.count() == 0 {
+            return Ok(());
+        }
+        self.enter(0)?;
+        self.stand(0)
+    }
+
+    /// Goes to the last entry.
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.valid = false;
+        match self.table.index.count().checked_sub(1) {
+            Some(last) => self.enter_at_end(last),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes to the first entry at or behind (`key`, `at`) in the order of entries: the newest entry
+    /// of `key` that a reader at `at` sees, or the first of a larger key.
+    pub fn seek(&mut self, key: &[u8], at: SeqNo) -> Result<()> {
+        self.valid = false;
+        if self.table.index.count() == 0 {
+            return Ok(());
+        }
+        let Some(number) = self.table.index.find(key, at) else {
+            return self.seek_first();
+        };
+        self.enter(number)?;
+        let (index, count) = self.lower_bound(key, at)?;
+        if index < count {
+            return self.stand(index);
+        }
+        if number + 1 < self.table.index.count() {
+            self.enter(number + 1)?;
+            // The next block begins behind `key`, or with this key at or before `at`.
+            return self.stand(0);
+        }
+        Ok(())
+    }
+
+    /// Goes to the last entry whose key is below `key`: its oldest version.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.valid = false;
+        let Some(number) = self.table.index.find_before(key) else {
+            return Ok(());
+        };
+        self.enter(number)?;
+        let (index, _count) = self.lower_bound(key, SeqNo::MAX)?;
+        match index.checked_sub(1) {
+            Some(before) => self.stand(before),
+            None if number > 0 => self.enter_at_end(number - 1),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes to the next entry; past the last it is no longer valid.
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        let next = self.index + 1;
+        if self.block.as_ref().is_some_and(|block| next < block.count()) {
+            return self.stand(next);
+        }
+        self.valid = false;
+        if self.number + 1 < self.table.index.count() {
+            self.enter(self.number + 1)?;
+            return self.stand(0);
+        }
+        Ok(())
+    }
+
+    /// Goes to the entry before; before the first it is no longer valid.
+    pub fn prev(&mut self) -> Result<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        if let Some(before) = self.index.checked_sub(1) {
+            return self.stand(before);
+        }
+        self.valid = false;
+        match self.number.checked_sub(1) {
+            Some(number) => self.enter_at_end(number),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it stands on an entry.
+    #[inline]
+    pub const fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The entry it stands on; meaningless unless [`TableCursor::valid`].
+    #[inline]
+    pub fn entry(&self) -> EntryRef<'_> {
+        let value = match &self.block {
+            Some(block) if self.valid => &block.bytes()[self.value.clone()],
+            _ => &[],
+        };
+        EntryRef { key: &self.key, trailer: self.trailer, value }
+    }
+
+    /// The key of the entry.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// SeqNo and kind of the entry.
+    #[inline]
+    pub const fn trailer(&self) -> Trailer {
+        self.trailer
+    }
+
+    /// The value of the entry, sharing the memory of its block.
+    #[inline]
+    pub fn value(&self) -> Slice {
+        match &self.block {
+            Some(block) if self.valid => block.slice(self.value.clone()),
+            _ => Slice::default(),
+        }
+    }
+
+    /// The table it reads.
+    pub const fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<(usize, usize)> {
+        let Some(block) = &self.block else {
+            return Ok((0, 0));
+        };
+        let index = block
+            .lower_bound(key, at)
+            .map_err(|wrong| self.table.wrong_in_block(self.number, wrong))?;
+        Ok((index, block.count()))
+    }
+
+    /// Makes block `number` the current one, standing nowhere.
+    fn enter(&mut self, number: usize) -> Result<()> {
+        self.valid = false;
+        self.restart = usize::MAX;
+        if self.block.is_some() && self.number == number {
+            return Ok(());
+        }
+        self.block = None;
+        self.block = Some(match self.table.cached_block(number) {
+            Some(block) => block,
+            None => self.read(number)?,
+        });
+        self.number = number;
+        Ok(())
+    }
+
+    fn enter_at_end(&mut self, number: usize) -> Result<()> {
+        self.enter(number)?;
+        let last = self.block.as_ref().map_or(0, |block| block.count() - 1);
+        self.stand(last)
+    }
+
+    /// Stands on entry `index` of the current block, putting its key together.
+    #[inline]
+    fn stand(&mut self, index: usize) -> Result<()> {
+        self.valid = false;
+        let Some(block) = &self.block else {
+            return Ok(());
+        };
+        let result = block.parse(index).and_then(|parsed| {
+            let restart = block.restart_of(index);
+            assemble(
+                &mut self.key,
+                block,
+                index,
+                &parsed,
+                (self.restart == restart).then_some(self.restart_bytes),
+            )?;
+            self.restart = restart;
+            self.restart_bytes =
+                if index == restart { self.key.len() } else { parsed.shared as usize };
+            Ok(parsed)
+        });
+        match result {
+            Ok(parsed) => {
+                self.index = index;
+                self.trailer = parsed.trailer;
+                self.value = parsed.value();
+                self.valid = true;
+                Ok(())
+            }
+            Err(wrong) => {
+                self.restart = usize::MAX;
+                Err(self.table.wrong_in_block(self.number, wrong))
+            }
+        }
+    }
+
+    /// Reads block `number` from the file, ahead of it too when blocks are missed in a row.
+    #[cold]
+    fn read(&mut self, number: usize) -> Result<Block> {
+        let fill = self.options.fill_cache;
+        let handle = self.table.index.handle(number);
+        let in_a_row = self.ahead.last_read.is_some_and(|last| last + 1 == number);
+        self.ahead.last_read = Some(number);
+        if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
+            return self.table.open_stored(number, stored, fill);
+        }
+        if !self.options.readahead {
+            self.ahead.next_bytes = match self.ahead.next_bytes {
+                _ if !in_a_row => 0,
+                0 => AHEAD_BYTES_MIN,
+                bytes => (2 * bytes).min(AHEAD_BYTES_MAX),
+            };
+        }
+        if handle.len >= self.ahead.next_bytes as u64 {
+            return self.table.block(number, fill);
+        }
+        // Whole blocks only, and never past the last: the tail is in memory already.
+        let end = (handle.offset + self.ahead.next_bytes as u64).min(self.table.index.end());
+        self.ahead.offset = handle.offset;
+        self.ahead.bytes.clear();
+        self.ahead.bytes.resize((end - handle.offset) as usize, 0);
+        if let Err(error) = self.table.file.read_exact_at(&mut self.ahead.bytes, self.ahead.offset)
+        {
+            self.ahead.bytes.clear();
+            return Err(error);
+        }
+        let stored = &self.ahead.bytes[..handle.len as usize];
+        self.table.open_stored(number, stored, fill)
+    }
+}
+
+impl Ahead {
+    /// The bytes from `offset` on, if all `len` were read.
+    fn part(&self, offset: u64, len: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        let end = start.checked_add(usize::try_from(len).ok()?)?;
+        self.bytes.get(start..end)
+    }
+}
+
+/// Makes `key` that of entry `index`. `kept` says how many of its bytes are already those of the
+/// same restart's key.
+#[inline]
+fn assemble(
+    key: &mut Vec<u8>,
+    block: &Block,
+    index: usize,
+    parsed: &Parsed,
+    kept: Option<usize>,
+) -> Result<(), Malformed> {
+    let shared = parsed.shared as usize;
+    match kept {
+        Some(kept) if shared <= kept => key.truncate(shared),
+        _ => {
+            let front = block.shared(index, shared)?;
+            key.clear();
+            key.extend_from_slice(front);
+        }
+    }
+    key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! The frame of the file: label, header, footer, and the trailer of every stored block.
+//!
+//! ```text
+//! label, 48 bytes   magic 8 | version u32 | compatible u32 | read-incompatible u32
+//!                   | write-incompatible u32 | database 16 | file number u64
+//! header, 64        label "FSSTHEAD" | zero 12 | crc u32 of the 60 bytes before
+//! stored block      payload | raw length u32 | compression u8 | crc u32
+//! footer, 80        properties offset u64 | properties length u64 | tail offset u64 | zero 4
+//!                   | label "FSSTFOOT" | crc u32 of the 76 bytes before
+//! ```
+//!
+//! The crc of a stored block covers database, file number and offset before its own bytes, so a
+//! block of another file or place is refused. Label and crc stand at these places in every version,
+//! so an old reader can tell a newer file from a damaged one.
+
+use crate::options::TableIdent;
+use crate::properties::Handle;
+use flagstone_base::checksum::{crc32c, crc32c_of_parts};
+use flagstone_base::codec::{put_u32, put_u64};
+use flagstone_base::compress::decompress;
+use flagstone_base::key::VALUE_BYTES_MAX;
+use flagstone_base::{
+    Compression, DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result,
+};
+use std::fmt::Display;
+use std::path::Path;
+
+/// The version this code writes, and the newest it reads.
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FSSTHEAD";
+pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FSSTFOOT";
+pub(crate) const LABEL_BYTES: usize = 48;
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const FOOTER_BYTES: usize = 80;
+/// What stands behind the payload of every stored block.
+pub(crate) const BLOCK_TRAILER_BYTES: usize = 9;
+/// No block is larger before compression: the largest value, a key, and room for columns.
+pub(crate) const BLOCK_RAW_MAX: usize = VALUE_BYTES_MAX + (2 << 20);
+/// The shortest table: frame, and properties of some bytes.
+pub(crate) const FILE_BYTES_MIN: u64 = (HEADER_BYTES + FOOTER_BYTES + BLOCK_TRAILER_BYTES) as u64;
+
+/// What both ends of the file say: what it is, who may read it, whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Label {
+    pub(crate) version: u32,
+    /// Features an old reader may ignore.
+    pub(crate) compatible: u32,
+    /// Features a reader must know.
+    pub(crate) read_incompatible: u32,
+    /// Features a writer that changes the file must know; tables never change.
+    pub(crate) write_incompatible: u32,
+    pub(crate) ident: TableIdent,
+}
+
+impl Label {
+    /// The label of a new table.
+    pub(crate) const fn new(ident: TableIdent) -> Self {
+        Self { version: VERSION, compatible: 0, read_incompatible: 0, write_incompatible: 0, ident }
+    }
+
+    fn encode(&self, magic: [u8; 8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&magic);
+        put_u32(out, self.version);
+        put_u32(out, self.compatible);
+        put_u32(out, self.read_incompatible);
+        put_u32(out, self.write_incompatible);
+        out.extend_from_slice(&self.ident.database.0);
+        put_u64(out, self.ident.number.0);
+    }
+
+    fn decode(magic: [u8; 8], decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let start = decoder.position();
+        if decoder.array("a magic number")? != magic {
+            return Err(Malformed { at: start, expected: "the magic number of a table" });
+        }
+        let version = decoder.u32("a version")?;
+        let compatible = decoder.u32("feature bits")?;
+        let read_incompatible = decoder.u32("feature bits")?;
+        let write_incompatible = decoder.u32("feature bits")?;
+        let database = DatabaseId(decoder.array("a database id")?);
+        let number = FileNumber(decoder.u64("a file number")?);
+        let ident = TableIdent { database, number };
+        Ok(Self { version, compatible, read_incompatible, write_incompatible, ident })
+    }
+
+    /// Refuses a file that needs a newer reader, or that is another than `expected`.
+    pub(crate) fn check(&self, file: impl Display, expected: TableIdent) -> Result<()> {
+        if self.version == 0 || self.version > VERSION || self.read_incompatible != 0 {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{file}: table format {} with features {:#x}: this flagstone reads format \
+                     {VERSION} without such features",
+                    self.version, self.read_incompatible
+                ),
+            ));
+        }
+        if self.ident != expected {
+            return Err(Error::corruption(
+                file,
+                0,
+                format_args!(
+                    "table {} of database {}: expected table {} of database {}",
+                    self.ident.number, self.ident.database, expected.number, expected.database
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes a file begins with.
+pub(crate) fn encode_header(ident: TableIdent) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER_BYTES);
+    Label::new(ident).encode(HEADER_MAGIC, &mut out);
+    out.resize(HEADER_BYTES - 4, 0);
+    put_crc(&mut out);
+    out
+}
+
+/// Reads what [`encode_header`] wrote; version and identity are not judged.
+pub(crate) fn decode_header(bytes: &[u8]) -> Result<Label, Malformed> {
+    let body = check_crc(bytes, HEADER_BYTES)?;
+    let mut decoder = Decoder::new(body);
+    Label::decode(HEADER_MAGIC, &mut decoder)
+}
+
+/// The end of a file: where everything else is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    pub(crate) properties: Handle,
+    /// Where the data blocks end and the sections begin.
+    pub(crate) tail_offset: u64,
+    pub(crate) label: Label,
+}
+
+impl Footer {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FOOTER_BYTES);
+        put_u64(&mut out, self.properties.offset);
+        put_u64(&mut out, self.properties.len);
+        put_u64(&mut out, self.tail_offset);
+        put_u32(&mut out, 0);
+        self.label.encode(FOOTER_MAGIC, &mut out);
+        put_crc(&mut out);
+        out
+    }
+
+    /// Reads a footer and checks its crc, then its places against the length of the file; version
+    /// and identity are not judged.
+    pub(crate) fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self, Malformed> {
+        let body = check_crc(bytes, FOOTER_BYTES)?;
+        let mut label = Decoder::new(&body[FOOTER_BYTES - 4 - LABEL_BYTES..]);
+        let label = Label::decode(FOOTER_MAGIC, &mut label)?;
+        let mut decoder = Decoder::new(body);
+        let offset = decoder.u64("the offset of the properties")?;
+        let len = decoder.u64("the length of the properties")?;
+        let tail_offset = decoder.u64("the offset of the tail")?;
+        let properties = Handle { offset, len };
+        let ends_at_footer = properties.end() == file_bytes.checked_sub(FOOTER_BYTES as u64);
+        let in_order = (HEADER_BYTES as u64..=offset).contains(&tail_offset);
+        if label.version == VERSION && !(ends_at_footer && in_order) {
+            return Err(Malformed { at: 0, expected: "properties that end at the footer" });
+        }
+        Ok(Self { properties, tail_offset, label })
+    }
+}
+
+fn put_crc(out: &mut Vec<u8>) {
+    let crc = crc32c(out);
+    put_u32(out, crc);
+}
+
+/// What stands before the crc at the end of `bytes`, which must be `len` long.
+fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
+    match bytes.split_last_chunk::<4>() {
+        Some((body, crc)) if bytes.len() == len && crc32c(body) == u32::from_le_bytes(*crc) => {
+            Ok(body)
+        }
+        _ => Err(Malformed { at: 0, expected: "a header or footer with its checksum" }),
+    }
+}
+
+/// What the checksum of a stored block covers besides its bytes.
+fn place(ident: TableIdent, offset: u64) -> [u8; 32] {
+    let mut place = [0; 32];
+    place[..16].copy_from_slice(&ident.database.0);
+    place[16..24].copy_from_slice(&ident.number.0.to_le_bytes());
+    place[24..].copy_from_slice(&offset.to_le_bytes());
+    place
+}
+
+/// Makes of `raw` the stored block that will stand at `offset`: `out` is replaced by it.
+pub(crate) fn seal_block(
+    raw: &[u8],
+    compression: Compression,
+    ident: TableIdent,
+    offset: u64,
+    out: &mut Vec<u8>,
+) {
+    out.clear();
+    let tag = if compression.compress(raw, out) {
+        compression.tag()
+    } else {
+        out.extend_from_slice(raw);
+        Compression::None.tag()
+    };
+    // A builder refuses blocks beyond BLOCK_RAW_MAX, which fits 32 bits.
+    put_u32(out, raw.len() as u32);
+    out.push(tag);
+    let crc = crc32c_of_parts(&[&place(ident, offset), out]);
+    put_u32(out, crc);
+}
+
+/// Checks the stored block at `offset` and answers its payload, its raw length and compression tag.
+pub(crate) fn check_block(
+    stored: &[u8],
+    ident: TableIdent,
+    offset: u64,
+) -> Result<(&[u8], usize, u8), Malformed> {
+    let Some((body, crc)) = stored.split_last_chunk::<4>() else {
+        return Err(Malformed { at: 0, expected: "a block with its checksum" });
+    };
+    if crc32c_of_parts(&[&place(ident, offset), body]) != u32::from_le_bytes(*crc) {
+        return Err(Malformed { at: 0, expected: "a block whose checksum fits bytes and place" });
+    }
+    let Some((payload, [a, b, c, d, tag])) = body.split_last_chunk::<5>() else {
+        return Err(Malformed { at: 0, expected: "a block with its trailer" });
+    };
+    Ok((payload, u32::from_le_bytes([*a, *b, *c, *d]) as usize, *tag))
+}
+
+/// The raw bytes of the stored block at `offset`: checked, decompressed, at most `raw_max` long.
+pub(crate) fn open_block(
+    stored: &[u8],
+    ident: TableIdent,
+    offset: u64,
+    raw_max: usize,
+    file: &Path,
+) -> Result<Vec<u8>> {
+    let (payload, raw_len, tag) = check_block(stored, ident, offset)
+        .map_err(|wrong| wrong.in_file(file.display(), offset))?;
+    if raw_len > raw_max || (tag == Compression::None.tag() && raw_len != payload.len()) {
+        let wrong = Malformed { at: payload.len(), expected: "a raw length within its bounds" };
+        return Err(wrong.in_file(file.display(), offset));
+    }
+    decompress(tag, payload, raw_len)
+        .map_err(|error| error.context(format_args!("{}, offset {offset}", file.display())))
+}
+
+/// As [`open_block`]; a block that is stored plain keeps its memory.
+pub(crate) fn open_owned_block(
+    mut stored: Vec<u8>,
+    ident: TableIdent,
+    offset: u64,
+    raw_max: usize,
+    file: &Path,
+) -> Result<Vec<u8>> {
+    let tag_at = stored.len().saturating_sub(5);
+    if stored.get(tag_at) != Some(&Compression::None.tag()) {
+        return open_block(&stored, ident, offset, raw_max, file);
+    }
+    let (payload, raw_len, _tag) = check_block(&stored, ident, offset)
+        .map_err(|wrong| wrong.in_file(file.display(), offset))?;
+    if raw_len > raw_max || raw_len != payload.len() {
+        let wrong = Malformed { at: payload.len(), expected: "a raw length within its bounds" };
+        return Err(wrong.in_file(file.display(), offset));
+    }
+    stored.truncate(raw_len);
+    Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+
+    #[test]
+    fn a_block_in_the_wrong_place_is_refused() {
+        let mut stored = Vec::new();
+        seal_block(b"some bytes", Compression::None, IDENT, 64, &mut stored);
+        let open =
+            |ident, offset| open_owned_block(stored.clone(), ident, offset, 100, Path::new("f"));
+        assert_eq!(open(IDENT, 64).unwrap(), b"some bytes");
+        assert_eq!(open(IDENT, 65).unwrap_err().kind(), ErrorKind::Corruption);
+        assert!(open(TableIdent { number: FileNumber(43), ..IDENT }, 64).is_err());
+        assert!(open(TableIdent { database: DatabaseId([8; 16]), ..IDENT }, 64).is_err());
+        assert!(open_block(&stored, IDENT, 64, 9, Path::new("f")).is_err());
+    }
+
+    #[test]
+    fn every_flipped_bit_of_header_and_footer_is_seen() {
+        let header = encode_header(IDENT);
+        assert_eq!(decode_header(&header), Ok(Label::new(IDENT)));
+        let footer = Footer {
+            properties: Handle { offset: 64, len: 20 },
+            tail_offset: 64,
+            label: Label::new(IDENT),
+        };
+        let bytes = footer.encode();
+        assert_eq!(bytes.len(), FOOTER_BYTES);
+        assert_eq!(Footer::decode(&bytes, 164), Ok(footer));
+        assert!(Footer::decode(&bytes, 165).is_err());
+        for bit in 0..FOOTER_BYTES * 8 {
+            let mut broken = bytes.clone();
+            broken[bit / 8] ^= 1 << (bit % 8);
+            assert!(Footer::decode(&broken, 164).is_err());
+            if let Some(byte) = header.get(bit / 8) {
+                let mut broken = header.clone();
+                broken[bit / 8] = byte ^ (1 << (bit % 8));
+                assert!(decode_header(&broken).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! The index: which block a key is in. Flat and resident: 4,000 blocks for a table of 64 MiB.
+//!
+//! Each block has a separator: the shortest front of its first key that lies above the last key of
+//! the block before (for the first block, its whole first key). A block that begins inside the
+//! versions of one key is *continued*: its separator is that key, and its first SeqNo is kept too.
+//!
+//! ```text
+//! section   blocks varint | first offset varint | continued varint
+//!           | blocks x (stored length varint | shared varint | suffix bytes)
+//!           | continued x (block number, as distance from the one before, varint | SeqNo varint)
+//! ```
+//!
+//! In memory the front that all separators share is cut off, and the next eight bytes of each stand
+//! in a column of big-endian integers: a search is a binary search there (32 KiB for 4,000 blocks),
+//! and looks at the rest of a separator only where the eight bytes are equal.
+
+use crate::block::common_prefix;
+use crate::properties::Handle;
+use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::{Decoder, Malformed, SeqNo};
+
+/// Gathers the index of a table being written.
+#[derive(Default)]
+pub(crate) struct IndexBuilder {
+    blocks: Vec<u8>,
+    count: u64,
+    last_separator: Vec<u8>,
+    continued: Vec<u8>,
+    continued_count: u64,
+    continued_last: u64,
+}
+
+impl IndexBuilder {
+    /// Adds the next block: its stored length, its first entry, and the last key before it.
+    pub(crate) fn add(&mut self, len: u64, first: (&[u8], SeqNo), last_before: Option<&[u8]>) {
+        let (key, seqno) = first;
+        let separator = match last_before {
+            Some(last) => &key[..(common_prefix(last, key) + 1).min(key.len())],
+            None => key,
+        };
+        let shared = common_prefix(&self.last_separator, separator);
+        put_varint(&mut self.blocks, len);
+        put_varint(&mut self.blocks, shared as u64);
+        put_bytes(&mut self.blocks, &separator[shared..]);
+        if last_before == Some(key) {
+            put_varint(&mut self.continued, self.count - self.continued_last);
+            put_varint(&mut self.continued, seqno.get());
+            self.continued_last = self.count;
+            self.continued_count += 1;
+        }
+        self.count += 1;
+        self.last_separator.clear();
+        self.last_separator.extend_from_slice(separator);
+    }
+
+    /// Bytes gathered so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.len() + self.continued.len()
+    }
+
+    /// The bytes of the section.
+    pub(crate) fn encode(&self, first_offset: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.bytes() + 30);
+        put_varint(&mut out, self.count);
+        put_varint(&mut out, first_offset);
+        put_varint(&mut out, self.continued_count);
+        out.extend_from_slice(&self.blocks);
+        out.extend_from_slice(&self.continued);
+        out
+    }
+}
+
+/// The index of an open table.
+#[derive(Default)]
+pub(crate) struct Index {
+    /// What all separators begin with.
+    common: Vec<u8>,
+    /// The eight bytes of each separator behind `common`, zeros where it is shorter.
+    fronts: Vec<u64>,
+    /// Where each block begins, and where the last one ends.
+    offsets: Vec<u64>,
+    /// Separators behind `common`, one behind the other, and where each ends.
+    rests: Vec<u8>,
+    rest_ends: Vec<u32>,
+    /// Blocks that begin inside the versions of a key, with their first SeqNo.
+    continued: Vec<(u32, SeqNo)>,
+}
+
+impl Index {
+    /// Reads a section whose separators, put together, take at most `separators_max` bytes.
+    pub(crate) fn decode(bytes: &[u8], separators_max: u64) -> Result<Self, Malformed> {
+        let separators_max = separators_max.min(1 << 30) as usize;
+        let mut decoder = Decoder::new(bytes);
+        let count = decoder.varint_u32("the number of blocks")? as usize;
+        let mut offset = decoder.varint("the offset of the first block")?;
+        let continued_count = decoder.varint_u32("the number of continued blocks")? as usize;
+        // A block takes at least three bytes here, a continued one two more.
+        if count > decoder.remaining() / 3 || continued_count > count {
+            return Err(decoder.refuse("as many blocks as it says"));
+        }
+        let mut index = Self {
+            offsets: Vec::with_capacity(count + 1),
+            rest_ends: Vec::with_capacity(count),
+            ..Self::default()
+        };
+        index.offsets.push(offset);
+        let mut separator: Vec<u8> = Vec::new();
+        let mut rests = Vec::with_capacity(bytes.len().min(separators_max));
+        for number in 0..count {
+            let at = decoder.position();
+            let len = decoder.varint("the length of a block")?;
+            let shared = decoder.varint_usize("a shared length")?;
+            let suffix = decoder.bytes("a separator")?;
+            let fits = shared <= separator.len()
+                && shared + suffix.len() <= usize::from(u16::MAX)
+                && rests.len() + shared + suffix.len() <= separators_max;
+            let Some(end) = offset.checked_add(len).filter(|_| fits && len > 0) else {
+                return Err(Malformed { at, expected: "a block's place and separator" });
+            };
+            if number > 0 && separator[shared..] > *suffix {
+                return Err(Malformed { at, expected: "separators in order" });
+            }
+            offset = end;
+            separator.truncate(shared);
+            separator.extend_from_slice(suffix);
+            index.offsets.push(end);
+            rests.extend_from_slice(&separator);
+            index.rest_ends.push(rests.len() as u32);
+        }
+        index.decode_continued(&mut decoder, continued_count)?;
+        decoder.finish("the end of the index")?;
+        index.cut_common(&rests, &separator);
+        Ok(index)
+    }
+
+    fn decode_continued(
+        &mut self,
+        decoder: &mut Decoder<'_>,
+        count: usize,
+    ) -> Result<(), Malformed> {
+        self.continued.reserve_exact(count);
+        let mut block = 0_u32;
+        for _ in 0..count {
+            let at = decoder.position();
+            let distance = decoder.varint_u32("the distance to a continued block")?;
+            let seqno = SeqNo::new(decoder.varint("the SeqNo of a continued block")?);
+            block = match block.checked_add(distance) {
+                Some(next) if distance > 0 && (next as usize) < self.count() => next,
+                _ => return Err(Malformed { at, expected: "the number of a block" }),
+            };
+            self.continued.push((block, seqno));
+        }
+        Ok(())
+    }
+
+    /// Cuts off what the first and the last separator, and so all between, begin with.
+    fn cut_common(&mut self, whole: &[u8], last: &[u8]) {
+        let first_end = self.rest_ends.first().map_or(0, |&end| end as usize);
+        let common = common_prefix(&whole[..first_end], last);
+        self.common = last[..common].to_vec();
+        let mut start = 0;
+        let mut rests = Vec::with_capacity(whole.len() - common * self.rest_ends.len());
+        for end in &mut self.rest_ends {
+            let rest = &whole[start + common..*end as usize];
+            start = *end as usize;
+            self.fronts.push(front(rest));
+            rests.extend_from_slice(rest);
+            *end = rests.len() as u32;
+        }
+        self.rests = rests;
+    }
+
+    /// How many blocks there are.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.rest_ends.len()
+    }
+
+    /// Where block `number` is stored.
+    #[inline]
+    pub(crate) fn handle(&self, number: usize) -> Handle {
+        let offset = self.offsets[number];
+        Handle { offset, len: self.offsets[number + 1] - offset }
+    }
+
+    /// Where the blocks end.
+    pub(crate) fn end(&self) -> u64 {
+        self.offsets.last().copied().unwrap_or(0)
+    }
+
+    /// Where the blocks begin.
+    pub(crate) fn start(&self) -> u64 {
+        self.offsets.first().copied().unwrap_or(0)
+    }
+
+    /// The separator of block `number`, put together.
+    pub(crate) fn separator(&self, number: usize) -> Vec<u8> {
+        let mut separator = self.common.clone();
+        separator.extend_from_slice(self.rest(number));
+        separator
+    }
+
+    fn rest(&self, number: usize) -> &[u8] {
+        let start = if number == 0 { 0 } else { self.rest_ends[number - 1] as usize };
+        &self.rests[start..self.rest_ends[number] as usize]
+    }
+
+    /// The first SeqNo of block `number` if it begins inside the versions of a key.
+    pub(crate) fn continued(&self, number: usize) -> Option<SeqNo> {
+        let found = self.continued.binary_search_by_key(&number, |(block, _)| *block as usize);
+        found.ok().map(|at| self.continued[at].1)
+    }
+
+    /// How many separators are at or below `key`.
+    #[inline]
+    fn at_or_below(&self, key: &[u8]) -> usize {
+        let Some(rest) = key.strip_prefix(self.common.as_slice()) else {
+            return if key < self.common.as_slice() { 0 } else { self.count() };
+        };
+        let front = front(rest);
+        let from = self.fronts.partition_point(|&other| other < front);
+        if self.fronts.get(from) != Some(&front) {
+            return from;
+        }
+        let mut to = from + self.fronts[from..].partition_point(|&other| other == front);
+        let mut from = from;
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if self.rest(middle) <= rest {
+                from = middle + 1;
+            } else {
+                to = middle;
+            }
+        }
+        from
+    }
+
+    /// The block where the first entry at or behind (`key`, `at`) is, unless it is the first entry
+    /// of the next block. `None` when `key` lies before the first key.
+    #[inline]
+    pub(crate) fn find(&self, key: &[u8], at: SeqNo) -> Option<usize> {
+        let mut number = self.at_or_below(key).checked_sub(1)?;
+        if self.continued.is_empty() {
+            return Some(number);
+        }
+        // Back over blocks that begin with versions of this key older than wanted.
+        while let Some(first) = self.continued(number) {
+            let is_this_key = key.strip_prefix(self.common.as_slice()) == Some(self.rest(number));
+            if !is_this_key || first >= at || number == 0 {
+                break;
+            }
+            number -= 1;
+        }
+        Some(number)
+    }
+
+    /// The last block that may hold a key below `key`; `None` when none does.
+    pub(crate) fn find_before(&self, key: &[u8]) -> Option<usize> {
+        let mut number = self.at_or_below(key).checked_sub(1)?;
+        // A block that begins with `key` itself has nothing below it, except the first block,
+        // which then has nothing below either: the cursor finds out.
+        while number > 0
+            && (self.continued(number).is_some()
+                && key.strip_prefix(self.common.as_slice()) == Some(self.rest(number)))
+        {
+            number -= 1;
+        }
+        Some(number)
+    }
+
+    /// Bytes in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.common.len()
+            + self.fronts.len() * 8
+            + self.offsets.len() * 8
+            + self.rests.len()
+            + self.rest_ends.len() * 4
+            + self.continued.len() * size_of::<(u32, SeqNo)>()) as u64
+    }
+}
+
+/// The first eight bytes of `rest` as a number that orders as they do.
+#[inline]
+fn front(rest: &[u8]) -> u64 {
+    if let Some(bytes) = rest.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 8];
+    bytes[..rest.len()].copy_from_slice(rest);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn index(blocks: &[(&[u8], &[u8], u64)]) -> Vec<u8> {
+        let mut builder = IndexBuilder::default();
+        let mut last = None;
+        for (first, end, seqno) in blocks {
+            builder.add(10, (first, SeqNo::new(*seqno)), last);
+            last = Some(*end);
+        }
+        builder.encode(64)
+    }
+
+    #[test]
+    fn a_key_is_found_in_the_block_that_may_hold_it() {
+        let bytes = index(&[(b"xabc", b"xabd", 1), (b"xm", b"xq", 1), (b"xqq", b"xz", 1)]);
+        let index = Index::decode(&bytes, 1000).unwrap();
+        assert_eq!(index.common, b"x");
+        let find = |key: &[u8]| index.find(key, SeqNo::MAX);
+        assert_eq!(find(b"w"), None);
+        assert_eq!(find(b"xabb"), None);
+        assert_eq!(find(b"xabc"), Some(0));
+        assert_eq!(find(b"xl"), Some(0));
+        assert_eq!(find(b"xm"), Some(1));
+        assert_eq!(find(b"xq"), Some(1));
+        assert_eq!(find(b"xqq"), Some(2));
+        assert_eq!(find(b"z"), Some(2));
+        assert_eq!(index.handle(2), Handle { offset: 84, len: 10 });
+    }
+
+    #[test]
+    fn a_key_over_many_blocks_is_found_by_its_seqno() {
+        let bytes =
+            index(&[(b"a", b"k", 99), (b"k", b"k", 50), (b"k", b"k", 30), (b"k", b"z", 10)]);
+        let index = Index::decode(&bytes, 1000).unwrap();
+        let find = |at| index.find(b"k", SeqNo::new(at));
+        assert_eq!([60, 50, 49, 30, 29, 10, 9].map(find), [0, 1, 1, 2, 2, 3, 3].map(Some));
+        assert_eq!(index.find_before(b"k"), Some(0));
+        assert_eq!(index.find_before(b"l"), Some(3));
+    }
+
+    #[test]
+    fn no_mutated_byte_makes_it_panic() {
+        let good = index(&[(b"a", b"k", 99), (b"k", b"k", 50), (b"kk", b"kl", 30)]);
+        for at in 0..good.len() {
+            for flip in 1..=255 {
+                let mut broken = good.clone();
+                broken[at] ^= flip;
+                let Ok(index) = Index::decode(&broken, 1000) else { continue };
+                for key in [b"".as_slice(), b"a", b"k", b"kkk", b"z"] {
+                    let _ = (index.find(key, SeqNo::MAX), index.find_before(key));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Shows any table as text, also a damaged one: everything that can still be read.
+
+use crate::block::Block;
+use crate::cache::BlockCache;
+use crate::format::{FOOTER_BYTES, HEADER_BYTES, Label, decode_header};
+use crate::table::{Table, read_tail};
+use flagstone_base::{EntryRef, Error, Result};
+use flagstone_env::Disk;
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Keys and values are shown up to this many bytes.
+const SHOWN_BYTES: usize = 64;
+
+/// How much is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InspectOptions {
+    /// Whether every entry gets a line, else every block does.
+    pub entries: bool,
+}
+
+/// Writes what the table `path` is and holds to `out`, a fact a line. What is damaged is told in its
+/// place, and the rest goes on; only a file that cannot be opened or read at all is an error.
+///
+/// # Errors
+/// What opening and reading the file answer; InvalidInput when `out` refuses.
+pub fn inspect(
+    disk: &dyn Disk,
+    path: &Path,
+    options: InspectOptions,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let file = disk.open(path)?;
+    say(out, format_args!("{}: {} bytes", path.display(), file.len()))?;
+    let mut header = vec![0; HEADER_BYTES.min(file.len() as usize)];
+    file.read_exact_at(&mut header, 0)?;
+    match decode_header(&header) {
+        Ok(label) => say_label(out, "header", &label)?,
+        Err(wrong) => say(out, format_args!("header   DAMAGED {wrong}"))?,
+    }
+    let tail = match read_tail(&*file, None) {
+        Ok(tail) => tail,
+        Err(error) => return say(out, format_args!("footer   DAMAGED {error}")),
+    };
+    let footer = tail.footer;
+    say_label(out, "footer", &footer.label)?;
+    say(
+        out,
+        format_args!(
+            "tail     {}..{} properties {}+{}",
+            footer.tail_offset,
+            file.len() - FOOTER_BYTES as u64,
+            footer.properties.offset,
+            footer.properties.len
+        ),
+    )?;
+    // A cache of nothing: an inspection reads everything once.
+    let cache = BlockCache::new(0);
+    match Table::open(disk, path, footer.label.ident, None, &cache) {
+        Ok(table) => say_table(out, &table, options),
+        Err(error) => say(out, format_args!("tail     DAMAGED {error}")),
+    }
+}
+
+fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -> Result<()> {
+    let properties = table.properties();
+    let content = &properties.content;
+    say(out, format_args!("table    {table}"))?;
+    say(
+        out,
+        format_args!(
+            "content  {} deletes, {} merges, {} key bytes, {} value bytes; {}, {}, seed {:#x}, filter key {}",
+            content.deletes,
+            content.merges,
+            content.key_bytes_raw,
+            content.value_bytes_raw,
+            properties.keyspace,
+            properties.tree,
+            properties.hash_seed,
+            properties.filter_key
+        ),
+    )?;
+    let sections = &properties.sections;
+    for (name, handle) in [
+        ("range deletes", sections.range_deletes),
+        ("attachments", sections.attachments),
+        ("filter", sections.filter),
+        ("index", sections.index),
+    ] {
+        if let Some(handle) = handle {
+            say(out, format_args!("section  {name} {}+{}", handle.offset, handle.len))?;
+        }
+    }
+    for range in table.range_deletes() {
+        say(out, format_args!("deleted  {range:?}"))?;
+    }
+    for (id, bytes) in table.attachments() {
+        say(out, format_args!("attached {id}: {} bytes", bytes.len()))?;
+    }
+    for number in 0..table.index.count() {
+        say_block(out, table, number, options)?;
+    }
+    Ok(())
+}
+
+fn say_block(
+    out: &mut dyn Write,
+    table: &Table,
+    number: usize,
+    options: InspectOptions,
+) -> Result<()> {
+    let handle = table.index.handle(number);
+    let separator = Shown(&table.index.separator(number)).to_string();
+    let place = format!("block    {number} {}+{} from {separator}", handle.offset, handle.len);
+    let block = match table.block(number, false) {
+        Ok(block) => block,
+        Err(error) => return say(out, format_args!("{place} DAMAGED {error}")),
+    };
+    say(out, format_args!("{place} {} entries, {} raw", block.count(), block.bytes().len()))?;
+    if options.entries {
+        for index in 0..block.count() {
+            say_entry(out, &block, index)?;
+        }
+    }
+    Ok(())
+}
+
+fn say_entry(out: &mut dyn Write, block: &Block, index: usize) -> Result<()> {
+    let entry = block.parse(index).and_then(|parsed| {
+        let mut key = block.shared(index, parsed.shared as usize)?.to_vec();
+        key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+        Ok((key, parsed))
+    });
+    match entry {
+        Ok((key, parsed)) => {
+            let value = &block.bytes()[parsed.value()];
+            let entry = EntryRef { key: &key, trailer: parsed.trailer, value };
+            let (key, value) = (Shown(entry.key), Shown(entry.value));
+            say(out, format_args!("entry    {index} {key}{:?}={value}", entry.trailer))
+        }
+        Err(wrong) => say(out, format_args!("entry    {index} DAMAGED {wrong}")),
+    }
+}
+
+fn say_label(out: &mut dyn Write, name: &str, label: &Label) -> Result<()> {
+    say(
+        out,
+        format_args!(
+            "{name}   version {}, features {:#x}/{:#x}/{:#x}, database {}, table {}",
+            label.version,
+            label.compatible,
+            label.read_incompatible,
+            label.write_incompatible,
+            label.ident.database,
+            label.ident.number
+        ),
+    )
+}
+
+fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> Result<()> {
+    writeln!(out, "{line}").map_err(|_full| Error::invalid("the output of an inspection refuses"))
+}
+
+/// Bytes as text, the middle of long ones left out.
+struct Shown<'a>(&'a [u8]);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0.get(..SHOWN_BYTES) {
+            Some(front) if self.0.len() > SHOWN_BYTES => {
+                write!(f, "{}...({} bytes)", front.escape_ascii(), self.0.len())
+            }
+            _ => write!(f, "{}", self.0.escape_ascii()),
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! What a manifest keeps of a table: enough to route a read past it without opening it.
+
+use crate::fields::{FieldWriter, number, read_fields};
+use flagstone_base::codec::Malformed;
+use flagstone_base::{FileNumber, KeyRange, SeqNo};
+use std::fmt;
+use std::ops::Bound;
+
+/// What a manifest keeps of a table.
+///
+/// The bounds cover every entry and every range delete: the keys lie in `smallest..=largest`, or in
+/// `smallest..largest` when `largest_exclusive` (then `largest` is the exclusive end of a range
+/// delete that reaches beyond the last key).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableMeta {
+    /// The number in its file name.
+    pub number: FileNumber,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Bytes behind the data blocks (index, filter, ...): what opening the table reads.
+    pub tail_bytes: u64,
+    /// The smallest key, or the start of a range delete before it.
+    pub smallest: Vec<u8>,
+    /// The largest key, or the exclusive end of a range delete behind it.
+    pub largest: Vec<u8>,
+    /// Whether `largest` itself lies outside of the table.
+    pub largest_exclusive: bool,
+    /// The oldest SeqNo in the file (without `global_seqno`).
+    pub seqno_min: SeqNo,
+    /// The newest SeqNo in the file (without `global_seqno`).
+    pub seqno_max: SeqNo,
+    /// Puts, deletes and merge operands; range deletes are not among them.
+    pub entries: u64,
+    /// Tombstones among the entries.
+    pub deletes: u64,
+    /// Merge operands among the entries.
+    pub merges: u64,
+    /// Range deletes.
+    pub range_deletes: u64,
+    /// Bytes of all keys, before prefix and block compression.
+    pub key_bytes_raw: u64,
+    /// Bytes of all values, before block compression.
+    pub value_bytes_raw: u64,
+    /// CRC-32C of the whole file.
+    pub checksum: u32,
+    /// The SeqNo that everything in the table reads as: set for an ingested table, whose file says
+    /// SeqNo 0 everywhere.
+    pub global_seqno: Option<SeqNo>,
+}
+
+const NUMBER: u64 = 1;
+const BYTES: u64 = 2;
+const TAIL_BYTES: u64 = 3;
+const SMALLEST: u64 = 4;
+const LARGEST: u64 = 5;
+const LARGEST_EXCLUSIVE: u64 = 6;
+const SEQNO_MIN: u64 = 7;
+const SEQNO_MAX: u64 = 8;
+const ENTRIES: u64 = 9;
+const DELETES: u64 = 10;
+const MERGES: u64 = 11;
+const RANGE_DELETES: u64 = 12;
+const KEY_BYTES_RAW: u64 = 13;
+const VALUE_BYTES_RAW: u64 = 14;
+const CHECKSUM: u64 = 15;
+const GLOBAL_SEQNO: u64 = 16;
+
+impl TableMeta {
+    /// Appends its tagged fields to `out`; put a length before them where more follows.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut fields = FieldWriter::new(out);
+        fields.number(NUMBER, self.number.0);
+        fields.number(BYTES, self.bytes);
+        fields.number(TAIL_BYTES, self.tail_bytes);
+        fields.bytes(SMALLEST, &self.smallest);
+        fields.bytes(LARGEST, &self.largest);
+        fields.number_unless_zero(LARGEST_EXCLUSIVE, u64::from(self.largest_exclusive));
+        fields.number_unless_zero(SEQNO_MIN, self.seqno_min.get());
+        fields.number_unless_zero(SEQNO_MAX, self.seqno_max.get());
+        fields.number_unless_zero(ENTRIES, self.entries);
+        fields.number_unless_zero(DELETES, self.deletes);
+        fields.number_unless_zero(MERGES, self.merges);
+        fields.number_unless_zero(RANGE_DELETES, self.range_deletes);
+        fields.number_unless_zero(KEY_BYTES_RAW, self.key_bytes_raw);
+        fields.number_unless_zero(VALUE_BYTES_RAW, self.value_bytes_raw);
+        fields.number(CHECKSUM, u64::from(self.checksum));
+        if let Some(seqno) = self.global_seqno {
+            fields.number(GLOBAL_SEQNO, seqno.get());
+        }
+    }
+
+    /// Reads what [`TableMeta::encode`] appended: all of `bytes`. Fields of a newer flagstone are
+    /// skipped.
+    ///
+    /// # Errors
+    /// Malformed bytes: a broken field, or bounds that are not in order.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut meta = Self::default();
+        read_fields(bytes, |tag, field| {
+            match tag {
+                SMALLEST => meta.smallest = field.to_vec(),
+                LARGEST => meta.largest = field.to_vec(),
+                _ => meta.set_number(tag, field)?,
+            }
+            Ok(())
+        })?;
+        if meta.smallest > meta.largest {
+            return Err(Malformed { at: 0, expected: "bounds of a table in order" });
+        }
+        Ok(meta)
+    }
+
+    fn set_number(&mut self, tag: u64, field: &[u8]) -> Result<(), Malformed> {
+        let place = match tag {
+            NUMBER => &mut self.number.0,
+            BYTES => &mut self.bytes,
+            TAIL_BYTES => &mut self.tail_bytes,
+            ENTRIES => &mut self.entries,
+            DELETES => &mut self.deletes,
+            MERGES => &mut self.merges,
+            RANGE_DELETES => &mut self.range_deletes,
+            KEY_BYTES_RAW => &mut self.key_bytes_raw,
+            VALUE_BYTES_RAW => &mut self.value_bytes_raw,
+            LARGEST_EXCLUSIVE => {
+                self.largest_exclusive = number(field)? != 0;
+                return Ok(());
+            }
+            SEQNO_MIN | SEQNO_MAX | GLOBAL_SEQNO => {
+                let seqno = SeqNo::new(number(field)?);
+                match tag {
+                    SEQNO_MIN => self.seqno_min = seqno,
+                    SEQNO_MAX => self.seqno_max = seqno,
+                    _ => self.global_seqno = Some(seqno),
+                }
+                return Ok(());
+            }
+            CHECKSUM => {
+                self.checksum = u32::try_from(number(field)?)
+                    .map_err(|_too_large| Malformed { at: 0, expected: "a checksum of 32 bits" })?;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        *place = number(field)?;
+        Ok(())
+    }
+
+    /// The upper bound of its keys.
+    pub fn upper(&self) -> Bound<&[u8]> {
+        if self.largest_exclusive {
+            Bound::Excluded(&self.largest)
+        } else {
+            Bound::Included(&self.largest)
+        }
+    }
+
+    /// The oldest and the newest SeqNo that a reader meets in it.
+    pub fn seqnos(&self) -> (SeqNo, SeqNo) {
+        match self.global_seqno {
+            Some(seqno) => (seqno, seqno),
+            None => (self.seqno_min, self.seqno_max),
+        }
+    }
+
+    /// Whether its bounds contain `key`.
+    #[inline]
+    pub fn contains_key(&self, key: &[u8]) -> bool {
+        key >= self.smallest.as_slice()
+            && if self.largest_exclusive {
+                key < self.largest.as_slice()
+            } else {
+                key <= self.largest.as_slice()
+            }
+    }
+
+    /// Whether a key of `range` can lie in its bounds.
+    pub fn overlaps(&self, range: &KeyRange) -> bool {
+        let range_reaches = range.ends_behind(&self.smallest);
+        let table_reaches = match &range.start {
+            Bound::Unbounded => true,
+            Bound::Included(start) => self.reaches(start),
+            Bound::Excluded(start) => start < &self.largest,
+        };
+        range_reaches && table_reaches
+    }
+
+    /// Whether the bounds of the two have a key in common.
+    pub fn overlaps_table(&self, other: &Self) -> bool {
+        self.reaches(&other.smallest) && other.reaches(&self.smallest)
+    }
+
+    /// Whether `key` does not lie behind its upper bound.
+    fn reaches(&self, key: &[u8]) -> bool {
+        if self.largest_exclusive {
+            key < self.largest.as_slice()
+        } else {
+            key <= self.largest.as_slice()
+        }
+    }
+}
+
+/// `000042 [a..m] #3..#9 120 entries 2.1 MiB`; a `)` instead of `]` when the end is exclusive.
+impl fmt::Display for TableMeta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let close = if self.largest_exclusive { ')' } else { ']' };
+        let (oldest, newest) = self.seqnos();
+        write!(
+            f,
+            "{} [{}..{}{close} {oldest}..{newest} {} entries",
+            self.number,
+            self.smallest.escape_ascii(),
+            self.largest.escape_ascii(),
+            self.entries
+        )?;
+        if self.range_deletes > 0 {
+            write!(f, " {} range deletes", self.range_deletes)?;
+        }
+        write!(f, " {}", Bytes(self.bytes))
+    }
+}
+
+/// A number of bytes as people read it.
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0..1024 => write!(f, "{} B", self.0),
+            1024..1_048_576 => write!(f, "{:.1} KiB", self.0 as f64 / 1024.0),
+            _ => write!(f, "{:.1} MiB", self.0 as f64 / 1_048_576.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta() -> TableMeta {
+        TableMeta {
+            number: FileNumber(42),
+            bytes: 2_200_000,
+            tail_bytes: 900,
+            smallest: b"a".to_vec(),
+            largest: b"m".to_vec(),
+            largest_exclusive: true,
+            seqno_min: SeqNo::new(3),
+            seqno_max: SeqNo::new(9),
+            entries: 120,
+            range_deletes: 1,
+            checksum: 0xDEAD_BEEF,
+            ..TableMeta::default()
+        }
+    }
+
+    #[test]
+    fn a_meta_comes_back_whatever_is_set() {
+        for global_seqno in [None, Some(SeqNo::ZERO), Some(SeqNo::new(7))] {
+            let meta = TableMeta { global_seqno, ..meta() };
+            let mut bytes = Vec::new();
+            meta.encode(&mut bytes);
+            assert_eq!(TableMeta::decode(&bytes), Ok(meta));
+            for len in 0..bytes.len() {
+                let _ = TableMeta::decode(&bytes[..len]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_of_a_newer_flagstone_is_skipped() {
+        let mut bytes = Vec::new();
+        meta().encode(&mut bytes);
+        bytes.extend_from_slice(&[99, 2, 7, 7]);
+        assert_eq!(TableMeta::decode(&bytes), Ok(meta()));
+    }
+
+    #[test]
+    fn an_exclusive_end_does_not_belong_to_the_table() {
+        let meta = meta();
+        assert!(meta.contains_key(b"a") && meta.contains_key(b"lzz"));
+        assert!(!meta.contains_key(b"m") && !meta.contains_key(b"A"));
+        let range = |s: Bound<&[u8]>, e: Bound<&[u8]>| KeyRange::of(s, e);
+        assert!(!meta.overlaps(&range(Bound::Included(b"m"), Bound::Unbounded)));
+        assert!(meta.overlaps(&range(Bound::Excluded(b"l"), Bound::Unbounded)));
+        assert!(meta.overlaps(&range(Bound::Unbounded, Bound::Included(b"a"))));
+        assert!(!meta.overlaps(&range(Bound::Unbounded, Bound::Excluded(b"a"))));
+        let next = TableMeta { smallest: b"m".to_vec(), largest: b"z".to_vec(), ..meta.clone() };
+        assert!(!meta.overlaps_table(&next) && !next.overlaps_table(&meta));
+        let inclusive = TableMeta { largest_exclusive: false, ..meta };
+        assert!(inclusive.overlaps_table(&next) && next.overlaps_table(&inclusive));
+    }
+
+    #[test]
+    fn it_shows_on_one_line() {
+        assert_eq!(meta().to_string(), "000042 [a..m) #3..#9 120 entries 1 range deletes 2.1 MiB");
+    }
+}

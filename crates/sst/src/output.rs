@@ -1,0 +1,77 @@
+//! The file being written: appends are gathered, summed up, and pushed to the device as they go.
+
+use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
+use flagstone_base::Result;
+use flagstone_env::WriteFile;
+
+/// Appends are gathered up to this size: fewer calls, each long enough for the page cache.
+const GATHER_BYTES: usize = 256 << 10;
+/// Writing out begins after this much, so that the sync at the end waits for little.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// A file, what waits to be appended to it, and the CRC-32C of all of it.
+pub(crate) struct Output {
+    file: Box<dyn WriteFile>,
+    gathered: Vec<u8>,
+    digest: Digest,
+    position: u64,
+    written_back: u64,
+}
+
+impl Output {
+    /// An output to a new file.
+    pub(crate) fn new(file: Box<dyn WriteFile>) -> Self {
+        Self {
+            file,
+            gathered: Vec::with_capacity(GATHER_BYTES),
+            digest: Digest::new(Crc32Iscsi),
+            position: 0,
+            written_back: 0,
+        }
+    }
+
+    /// The offset of the next byte.
+    pub(crate) const fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Appends `bytes`.
+    pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.position += bytes.len() as u64;
+        if self.gathered.len() + bytes.len() > GATHER_BYTES {
+            self.push()?;
+        }
+        if bytes.len() >= GATHER_BYTES {
+            self.digest.update(bytes);
+            self.file.append(bytes)?;
+            return self.write_back(self.position);
+        }
+        self.gathered.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn push(&mut self) -> Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        self.digest.update(&self.gathered);
+        self.file.append(&self.gathered)?;
+        self.gathered.clear();
+        self.write_back(self.file.position())
+    }
+
+    fn write_back(&mut self, appended: u64) -> Result<()> {
+        if appended - self.written_back >= WRITEBACK_BYTES {
+            self.written_back = appended;
+            self.file.start_writeback()?;
+        }
+        Ok(())
+    }
+
+    /// Appends what waits, syncs the file, and answers its length and CRC-32C.
+    pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
+        self.push()?;
+        self.file.sync()?;
+        Ok((self.position, self.digest.finalize() as u32))
+    }
+}

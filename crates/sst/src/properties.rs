@@ -1,0 +1,173 @@
+//! What a table says of itself, in its last section: content, build options, where the sections are.
+
+use crate::fields::{FieldWriter, number, read_fields};
+use crate::meta::TableMeta;
+use flagstone_base::codec::put_varint;
+use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId};
+
+/// What a table says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// Bounds, SeqNos and counts. What only the finished file knows is not in it: `bytes`,
+    /// `tail_bytes`, `checksum` and `global_seqno` are zero; [`crate::Table::meta`] has them.
+    pub content: TableMeta,
+    /// The keyspace it was written for.
+    pub keyspace: KeyspaceId,
+    /// The tree it was written for.
+    pub tree: TreeId,
+    /// The hash seed of its keyspace.
+    pub hash_seed: u64,
+    /// The number of the [`crate::FilterKey`] it was built with.
+    pub filter_key: u8,
+    /// How many data blocks it has.
+    pub data_blocks: u64,
+    /// Bytes of the data blocks before compression.
+    pub data_bytes_raw: u64,
+    /// Bytes of the largest block before compression: no reader takes more for one.
+    pub block_bytes_max: u64,
+    /// Where the sections are.
+    pub(crate) sections: Sections,
+}
+
+/// Where a stored block is: its first byte and its length with its trailer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Handle {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+impl Handle {
+    /// The offset behind its last byte, unless that does not fit.
+    pub(crate) const fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.len)
+    }
+}
+
+/// Where the sections behind the data blocks are; what is missing is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sections {
+    pub(crate) range_deletes: Option<Handle>,
+    pub(crate) attachments: Option<Handle>,
+    pub(crate) filter: Option<Handle>,
+    pub(crate) index: Option<Handle>,
+}
+
+const CONTENT: u64 = 1;
+const KEYSPACE: u64 = 2;
+const TREE: u64 = 3;
+const HASH_SEED: u64 = 4;
+const FILTER_KEY: u64 = 5;
+const DATA_BLOCKS: u64 = 6;
+const DATA_BYTES_RAW: u64 = 7;
+const BLOCK_BYTES_MAX: u64 = 8;
+const SECTION_RANGE_DELETES: u64 = 32;
+const SECTION_ATTACHMENTS: u64 = 33;
+const SECTION_FILTER: u64 = 34;
+const SECTION_INDEX: u64 = 35;
+
+impl Properties {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut content = Vec::new();
+        self.content.encode(&mut content);
+        let mut fields = FieldWriter::new(out);
+        fields.bytes(CONTENT, &content);
+        fields.number_unless_zero(KEYSPACE, u64::from(self.keyspace.0));
+        fields.number_unless_zero(TREE, u64::from(self.tree.0));
+        fields.number_unless_zero(HASH_SEED, self.hash_seed);
+        fields.number_unless_zero(FILTER_KEY, u64::from(self.filter_key));
+        fields.number_unless_zero(DATA_BLOCKS, self.data_blocks);
+        fields.number_unless_zero(DATA_BYTES_RAW, self.data_bytes_raw);
+        fields.number_unless_zero(BLOCK_BYTES_MAX, self.block_bytes_max);
+        for (tag, handle) in [
+            (SECTION_RANGE_DELETES, self.sections.range_deletes),
+            (SECTION_ATTACHMENTS, self.sections.attachments),
+            (SECTION_FILTER, self.sections.filter),
+            (SECTION_INDEX, self.sections.index),
+        ] {
+            if let Some(handle) = handle {
+                let mut bytes = Vec::with_capacity(20);
+                put_varint(&mut bytes, handle.offset);
+                put_varint(&mut bytes, handle.len);
+                fields.bytes(tag, &bytes);
+            }
+        }
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut properties = Self::default();
+        read_fields(bytes, |tag, field| properties.set(tag, field))?;
+        Ok(properties)
+    }
+
+    fn set(&mut self, tag: u64, field: &[u8]) -> Result<(), Malformed> {
+        match tag {
+            CONTENT => self.content = TableMeta::decode(field)?,
+            KEYSPACE => self.keyspace = KeyspaceId(number_u32(field)?),
+            TREE => self.tree = TreeId(number_u32(field)?),
+            HASH_SEED => self.hash_seed = number(field)?,
+            FILTER_KEY => {
+                self.filter_key = u8::try_from(number(field)?)
+                    .map_err(|_large| Malformed { at: 0, expected: "a number up to 255" })?;
+            }
+            DATA_BLOCKS => self.data_blocks = number(field)?,
+            DATA_BYTES_RAW => self.data_bytes_raw = number(field)?,
+            BLOCK_BYTES_MAX => self.block_bytes_max = number(field)?,
+            SECTION_RANGE_DELETES => self.sections.range_deletes = Some(handle(field)?),
+            SECTION_ATTACHMENTS => self.sections.attachments = Some(handle(field)?),
+            SECTION_FILTER => self.sections.filter = Some(handle(field)?),
+            SECTION_INDEX => self.sections.index = Some(handle(field)?),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn number_u32(field: &[u8]) -> Result<u32, Malformed> {
+    u32::try_from(number(field)?)
+        .map_err(|_large| Malformed { at: 0, expected: "a number of 32 bits" })
+}
+
+fn handle(field: &[u8]) -> Result<Handle, Malformed> {
+    let mut decoder = Decoder::new(field);
+    let offset = decoder.varint("the offset of a section")?;
+    let len = decoder.varint("the length of a section")?;
+    decoder.finish("the end of a section's place")?;
+    Ok(Handle { offset, len })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_come_back_and_no_mutation_panics() {
+        let properties = Properties {
+            content: TableMeta {
+                smallest: b"a".to_vec(),
+                largest: b"b".to_vec(),
+                ..TableMeta::default()
+            },
+            keyspace: KeyspaceId(3),
+            tree: TreeId(4),
+            hash_seed: u64::MAX,
+            filter_key: 255,
+            data_blocks: 1,
+            data_bytes_raw: 2,
+            block_bytes_max: 3,
+            sections: Sections {
+                index: Some(Handle { offset: u64::MAX, len: 7 }),
+                ..Sections::default()
+            },
+        };
+        let mut bytes = Vec::new();
+        properties.encode(&mut bytes);
+        assert_eq!(Properties::decode(&bytes), Ok(properties));
+        for at in 0..bytes.len() {
+            for flip in 1..=255 {
+                let mut broken = bytes.clone();
+                broken[at] ^= flip;
+                let _ = Properties::decode(&broken);
+            }
+        }
+    }
+}

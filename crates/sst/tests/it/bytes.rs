@@ -1,0 +1,1 @@
+//! Are these the bytes? What version 1 writes never changes.

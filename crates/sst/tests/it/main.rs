@@ -1,0 +1,8 @@
+//! Tests of tables as files: is it the map that was written, are these the bytes, can bytes hurt?
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
+
+mod bytes;
+mod damage;
+mod map;
+mod tools;

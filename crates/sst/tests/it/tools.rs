@@ -1,0 +1,117 @@
+//! What the tests share: a folder with tables in it, and ways to write, open and read them.
+
+use flagstone_base::hash::{key_hash, remix};
+use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Result, SeqNo};
+use flagstone_env::{Disk, OsDisk, Random, SeededRandom};
+use flagstone_sst::{BlockCache, Table, TableBuilder, TableIdent, TableMeta, TableOptions};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub(crate) const IDENT: TableIdent =
+    TableIdent { database: DatabaseId([0xDB; 16]), number: FileNumber(42) };
+
+/// A folder of its own, removed at the end.
+pub(crate) struct Folder {
+    pub(crate) disk: OsDisk,
+    folder: tempfile::TempDir,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self { disk: OsDisk, folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("000042.sst")
+    }
+
+    /// Writes a table with what `fill` adds.
+    pub(crate) fn write(
+        &self,
+        options: TableOptions,
+        fill: impl FnOnce(&mut TableBuilder) -> Result<()>,
+    ) -> Result<TableMeta> {
+        let _ = std::fs::remove_file(self.path());
+        let mut builder = TableBuilder::new(self.disk.create(&self.path())?, IDENT, options)?;
+        fill(&mut builder)?;
+        builder.finish()
+    }
+
+    /// Opens the table with a cache of its own.
+    pub(crate) fn open(&self, meta: Option<&TableMeta>) -> Result<Arc<Table>> {
+        Table::open(&self.disk, &self.path(), IDENT, meta, &BlockCache::new(1 << 20))
+    }
+}
+
+/// An entry with memory of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: Vec<u8>,
+    pub(crate) seqno: u64,
+    pub(crate) kind: Kind,
+    pub(crate) value: Vec<u8>,
+}
+
+impl Entry {
+    pub(crate) fn put(key: impl AsRef<[u8]>, seqno: u64, value: impl AsRef<[u8]>) -> Self {
+        let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
+        Self { key, seqno, kind: Kind::Put, value }
+    }
+
+    pub(crate) fn of(entry: EntryRef<'_>) -> Self {
+        let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
+        Self { key, seqno: entry.seqno().get(), kind: entry.kind(), value }
+    }
+
+    pub(crate) fn as_ref(&self) -> EntryRef<'_> {
+        EntryRef::new(&self.key, SeqNo::new(self.seqno), self.kind, &self.value)
+    }
+}
+
+/// All that `get` visits of `key` at `at`.
+pub(crate) fn get(table: &Table, key: &[u8], at: u64) -> Result<Vec<Entry>> {
+    let hash = remix(key_hash(key, table.properties().hash_seed));
+    let mut seen = Vec::new();
+    table.get(key, hash, SeqNo::new(at), &mut |trailer, value| {
+        let (key, value) = (key.to_vec(), value.to_vec());
+        seen.push(Entry { key, seqno: trailer.seqno().get(), kind: trailer.kind(), value });
+        ControlFlow::Continue(())
+    })?;
+    Ok(seen)
+}
+
+/// A seed from `FLAGSTONE_SEED`, else a new one; printed, so that a failure can be run again.
+pub(crate) fn seed() -> u64 {
+    let seed = match std::env::var("FLAGSTONE_SEED") {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => flagstone_env::SystemRandom.next_u64(),
+    };
+    println!("FLAGSTONE_SEED={seed}");
+    seed
+}
+
+/// Random numbers with the shapes that tests want.
+pub(crate) struct Dice(SeededRandom);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SeededRandom::new(seed))
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        (self.0.next_u64() % end as u64) as usize
+    }
+
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.0.next_u64() as u8).collect()
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
