@@ -140,6 +140,7 @@ impl TableCursor {
     }
 
     /// Goes to the next entry; past the last it is no longer valid.
+    #[expect(clippy::should_implement_trait, reason = "a fallible cursor is no iterator")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         if !self.valid {

@@ -252,14 +252,14 @@ impl Block {
     /// The index of the first entry at or behind (`key`, `at`); [`Block::count`] if there is none.
     pub(crate) fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<usize, Malformed> {
         // First among the restarts, whose keys stand whole, then between two of them.
-        let restarts = (self.count() - 1 >> self.restart_shift) + 1;
+        let restarts = ((self.count() - 1) >> self.restart_shift) + 1;
         let group = first_where(0, restarts, |r| {
             Ok(self.compare(r << self.restart_shift, key, at)? != Ordering::Less)
         })?;
         if group == 0 {
             return Ok(0);
         }
-        let start = (group - 1 << self.restart_shift) + 1;
+        let start = ((group - 1) << self.restart_shift) + 1;
         let end = (group << self.restart_shift).min(self.count());
         first_where(start, end, |i| Ok(self.compare(i, key, at)? != Ordering::Less))
     }
