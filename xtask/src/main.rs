@@ -1,1 +1,51 @@
-fn main() {}
+//! `cargo xtask COMMAND`: everything a developer or a continuous-integration job runs.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "a tool for developers: what it prints is its result, and a panic is a report"
+)]
+
+mod ci;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  ci              everything that must hold before a change is merged, stopping at the
+                  first failure: fmt, tidy, clippy, tests, docs
+  tidy [--long]   the rules of the house that the compiler does not check;
+                  --long lists the long files and functions, which are only counted otherwise
+  help            this text
+
+Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let well = match words[..] {
+        ["ci"] => ci::run(&root()),
+        ["tidy"] => tidy::run(&root(), false),
+        ["tidy", "--long"] => tidy::run(&root(), true),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            true
+        }
+        _ => {
+            eprintln!("unknown command: {}\n\n{HELP}", words.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The folder of the workspace: the parent of this package's.
+fn root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    package.parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+}

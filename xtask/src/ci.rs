@@ -1,0 +1,278 @@
+//! `cargo xtask ci`: the steps one after another, their times, and a summary.
+
+use crate::tidy;
+use std::fmt;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// One thing that must hold.
+struct Step {
+    name: &'static str,
+    work: Work,
+}
+
+enum Work {
+    Tidy,
+    /// `cargo` with these words.
+    Cargo(&'static [&'static str]),
+    /// The same, with warnings of rustdoc denied.
+    Docs(&'static [&'static str]),
+    /// The same, and the results of the test binaries are added up.
+    Tests(&'static [&'static str]),
+}
+
+const STEPS: [Step; 5] = [
+    Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
+    Step { name: "tidy", work: Work::Tidy },
+    Step {
+        name: "clippy",
+        work: Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    },
+    Step { name: "tests", work: Work::Tests(&["test", "--workspace"]) },
+    Step { name: "docs", work: Work::Docs(&["doc", "--workspace", "--no-deps"]) },
+];
+
+/// The parts of a toolchain that the steps need: the cargo command, and the component it is in.
+const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// How a developer runs this step and nothing else.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.work {
+            Work::Tidy => f.write_str("cargo xtask tidy"),
+            Work::Cargo(words) | Work::Tests(words) => write!(f, "cargo {}", words.join(" ")),
+            Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
+        }
+    }
+}
+
+/// How a step ended.
+#[derive(Default)]
+struct Ending {
+    ok: bool,
+    took: Duration,
+    /// More than that it is well, if there is more to say.
+    note: String,
+}
+
+/// Runs all steps; true when all is well.
+pub(crate) fn run(root: &Path) -> bool {
+    let missing = missing_components(|command| {
+        let probe = cargo(root).args([command, "--version"]).stdin(Stdio::null()).output();
+        probe.is_ok_and(|output| output.status.success())
+    });
+    if !missing.is_empty() {
+        for component in missing {
+            println!("{component} is missing; to add it: rustup component add {component}");
+        }
+        return false;
+    }
+    let endings = run_until_failure(&STEPS, |step| perform(root, step));
+    println!("\n{}", summary(&STEPS, &endings));
+    endings.len() == STEPS.len() && endings.iter().all(|ending| ending.ok)
+}
+
+fn missing_components(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    COMPONENTS.iter().filter(|(command, _)| !is_there(command)).map(|&(_, name)| name).collect()
+}
+
+fn run_until_failure(steps: &[Step], mut perform: impl FnMut(&Step) -> Ending) -> Vec<Ending> {
+    let mut endings = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        println!("\n==== {}/{} {}: {step}", at + 1, steps.len(), step.name);
+        let ending = perform(step);
+        let ok = ending.ok;
+        println!("==== {}: {}, {}", step.name, word(ok), seconds(ending.took));
+        endings.push(ending);
+        if !ok {
+            println!("==== to run this step alone: {step}");
+            break;
+        }
+    }
+    endings
+}
+
+fn perform(root: &Path, step: &Step) -> Ending {
+    let start = Instant::now();
+    let (ok, note) = match step.work {
+        Work::Tidy => (tidy::run(root, false), String::new()),
+        Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
+        Work::Docs(words) => {
+            (succeeds(cargo(root).args(words).env("RUSTDOCFLAGS", "-D warnings")), String::new())
+        }
+        Work::Tests(words) => run_tests(cargo(root).args(words)),
+    };
+    Ending { ok, took: start.elapsed(), note }
+}
+
+/// The cargo that runs this, so that no second toolchain comes in.
+fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    // What cargo tells this package must not reach the packages that it builds next.
+    for (name, _) in std::env::vars_os() {
+        let private = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        });
+        if private {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    match command.status() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            println!("cannot run {}: {error}", command.get_program().display());
+            false
+        }
+    }
+}
+
+/// Runs the tests: every line is shown as it comes, and the closing lines are added up.
+fn run_tests(command: &mut Command) -> (bool, String) {
+    let mut child = match command.stdout(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let note = format!("cannot run {}: {error}", command.get_program().display());
+            return (false, note);
+        }
+    };
+    let mut totals = Totals::default();
+    if let Some(pipe) = child.stdout.take() {
+        let mut lines = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
+            // A closed terminal does not make the tests fail.
+            let _shown = std::io::stdout().write_all(&line);
+            totals.add(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    }
+    let ok = child.wait().is_ok_and(|status| status.success());
+    (ok, totals.to_string())
+}
+
+/// What all test binaries together report.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Totals {
+    binaries: usize,
+    passed: usize,
+    failed: usize,
+    ignored: usize,
+}
+
+impl Totals {
+    /// Takes in `line` if it closes the report of a test binary:
+    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; ...`.
+    fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        self.binaries += 1;
+        let words: Vec<&str> = result.split_whitespace().collect();
+        for pair in words.windows(2) {
+            let Ok(number) = pair[0].parse::<usize>() else { continue };
+            match pair[1].trim_end_matches(';') {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { binaries, passed, failed, ignored } = self;
+        write!(f, "{passed} passed, {failed} failed, {ignored} ignored in {binaries} binaries")
+    }
+}
+
+fn word(ok: bool) -> &'static str {
+    if ok { "ok" } else { "FAILED" }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+fn summary(steps: &[Step], endings: &[Ending]) -> String {
+    let mut text = String::from("==== summary\n");
+    for (at, step) in steps.iter().enumerate() {
+        let line = match endings.get(at) {
+            Some(Ending { ok, took, note }) => {
+                format!("{:8}{:8}{:>9}  {note}", step.name, word(*ok), seconds(*took))
+            }
+            None => format!("{:8}not run", step.name),
+        };
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    let all: Duration = endings.iter().map(|ending| ending.took).sum();
+    let failed = steps.iter().zip(endings).find(|(_, ending)| !ending.ok);
+    text.push_str(&match failed {
+        None => format!("all is well, {}", seconds(all)),
+        Some((step, _)) => format!("{} FAILED; to run it alone: {step}", step.name),
+    });
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_ends_the_run_and_the_summary_says_how_to_repeat_it() {
+        let mut seen = Vec::new();
+        let endings = run_until_failure(&STEPS, |step| {
+            seen.push(step.name);
+            let took = Duration::from_millis(1500);
+            Ending { ok: step.name != "clippy", took, note: String::new() }
+        });
+        assert_eq!(seen, ["fmt", "tidy", "clippy"]);
+        let expected = "\
+==== summary
+fmt     ok          1.5 s
+tidy    ok          1.5 s
+clippy  FAILED      1.5 s
+tests   not run
+docs    not run
+clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D warnings";
+        assert_eq!(summary(&STEPS, &endings), expected);
+    }
+
+    #[test]
+    fn a_run_without_failure_performs_every_step() {
+        let endings = run_until_failure(&STEPS, |_| Ending { ok: true, ..Ending::default() });
+        assert_eq!(endings.len(), STEPS.len());
+        assert!(summary(&STEPS, &endings).ends_with("all is well, 0.0 s"));
+    }
+
+    #[test]
+    fn a_missing_component_is_named_before_anything_runs() {
+        assert_eq!(missing_components(|command| command != "clippy"), ["clippy"]);
+        assert_eq!(missing_components(|command| command != "fmt"), ["rustfmt"]);
+        assert!(missing_components(|_| true).is_empty());
+    }
+
+    #[test]
+    fn the_closing_lines_of_the_test_binaries_are_added_up() {
+        let mut totals = Totals::default();
+        totals.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; ");
+        totals.add("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured\n");
+        totals.add("test a_test ... ok");
+        assert_eq!(totals, Totals { binaries: 2, passed: 7, failed: 2, ignored: 1 });
+    }
+
+    #[test]
+    fn every_step_says_how_it_is_run_alone() {
+        let lines: Vec<String> = STEPS.iter().map(Step::to_string).collect();
+        assert_eq!(lines[0], "cargo fmt --all -- --check");
+        assert_eq!(lines[1], "cargo xtask tidy");
+        assert_eq!(lines[4], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
+    }
+}

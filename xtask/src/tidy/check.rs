@@ -1,0 +1,78 @@
+//! All rules over the files of the repository, and the report.
+
+use super::tree::{Finding, Tree};
+use super::{arrows, links, places, sizes, words};
+use std::path::Path;
+
+/// Checks the repository at `root` and prints what is wrong; true when nothing is. With `long`,
+/// long files and functions are listed, not only counted.
+pub(crate) fn run(root: &Path, long: bool) -> bool {
+    let tree = match Tree::load(root) {
+        Ok(tree) => tree,
+        Err(error) => {
+            println!("cannot read the files of {}: {error}", root.display());
+            return false;
+        }
+    };
+    let findings = findings(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    for line in sizes::report(&tree, long) {
+        println!("{line}");
+    }
+    match findings.len() {
+        0 => println!("tidy: {} files, nothing to mend", tree.len()),
+        n => println!("tidy: {} files, {n} to mend", tree.len()),
+    }
+    findings.is_empty()
+}
+
+/// What is wrong, in the order of files and lines.
+fn findings(tree: &Tree) -> Vec<Finding> {
+    let rules = [
+        arrows::check,
+        words::outside_world,
+        words::unfinished,
+        words::header,
+        links::check,
+        places::check,
+        sizes::architecture,
+    ];
+    let mut all: Vec<Finding> = rules.iter().flat_map(|rule| rule(tree)).collect();
+    all.sort();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_asked_and_the_findings_come_in_the_order_of_the_files() {
+        let tree = Tree::of(&[
+            ("ARCHITECTURE.md", &"line\n".repeat(301)),
+            ("README.md", "[gone](docs/gone.md)"),
+            (
+                "crates/base/Cargo.toml",
+                "[package]\nname = \"flagstone-base\"\n[dependencies]\nflagstone-env.workspace = true",
+            ),
+            ("crates/base/src/lib.rs", "fn f() { todo!() }\nuse std::fs;"),
+            ("notes.txt", concat!("see /wo", "rk/main")),
+        ]);
+        let found: Vec<String> = findings(&tree).iter().map(ToString::to_string).collect();
+        let starts = [
+            "ARCHITECTURE.md:301: ",
+            "README.md:1: ",
+            "crates/base/Cargo.toml:4: ",
+            "crates/base/src/lib.rs:1: the first line",
+            "crates/base/src/lib.rs:1: todo!",
+            "crates/base/src/lib.rs:2: std::fs",
+            "notes.txt:1: ",
+        ];
+        assert_eq!(found.len(), starts.len(), "{found:#?}");
+        for (line, start) in found.iter().zip(starts) {
+            assert!(line.starts_with(start), "{line} does not begin with {start}");
+        }
+    }
+}

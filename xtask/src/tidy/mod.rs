@@ -1,0 +1,17 @@
+//! `cargo xtask tidy`: the rules of the house that the compiler does not check.
+//!
+//! Every rule is a function from the files of the repository, held in memory, to findings; so a
+//! test makes up a tree and shows that the rule fires. Modules stand from the ground up.
+
+mod code;
+mod tree;
+
+mod arrows;
+mod links;
+mod places;
+mod sizes;
+mod words;
+
+mod check;
+
+pub(crate) use check::run;
