@@ -1,0 +1,365 @@
+//! Writes the binary form front to back: every value goes to its areas at once, and an area is put
+//! in its place when its container ends.
+//!
+//! Four stacks hold the keys, tags, fixed bytes and heaps of the containers that are open; a
+//! container owns what lies above its [`Frame`]. At its end its body is assembled where its heap
+//! began, so a byte is copied once a level.
+
+use super::memory::{KeyMemory, NONE};
+use crate::form::{USES_NAMES, VERSION, form, heap_len, signed_width, tag, width};
+use crate::names::Names;
+use flagstone_base::codec::put_varint;
+use flagstone_base::key::VALUE_BYTES_MAX;
+
+/// What happens to a key that comes twice in one map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Duplicates {
+    /// The last value wins, in the place of the first.
+    #[default]
+    Last,
+    /// The first value wins.
+    First,
+    /// The document is refused.
+    Error,
+}
+
+/// What is being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Container {
+    Array,
+    /// A map whose keys were all put as names.
+    Names(Duplicates),
+    /// A map whose keys and values were put in turn, sorted.
+    Pairs,
+}
+
+/// Why a document cannot be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BuildError {
+    /// It would be larger than any value may be.
+    TooLarge,
+    /// The key of this position stands there for the second time.
+    Duplicate { at: u32 },
+}
+
+/// A name in a map, and where it stood.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    pub(crate) slot: u32,
+    pub(crate) at: u32,
+}
+
+/// Where an open container begins in each stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    keys: usize,
+    tags: usize,
+    fixed: usize,
+    heap: usize,
+}
+
+pub(crate) struct Builder {
+    pub(crate) memory: KeyMemory,
+    pub(crate) keys: Vec<Key>,
+    tags: Vec<u8>,
+    fixed: Vec<u8>,
+    heap: Vec<u8>,
+    head: Vec<u8>,
+    /// One more than the highest id used.
+    names_used: u32,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: KeyMemory::new(),
+            keys: Vec::new(),
+            tags: Vec::new(),
+            fixed: Vec::new(),
+            heap: Vec::new(),
+            head: Vec::new(),
+            names_used: 0,
+        }
+    }
+
+    /// Before each document.
+    pub(crate) fn start(&mut self, names: Option<&Names>) {
+        self.memory.begin(names);
+        self.keys.clear();
+        self.tags.clear();
+        self.fixed.clear();
+        self.heap.clear();
+        self.names_used = 0;
+    }
+
+    /// How many bytes all open containers have in their heaps.
+    pub(crate) const fn heap_bytes(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Opens a container.
+    #[inline]
+    pub(crate) fn begin(&self) -> Frame {
+        Frame {
+            keys: self.keys.len(),
+            tags: self.tags.len(),
+            fixed: self.fixed.len(),
+            heap: self.heap.len(),
+        }
+    }
+
+    /// A value that is all tag.
+    #[inline]
+    pub(crate) fn tag(&mut self, tag: u8) {
+        self.tags.push(tag);
+    }
+
+    #[inline]
+    pub(crate) fn int(&mut self, value: i64) {
+        if (-4..=27).contains(&value) {
+            self.tags.push((i64::from(tag::SMALL_INT_ZERO) + value) as u8);
+            return;
+        }
+        let width = signed_width(value);
+        self.tags.push(tag::INT_1 + width as u8 - 1);
+        self.fixed.extend_from_slice(&value.to_le_bytes());
+        self.fixed.truncate(self.fixed.len() - (8 - width));
+    }
+
+    /// A value of fixed width.
+    #[inline]
+    pub(crate) fn fixed(&mut self, tag: u8, bytes: &[u8]) {
+        debug_assert_eq!(width(tag), bytes.len(), "the width of a tag");
+        self.tags.push(tag);
+        self.fixed.extend_from_slice(bytes);
+    }
+
+    /// `coefficient / 10^scale`; the coefficient has at most 56 bits.
+    #[inline]
+    pub(crate) fn decimal(&mut self, coefficient: i64, scale: u8) {
+        let wide = (coefficient << 8 | i64::from(scale)).to_le_bytes();
+        if signed_width(coefficient) <= 3 {
+            self.fixed(tag::DECIMAL_4, &wide[..4]);
+        } else {
+            self.fixed(tag::DECIMAL_8, &wide);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn text(&mut self, text: &[u8]) {
+        if text.len() <= tag::TEXT_INLINE_MAX {
+            self.tags.push(tag::TEXT + text.len() as u8);
+            self.fixed.extend_from_slice(text);
+        } else if text.len() <= usize::from(u16::MAX) {
+            self.in_heap(tag::TEXT_2, text);
+        } else {
+            self.in_heap(tag::TEXT_4, text);
+        }
+    }
+
+    /// A number that is no integer and no small decimal, as its literal.
+    pub(crate) fn literal(&mut self, literal: &[u8]) {
+        let short = literal.len() <= usize::from(u8::MAX);
+        self.in_heap(if short { tag::LITERAL_1 } else { tag::LITERAL_4 }, literal);
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        let short = bytes.len() <= usize::from(u8::MAX);
+        self.in_heap(if short { tag::BYTES_1 } else { tag::BYTES_4 }, bytes);
+    }
+
+    /// A value whose payload stands in the heap.
+    pub(crate) fn in_heap(&mut self, tag: u8, payload: &[u8]) {
+        self.tags.push(tag);
+        self.fixed.extend_from_slice(&(payload.len() as u64).to_le_bytes()[..width(tag)]);
+        self.heap.extend_from_slice(payload);
+    }
+
+    /// Ends the container that [`Builder::begin`] opened; it becomes a value of the one around it.
+    pub(crate) fn end(&mut self, frame: Frame, container: Container) -> Result<(), BuildError> {
+        if self.tags.len() == frame.tags {
+            let is_array = container == Container::Array;
+            self.tags.push(if is_array { tag::EMPTY_ARRAY } else { tag::EMPTY_MAP });
+            return Ok(());
+        }
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        head.push(0);
+        head[0] = self.put_head(&frame, container, &mut head)?;
+        let inner = frame.heap..self.heap.len();
+        if inner.is_empty() {
+            self.heap.extend_from_slice(&head);
+        } else {
+            self.heap.resize(inner.end + head.len(), 0);
+            self.heap.copy_within(inner, frame.heap + head.len());
+            self.heap[frame.heap..][..head.len()].copy_from_slice(&head);
+        }
+        self.head = head;
+        self.keys.truncate(frame.keys);
+        self.tags.truncate(frame.tags);
+        self.fixed.truncate(frame.fixed);
+        let len = self.heap.len() - frame.heap;
+        let is_array = container == Container::Array;
+        let (short, long) =
+            if is_array { (tag::ARRAY_2, tag::ARRAY_4) } else { (tag::MAP_2, tag::MAP_4) };
+        let tag = if len <= usize::from(u16::MAX) { short } else { long };
+        if len > VALUE_BYTES_MAX {
+            return Err(BuildError::TooLarge);
+        }
+        self.tags.push(tag);
+        self.fixed.extend_from_slice(&(len as u64).to_le_bytes()[..width(tag)]);
+        Ok(())
+    }
+
+    /// Appends the document: its root is the open container, or the one value when there is none.
+    /// Returns one more than the highest name id it uses.
+    pub(crate) fn finish(
+        &mut self,
+        root: Option<Container>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, BuildError> {
+        let start = out.len();
+        let all = Frame { keys: 0, tags: 0, fixed: 0, heap: 0 };
+        out.reserve(self.fixed.len() + self.heap.len() + 4 * self.tags.len() + 16);
+        out.push(0);
+        let form = match root {
+            Some(container) if !self.tags.is_empty() => self.put_head(&all, container, out)?,
+            _ => {
+                if let Some(container) = root {
+                    self.end(all, container)?;
+                }
+                out.extend_from_slice(&self.tags);
+                out.extend_from_slice(&self.fixed);
+                form::BARE
+            }
+        };
+        out.extend_from_slice(&self.heap);
+        if out.len() - start > VALUE_BYTES_MAX {
+            out.truncate(start);
+            return Err(BuildError::TooLarge);
+        }
+        let uses_names = if self.names_used > 0 { USES_NAMES } else { 0 };
+        out[start] = VERSION << 4 | uses_names | form;
+        Ok(self.names_used)
+    }
+
+    /// Appends count, keys, tags and fixed bytes of a container, and returns its form.
+    fn put_head(
+        &mut self,
+        frame: &Frame,
+        container: Container,
+        out: &mut Vec<u8>,
+    ) -> Result<u8, BuildError> {
+        if let Container::Names(duplicates) = container {
+            self.settle_duplicates(frame, duplicates)?;
+        }
+        let tags = &self.tags[frame.tags..];
+        let fixed = &self.fixed[frame.fixed..];
+        let form = match container {
+            Container::Array => {
+                put_varint(out, tags.len() as u64);
+                let one = tags.len() > 1 && width(tags[0]) > 0 && all_same(tags);
+                out.extend_from_slice(if one { &tags[..1] } else { tags });
+                out.extend_from_slice(fixed);
+                return Ok(if one { form::ARRAY_OF_ONE_TAG } else { form::ARRAY });
+            }
+            Container::Pairs => {
+                put_varint(out, tags.len() as u64 / 2);
+                form::PAIRS
+            }
+            Container::Names(_) => {
+                put_varint(out, tags.len() as u64);
+                put_keys(&self.memory, &self.keys[frame.keys..], &mut self.names_used, out)
+            }
+        };
+        out.extend_from_slice(tags);
+        out.extend_from_slice(fixed);
+        Ok(form)
+    }
+
+    #[inline]
+    fn settle_duplicates(
+        &mut self,
+        frame: &Frame,
+        duplicates: Duplicates,
+    ) -> Result<(), BuildError> {
+        // Slots below 128 mark a bit each; as many bits as keys means that all differ.
+        let keys = &self.keys[frame.keys..];
+        let mut marks = 0_u128;
+        let mut largest = 0;
+        for key in keys {
+            largest = largest.max(key.slot);
+            marks |= 1 << (key.slot & 127);
+        }
+        if largest < 128 && marks.count_ones() as usize == keys.len() {
+            return Ok(());
+        }
+        let Some(second) = self.memory.has_twice(keys.iter().map(|key| key.slot)) else {
+            return Ok(());
+        };
+        if duplicates == Duplicates::Error {
+            return Err(BuildError::Duplicate { at: keys[second].at });
+        }
+        self.drop_duplicates(frame, duplicates);
+        Ok(())
+    }
+
+    /// Writes the open container's areas again, with one value a key.
+    #[cold]
+    fn drop_duplicates(&mut self, frame: &Frame, duplicates: Duplicates) {
+        let keys = self.keys.split_off(frame.keys);
+        let tags = self.tags.split_off(frame.tags);
+        let fixed = self.fixed.split_off(frame.fixed);
+        let heap = self.heap.split_off(frame.heap);
+        let mut places = std::collections::HashMap::new();
+        let mut kept: Vec<(Key, usize)> = Vec::new();
+        for (i, key) in keys.iter().enumerate() {
+            let place = *places.entry(key.slot).or_insert(kept.len());
+            if place == kept.len() {
+                kept.push((*key, i));
+            } else if duplicates == Duplicates::Last {
+                kept[place].1 = i;
+            }
+        }
+        let mut ends = Vec::with_capacity(tags.len() + 1);
+        let (mut fixed_at, mut heap_at) = (0, 0);
+        ends.push((0, 0));
+        for tag in &tags {
+            heap_at += heap_len(*tag, &fixed[fixed_at..]);
+            fixed_at += width(*tag);
+            ends.push((fixed_at, heap_at));
+        }
+        for (key, i) in kept {
+            self.keys.push(key);
+            self.tags.push(tags[i]);
+            self.fixed.extend_from_slice(&fixed[ends[i].0..ends[i + 1].0]);
+            self.heap.extend_from_slice(&heap[ends[i].1..ends[i + 1].1]);
+        }
+    }
+}
+
+fn all_same(tags: &[u8]) -> bool {
+    tags.iter().all(|tag| *tag == tags[0])
+}
+
+/// Appends the keys in the shortest form that fits all of them.
+fn put_keys(memory: &KeyMemory, keys: &[Key], names_used: &mut u32, out: &mut Vec<u8>) -> u8 {
+    let highest = keys.iter().fold(0, |highest, key| memory.id(key.slot).max(highest));
+    if highest == NONE {
+        for key in keys {
+            let name = memory.name(key.slot);
+            put_varint(out, name.len() as u64);
+            out.extend_from_slice(name);
+        }
+        return form::INLINE_NAMES;
+    }
+    *names_used = (*names_used).max(highest + 1);
+    if highest < 256 {
+        out.extend(keys.iter().map(|key| memory.id(key.slot) as u8));
+        return form::IDS_1;
+    }
+    for key in keys {
+        out.extend_from_slice(&(memory.id(key.slot) as u16).to_le_bytes());
+    }
+    form::IDS_2
+}

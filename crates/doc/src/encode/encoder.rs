@@ -1,0 +1,275 @@
+//! Encodes values and views; keeps its memory from one document to the next.
+
+use super::builder::{BuildError, Builder, Container, Duplicates};
+use super::memory::NONE;
+use crate::form::tag;
+use crate::map::Map;
+use crate::names::Names;
+use crate::number::{Literal, Number};
+use crate::value::{DEPTH_MAX, Value};
+use crate::view::{FieldKey, View};
+use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
+
+/// Writes values in the binary form. Reuse one for many documents: it remembers their names and
+/// keeps its memory.
+pub struct Encoder {
+    builder: Builder,
+}
+
+impl Default for Encoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Encoder {
+    /// An encoder that knows no names yet.
+    pub fn new() -> Self {
+        Self { builder: Builder::new() }
+    }
+
+    /// Appends `value` in the binary form. With `names`, fields are ids of that table and new names
+    /// are defined there; without, the document is self-contained.
+    ///
+    /// Returns one more than the highest name id used, 0 for none: definitions below it must be
+    /// logged before the document is.
+    ///
+    /// # Errors
+    /// InvalidInput when the value is nested deeper than [`DEPTH_MAX`] or beyond 512 MiB; nothing
+    /// is appended then.
+    pub fn encode(
+        &mut self,
+        value: &Value,
+        names: Option<&Names>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32> {
+        self.builder.start(names);
+        let root = match value {
+            Value::Array(items) => {
+                self.items(items, names, 1)?;
+                Some(Container::Array)
+            }
+            Value::Map(map) => Some(self.entries(map, names, NONE, 1)?),
+            scalar => {
+                self.put(scalar, names, NONE, 0)?;
+                None
+            }
+        };
+        self.finish(root, out)
+    }
+
+    /// Appends what `view` shows in the binary form, its names through `names` or inline; the way
+    /// to make a self-contained document of a stored one, and the other way round.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode`]; Corruption when the bytes of the view are no document.
+    pub fn encode_view(
+        &mut self,
+        view: &View<'_>,
+        names: Option<&Names>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32> {
+        self.builder.start(names);
+        let root = if view.is_array() {
+            self.view_items(view, names, 1)?;
+            Some(Container::Array)
+        } else if view.is_map() {
+            Some(self.view_entries(view, names, 1)?)
+        } else {
+            self.put_view(view, names, 0)?;
+            None
+        };
+        self.finish(root, out)
+    }
+
+    fn finish(&mut self, root: Option<Container>, out: &mut Vec<u8>) -> Result<u32> {
+        let start = out.len();
+        self.builder.finish(root, out).map_err(|error| {
+            out.truncate(start);
+            refused(error)
+        })
+    }
+
+    fn items(&mut self, items: &[Value], names: Option<&Names>, depth: usize) -> Result<()> {
+        check_depth(depth)?;
+        items.iter().try_for_each(|item| self.put(item, names, NONE, depth))
+    }
+
+    fn entries(
+        &mut self,
+        map: &Map,
+        names: Option<&Names>,
+        parent: u32,
+        depth: usize,
+    ) -> Result<Container> {
+        check_depth(depth)?;
+        if !map.has_only_names() {
+            for (key, value) in map.sorted() {
+                self.put(key, names, NONE, depth)?;
+                self.put(value, names, NONE, depth)?;
+            }
+            return Ok(Container::Pairs);
+        }
+        let mut previous = NONE;
+        for (key, value) in map {
+            let slot = self.name(key.as_str().unwrap_or_default(), names, parent, previous);
+            self.put(value, names, slot, depth)?;
+            previous = slot;
+        }
+        Ok(Container::Names(Duplicates::Last))
+    }
+
+    fn name(&mut self, name: &str, names: Option<&Names>, parent: u32, previous: u32) -> u32 {
+        let memory = &mut self.builder.memory;
+        let mut slot = memory.likely(parent, previous);
+        if slot == NONE || memory.name(slot) != name.as_bytes() {
+            slot = memory.slot(name.as_bytes(), names);
+            memory.learn(parent, previous, slot);
+        }
+        self.builder.keys.push(super::Key { slot, at: 0 });
+        slot
+    }
+
+    fn put(
+        &mut self,
+        value: &Value,
+        names: Option<&Names>,
+        parent: u32,
+        depth: usize,
+    ) -> Result<()> {
+        let builder = &mut self.builder;
+        match value {
+            Value::Null => builder.tag(tag::NULL),
+            Value::Bool(false) => builder.tag(tag::FALSE),
+            Value::Bool(true) => builder.tag(tag::TRUE),
+            Value::Int(int) => builder.int(*int),
+            Value::Number(number) => put_number(builder, number),
+            Value::Float(float) => builder.fixed(tag::FLOAT, &float.to_le_bytes()),
+            Value::Text(text) => builder.text(text.as_bytes()),
+            Value::Bytes(bytes) => builder.bytes(bytes),
+            Value::DateTime(time) => {
+                builder.fixed(tag::DATE_TIME, &time.as_micros().to_le_bytes());
+            }
+            Value::Uuid(bytes) => builder.fixed(tag::UUID, bytes),
+            Value::Array(items) => {
+                let frame = builder.begin();
+                self.items(items, names, depth + 1)?;
+                self.builder.end(frame, Container::Array).map_err(refused)?;
+            }
+            Value::Map(map) => {
+                let frame = builder.begin();
+                let container = self.entries(map, names, parent, depth + 1)?;
+                self.builder.end(frame, container).map_err(refused)?;
+            }
+        }
+        let heap = self.builder.heap_bytes();
+        if heap > VALUE_BYTES_MAX { Err(refused(BuildError::TooLarge)) } else { Ok(()) }
+    }
+
+    fn view_items(&mut self, view: &View<'_>, names: Option<&Names>, depth: usize) -> Result<()> {
+        check_depth(depth)?;
+        for item in view.items().map_err(malformed)? {
+            self.put_view(&item.map_err(malformed)?, names, depth)?;
+        }
+        Ok(())
+    }
+
+    fn view_entries(
+        &mut self,
+        view: &View<'_>,
+        names: Option<&Names>,
+        depth: usize,
+    ) -> Result<Container> {
+        check_depth(depth)?;
+        let mut container = Container::Names(Duplicates::Last);
+        let mut previous = NONE;
+        for field in view.fields().map_err(malformed)? {
+            let (key, value) = field.map_err(malformed)?;
+            match key {
+                FieldKey::Name(name) => previous = self.name(name, names, NONE, previous),
+                FieldKey::Value(key) => {
+                    container = Container::Pairs;
+                    self.put_view(&key, names, depth)?;
+                }
+            }
+            self.put_view(&value, names, depth)?;
+        }
+        Ok(container)
+    }
+
+    fn put_view(&mut self, view: &View<'_>, names: Option<&Names>, depth: usize) -> Result<()> {
+        let frame = self.builder.begin();
+        if view.is_array() {
+            self.view_items(view, names, depth + 1)?;
+            return self.builder.end(frame, Container::Array).map_err(refused);
+        }
+        if view.is_map() {
+            let container = self.view_entries(view, names, depth + 1)?;
+            return self.builder.end(frame, container).map_err(refused);
+        }
+        let (tag, payload) = view.raw_scalar();
+        if tag::is_in_heap(tag) {
+            self.builder.in_heap(tag, payload);
+        } else {
+            self.builder.fixed(tag, payload);
+        }
+        Ok(())
+    }
+}
+
+fn check_depth(depth: usize) -> Result<()> {
+    if depth > DEPTH_MAX {
+        return Err(Error::invalid(format!(
+            "a value is nested deeper than {DEPTH_MAX} arrays and maps"
+        )));
+    }
+    Ok(())
+}
+
+fn put_number(builder: &mut Builder, number: &Number) {
+    let text = number.as_str().as_bytes();
+    match Literal::scan(text) {
+        Ok(literal) => put_literal(builder, &literal, text),
+        Err(_) => builder.literal(text),
+    }
+}
+
+/// Puts the number that `text` writes in the smallest form that gives the text back.
+pub(crate) fn put_literal(builder: &mut Builder, literal: &Literal<'_>, text: &[u8]) {
+    let digits = literal.whole.len() + literal.fraction.len();
+    let value = literal
+        .whole
+        .iter()
+        .chain(literal.fraction)
+        .take(20)
+        .fold(0_i128, |value, digit| value * 10 + i128::from(digit - b'0'));
+    let negative_zero = literal.negative && value == 0;
+    if literal.has_exponent || negative_zero || digits > 20 {
+        return builder.literal(text);
+    }
+    let value = if literal.negative { -value } else { value };
+    if literal.fraction.is_empty() {
+        match (i64::try_from(value), u64::try_from(value)) {
+            (Ok(int), _) => builder.int(int),
+            (_, Ok(int)) => builder.fixed(tag::U64, &int.to_le_bytes()),
+            _ => builder.literal(text),
+        }
+    } else if value.unsigned_abs() < 1 << 55 {
+        builder.decimal(value as i64, literal.fraction.len() as u8);
+    } else {
+        builder.literal(text);
+    }
+}
+
+fn malformed(malformed: flagstone_base::Malformed) -> Error {
+    malformed.in_file("a document", 0)
+}
+
+fn refused(error: BuildError) -> Error {
+    match error {
+        BuildError::TooLarge => {
+            Error::invalid(format!("a document is larger than {VALUE_BYTES_MAX} bytes"))
+        }
+        BuildError::Duplicate { at } => Error::invalid(format!("key {at} stands there twice")),
+    }
+}

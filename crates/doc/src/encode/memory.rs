@@ -1,0 +1,172 @@
+//! What an encoder remembers of field names: their ids, and which name followed which.
+//!
+//! Documents of one collection repeat their names in nearly the same order, so the name that
+//! followed last time is compared first; a hit costs one comparison and no hash.
+
+use crate::names::Names;
+use flagstone_base::hash::key_hash;
+use std::hash::{BuildHasher, RandomState};
+
+/// No slot, no id.
+pub(crate) const NONE: u32 = u32::MAX;
+
+const SLOTS_MAX: usize = 100_000;
+const TEXT_MAX: usize = 8 << 20;
+
+/// One remembered name.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    at: u32,
+    len: u32,
+    id: u32,
+    /// The slot that followed this one in its map, last time.
+    next: u32,
+    /// The slot that came first in the map that was this one's value, last time.
+    first: u32,
+    /// The map in which the slot was met last; see [`KeyMemory::has_twice`].
+    stamp: u32,
+    /// Whether JSON writes the name as it is, without escapes.
+    plain: bool,
+}
+
+pub(crate) struct KeyMemory {
+    owner: u64,
+    seed: u64,
+    /// Each name with the `":` that follows it in JSON.
+    text: Vec<u8>,
+    slots: Vec<Slot>,
+    /// Slots plus one, by hash; zero is free.
+    table: Vec<u32>,
+    root_first: u32,
+    serial: u32,
+}
+
+impl KeyMemory {
+    pub(crate) fn new() -> Self {
+        Self {
+            owner: 0,
+            seed: RandomState::new().hash_one(0),
+            text: Vec::new(),
+            slots: Vec::new(),
+            table: vec![0; 256],
+            root_first: NONE,
+            serial: 0,
+        }
+    }
+
+    /// Before each document: forgets what another names table gave, and what has grown too large.
+    pub(crate) fn begin(&mut self, names: Option<&Names>) {
+        let owner = names.map_or(0, Names::identity);
+        let too_large = self.slots.len() > SLOTS_MAX || self.text.len() > TEXT_MAX;
+        if self.owner != owner || too_large {
+            *self = Self { owner, ..Self::new() };
+        }
+    }
+
+    #[inline]
+    pub(crate) fn id(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].id
+    }
+
+    /// The name in `slot`.
+    #[inline]
+    pub(crate) fn name(&self, slot: u32) -> &[u8] {
+        let slot = &self.slots[slot as usize];
+        &self.text[slot.at as usize..][..slot.len as usize]
+    }
+
+    /// The slot that is likely to come behind `previous`, or first in the map below `parent`.
+    #[inline]
+    pub(crate) fn likely(&self, parent: u32, previous: u32) -> u32 {
+        if previous != NONE {
+            self.slots[previous as usize].next
+        } else if parent != NONE {
+            self.slots[parent as usize].first
+        } else {
+            self.root_first
+        }
+    }
+
+    /// Says what came there indeed.
+    #[inline]
+    pub(crate) fn learn(&mut self, parent: u32, previous: u32, slot: u32) {
+        if previous != NONE {
+            self.slots[previous as usize].next = slot;
+        } else if parent != NONE {
+            self.slots[parent as usize].first = slot;
+        } else {
+            self.root_first = slot;
+        }
+    }
+
+    /// Whether `json` begins with the name in `slot`, a quote and a colon: how many bytes they take.
+    #[inline]
+    pub(crate) fn matches(&self, slot: u32, json: &[u8]) -> Option<usize> {
+        let slot = self.slots.get(slot as usize)?;
+        let text = self.text.get(slot.at as usize..)?.get(..slot.len as usize + 2)?;
+        (slot.plain && json.len() >= text.len() && json[..text.len()] == *text)
+            .then_some(text.len())
+    }
+
+    /// The slot of `name`, which is UTF-8: made, and its id asked of `names`, when it is new.
+    pub(crate) fn slot(&mut self, name: &[u8], names: Option<&Names>) -> u32 {
+        let hash = key_hash(name, self.seed);
+        let mut at = hash as usize & (self.table.len() - 1);
+        while let Some(slot) = self.table[at].checked_sub(1) {
+            if self.name(slot) == name {
+                return slot;
+            }
+            at = (at + 1) & (self.table.len() - 1);
+        }
+        if 2 * (self.slots.len() + 1) > self.table.len() {
+            self.grow();
+            return self.slot(name, names);
+        }
+        let slot = self.slots.len() as u32;
+        let plain = !name.iter().any(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
+        let intern = |names: &Names| names.intern(std::str::from_utf8(name).ok()?);
+        self.slots.push(Slot {
+            at: self.text.len() as u32,
+            len: name.len() as u32,
+            id: names.and_then(intern).unwrap_or(NONE),
+            next: NONE,
+            first: NONE,
+            stamp: 0,
+            plain,
+        });
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(b"\":");
+        self.table[at] = slot + 1;
+        slot
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut table = vec![0; self.table.len() * 2];
+        for slot in 0..self.slots.len() as u32 {
+            let mut at = key_hash(self.name(slot), self.seed) as usize & (table.len() - 1);
+            while table[at] != 0 {
+                at = (at + 1) & (table.len() - 1);
+            }
+            table[at] = slot + 1;
+        }
+        self.table = table;
+    }
+
+    /// The place of the first slot that stands twice in one map.
+    pub(crate) fn has_twice(&mut self, slots: impl Iterator<Item = u32>) -> Option<usize> {
+        if self.serial == u32::MAX {
+            self.slots.iter_mut().for_each(|slot| slot.stamp = 0);
+            self.serial = 0;
+        }
+        self.serial += 1;
+        for (i, slot) in slots.enumerate() {
+            let stamp = &mut self.slots[slot as usize].stamp;
+            if *stamp == self.serial {
+                return Some(i);
+            }
+            *stamp = self.serial;
+        }
+        None
+    }
+}

@@ -1,0 +1,11 @@
+//! From values to the binary form.
+
+mod builder;
+mod encoder;
+mod memory;
+
+pub(crate) use builder::{BuildError, Builder, Container, Key};
+pub use encoder::Encoder;
+pub(crate) use encoder::put_literal;
+pub use builder::Duplicates;
+pub(crate) use memory::NONE;

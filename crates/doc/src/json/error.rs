@@ -1,0 +1,121 @@
+//! Why text is no JSON we take, and why a document has no JSON form.
+
+use flagstone_base::{Error, ErrorKind, Malformed};
+use std::fmt;
+
+/// A refusal of JSON text: where, what was expected, what stands there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError {
+    /// The offset in bytes.
+    pub offset: usize,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What should have stood there.
+    pub expected: &'static str,
+    /// The character that stands there; `None` at the end and for bytes that are none.
+    pub found: Option<char>,
+}
+
+impl JsonError {
+    #[cold]
+    pub(super) fn at(json: &[u8], offset: usize, expected: &'static str) -> Self {
+        let offset = offset.min(json.len());
+        let (before, behind) = json.split_at(offset);
+        let line_start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+        let in_line = &before[line_start..];
+        // Bytes that continue a character have 10 on top.
+        let characters = in_line.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
+        let found = (1..=4).find_map(|len| std::str::from_utf8(behind.get(..len)?).ok());
+        Self {
+            offset,
+            line: 1 + memchr::memchr_iter(b'\n', before).count(),
+            column: 1 + characters,
+            expected,
+            found: found.and_then(|text| text.chars().next()),
+        }
+    }
+}
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, line, column, expected, found } = self;
+        write!(f, "JSON, line {line}, column {column} (byte {offset}): expected {expected}")?;
+        match found {
+            Some(found) => write!(f, ", found {found:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+impl From<JsonError> for Error {
+    fn from(error: JsonError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+/// Why a document cannot be written as JSON; the path leads to the value that has no JSON form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoJson {
+    /// A map has a key that is not text.
+    KeyIsNotText {
+        /// The dotted path of the map, empty for the root.
+        path: String,
+    },
+    /// A float is not finite.
+    NotFinite {
+        /// The dotted path of the number, empty for the root.
+        path: String,
+    },
+    /// The bytes are no document.
+    Malformed(Malformed),
+}
+
+impl NoJson {
+    /// Puts one step in front of the path.
+    #[cold]
+    pub(super) fn below(mut self, step: &dyn fmt::Display) -> Self {
+        if let Self::KeyIsNotText { path } | Self::NotFinite { path } = &mut self {
+            *path = if path.is_empty() { step.to_string() } else { format!("{step}.{path}") };
+        }
+        self
+    }
+}
+
+impl From<Malformed> for NoJson {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+fn place(path: &str) -> impl fmt::Display + '_ {
+    if path.is_empty() { "the document" } else { path }
+}
+
+impl fmt::Display for NoJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::KeyIsNotText { path } => {
+                write!(f, "{} is a map with a key that is not text: no JSON form", place(path))
+            }
+            Self::NotFinite { path } => {
+                write!(f, "{} is a number that is not finite: no JSON form", place(path))
+            }
+            Self::Malformed(malformed) => write!(f, "a document, {malformed}"),
+        }
+    }
+}
+
+impl std::error::Error for NoJson {}
+
+impl From<NoJson> for Error {
+    fn from(error: NoJson) -> Self {
+        match error {
+            NoJson::Malformed(malformed) => malformed.in_file("a document", 0),
+            _ => Self::new(ErrorKind::InvalidInput, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! JSON in and out, numbers exact both ways.
+
+mod error;
+mod options;
+mod parse;
+mod print;
+mod scan;
+mod text;
+mod write;
+
+pub use error::{JsonError, NoJson};
+pub use options::{JsonOptions, Surrogates};
+pub use parse::{JsonParser, parse};
+pub(crate) use print::put_decimal;
+pub use write::{append_json, append_value_json};

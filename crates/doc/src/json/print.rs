@@ -1,0 +1,103 @@
+//! Numbers and bytes as characters.
+
+/// Appends the decimal digits of `value`.
+pub(super) fn put_u64(value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = value;
+    while rest >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&two_digits(rest % 100));
+        rest /= 100;
+    }
+    if rest >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&two_digits(rest));
+    } else {
+        at -= 1;
+        digits[at] = b'0' + rest as u8;
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+const fn two_digits(value: u64) -> [u8; 2] {
+    [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]
+}
+
+/// Appends an integer.
+pub(super) fn put_i64(value: i64, out: &mut Vec<u8>) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    put_u64(value.unsigned_abs(), out);
+}
+
+/// Appends `coefficient / 10^scale` with `scale` digits behind the point.
+pub(crate) fn put_decimal(coefficient: i64, scale: u8, out: &mut Vec<u8>) {
+    if coefficient < 0 {
+        out.push(b'-');
+    }
+    let start = out.len();
+    put_u64(coefficient.unsigned_abs(), out);
+    let scale = usize::from(scale);
+    if scale == 0 {
+        return;
+    }
+    let digits = out.len() - start;
+    if digits <= scale {
+        let zeros = scale + 1 - digits;
+        out.splice(start..start, std::iter::repeat_n(b'0', zeros));
+    }
+    let point = out.len() - scale;
+    out.insert(point, b'.');
+}
+
+/// Appends bytes in base64 with padding (RFC 4648, section 4).
+pub(super) fn put_base64(bytes: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for group in bytes.chunks(3) {
+        let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for i in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * i)) as usize & 63];
+            out.push(if i <= group.len() { digit } else { b'=' });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(write: impl Fn(&mut Vec<u8>)) -> String {
+        let mut out = b"x".to_vec();
+        write(&mut out);
+        String::from_utf8(out).unwrap().split_off(1)
+    }
+
+    #[test]
+    fn integers_and_decimals_are_written_whole() {
+        for value in [0, 7, 10, 99, 100, 12345, -1, i64::MIN, i64::MAX] {
+            assert_eq!(text(|out| put_i64(value, out)), value.to_string());
+        }
+        for (coefficient, scale, expected) in [
+            (110, 2, "1.10"),
+            (5, 1, "0.5"),
+            (-5, 3, "-0.005"),
+            (0, 2, "0.00"),
+            (-12, 0, "-12"),
+            (36_028_797_018_963_967, 16, "3.6028797018963967"),
+        ] {
+            assert_eq!(text(|out| put_decimal(coefficient, scale, out)), expected);
+        }
+    }
+
+    #[test]
+    fn base64_pads_what_does_not_fill_a_group() {
+        for (bytes, expected) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(text(|out| put_base64(bytes.as_bytes(), out)), expected);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Documents as JSON, straight from their bytes or from values in memory.
+//!
+//! Types that JSON has not are written as text: bytes in base64, datetimes by RFC 3339, uuids in
+//! hexadecimal. What has no faithful text at all (a float that is not finite, a key that is not text)
+//! is refused.
+
+use super::error::NoJson;
+use super::print::{put_base64, put_decimal, put_i64, put_u64};
+use super::text::put_text;
+use crate::datetime::DateTime;
+use crate::form::{tag, unsigned};
+use crate::number::float_text;
+use crate::show::UuidText;
+use crate::value::{DEPTH_MAX, Value};
+use crate::view::{FieldKey, View};
+use std::io::Write;
+
+/// Appends what `view` shows as JSON without spaces.
+///
+/// # Errors
+/// When a part of it has no JSON form, or the bytes are no document; `out` may then hold a part.
+pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    put_view(view, DEPTH_MAX, out)
+}
+
+/// Appends `value` as JSON without spaces.
+///
+/// # Errors
+/// When a part of it has no JSON form; `out` may then hold a part.
+pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(value) => put_bool(*value, out),
+        Value::Int(int) => put_i64(*int, out),
+        Value::Number(number) => out.extend_from_slice(number.as_str().as_bytes()),
+        Value::Float(float) => put_float(*float, out)?,
+        Value::Text(text) => put_text(text.as_bytes(), out),
+        Value::Bytes(bytes) => put_bytes(bytes, out),
+        Value::DateTime(time) => put_datetime(*time, out),
+        Value::Uuid(bytes) => put_uuid(bytes, out),
+        Value::Array(items) => {
+            out.push(b'[');
+            for (i, item) in items.iter().enumerate() {
+                put_comma(i, out);
+                append_value_json(item, out).map_err(|error| error.below(&i))?;
+            }
+            out.push(b']');
+        }
+        Value::Map(map) => {
+            out.push(b'{');
+            for (i, (key, value)) in map.iter().enumerate() {
+                put_comma(i, out);
+                let Value::Text(name) = key else {
+                    return Err(NoJson::KeyIsNotText { path: String::new() });
+                };
+                put_text(name.as_bytes(), out);
+                out.push(b':');
+                append_value_json(value, out).map_err(|error| error.below(name))?;
+            }
+            out.push(b'}');
+        }
+    }
+    Ok(())
+}
+
+fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    if let Some(text) = view.as_text_bytes() {
+        if simdutf8::basic::from_utf8(text).is_err() {
+            return Err(view.malformed("text in UTF-8").into());
+        }
+        put_text(text, out);
+        return Ok(());
+    }
+    if let Some(int) = view.as_small_int() {
+        put_i64(int, out);
+        return Ok(());
+    }
+    let (tag, payload) = view.raw_scalar();
+    match tag {
+        tag::NULL => out.extend_from_slice(b"null"),
+        tag::FALSE => put_bool(false, out),
+        tag::TRUE => put_bool(true, out),
+        tag::EMPTY_ARRAY => out.extend_from_slice(b"[]"),
+        tag::EMPTY_MAP => out.extend_from_slice(b"{}"),
+        tag::ARRAY_4 => put_items(view, depth, out)?,
+        tag::MAP_4 => put_fields(view, depth, out)?,
+        tag::U64 => put_u64(unsigned(payload), out),
+        tag::FLOAT => put_float(f64::from_bits(unsigned(payload)), out)?,
+        tag::DECIMAL_4 | tag::DECIMAL_8 => {
+            let (coefficient, scale) = view.as_decimal().unwrap_or_default();
+            put_decimal(coefficient, scale, out);
+        }
+        tag::LITERAL_1 | tag::LITERAL_4 => {
+            if crate::number::Literal::whole(payload).is_none() {
+                return Err(view.malformed("a number").into());
+            }
+            out.extend_from_slice(payload);
+        }
+        tag::BYTES_1 | tag::BYTES_4 => put_bytes(payload, out),
+        tag::DATE_TIME => put_datetime(view.as_datetime().unwrap_or_default(), out),
+        tag::UUID => put_uuid(view.as_uuid().unwrap_or(&[0; 16]), out),
+        _ => return Err(view.malformed("a tag that this version knows").into()),
+    }
+    Ok(())
+}
+
+fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    let depth = depth.checked_sub(1).ok_or(view.malformed("a value that is not nested so deep"))?;
+    out.push(b'[');
+    for (i, item) in view.items()?.enumerate() {
+        put_comma(i, out);
+        put_view(&item?, depth, out).map_err(|error| error.below(&i))?;
+    }
+    out.push(b']');
+    Ok(())
+}
+
+fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    let depth = depth.checked_sub(1).ok_or(view.malformed("a value that is not nested so deep"))?;
+    out.push(b'{');
+    for (i, field) in view.fields()?.enumerate() {
+        let (key, value) = field?;
+        let FieldKey::Name(name) = key else {
+            return Err(NoJson::KeyIsNotText { path: String::new() });
+        };
+        put_comma(i, out);
+        put_text(name.as_bytes(), out);
+        out.push(b':');
+        put_view(&value, depth, out).map_err(|error| error.below(&name))?;
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+fn put_comma(index: usize, out: &mut Vec<u8>) {
+    if index > 0 {
+        out.push(b',');
+    }
+}
+
+fn put_bool(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+fn put_float(value: f64, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    if !value.is_finite() {
+        return Err(NoJson::NotFinite { path: String::new() });
+    }
+    let mut text = [0; 48];
+    let len = float_text(value, &mut text);
+    out.extend_from_slice(&text[..len]);
+    Ok(())
+}
+
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    put_base64(bytes, out);
+    out.push(b'"');
+}
+
+fn put_datetime(time: DateTime, out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _written = write!(out, "\"{time}\"");
+}
+
+fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {
+    // Writing to memory does not fail.
+    let _written = write!(out, "\"{}\"", UuidText(bytes));
+}

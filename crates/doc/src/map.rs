@@ -1,0 +1,134 @@
+//! A map of values: pairs in the order they were added, each key once.
+
+use crate::value::Value;
+use std::collections::HashSet;
+
+/// Pairs of a key and a value, in the order the keys were first added; a key may be any value.
+///
+/// Equality, order and hash do not depend on the order of the pairs. A lookup walks the pairs:
+/// documents have tens of fields, and walking those beats hashing.
+#[derive(Clone, Debug, Default)]
+pub struct Map {
+    pairs: Vec<(Value, Value)>,
+}
+
+impl Map {
+    /// A map without pairs.
+    pub const fn new() -> Self {
+        Self { pairs: Vec::new() }
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// Whether there is no pair.
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The value of the field `name`.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.pairs.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
+    }
+
+    /// The value of the field `name`, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.pairs.iter_mut().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
+    }
+
+    /// The value of `key`, which may be of any type.
+    pub fn get_value(&self, key: &Value) -> Option<&Value> {
+        self.pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value)
+    }
+
+    /// Sets `key` to `value` and returns the value it had. A new key goes behind the others.
+    pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
+        let key = key.into();
+        let value = value.into();
+        if let Some((_, old)) = self.pairs.iter_mut().find(|(k, _)| *k == key) {
+            return Some(std::mem::replace(old, value));
+        }
+        self.pairs.push((key, value));
+        None
+    }
+
+    /// Removes the field `name` and returns its value; the others keep their order.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        let at = self.pairs.iter().position(|(key, _)| key.as_str() == Some(name))?;
+        Some(self.pairs.remove(at).1)
+    }
+
+    /// The pairs, in their order.
+    pub fn iter(&self) -> std::slice::Iter<'_, (Value, Value)> {
+        self.pairs.iter()
+    }
+
+    /// Whether every key is text, so that the map has a JSON form.
+    pub fn has_only_names(&self) -> bool {
+        self.pairs.iter().all(|(key, _)| matches!(key, Value::Text(_)))
+    }
+
+    /// The pairs in the order of their keys.
+    pub(crate) fn sorted(&self) -> Vec<&(Value, Value)> {
+        let mut pairs: Vec<_> = self.pairs.iter().collect();
+        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        pairs
+    }
+
+    /// Takes pairs whose keys are known to differ.
+    pub(crate) fn from_distinct(pairs: Vec<(Value, Value)>) -> Self {
+        Self { pairs }
+    }
+}
+
+impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
+    /// Of pairs with one key the last wins.
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut pairs: Vec<(Value, Value)> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        let mut seen = HashSet::with_capacity(pairs.len());
+        let keep: Vec<bool> =
+            pairs.iter().rev().map(|(key, _)| seen.insert(key)).collect::<Vec<_>>();
+        if keep.iter().any(|keep| !keep) {
+            let mut keep = keep.into_iter().rev();
+            pairs.retain(|_| keep.next().unwrap_or(true));
+        }
+        Self { pairs }
+    }
+}
+
+impl IntoIterator for Map {
+    type Item = (Value, Value);
+    type IntoIter = std::vec::IntoIter<(Value, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.pairs.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Map {
+    type Item = &'a (Value, Value);
+    type IntoIter = std::slice::Iter<'a, (Value, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.pairs.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_pairs_with_one_key_the_last_wins() {
+        let map = Map::from_iter([("a", 1), ("b", 2), ("a", 3)]);
+        assert_eq!(map.len(), 2);
+        assert_eq!(map.get("a"), Some(&Value::Int(3)));
+        let mut map = Map::new();
+        assert_eq!(map.insert(1, "x"), None);
+        assert_eq!(map.insert(Value::number("1.0").unwrap(), "y"), Some(Value::from("x")));
+        assert!(!map.has_only_names());
+    }
+}

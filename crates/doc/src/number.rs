@@ -1,0 +1,365 @@
+//! Exact numbers: a literal as it was written, and its value for comparing.
+//!
+//! A number's value is `0.d1d2d3.. x 10^exponent` with neither a leading nor a trailing zero among
+//! its digits, so two literals of one value have one such form. Nothing here ever writes out the
+//! zeros an exponent stands for: time and memory follow the length of the literal.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::io::Write;
+
+/// The largest magnitude of an exponent: 18 digits, so that sums with lengths fit 64 bits.
+pub const EXPONENT_MAX: i64 = 999_999_999_999_999_999;
+
+/// A number kept as it was written: `1.10`, `1e400`, `-0`, `18446744073709551616`.
+///
+/// Equality, order and hash go by value: `1.10` equals `1.1`; `Display` gives the literal.
+#[derive(Clone)]
+pub struct Number(Box<str>);
+
+impl Number {
+    /// The number that `literal` writes by the grammar of JSON; `None` when it is none, or when its
+    /// exponent is beyond [`EXPONENT_MAX`].
+    pub fn parse(literal: &str) -> Option<Self> {
+        Literal::whole(literal.as_bytes()).map(|_| Self(literal.into()))
+    }
+
+    /// The literal, as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value as an integer, when it is one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.exact().as_i64()
+    }
+
+    /// The value as an unsigned integer, when it is one that fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.exact().as_u64()
+    }
+
+    /// The nearest float; infinite when the number is beyond them all.
+    pub fn as_f64(&self) -> f64 {
+        self.0.parse().unwrap_or(f64::NAN)
+    }
+
+    pub(crate) fn from_checked(literal: &str) -> Self {
+        Self(literal.into())
+    }
+
+    pub(crate) fn exact(&self) -> Exact<'_> {
+        Exact::of_literal(self.0.as_bytes())
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PartialEq for Number {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Number {}
+
+impl PartialOrd for Number {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Number {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.exact().cmp(&other.exact())
+    }
+}
+
+impl Hash for Number {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.exact().hash(state);
+    }
+}
+
+/// The parts of a number literal at the front of some bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Literal<'a> {
+    pub(crate) negative: bool,
+    pub(crate) whole: &'a [u8],
+    pub(crate) fraction: &'a [u8],
+    pub(crate) exponent: i64,
+    pub(crate) has_exponent: bool,
+    /// How many bytes it takes.
+    pub(crate) len: usize,
+}
+
+fn digits_at(bytes: &[u8], at: usize) -> &[u8] {
+    let rest = &bytes[at..];
+    let len = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    &rest[..len]
+}
+
+impl<'a> Literal<'a> {
+    /// Reads the number at the front of `bytes` by the grammar of JSON; a refusal is the offset and
+    /// what was expected there.
+    pub(crate) fn scan(bytes: &'a [u8]) -> Result<Self, (usize, &'static str)> {
+        let negative = bytes.first() == Some(&b'-');
+        let mut at = usize::from(negative);
+        let whole = digits_at(bytes, at);
+        if whole.is_empty() {
+            return Err((at, "a digit"));
+        }
+        if whole.len() > 1 && whole[0] == b'0' {
+            return Err((at + 1, "no digit behind a leading zero"));
+        }
+        at += whole.len();
+        let mut fraction: &[u8] = &[];
+        if bytes.get(at) == Some(&b'.') {
+            fraction = digits_at(bytes, at + 1);
+            if fraction.is_empty() {
+                return Err((at + 1, "a digit behind the point"));
+            }
+            at += 1 + fraction.len();
+        }
+        let has_exponent = matches!(bytes.get(at), Some(b'e' | b'E'));
+        let mut exponent = 0;
+        if has_exponent {
+            let sign = bytes.get(at + 1).copied();
+            let start = at + 1 + usize::from(matches!(sign, Some(b'+' | b'-')));
+            let digits = digits_at(bytes, start.min(bytes.len()));
+            if digits.is_empty() {
+                return Err((start, "a digit of the exponent"));
+            }
+            let Some(magnitude) = small_int(digits) else {
+                return Err((start, "an exponent of at most 18 digits"));
+            };
+            exponent = if sign == Some(b'-') { -magnitude } else { magnitude };
+            at = start + digits.len();
+        }
+        Ok(Self { negative, whole, fraction, exponent, has_exponent, len: at })
+    }
+
+    /// The literal that all of `bytes` is.
+    pub(crate) fn whole(bytes: &'a [u8]) -> Option<Self> {
+        Self::scan(bytes).ok().filter(|literal| literal.len == bytes.len())
+    }
+}
+
+/// The value of at most 18 significant digits.
+fn small_int(digits: &[u8]) -> Option<i64> {
+    let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
+    let significant = &digits[zeros..];
+    (significant.len() <= 18)
+        .then(|| significant.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
+}
+
+/// Room for the text of a machine number.
+pub(crate) type NumberText = [u8; 48];
+
+/// A number's value: `0.{head}{tail} x 10^exponent`, digits in ASCII; zero has no digits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exact<'a> {
+    pub(crate) negative: bool,
+    pub(crate) head: &'a [u8],
+    pub(crate) tail: &'a [u8],
+    pub(crate) exponent: i64,
+}
+
+impl<'a> Exact<'a> {
+    const ZERO: Exact<'static> = Exact { negative: false, head: &[], tail: &[], exponent: 0 };
+
+    /// The value of a literal that was checked; one that was not counts as zero.
+    pub(crate) fn of_literal(bytes: &'a [u8]) -> Self {
+        Literal::scan(bytes).map_or(Self::ZERO, |literal| Self::of(&literal))
+    }
+
+    pub(crate) fn of(literal: &Literal<'a>) -> Self {
+        let mut head = literal.whole;
+        let mut tail = literal.fraction;
+        let mut exponent = literal.exponent + head.len() as i64;
+        let zeros = |digits: &[u8]| digits.iter().take_while(|&&digit| digit == b'0').count();
+        let leading = zeros(head);
+        head = &head[leading..];
+        exponent -= leading as i64;
+        if head.is_empty() {
+            let leading = zeros(tail);
+            head = &tail[leading..];
+            tail = &[];
+            exponent -= leading as i64;
+        }
+        tail = without_trailing_zeros(tail);
+        if tail.is_empty() {
+            head = without_trailing_zeros(head);
+        }
+        if head.is_empty() {
+            return Self::ZERO;
+        }
+        Self { negative: literal.negative, head, tail, exponent }
+    }
+
+    pub(crate) fn of_int(value: i128, text: &'a mut NumberText) -> Self {
+        let len = written(text, format_args!("{value}"));
+        Self::of_literal(&text[..len])
+    }
+
+    /// The value of a finite float: itself when it is an integer below 2^64, else the shortest
+    /// decimal that reads back as it.
+    pub(crate) fn of_float(value: f64, text: &'a mut NumberText) -> Self {
+        let len = float_text(value, text);
+        Self::of_literal(&text[..len])
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    pub(crate) const fn is_zero(&self) -> bool {
+        self.head.is_empty()
+    }
+
+    /// The digits as values 0..=9.
+    pub(crate) fn digits(&self) -> impl Iterator<Item = u8> + Clone + '_ {
+        self.head.iter().chain(self.tail).map(|digit| digit - b'0')
+    }
+
+    /// The magnitude of the part before the point, and whether there is one behind it; `None` when
+    /// the first is beyond 19 digits.
+    pub(crate) fn whole_part(&self) -> Option<(u64, bool)> {
+        if self.exponent > 19 {
+            return None;
+        }
+        let places = self.exponent.max(0) as usize;
+        let zeros = places.saturating_sub(self.len()) as u32;
+        let whole = self.digits().take(places).fold(0_u64, |v, d| v * 10 + u64::from(d));
+        Some((whole * 10_u64.pow(zeros), self.len() > places))
+    }
+
+    pub(crate) fn as_i64(&self) -> Option<i64> {
+        let (whole, false) = self.whole_part()? else { return None };
+        let value = if self.negative { -i128::from(whole) } else { i128::from(whole) };
+        i64::try_from(value).ok()
+    }
+
+    pub(crate) fn as_u64(&self) -> Option<u64> {
+        let (whole, false) = self.whole_part()? else { return None };
+        (!self.negative || whole == 0).then_some(whole)
+    }
+
+    fn cmp_magnitude(&self, other: &Self) -> Ordering {
+        let exponents = self.exponent.cmp(&other.exponent);
+        if self.is_zero() || other.is_zero() {
+            return other.is_zero().cmp(&self.is_zero());
+        }
+        exponents.then_with(|| self.digits().cmp(other.digits()))
+    }
+
+    pub(crate) fn cmp(&self, other: &Self) -> Ordering {
+        match (self.negative, other.negative) {
+            (false, true) => Ordering::Greater,
+            (true, false) => Ordering::Less,
+            (false, false) => self.cmp_magnitude(other),
+            (true, true) => other.cmp_magnitude(self),
+        }
+    }
+
+    pub(crate) fn hash<H: Hasher>(&self, state: &mut H) {
+        if let Some(int) = self.as_i64() {
+            int.hash(state);
+            return;
+        }
+        (self.negative, self.exponent, self.len()).hash(state);
+        for digit in self.digits() {
+            state.write_u8(digit);
+        }
+    }
+}
+
+fn without_trailing_zeros(digits: &[u8]) -> &[u8] {
+    let len = digits.iter().rposition(|&digit| digit != b'0').map_or(0, |last| last + 1);
+    &digits[..len]
+}
+
+fn written(text: &mut NumberText, args: fmt::Arguments<'_>) -> usize {
+    let mut rest = text.as_mut_slice();
+    // The longest machine number has 40 characters, so writing cannot fail.
+    let _fits = rest.write_fmt(args);
+    let left = rest.len();
+    text.len() - left
+}
+
+/// Writes a finite float by the grammar of JSON, so that it reads as a float: `1.0`, `1e300`.
+pub(crate) fn float_text(value: f64, text: &mut NumberText) -> usize {
+    if value.fract() == 0.0 && value.abs() < 18_446_744_073_709_551_616.0 {
+        let sign = if value == 0.0 && value.is_sign_negative() { "-" } else { "" };
+        return written(text, format_args!("{sign}{}.0", value as i128));
+    }
+    match value.abs() {
+        1e-5..1e17 => written(text, format_args!("{value}")),
+        _ => written(text, format_args!("{value:e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Number {
+        Number::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_value_has_many_literals() {
+        for (a, b) in [
+            ("1", "1.0"),
+            ("1", "10e-1"),
+            ("0", "-0.00e7"),
+            ("1.10", "1.1"),
+            ("100", "1E+2"),
+            ("0.001", "1e-3"),
+            ("18446744073709551616", "1.8446744073709551616e19"),
+        ] {
+            assert_eq!(number(a), number(b));
+            assert_eq!(number(a).as_str(), a);
+        }
+        assert!(number("1e400") < number("1e401"));
+        assert!(number("-1e400") < number("-1e399"));
+        assert!(number("1e1000000000") > number("9e999999999"));
+        assert!(number("1e-1000000000") > number("0"));
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in ["", "-", "01", "1.", ".5", "1e", "1e+", "+1", "1 ", "0x1", "1e9999999999999999999"] {
+            assert!(Number::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_float_stands_for_the_shortest_decimal() {
+        let mut text = [0; 48];
+        for (float, literal) in [
+            (0.1, "0.1"),
+            (-2.5, "-2.5"),
+            (1e300, "1e300"),
+            (5e-324, "5e-324"),
+            (9_007_199_254_740_993.0, "9007199254740992.0"),
+            (-0.0, "-0.0"),
+            (1.797_693_134_862_315_7e308, "1.7976931348623157e308"),
+            (-2.225_073_858_507_201_4e-308, "-2.2250738585072014e-308"),
+        ] {
+            let len = float_text(float, &mut text);
+            assert_eq!(std::str::from_utf8(&text[..len]), Ok(literal));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The total order of values; equality and hash follow it.
+//!
+//! null < false < true < numbers < text < bytes < datetime < uuid < array < map. Numbers stand on one
+//! line: NaN, -infinity, finite ones by value whatever their type, infinity. Text and bytes compare
+//! as bytes; arrays element by element, the shorter first; maps as their pairs sorted by key.
+
+use crate::number::{Exact, NumberText};
+use crate::value::Value;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+impl Value {
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Null => 0,
+            Self::Bool(_) => 1,
+            Self::Int(_) | Self::Number(_) | Self::Float(_) => 2,
+            Self::Text(_) => 3,
+            Self::Bytes(_) => 4,
+            Self::DateTime(_) => 5,
+            Self::Uuid(_) => 6,
+            Self::Array(_) => 7,
+            Self::Map(_) => 8,
+        }
+    }
+
+    /// The number's value with its digits in `text` when they stand nowhere else; a float that is
+    /// not finite is the error.
+    pub(crate) fn exact<'a>(&'a self, text: &'a mut NumberText) -> Result<Exact<'a>, Limit> {
+        match self {
+            Self::Number(number) => Ok(number.exact()),
+            Self::Float(value) if value.is_finite() => Ok(Exact::of_float(*value, text)),
+            Self::Float(value) if value.is_nan() => Err(Limit::NotANumber),
+            Self::Float(value) if *value < 0.0 => Err(Limit::BelowAll),
+            Self::Float(_) => Err(Limit::AboveAll),
+            Self::Int(value) => Ok(Exact::of_int(i128::from(*value), text)),
+            _ => Ok(Exact::of_int(0, text)),
+        }
+    }
+}
+
+/// The floats beside the finite numbers, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    NotANumber,
+    BelowAll,
+    AboveAll,
+}
+
+fn cmp_numbers(a: &Value, b: &Value) -> Ordering {
+    if let (Value::Int(a), Value::Int(b)) = (a, b) {
+        return a.cmp(b);
+    }
+    let (mut a_text, mut b_text) = ([0; 48], [0; 48]);
+    match (a.exact(&mut a_text), b.exact(&mut b_text)) {
+        (Ok(a), Ok(b)) => a.cmp(&b),
+        (Err(a), Err(b)) => a.cmp(&b),
+        (Err(Limit::AboveAll), _) => Ordering::Greater,
+        (_, Err(Limit::AboveAll)) => Ordering::Less,
+        (Err(_), Ok(_)) => Ordering::Less,
+        (Ok(_), Err(_)) => Ordering::Greater,
+    }
+}
+
+impl Ord for Value {
+    /// The place of two values in the total order of documents.
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
+            (Self::Text(a), Self::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Self::Bytes(a), Self::Bytes(b)) => a.cmp(b),
+            (Self::DateTime(a), Self::DateTime(b)) => a.cmp(b),
+            (Self::Uuid(a), Self::Uuid(b)) => a.cmp(b),
+            (Self::Array(a), Self::Array(b)) => a.cmp(b),
+            (Self::Map(a), Self::Map(b)) => a.sorted().cmp(&b.sorted()),
+            (a, b) if a.rank() == 2 && b.rank() == 2 => cmp_numbers(a, b),
+            (a, b) => a.rank().cmp(&b.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Map(a), Self::Map(b)) => {
+                a.len() == b.len()
+                    && (a.iter().zip(b).all(|(a, b)| a == b) || a.sorted() == b.sorted())
+            }
+            (Self::Array(a), Self::Array(b)) => a == b,
+            (Self::Text(a), Self::Text(b)) => a == b,
+            _ => self.cmp(other).is_eq(),
+        }
+    }
+}
+
+impl Eq for Value {}
+
+impl Hash for Value {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.rank().hash(state);
+        match self {
+            Self::Null => {}
+            Self::Bool(value) => value.hash(state),
+            Self::Int(value) => value.hash(state),
+            Self::Number(_) | Self::Float(_) => match self.exact(&mut [0; 48]) {
+                Ok(exact) => exact.hash(state),
+                Err(limit) => (limit as u8).hash(state),
+            },
+            Self::Text(text) => text.hash(state),
+            Self::Bytes(bytes) => bytes.hash(state),
+            Self::DateTime(time) => time.hash(state),
+            Self::Uuid(bytes) => bytes.hash(state),
+            Self::Array(items) => items.hash(state),
+            Self::Map(map) => map.sorted().hash(state),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc;
+    use std::hash::{BuildHasher, RandomState};
+
+    #[test]
+    fn the_types_stand_in_their_order() {
+        let line = [
+            Value::Null,
+            false.into(),
+            true.into(),
+            f64::NAN.into(),
+            f64::NEG_INFINITY.into(),
+            Value::number("-1e1000000000").unwrap(),
+            i64::MIN.into(),
+            (-1).into(),
+            Value::number("-0.5").unwrap(),
+            0.into(),
+            0.5.into(),
+            Value::number("1e400").unwrap(),
+            f64::INFINITY.into(),
+            "".into(),
+            "a".into(),
+            "a\0".into(),
+            Value::Bytes(vec![]),
+            crate::DateTime::from_micros(0).into(),
+            Value::Uuid([0; 16]),
+            doc!([]),
+            doc!([1]),
+            doc!([1, 2]),
+            doc!([2]),
+            doc!({}),
+            doc!({ "a": 1 }),
+            doc!({ "a": 1, "b": 1 }),
+            doc!({ "a": 2 }),
+        ];
+        for (i, a) in line.iter().enumerate() {
+            for (j, b) in line.iter().enumerate() {
+                assert_eq!(a.cmp(b), i.cmp(&j), "{a} and {b}");
+                assert_eq!(a == b, i == j, "{a} and {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn equal_values_have_equal_hashes() {
+        let state = RandomState::new();
+        for (a, b) in [
+            (Value::from(1), Value::from(1.0)),
+            (Value::from(1), Value::number("1e0").unwrap()),
+            (Value::from(0.1), Value::number("0.10").unwrap()),
+            (Value::from(-0.0), Value::from(0)),
+            (Value::from(f64::NAN), Value::from(-f64::NAN)),
+            (Value::from(u64::MAX), Value::number("18446744073709551615.0").unwrap()),
+            (doc!({ "a": 1, "b": 2 }), doc!({ "b": 2.0, "a": 1 })),
+        ] {
+            assert_eq!(a, b);
+            assert_eq!(state.hash_one(&a), state.hash_one(&b), "{a} and {b}");
+        }
+    }
+}

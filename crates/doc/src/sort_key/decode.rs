@@ -1,0 +1,107 @@
+//! From a sort key back to a value: an equal one, numbers in their plainest literal.
+
+use super::encode::Direction;
+use super::{kind, number};
+use crate::datetime::DateTime;
+use crate::map::Map;
+use crate::value::{DEPTH_MAX, Value};
+use flagstone_base::{Decoder, Malformed};
+
+/// The value whose sort key `bytes` are.
+///
+/// # Errors
+/// When they are none, or when something stands behind it.
+pub fn decode(bytes: &[u8], direction: Direction) -> Result<Value, Malformed> {
+    let (value, len) = decode_first(bytes, direction)?;
+    if len < bytes.len() {
+        return Err(Malformed { at: len, expected: "the end of the sort key" });
+    }
+    Ok(value)
+}
+
+/// The value whose sort key stands at the front of `bytes`, and how many bytes that takes.
+///
+/// A descending key costs a copy of `bytes`.
+///
+/// # Errors
+/// When no sort key stands there.
+pub fn decode_first(bytes: &[u8], direction: Direction) -> Result<(Value, usize), Malformed> {
+    if direction == Direction::Descending {
+        let plain: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
+        return decode_first(&plain, Direction::Ascending);
+    }
+    let mut decoder = Decoder::new(bytes);
+    let value = get(&mut decoder, DEPTH_MAX)?;
+    Ok((value, decoder.position()))
+}
+
+fn run(decoder: &mut Decoder<'_>) -> Result<Vec<u8>, Malformed> {
+    const WHAT: &str = "a run of bytes and its end";
+    let mut bytes = Vec::new();
+    loop {
+        let rest = decoder.clone().rest();
+        let zero = memchr::memchr(0, rest).ok_or_else(|| decoder.refuse(WHAT))?;
+        bytes.extend_from_slice(&rest[..zero]);
+        decoder.take(zero + 1, WHAT)?;
+        if rest.get(zero + 1) != Some(&0xFF) {
+            return Ok(bytes);
+        }
+        bytes.push(0);
+        decoder.u8(WHAT)?;
+    }
+}
+
+fn at_end(decoder: &mut Decoder<'_>) -> Result<bool, Malformed> {
+    let ends = decoder.clone().u8("a sort key or the end of a container")? == kind::END;
+    if ends {
+        decoder.u8("the end of a container")?;
+    }
+    Ok(ends)
+}
+
+fn get(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Malformed> {
+    const WHAT: &str = "the type byte of a sort key";
+    let start = decoder.position();
+    let class = decoder.u8(WHAT)?;
+    if depth == 0 {
+        return Err(Malformed { at: start, expected: "a value that is not nested so deep" });
+    }
+    Ok(match class {
+        kind::NULL => Value::Null,
+        kind::FALSE => Value::Bool(false),
+        kind::TRUE => Value::Bool(true),
+        kind::NOT_A_NUMBER => Value::Float(f64::NAN),
+        kind::BELOW_ALL => Value::Float(f64::NEG_INFINITY),
+        kind::ABOVE_ALL => Value::Float(f64::INFINITY),
+        kind::HUGE_NEGATIVE..=kind::HUGE_POSITIVE => return number::get(class, decoder),
+        kind::TEXT => Value::Text(
+            String::from_utf8(run(decoder)?)
+                .map_err(|_not_utf8| Malformed { at: start, expected: "text in UTF-8" })?,
+        ),
+        kind::BYTES => Value::Bytes(run(decoder)?),
+        kind::DATE_TIME => {
+            let bytes = decoder.array("the bytes of a datetime")?;
+            Value::DateTime(DateTime::from_micros(i64::from_be_bytes(bytes) ^ i64::MIN))
+        }
+        kind::UUID => Value::Uuid(decoder.array("the bytes of a uuid")?),
+        kind::ARRAY => {
+            let mut items = Vec::new();
+            while !at_end(decoder)? {
+                items.push(get(decoder, depth - 1)?);
+            }
+            Value::Array(items)
+        }
+        kind::MAP => {
+            let mut pairs: Vec<(Value, Value)> = Vec::new();
+            while !at_end(decoder)? {
+                let key = get(decoder, depth - 1)?;
+                if pairs.last().is_some_and(|(last, _)| *last >= key) {
+                    return Err(decoder.refuse("keys that ascend"));
+                }
+                pairs.push((key, get(decoder, depth - 1)?));
+            }
+            Value::Map(Map::from_distinct(pairs))
+        }
+        _ => return Err(Malformed { at: start, expected: WHAT }),
+    })
+}

@@ -1,0 +1,121 @@
+//! From a value to its sort key.
+
+use super::{kind, number};
+use crate::order::Limit;
+use crate::value::Value;
+use crate::view::View;
+use flagstone_base::Malformed;
+
+/// Which way a sort key orders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Small values first.
+    #[default]
+    Ascending,
+    /// Large values first: every byte is inverted.
+    Descending,
+}
+
+impl Direction {
+    fn apply(self, bytes: &mut [u8]) {
+        if self == Self::Descending {
+            for byte in bytes {
+                *byte = !*byte;
+            }
+        }
+    }
+}
+
+/// Appends the sort key of `value`: for any two values, the keys compare as the values do.
+///
+/// At most a few bytes longer than the value's JSON, whatever its exponents.
+pub fn encode(value: &Value, direction: Direction, out: &mut Vec<u8>) {
+    let start = out.len();
+    put(value, out);
+    direction.apply(&mut out[start..]);
+}
+
+/// Appends the sort key of the value that `view` shows; scalars are not decoded for it.
+///
+/// # Errors
+/// Where the bytes are no document; `out` may then hold a part of a key.
+pub fn encode_view(
+    view: &View<'_>,
+    direction: Direction,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
+    let start = out.len();
+    if let Some(text) = view.as_text_bytes() {
+        put_run(kind::TEXT, text, out);
+    } else if let Some(int) = view.as_small_int() {
+        number::put_int(int, out);
+    } else {
+        put(&view.to_value()?, out);
+    }
+    direction.apply(&mut out[start..]);
+    Ok(())
+}
+
+/// Appends the sort key of what stands at the dotted `path` (`id`, `a.b`) of `document`; false when
+/// nothing does. It is how a collection takes the primary key from a document.
+///
+/// # Errors
+/// Where the bytes are no document.
+pub fn extract(document: &View<'_>, path: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
+    match document.path(path)? {
+        Some(view) => encode_view(&view, Direction::Ascending, out).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// A run of bytes: 00 becomes 00 FF, 00 ends it.
+fn put_run(kind: u8, bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + 2);
+    out.push(kind);
+    let mut rest = bytes;
+    while let Some(zero) = memchr::memchr(0, rest) {
+        out.extend_from_slice(&rest[..=zero]);
+        out.push(0xFF);
+        rest = &rest[zero + 1..];
+    }
+    out.extend_from_slice(rest);
+    out.push(0);
+}
+
+fn put(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.push(kind::NULL),
+        Value::Bool(false) => out.push(kind::FALSE),
+        Value::Bool(true) => out.push(kind::TRUE),
+        Value::Int(int) => number::put_int(*int, out),
+        Value::Number(_) | Value::Float(_) => match value.exact(&mut [0; 48]) {
+            Ok(exact) => number::put(&exact, out),
+            Err(Limit::NotANumber) => out.push(kind::NOT_A_NUMBER),
+            Err(Limit::BelowAll) => out.push(kind::BELOW_ALL),
+            Err(Limit::AboveAll) => out.push(kind::ABOVE_ALL),
+        },
+        Value::Text(text) => put_run(kind::TEXT, text.as_bytes(), out),
+        Value::Bytes(bytes) => put_run(kind::BYTES, bytes, out),
+        Value::DateTime(time) => {
+            out.push(kind::DATE_TIME);
+            out.extend_from_slice(&(time.as_micros() ^ i64::MIN).to_be_bytes());
+        }
+        Value::Uuid(bytes) => {
+            out.push(kind::UUID);
+            out.extend_from_slice(bytes);
+        }
+        Value::Array(items) => {
+            out.push(kind::ARRAY);
+            items.iter().for_each(|item| put(item, out));
+            out.push(kind::END);
+        }
+        Value::Map(map) => {
+            out.push(kind::MAP);
+            for (key, value) in map.sorted() {
+                put(key, out);
+                put(value, out);
+            }
+            out.push(kind::END);
+        }
+    }
+}

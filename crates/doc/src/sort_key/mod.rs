@@ -1,0 +1,38 @@
+//! Sort keys: bytes that compare as the values do, so that keys of a database can be any value.
+//!
+//! Drawn in `docs/format/sort-key.md`. A sort key says where it ends, so several may stand behind
+//! one another, each ascending or descending (every byte inverted): a compound key. For that no type
+//! byte, plain or inverted, is 00 or FF.
+
+mod decode;
+mod encode;
+mod number;
+
+pub use decode::{decode, decode_first};
+pub use encode::{Direction, encode, encode_view, extract};
+
+/// The first byte of every sort key.
+mod kind {
+    pub(super) const END: u8 = 0x01;
+    pub(super) const NULL: u8 = 0x08;
+    pub(super) const FALSE: u8 = 0x0C;
+    pub(super) const TRUE: u8 = 0x0D;
+    pub(super) const NOT_A_NUMBER: u8 = 0x20;
+    pub(super) const BELOW_ALL: u8 = 0x21;
+    pub(super) const HUGE_NEGATIVE: u8 = 0x36;
+    /// Minus the bytes of the floor's magnitude: 0x37..=0x3E.
+    pub(super) const NEGATIVE: u8 = 0x3F;
+    pub(super) const TINY_NEGATIVE: u8 = 0x3F;
+    pub(super) const ZERO: u8 = 0x40;
+    pub(super) const TINY_POSITIVE: u8 = 0x41;
+    /// Plus the bytes of the floor: 0x42..=0x4A.
+    pub(super) const POSITIVE: u8 = 0x42;
+    pub(super) const HUGE_POSITIVE: u8 = 0x4B;
+    pub(super) const ABOVE_ALL: u8 = 0x4C;
+    pub(super) const TEXT: u8 = 0x60;
+    pub(super) const BYTES: u8 = 0x64;
+    pub(super) const DATE_TIME: u8 = 0x68;
+    pub(super) const UUID: u8 = 0x6C;
+    pub(super) const ARRAY: u8 = 0x70;
+    pub(super) const MAP: u8 = 0x74;
+}

@@ -1,0 +1,261 @@
+//! A document value in memory: what it can be, how to make one, how to look into it.
+
+use crate::datetime::DateTime;
+use crate::map::Map;
+use crate::number::Number;
+
+/// The deepest nesting of arrays and maps anywhere in flagstone: values, bytes, JSON.
+pub const DEPTH_MAX: usize = 512;
+
+/// A document or a part of one.
+///
+/// All values stand in one total order (see [`Value::cmp`]); numbers are compared by value over all
+/// their types, so `Int(1)`, the number `1.0` and `Float(1.0)` are equal.
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// Nothing, said aloud.
+    #[default]
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// An integer of 64 bits.
+    Int(i64),
+    /// Any other exact number, its literal kept.
+    Number(Number),
+    /// A binary float, from bindings; JSON gives exact numbers instead. A finite one stands for
+    /// itself when it is an integer below 2^64, else for the shortest decimal that reads back as it.
+    Float(f64),
+    /// UTF-8 text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A point in time.
+    DateTime(DateTime),
+    /// A universally unique identifier.
+    Uuid([u8; 16]),
+    /// Values in a row.
+    Array(Vec<Value>),
+    /// Values by key.
+    Map(Map),
+}
+
+impl Value {
+    /// The number that `literal` writes by the grammar of JSON: `Int` when it is written as the
+    /// integer it is, else with its literal kept. `None` when it is no number.
+    pub fn number(literal: &str) -> Option<Self> {
+        let number = Number::parse(literal)?;
+        Some(match literal.parse::<i64>() {
+            Ok(int) if literal != "-0" => Self::Int(int),
+            _ => Self::Number(number),
+        })
+    }
+
+    /// A map without fields.
+    pub const fn object() -> Self {
+        Self::Map(Map::new())
+    }
+
+    /// The field `name` of a map.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.as_map()?.get(name)
+    }
+
+    /// The element `index` of an array.
+    pub fn at(&self, index: usize) -> Option<&Value> {
+        self.as_array()?.get(index)
+    }
+
+    /// Whether this is null.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The boolean, if this is one.
+    pub const fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The integer, if this is a number whose value is one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Number(number) => number.as_i64(),
+            Self::Float(value) => float_as_int(*value).and_then(|int| i64::try_from(int).ok()),
+            _ => None,
+        }
+    }
+
+    /// The unsigned integer, if this is a number whose value is one that fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            Self::Int(value) => u64::try_from(*value).ok(),
+            Self::Number(number) => number.as_u64(),
+            Self::Float(value) => float_as_int(*value).and_then(|int| u64::try_from(int).ok()),
+            _ => None,
+        }
+    }
+
+    /// The nearest float, if this is a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Self::Int(value) => Some(*value as f64),
+            Self::Number(number) => Some(number.as_f64()),
+            Self::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The text, if this is text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The bytes, if this is bytes.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The elements, if this is an array.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self {
+            Self::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The map, if this is one.
+    pub const fn as_map(&self) -> Option<&Map> {
+        match self {
+            Self::Map(map) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// What this is, in a word or two, for messages.
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Int(_) | Self::Number(_) | Self::Float(_) => "a number",
+            Self::Text(_) => "text",
+            Self::Bytes(_) => "bytes",
+            Self::DateTime(_) => "a datetime",
+            Self::Uuid(_) => "a uuid",
+            Self::Array(_) => "an array",
+            Self::Map(_) => "a map",
+        }
+    }
+}
+
+/// The integer a float is, if it is one below 2^64 in magnitude.
+pub(crate) fn float_as_int(value: f64) -> Option<i128> {
+    (value.fract() == 0.0 && value.abs() < 18_446_744_073_709_551_616.0).then_some(value as i128)
+}
+
+macro_rules! from {
+    ($($from:ty => |$value:ident| $make:expr;)*) => {$(
+        impl From<$from> for Value {
+            fn from($value: $from) -> Self {
+                $make
+            }
+        }
+    )*};
+}
+from! {
+    bool => |value| Self::Bool(value);
+    i8 => |value| Self::Int(value.into());
+    i16 => |value| Self::Int(value.into());
+    i32 => |value| Self::Int(value.into());
+    i64 => |value| Self::Int(value);
+    u8 => |value| Self::Int(value.into());
+    u16 => |value| Self::Int(value.into());
+    u32 => |value| Self::Int(value.into());
+    u64 => |value| Self::from(i128::from(value));
+    usize => |value| Self::from(value as u64);
+    i128 => |value| match i64::try_from(value) {
+        Ok(int) => Self::Int(int),
+        Err(_beyond) => Self::Number(Number::from_checked(&value.to_string())),
+    };
+    f32 => |value| Self::Float(value.into());
+    f64 => |value| Self::Float(value);
+    &str => |value| Self::Text(value.to_owned());
+    String => |value| Self::Text(value);
+    &[u8] => |value| Self::Bytes(value.to_vec());
+    Vec<u8> => |value| Self::Bytes(value);
+    DateTime => |value| Self::DateTime(value);
+    Number => |value| Self::Number(value);
+    Map => |value| Self::Map(value);
+    Vec<Value> => |value| Self::Array(value);
+}
+
+impl From<&Value> for Value {
+    fn from(value: &Value) -> Self {
+        value.clone()
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+impl<T: Into<Value>> FromIterator<T> for Value {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Self::Array(items.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Makes a [`Value`] from something like JSON; any expression that turns into a value may stand in
+/// it.
+///
+/// ```
+/// use flagstone_doc::doc;
+/// let n = 3;
+/// let value = doc!({ "author": "x", "score": n + 1, "tags": ["a", null], "none": {} });
+/// assert_eq!(value.to_string(), r#"{"author":"x","score":4,"tags":["a",null],"none":{}}"#);
+/// ```
+#[macro_export]
+macro_rules! doc {
+    (null) => { $crate::Value::Null };
+    ({ $($key:tt : $value:tt),* $(,)? }) => {
+        $crate::Value::Map([$(($crate::Value::from($key), $crate::doc!($value))),*]
+            .into_iter().collect::<$crate::Map>())
+    };
+    ({ $($rest:tt)* }) => {{
+        #[allow(unused_mut)]
+        let mut map = $crate::Map::new();
+        $crate::doc!(@fields map () $($rest)*);
+        $crate::Value::Map(map)
+    }};
+    ([ $($value:tt),* $(,)? ]) => {
+        $crate::Value::Array(<[$crate::Value]>::into_vec(Box::new([$($crate::doc!($value)),*])))
+    };
+    (@fields $map:ident ()) => {};
+    (@fields $map:ident () $key:tt : $($rest:tt)*) => {
+        $crate::doc!(@value $map $key () $($rest)*);
+    };
+    (@value $map:ident $key:tt ($one:tt)) => { $map.insert($key, $crate::doc!($one)); };
+    (@value $map:ident $key:tt ($one:tt) , $($rest:tt)*) => {
+        $map.insert($key, $crate::doc!($one));
+        $crate::doc!(@fields $map () $($rest)*);
+    };
+    (@value $map:ident $key:tt ($($value:tt)+)) => { $map.insert($key, $($value)+); };
+    (@value $map:ident $key:tt ($($value:tt)+) , $($rest:tt)*) => {
+        $map.insert($key, $($value)+);
+        $crate::doc!(@fields $map () $($rest)*);
+    };
+    (@value $map:ident $key:tt ($($value:tt)*) $next:tt $($rest:tt)*) => {
+        $crate::doc!(@value $map $key ($($value)* $next) $($rest)*);
+    };
+    ($value:expr) => { $crate::Value::from($value) };
+}

@@ -1,0 +1,11 @@
+//! Reading the binary form where it lies: a field is found without decoding anything else.
+
+mod body;
+mod check;
+mod walk;
+#[expect(clippy::module_inception, reason = "the file of the type the room is named for")]
+mod view;
+
+pub use check::validate;
+pub use view::View;
+pub use walk::{FieldKey, Fields, Items};

@@ -1,0 +1,409 @@
+//! A value in the binary form, read in place.
+
+use super::body::Body;
+use super::walk::{FieldKey, Fields, Items};
+use crate::datetime::DateTime;
+use crate::form::{self, form as forms, heap_len, signed, tag, unsigned, width};
+use crate::map::Map;
+use crate::names::Names;
+use crate::number::Number;
+use crate::value::{DEPTH_MAX, Value};
+use flagstone_base::Malformed;
+use std::fmt;
+
+/// A document, or a value inside one, read where its bytes lie. It is a few words and cheap to copy.
+///
+/// Bytes are checked as they are reached and no further: what is malformed is an error where it is
+/// walked into, never a panic. [`validate`](super::validate) walks everything.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub(super) tag: u8,
+    /// Of a container: how its keys and tags are written.
+    pub(super) form: u8,
+    /// Where the payload begins in the document.
+    pub(super) at: usize,
+    pub(super) payload: &'a [u8],
+    pub(super) names: Option<&'a Names>,
+}
+
+impl View<'static> {
+    /// A null that stands in no bytes.
+    pub(crate) const NULL: Self =
+        View { tag: tag::NULL, form: 0, at: 0, payload: &[], names: None };
+}
+
+impl<'a> View<'a> {
+    /// The document in `bytes`, whose names are `names` unless it is self-contained. Looks at the
+    /// first bytes only.
+    ///
+    /// # Errors
+    /// When they are not those of a document, or of one that this version cannot read.
+    pub fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
+        let refuse = |at, expected| Malformed { at, expected };
+        let (header, rest) = bytes.split_first().ok_or(refuse(0, "a document's first byte"))?;
+        if header >> 4 != form::VERSION {
+            return Err(refuse(0, "a document of version 1"));
+        }
+        if header & form::USES_NAMES != 0 && names.is_none() {
+            return Err(refuse(0, "a self-contained document, or its names table"));
+        }
+        let form = header & form::FORM_BITS;
+        let container = |tag| Self { tag, form, at: 1, payload: rest, names };
+        match form {
+            forms::ARRAY | forms::ARRAY_OF_ONE_TAG => return Ok(container(tag::ARRAY_4)),
+            forms::INLINE_NAMES | forms::IDS_1 | forms::IDS_2 | forms::PAIRS => {
+                return Ok(container(tag::MAP_4));
+            }
+            forms::SHAPE => return Err(refuse(0, "a document without a shape")),
+            _ => {}
+        }
+        let (tag, rest) = rest.split_first().ok_or(refuse(1, "a tag"))?;
+        if tag::is_reserved(*tag) {
+            return Err(refuse(1, "a tag that this version knows"));
+        }
+        let fixed = rest.get(..width(*tag)).ok_or(refuse(2, "the bytes of a value"))?;
+        let heap = &rest[fixed.len()..];
+        if heap.len() != heap_len(*tag, fixed) {
+            return Err(refuse(2, "one value and nothing behind it"));
+        }
+        if tag::is_in_heap(*tag) {
+            return Self::of_heap(*tag, heap, 2 + fixed.len(), names);
+        }
+        Ok(Self { tag: *tag, form: 0, at: 2, payload: fixed, names })
+    }
+
+    /// A value whose payload stands in the heap.
+    #[inline]
+    pub(super) fn of_heap(
+        tag: u8,
+        payload: &'a [u8],
+        at: usize,
+        names: Option<&'a Names>,
+    ) -> Result<Self, Malformed> {
+        if !(tag::ARRAY_2..=tag::MAP_4).contains(&tag) {
+            return Ok(Self { tag, form: 0, at, payload, names });
+        }
+        let is_array = tag <= tag::ARRAY_4;
+        let (form, payload) = match payload.split_first() {
+            Some((form, payload)) if (*form <= forms::ARRAY_OF_ONE_TAG) == is_array => {
+                (*form, payload)
+            }
+            _ => return Err(Malformed { at, expected: "the form of a container" }),
+        };
+        let tag = if is_array { tag::ARRAY_4 } else { tag::MAP_4 };
+        Ok(Self { tag, form, at: at + 1, payload, names })
+    }
+
+    /// Whether this is an array.
+    pub const fn is_array(&self) -> bool {
+        matches!(self.tag, tag::ARRAY_4 | tag::EMPTY_ARRAY)
+    }
+
+    /// Whether this is a map.
+    pub const fn is_map(&self) -> bool {
+        matches!(self.tag, tag::MAP_4 | tag::EMPTY_MAP)
+    }
+
+    /// Whether this is an array or map that has a payload.
+    pub(super) const fn is_full_container(&self) -> bool {
+        matches!(self.tag, tag::ARRAY_4 | tag::MAP_4)
+    }
+
+    /// Whether this is null.
+    pub const fn is_null(&self) -> bool {
+        self.tag == tag::NULL
+    }
+
+    /// Whether this is a number.
+    pub const fn is_number(&self) -> bool {
+        matches!(self.tag, tag::INT_1..=tag::FLOAT | tag::LITERAL_1 | tag::LITERAL_4
+            | tag::SMALL_INT..tag::TEXT)
+    }
+
+    /// The boolean, if this is one.
+    pub const fn as_bool(&self) -> Option<bool> {
+        match self.tag {
+            tag::FALSE => Some(false),
+            tag::TRUE => Some(true),
+            _ => None,
+        }
+    }
+
+    /// The integer, if this is a number whose value is one that fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.as_small_int().or_else(|| self.number()?.as_i64())
+    }
+
+    /// The unsigned integer, if this is a number whose value is one that fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self.as_small_int() {
+            Some(int) => int.try_into().ok(),
+            None => self.number()?.as_u64(),
+        }
+    }
+
+    /// The nearest float, if this is a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        self.number()?.as_f64()
+    }
+
+    /// The text, if this is text in UTF-8, as all text of a valid document is.
+    pub fn as_str(&self) -> Option<&'a str> {
+        simdutf8::basic::from_utf8(self.as_text_bytes()?).ok()
+    }
+
+    /// The bytes, if this is bytes.
+    pub const fn as_bytes(&self) -> Option<&'a [u8]> {
+        match self.tag {
+            tag::BYTES_1 | tag::BYTES_4 => Some(self.payload),
+            _ => None,
+        }
+    }
+
+    /// The point in time, if this is one.
+    pub fn as_datetime(&self) -> Option<DateTime> {
+        (self.tag == tag::DATE_TIME).then(|| DateTime::from_micros(signed(self.payload)))
+    }
+
+    /// The uuid, if this is one.
+    pub fn as_uuid(&self) -> Option<&'a [u8; 16]> {
+        if self.tag == tag::UUID { self.payload.first_chunk() } else { None }
+    }
+
+    #[inline]
+    pub(crate) const fn as_text_bytes(&self) -> Option<&'a [u8]> {
+        match self.tag {
+            tag::TEXT..=0xFF | tag::TEXT_2 | tag::TEXT_4 => Some(self.payload),
+            _ => None,
+        }
+    }
+
+    /// The integer, if it is stored as one of 64 bits.
+    #[inline]
+    pub(crate) fn as_small_int(&self) -> Option<i64> {
+        match self.tag {
+            tag::SMALL_INT..tag::TEXT => Some(i64::from(self.tag) - i64::from(tag::SMALL_INT_ZERO)),
+            tag::INT_1..=tag::INT_8 => Some(signed(self.payload)),
+            _ => None,
+        }
+    }
+
+    /// The literal, if this is a number that is stored as one.
+    pub(crate) const fn as_literal(&self) -> Option<&'a [u8]> {
+        match self.tag {
+            tag::LITERAL_1 | tag::LITERAL_4 => Some(self.payload),
+            _ => None,
+        }
+    }
+
+    /// Coefficient and scale, if this is a decimal stored so.
+    pub(crate) fn as_decimal(&self) -> Option<(i64, u8)> {
+        let (scale, coefficient) = match self.tag {
+            tag::DECIMAL_4 | tag::DECIMAL_8 => self.payload.split_first()?,
+            _ => return None,
+        };
+        Some((signed(coefficient), *scale))
+    }
+
+    /// Tag and payload of what is no container.
+    pub(crate) const fn raw_scalar(&self) -> (u8, &'a [u8]) {
+        (self.tag, self.payload)
+    }
+
+    /// How many bytes it has in the heap of the container around it.
+    pub(super) const fn heap_bytes(&self) -> usize {
+        match self.tag {
+            tag::ARRAY_4 | tag::MAP_4 => self.payload.len() + 1,
+            heap if tag::is_in_heap(heap) => self.payload.len(),
+            _ => 0,
+        }
+    }
+
+    pub(crate) const fn malformed(&self, expected: &'static str) -> Malformed {
+        Malformed { at: self.at, expected }
+    }
+
+    /// The number as a value; `None` for what is no number, or a malformed one.
+    fn number(&self) -> Option<Value> {
+        if let Some(int) = self.as_small_int() {
+            return Some(Value::Int(int));
+        }
+        if let Some(literal) = self.as_literal() {
+            let number = Number::parse(std::str::from_utf8(literal).ok()?)?;
+            return Some(Value::Number(number));
+        }
+        if let Some((coefficient, scale)) = self.as_decimal() {
+            return Some(Value::Number(decimal(coefficient, scale)));
+        }
+        match self.tag {
+            tag::U64 => Some(Value::from(unsigned(self.payload))),
+            tag::FLOAT => Some(Value::Float(f64::from_bits(unsigned(self.payload)))),
+            _ => None,
+        }
+    }
+
+    /// The values of an array, in their order; none of what is no array.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn items(&self) -> Result<Items<'a>, Malformed> {
+        Items::new(if self.tag == tag::ARRAY_4 { Some(Body::open(self)?) } else { None })
+    }
+
+    /// Keys and values of a map, in their order; none of what is no map.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn fields(&self) -> Result<Fields<'a>, Malformed> {
+        Fields::new(if self.tag == tag::MAP_4 { Some(Body::open(self)?) } else { None })
+    }
+
+    /// How many values an array has, or pairs a map; 0 for anything else.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn len(&self) -> Result<usize, Malformed> {
+        if !matches!(self.tag, tag::ARRAY_4 | tag::MAP_4) {
+            return Ok(0);
+        }
+        let body = Body::open(self)?;
+        Ok(if self.form == forms::PAIRS { body.count / 2 } else { body.count })
+    }
+
+    /// Whether [`View::len`] is 0.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn is_empty(&self) -> Result<bool, Malformed> {
+        self.len().map(|len| len == 0)
+    }
+
+    /// The field `name` of a map; `None` when there is none, or this is no map.
+    ///
+    /// Nothing else is decoded: the name's id is searched among the keys, then widths are summed.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn get(&self, name: &str) -> Result<Option<View<'a>>, Malformed> {
+        if self.tag != tag::MAP_4 {
+            return Ok(None);
+        }
+        if self.form == forms::PAIRS {
+            for field in self.fields()? {
+                let (key, value) = field?;
+                if matches!(key, FieldKey::Value(key) if key.as_text_bytes() == Some(name.as_bytes()))
+                {
+                    return Ok(Some(value));
+                }
+            }
+            return Ok(None);
+        }
+        let body = Body::open(self)?;
+        body.find(name)?.map(|index| body.value(body.place(index))).transpose()
+    }
+
+    /// The element `index` of an array; `None` beyond its end, or when this is no array.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn at(&self, index: usize) -> Result<Option<View<'a>>, Malformed> {
+        if self.tag != tag::ARRAY_4 {
+            return Ok(None);
+        }
+        let body = Body::open(self)?;
+        (index < body.count).then(|| body.value(body.place(index))).transpose()
+    }
+
+    /// What stands at a dotted path: `id`, `a.b`, `tags.0`. A name that holds a dot is not found so.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn path(&self, path: &str) -> Result<Option<View<'a>>, Malformed> {
+        let mut view = *self;
+        for step in path.split('.') {
+            let next = match view.tag {
+                tag::MAP_4 => view.get(step)?,
+                tag::ARRAY_4 => match step.parse() {
+                    Ok(index) => view.at(index)?,
+                    Err(_no_index) => None,
+                },
+                _ => None,
+            };
+            let Some(next) = next else { return Ok(None) };
+            view = next;
+        }
+        Ok(Some(view))
+    }
+
+    /// The value in memory, independent of the bytes.
+    ///
+    /// # Errors
+    /// Where the bytes are no document.
+    pub fn to_value(&self) -> Result<Value, Malformed> {
+        self.decoded(DEPTH_MAX)
+    }
+
+    fn decoded(&self, depth: usize) -> Result<Value, Malformed> {
+        if let Some(text) = self.as_text_bytes() {
+            let text = simdutf8::basic::from_utf8(text)
+                .map_err(|_not_utf8| self.malformed("text in UTF-8"))?;
+            return Ok(Value::Text(text.to_owned()));
+        }
+        let is_container = matches!(self.tag, tag::ARRAY_4 | tag::MAP_4);
+        if is_container && depth == 0 {
+            return Err(self.malformed("a value that is not nested so deep"));
+        }
+        Ok(match self.tag {
+            tag::NULL => Value::Null,
+            tag::FALSE => Value::Bool(false),
+            tag::TRUE => Value::Bool(true),
+            tag::EMPTY_ARRAY => Value::Array(Vec::new()),
+            tag::EMPTY_MAP => Value::object(),
+            tag::DATE_TIME => Value::DateTime(DateTime::from_micros(signed(self.payload))),
+            tag::UUID => Value::Uuid(*self.as_uuid().ok_or(self.malformed("a uuid"))?),
+            tag::BYTES_1 | tag::BYTES_4 => Value::Bytes(self.payload.to_vec()),
+            tag::ARRAY_4 => {
+                let items: Result<_, _> =
+                    self.items()?.map(|item| item?.decoded(depth - 1)).collect();
+                Value::Array(items?)
+            }
+            tag::MAP_4 => Value::Map(self.decoded_map(depth)?),
+            _ => self.number().ok_or(self.malformed("a number"))?,
+        })
+    }
+
+    fn decoded_map(&self, depth: usize) -> Result<Map, Malformed> {
+        let mut pairs = Vec::new();
+        for field in self.fields()? {
+            let (key, value) = field?;
+            let key = match key {
+                FieldKey::Name(name) => Value::Text(name.to_owned()),
+                FieldKey::Value(key) => key.decoded(depth - 1)?,
+            };
+            pairs.push((key, value.decoded(depth - 1)?));
+        }
+        Ok(Map::from_distinct(pairs))
+    }
+}
+
+/// The number `coefficient / 10^scale`, with `scale` digits behind the point.
+fn decimal(coefficient: i64, scale: u8) -> Number {
+    let mut literal = Vec::new();
+    crate::json::put_decimal(coefficient, scale, &mut literal);
+    Number::from_checked(std::str::from_utf8(&literal).unwrap_or("0"))
+}
+
+impl fmt::Display for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to_value() {
+            Ok(value) => write!(f, "{value}"),
+            Err(malformed) => write!(f, "<malformed {malformed}>"),
+        }
+    }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
