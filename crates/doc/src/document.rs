@@ -95,9 +95,8 @@ impl Document {
     pub fn to_json(&self) -> Result<String, NoJson> {
         let mut out = Vec::with_capacity(3 * self.bytes.len());
         append_json(&self.root(), &mut out)?;
-        String::from_utf8(out).map_err(|_not_utf8| {
-            NoJson::Malformed(Malformed { at: 0, expected: "text in UTF-8" })
-        })
+        String::from_utf8(out)
+            .map_err(|_not_utf8| NoJson::Malformed(Malformed { at: 0, expected: "text in UTF-8" }))
     }
 
     /// The document taken apart, to be changed.

@@ -14,7 +14,7 @@ mod order;
 mod show;
 mod value;
 
-mod form;
+mod layout;
 mod names;
 
 mod encode;

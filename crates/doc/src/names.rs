@@ -216,7 +216,10 @@ mod tests {
     #[test]
     fn definitions_come_back_in_their_order_and_no_other() {
         let names = Names::new();
-        assert_eq!((names.intern("a"), names.intern("b"), names.intern("a")), (Some(0), Some(1), Some(0)));
+        assert_eq!(
+            (names.intern("a"), names.intern("b"), names.intern("a")),
+            (Some(0), Some(1), Some(0))
+        );
         let logged: Vec<_> = names.since(1).collect();
         assert_eq!(logged, [(1, "b")]);
         let recovered = Names::new();

@@ -340,7 +340,9 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_refused() {
-        for text in ["", "-", "01", "1.", ".5", "1e", "1e+", "+1", "1 ", "0x1", "1e9999999999999999999"] {
+        for text in
+            ["", "-", "01", "1.", ".5", "1e", "1e+", "+1", "1 ", "0x1", "1e9999999999999999999"]
+        {
             assert!(Number::parse(text).is_none(), "{text}");
         }
     }

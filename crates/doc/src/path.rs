@@ -116,7 +116,10 @@ mod tests {
         assert_eq!(value.set("a.c.d", "new").unwrap(), None);
         value.set("tags.1", "y").unwrap();
         value.set("tags.2.k", true).unwrap();
-        assert_eq!(value, doc!({ "a": { "b": 2, "c": { "d": "new" } }, "tags": ["x", "y", { "k": true }] }));
+        assert_eq!(
+            value,
+            doc!({ "a": { "b": 2, "c": { "d": "new" } }, "tags": ["x", "y", { "k": true }] })
+        );
         assert_eq!(value.remove("tags.0"), Some("x".into()));
         assert_eq!(value.remove("a.c"), Some(doc!({ "d": "new" })));
         assert_eq!(value.remove("a.nothing"), None);

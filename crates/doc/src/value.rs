@@ -227,10 +227,6 @@ impl<T: Into<Value>> FromIterator<T> for Value {
 #[macro_export]
 macro_rules! doc {
     (null) => { $crate::Value::Null };
-    ({ $($key:tt : $value:tt),* $(,)? }) => {
-        $crate::Value::Map([$(($crate::Value::from($key), $crate::doc!($value))),*]
-            .into_iter().collect::<$crate::Map>())
-    };
     ({ $($rest:tt)* }) => {{
         #[allow(unused_mut)]
         let mut map = $crate::Map::new();

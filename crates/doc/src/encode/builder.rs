@@ -6,7 +6,7 @@
 //! began, so a byte is copied once a level.
 
 use super::memory::{KeyMemory, NONE};
-use crate::form::{USES_NAMES, VERSION, form, heap_len, signed_width, tag, width};
+use crate::layout::{USES_NAMES, VERSION, form, heap_len, signed_width, tag, width};
 use crate::names::Names;
 use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;

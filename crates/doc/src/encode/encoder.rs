@@ -2,7 +2,7 @@
 
 use super::builder::{BuildError, Builder, Container, Duplicates};
 use super::memory::NONE;
-use crate::form::tag;
+use crate::layout::tag;
 use crate::map::Map;
 use crate::names::Names;
 use crate::number::{Literal, Number};

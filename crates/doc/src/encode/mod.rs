@@ -4,8 +4,8 @@ mod builder;
 mod encoder;
 mod memory;
 
+pub use builder::Duplicates;
 pub(crate) use builder::{BuildError, Builder, Container, Key};
 pub use encoder::Encoder;
 pub(crate) use encoder::put_literal;
-pub use builder::Duplicates;
 pub(crate) use memory::NONE;

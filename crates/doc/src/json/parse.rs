@@ -8,7 +8,7 @@ use super::options::{JsonOptions, Surrogates};
 use super::scan::special;
 use super::text::unescape;
 use crate::encode::{BuildError, Builder, Container, Key, NONE, put_literal};
-use crate::form::tag;
+use crate::layout::tag;
 use crate::names::Names;
 use crate::number::Literal;
 use crate::value::Value;

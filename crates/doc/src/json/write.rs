@@ -8,7 +8,7 @@ use super::error::NoJson;
 use super::print::{put_base64, put_decimal, put_i64, put_u64};
 use super::text::put_text;
 use crate::datetime::DateTime;
-use crate::form::{tag, unsigned};
+use crate::layout::{tag, unsigned};
 use crate::number::float_text;
 use crate::show::UuidText;
 use crate::value::{DEPTH_MAX, Value};

@@ -28,7 +28,11 @@ pub fn decode(bytes: &[u8], direction: Direction) -> Result<Value, Malformed> {
 pub fn decode_first(bytes: &[u8], direction: Direction) -> Result<(Value, usize), Malformed> {
     if direction == Direction::Descending {
         let plain: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
-        return decode_first(&plain, Direction::Ascending);
+        let (value, len) = decode_first(&plain, Direction::Ascending)?;
+        if plain.get(len) != Some(&kind::END) {
+            return Err(Malformed { at: len, expected: "the end of a descending sort key" });
+        }
+        return Ok((value, len + 1));
     }
     let mut decoder = Decoder::new(bytes);
     let value = get(&mut decoder, DEPTH_MAX)?;

@@ -12,14 +12,17 @@ pub enum Direction {
     /// Small values first.
     #[default]
     Ascending,
-    /// Large values first: every byte is inverted.
+    /// Large values first: every byte is inverted, behind one more that ends the key.
     Descending,
 }
 
 impl Direction {
-    fn apply(self, bytes: &mut [u8]) {
+    /// Turns the ascending key at the end of `out` into one of this direction. A descending key has
+    /// an end of its own: without it 7 were a prefix of 7.5 and so before it in both directions.
+    fn apply(self, start: usize, out: &mut Vec<u8>) {
         if self == Self::Descending {
-            for byte in bytes {
+            out.push(kind::END);
+            for byte in &mut out[start..] {
                 *byte = !*byte;
             }
         }
@@ -32,7 +35,7 @@ impl Direction {
 pub fn encode(value: &Value, direction: Direction, out: &mut Vec<u8>) {
     let start = out.len();
     put(value, out);
-    direction.apply(&mut out[start..]);
+    direction.apply(start, out);
 }
 
 /// Appends the sort key of the value that `view` shows; scalars are not decoded for it.
@@ -52,7 +55,7 @@ pub fn encode_view(
     } else {
         put(&view.to_value()?, out);
     }
-    direction.apply(&mut out[start..]);
+    direction.apply(start, out);
     Ok(())
 }
 

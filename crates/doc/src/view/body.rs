@@ -1,7 +1,7 @@
 //! The inside of an array or a map: where its keys, tags, fixed area and heap lie.
 
 use super::view::View;
-use crate::form::{form, heap_len, sum_of_widths, tag, width};
+use crate::layout::{form, heap_len, sum_of_widths, tag, width};
 use crate::names::Names;
 use flagstone_base::{Decoder, Malformed};
 

@@ -2,9 +2,9 @@
 
 mod body;
 mod check;
-mod walk;
 #[expect(clippy::module_inception, reason = "the file of the type the room is named for")]
 mod view;
+mod walk;
 
 pub use check::validate;
 pub use view::View;

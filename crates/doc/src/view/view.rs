@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::walk::{FieldKey, Fields, Items};
 use crate::datetime::DateTime;
-use crate::form::{self, form as forms, heap_len, signed, tag, unsigned, width};
+use crate::layout::{self, form as forms, heap_len, signed, tag, unsigned, width};
 use crate::map::Map;
 use crate::names::Names;
 use crate::number::Number;
@@ -41,13 +41,13 @@ impl<'a> View<'a> {
     pub fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let refuse = |at, expected| Malformed { at, expected };
         let (header, rest) = bytes.split_first().ok_or(refuse(0, "a document's first byte"))?;
-        if header >> 4 != form::VERSION {
+        if header >> 4 != layout::VERSION {
             return Err(refuse(0, "a document of version 1"));
         }
-        if header & form::USES_NAMES != 0 && names.is_none() {
+        if header & layout::USES_NAMES != 0 && names.is_none() {
             return Err(refuse(0, "a self-contained document, or its names table"));
         }
-        let form = header & form::FORM_BITS;
+        let form = header & layout::FORM_BITS;
         let container = |tag| Self { tag, form, at: 1, payload: rest, names };
         match form {
             forms::ARRAY | forms::ARRAY_OF_ONE_TAG => return Ok(container(tag::ARRAY_4)),

@@ -2,7 +2,7 @@
 
 use super::body::{Body, Place};
 use super::view::View;
-use crate::form::form;
+use crate::layout::form;
 use flagstone_base::{Decoder, Malformed};
 
 /// The key of a field.

@@ -1,0 +1,185 @@
+//! Bytes that lie: decoders answer with an error or a value, never with a panic.
+
+use flagstone_doc::{
+    DEPTH_MAX, Direction, Document, Encoder, Names, View, doc, json, sort_key, validate,
+};
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) % end as u64) as usize
+    }
+
+    fn mutate(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(3) {
+            let at = self.below(bytes.len().max(1));
+            match self.below(5) {
+                0 if !bytes.is_empty() => bytes[at] = self.below(256) as u8,
+                1 if !bytes.is_empty() => bytes[at] ^= 1 << self.below(8),
+                2 => bytes.truncate(at),
+                3 => bytes.insert(at, self.below(256) as u8),
+                _ if !bytes.is_empty() => drop(bytes.remove(at)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn samples(names: &Names) -> Vec<Vec<u8>> {
+    let mut pairs = flagstone_doc::Map::new();
+    pairs.insert(1, "one");
+    pairs.insert("two", doc!([2, 2, 2]));
+    let text = "x".repeat(300);
+    let value = doc!({
+        "id": "evn2i5p", "score": 7, "price": (flagstone_doc::Value::number("1.10")), "n": null,
+        "long": (text), "tags": ["a", "b", { "c": 1e300 }], "big": 123456789012_i64,
+        "bytes": (vec![1_u8, 2]), "time": (flagstone_doc::DateTime::from_micros(5)),
+        "pairs": (flagstone_doc::Value::Map(pairs)), "ints": [1000, 1001, 1002],
+        "odd": (flagstone_doc::Value::number("1e400")),
+    });
+    let (mut by_id, mut inline) = (Vec::new(), Vec::new());
+    let mut encoder = Encoder::new();
+    encoder.encode(&value, Some(names), &mut by_id).unwrap();
+    encoder.encode(&value, None, &mut inline).unwrap();
+    vec![by_id, inline]
+}
+
+#[test]
+fn mutated_documents_do_no_harm() {
+    let mut random = Random(super::seed("mutated_documents_do_no_harm"));
+    let names = Names::new();
+    let samples = samples(&names);
+    for round in 0..60_000 {
+        let mut bytes = samples[round % samples.len()].clone();
+        random.mutate(&mut bytes);
+        let valid = validate(&bytes, Some(&names)).is_ok();
+        let Ok(view) = View::of(&bytes, Some(&names)) else {
+            assert!(!valid);
+            continue;
+        };
+        let mut out = Vec::new();
+        let value = view.to_value();
+        let json = json::append_json(&view, &mut out);
+        let again = Encoder::new().encode_view(&view, None, &mut Vec::new());
+        if valid {
+            assert!(value.is_ok() && again.is_ok(), "a valid document can be read: {bytes:?}");
+        }
+        drop(json);
+        for path in ["id", "tags.2.c", "pairs.two.1", "ints.2", "nothing", "long"] {
+            if let Ok(Some(found)) = view.path(path) {
+                let _read = (found.as_str(), found.as_i64(), found.as_f64(), found.as_u64());
+                let _len = (found.len(), found.to_string());
+                let _key = sort_key::encode_view(&found, Direction::Ascending, &mut Vec::new());
+            }
+        }
+        let _document = Document::from_bytes(bytes, None);
+    }
+}
+
+#[test]
+fn random_bytes_are_no_documents() {
+    let mut random = Random(super::seed("random_bytes_are_no_documents"));
+    for _ in 0..60_000 {
+        let mut bytes: Vec<u8> = (0..random.below(40)).map(|_| random.below(256) as u8).collect();
+        if let Some(first) = bytes.first_mut() {
+            *first = 0x10 | *first & 7;
+        }
+        let _valid = validate(&bytes, None);
+        if let Ok(view) = View::of(&bytes, None) {
+            let _read = (view.to_value(), json::append_json(&view, &mut Vec::new()));
+        }
+        let _value = sort_key::decode(&bytes, Direction::Ascending);
+    }
+}
+
+#[test]
+fn mutated_sort_keys_do_no_harm() {
+    let mut random = Random(super::seed("mutated_sort_keys_do_no_harm"));
+    let value = doc!([
+        null, true, 7, (-1234567), 0.5, (-0.25), 1e300, (-1e-300), "a\0b", { "a": [1] },
+        (vec![0_u8]), (flagstone_doc::DateTime::from_micros(-1))
+    ]);
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut key = Vec::new();
+        sort_key::encode(&value, direction, &mut key);
+        assert_eq!(sort_key::decode(&key, direction).unwrap(), value);
+        for _ in 0..30_000 {
+            let mut bytes = key.clone();
+            random.mutate(&mut bytes);
+            if let Ok((value, len)) = sort_key::decode_first(&bytes, direction) {
+                assert!(len <= bytes.len());
+                let mut again = Vec::new();
+                sort_key::encode(&value, direction, &mut again);
+                assert_eq!(sort_key::decode(&again, direction).unwrap(), value);
+            }
+        }
+    }
+}
+
+#[test]
+fn mutated_json_does_no_harm() {
+    let mut random = Random(super::seed("mutated_json_does_no_harm"));
+    let text = r#"{"a":[1,2.50,-0,1e400,"x\n\ud83d\ude00",null],"b":{"c":true,"a":""},"é":false}"#;
+    let names = Names::new();
+    let mut parser = flagstone_doc::JsonParser::default();
+    for _ in 0..60_000 {
+        let mut bytes = text.as_bytes().to_vec();
+        random.mutate(&mut bytes);
+        let oracle = serde_json::from_slice::<serde_json::Value>(&bytes);
+        let mut out = Vec::new();
+        let ours = parser.parse(&bytes, Some(&names), &mut out);
+        let beyond_the_oracle = oracle.as_ref().is_err_and(|e| e.to_string().contains("range"));
+        if !beyond_the_oracle {
+            let text = String::from_utf8_lossy(&bytes);
+            assert_eq!(ours.is_ok(), oracle.is_ok(), "{text}: {ours:?} {oracle:?}");
+        }
+        if ours.is_ok() {
+            validate(&out, Some(&names)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn nesting_beyond_the_limit_is_refused_from_bytes_too() {
+    // An array of one array, each 16-bit length counting what is below it.
+    let mut bytes = vec![0_u8, 1, 3];
+    for _ in 0..DEPTH_MAX {
+        let mut outer = vec![0, 1, 0x17];
+        outer.extend_from_slice(&(bytes.len() as u16).to_le_bytes());
+        outer.extend_from_slice(&bytes);
+        bytes = outer;
+    }
+    bytes[0] = 0x10;
+    assert!(validate(&bytes, None).is_err());
+    let view = View::of(&bytes, None).unwrap();
+    assert!(view.to_value().is_err());
+    assert!(json::append_json(&view, &mut Vec::new()).is_err());
+    assert!(Encoder::new().encode_view(&view, None, &mut Vec::new()).is_err());
+    let key = vec![0x70; 100_000];
+    assert!(sort_key::decode(&key, Direction::Ascending).is_err());
+}
+
+#[test]
+fn counts_beyond_the_bytes_are_refused() {
+    for bytes in [
+        &[0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F][..],
+        &[0x11, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x20],
+        &[0x11, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 0x05, 0x00],
+        &[0x12, 0xFF, 0xFF, 0x03, 0x01, b'a'],
+        &[0x15, 0x81, 0x01, 0x20],
+        &[0x16, 0x00],
+        &[0x17, 0x1E],
+        &[0x27, 0x00],
+        &[0x17, 0x00, 0x00],
+        &[0x1F, 0x00],
+        &[],
+    ] {
+        assert!(validate(bytes, None).is_err(), "{bytes:?}");
+    }
+}

@@ -1,0 +1,71 @@
+//! Real documents: every line to the binary form and back, compared with another parser's reading.
+
+use flagstone_doc::{JsonParser, Names, Value, json, validate};
+use std::io::{BufRead, BufReader};
+
+/// Whether the two read the same, key order apart; the oracle's numbers as it keeps them.
+fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
+    match theirs {
+        serde_json::Value::Null => ours.is_null(),
+        serde_json::Value::Bool(value) => ours.as_bool() == Some(*value),
+        serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => ours.as_i64() == Some(int),
+            (_, Some(int)) => ours.as_u64() == Some(int),
+            _ => ours.as_f64() == number.as_f64(),
+        },
+        serde_json::Value::String(text) => ours.as_str() == Some(text),
+        serde_json::Value::Array(items) => ours.as_array().is_some_and(|ours| {
+            ours.len() == items.len() && ours.iter().zip(items).all(|(a, b)| same(a, b))
+        }),
+        serde_json::Value::Object(fields) => ours.as_map().is_some_and(|map| {
+            map.len() == fields.len()
+                && map.iter().all(|(key, value)| {
+                    fields.get(key.as_str().unwrap()).is_some_and(|theirs| same(value, theirs))
+                })
+        }),
+    }
+}
+
+#[test]
+fn real_documents_read_as_another_parser_reads_them() {
+    let Some(dir) = super::shared("FLAGSTONE_DATA", "data") else {
+        println!("skipped: no shared/data above here, and FLAGSTONE_DATA is not set");
+        return;
+    };
+    for (file, lines_max) in [
+        ("reddit_comments_ira2018", usize::MAX),
+        ("reddit_submissions_2013", 10_000),
+        ("gharchive_2015", 5_000),
+        ("tate_artworks", 4_000),
+        ("wikipedia_movies", 20_000),
+        ("mitre_attack_stix", 8_000),
+        ("google_discovery", 24),
+    ] {
+        let path = dir.join(format!("{file}.jsonl.zst"));
+        let Ok(compressed) = std::fs::File::open(&path) else {
+            println!("skipped: {} is absent", path.display());
+            continue;
+        };
+        let lines = BufReader::new(zstd::Decoder::new(compressed).unwrap()).lines();
+        let names = Names::new();
+        let mut parser = JsonParser::default();
+        let (mut binary, mut text) = (Vec::new(), Vec::new());
+        let (mut count, mut share) = (0, (0, 0));
+        for line in lines.take(lines_max).map(Result::unwrap) {
+            binary.clear();
+            parser.parse(line.as_bytes(), Some(&names), &mut binary).unwrap();
+            let view = validate(&binary, Some(&names)).unwrap();
+            let value = view.to_value().unwrap();
+            let oracle: serde_json::Value = serde_json::from_str(&line).unwrap();
+            assert!(same(&value, &oracle), "{file} line {count}");
+            text.clear();
+            json::append_json(&view, &mut text).unwrap();
+            let back: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            assert_eq!(back, oracle, "{file} line {count}");
+            count += 1;
+            share = (share.0 + binary.len(), share.1 + line.len());
+        }
+        let percent = 100.0 * share.0 as f64 / share.1 as f64;
+        println!("{file}: {count} documents, {} names, binary {percent:.1}% of JSON", names.len());
+    }
+}
