@@ -1,1 +1,31 @@
 //! The write-ahead log: records, segments, writer, reader.
+//!
+//! One log per database, shared by all its partitions. Modules stand from the ground up.
+//!
+//! ```text
+//!   enqueue ----> queue ----> write_through ----> segment file ----> sync_through ----> disk
+//!   (in SeqNo     (frames,    (one leader, one    (the process      (one leader, one
+//!    order)        memcpy)     append a group)     may die)          fdatasync a group)
+//! ```
+
+pub mod record;
+pub mod segment;
+
+mod queue;
+mod window;
+
+mod waiters;
+
+mod log;
+mod pool;
+mod sync;
+
+mod reader;
+
+pub mod inspect;
+
+pub use log::{Log, LogOptions, LogStats};
+pub use queue::Lsn;
+pub use reader::{Record, Recovered, read};
+pub use record::{RecordKind, payload_checksum};
+pub use segment::SegmentInfo;

@@ -1,0 +1,111 @@
+//! A segment for human eyes: its header and every record, damaged or not.
+
+use crate::record::{Place, RecordHeader};
+use crate::segment::{FIRST_RECORD, SegmentHeader};
+use crate::window::{Found, Window};
+use flagstone_base::{Result, SeqNo};
+use flagstone_env::Disk;
+use std::fmt;
+use std::path::Path;
+
+/// One thing found in a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// The segment's header, as text, and whether both its copies were whole.
+    Header(String, bool),
+    /// No copy of the header is whole: records cannot be told from other bytes.
+    NoHeader,
+    /// A whole record at this offset.
+    Record(u64, RecordHeader),
+    /// Bytes that are no records, from here to there, and what should have stood there.
+    Gap(u64, u64, &'static str),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(header, true) => write!(f, "{header}"),
+            Self::Header(header, false) => write!(f, "{header} (one copy is damaged)"),
+            Self::NoHeader => f.write_str("no whole segment header: the segment is empty"),
+            Self::Record(offset, header) => write!(f, "{offset:>10}  {header}"),
+            Self::Gap(from, to, expected) => {
+                write!(f, "{from:>10}  {} bytes that are not {expected}", to - from)
+            }
+        }
+    }
+}
+
+/// Walks through one segment; what is damaged is passed over.
+pub struct Inspector {
+    window: Window,
+    header: Option<SegmentHeader>,
+    offset: u64,
+    is_at_start: bool,
+    next: SeqNo,
+}
+
+impl Inspector {
+    /// Opens the segment at `path`.
+    ///
+    /// # Errors
+    /// Whatever the disk answers.
+    pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self> {
+        let window = Window::open(disk, path)?;
+        let next = SeqNo::ZERO;
+        Ok(Self { window, header: None, offset: FIRST_RECORD, is_at_start: true, next })
+    }
+
+    fn step(&mut self) -> Result<Option<Finding>> {
+        if std::mem::take(&mut self.is_at_start) {
+            let found = self.window.header()?;
+            self.header = found.map(|found| found.header);
+            self.next = self.header.map_or(SeqNo::ZERO, |header| header.first_seqno);
+            return Ok(Some(found.map_or(Finding::NoHeader, |found| {
+                Finding::Header(found.header.to_string(), found.is_whole)
+            })));
+        }
+        let Some(SegmentHeader { number, salt, .. }) = self.header else { return Ok(None) };
+        let place = Place { segment: number, salt, offset: self.offset };
+        if self.offset >= self.window.end() {
+            return Ok(None);
+        }
+        match self.window.record(place)? {
+            Found::Record(header, _) => {
+                self.offset += header.framed_len();
+                self.next = header.next_seqno();
+                Ok(Some(Finding::Record(place.offset, header)))
+            }
+            Found::Bad(expected) => {
+                let to = self.next_record(place)?;
+                self.offset = to;
+                Ok(Some(Finding::Gap(place.offset, to, expected)))
+            }
+        }
+    }
+
+    /// Where the next whole record behind the bad `place` begins, or the end.
+    fn next_record(&mut self, place: Place) -> Result<u64> {
+        let (mut offset, mut end) = (place.offset, 0);
+        while let Some(at) =
+            self.window.next_candidate(offset, place.offset, self.next, &mut end)?
+        {
+            if let Found::Record(..) = self.window.record(Place { offset: at, ..place })? {
+                return Ok(at);
+            }
+            offset = at + 1;
+        }
+        Ok(self.window.end())
+    }
+}
+
+impl Iterator for Inspector {
+    type Item = Result<Finding>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step();
+        if step.is_err() {
+            self.offset = u64::MAX;
+        }
+        step.transpose()
+    }
+}

@@ -1,0 +1,144 @@
+//! Segments that are no longer needed, and segments that stand ready.
+//!
+//! A spare bears the name of a segment to come, while its header bears an old number or none: to
+//! recovery it is empty. Switching to it costs no creation, no directory sync, and no growing of
+//! the file, so syncs in it need not write the file system's own journal.
+
+use crate::log::Log;
+use crate::queue::Spare;
+use crate::segment::SegmentInfo;
+use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_env::WriteFile;
+use parking_lot::Mutex;
+
+/// One step of preparing a segment writes this much.
+const STEP_BYTES: u64 = 1 << 20;
+
+#[derive(Default)]
+pub(crate) struct Pool {
+    preparing: Mutex<Option<Preparing>>,
+}
+
+/// A new spare that is being filled with zeroes.
+struct Preparing {
+    number: u64,
+    file: Box<dyn WriteFile>,
+}
+
+impl Log {
+    /// The segments that hold records, oldest first; the last one is being written.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.ledger.lock().segments.iter().copied().collect()
+    }
+
+    /// How many bytes of records and headers the log holds.
+    pub fn bytes(&self) -> u64 {
+        self.ledger.lock().segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Gives up the oldest segments whose records are all at or below `seqno`, except the one being
+    /// written: they become spares, or are removed. Answers how many. Does I/O: call it in the
+    /// background.
+    ///
+    /// # Errors
+    /// Whatever the disk answers; a file left behind is removed when the log is next opened.
+    pub fn release_through(&self, seqno: SeqNo) -> Result<usize> {
+        let mut released = Vec::new();
+        let mut ledger = self.ledger.lock();
+        let active = ledger.target.as_ref().map(|target| target.segment);
+        while let Some(oldest) = ledger.segments.front()
+            && oldest.ends_by(seqno)
+            && active != Some(oldest.number.0)
+        {
+            released.push(*oldest);
+            ledger.segments.pop_front();
+        }
+        drop(ledger);
+        let results: Vec<Result<()>> = released.iter().map(|one| self.retire(one)).collect();
+        results.into_iter().collect::<Result<Vec<()>>>()?;
+        Ok(released.len())
+    }
+
+    fn retire(&self, segment: &SegmentInfo) -> Result<()> {
+        let size = self.options.segment_bytes;
+        let fits = (size / 2..=size).contains(&segment.bytes);
+        if fits && self.queue.lock().spares() < self.options.spares {
+            self.make_spare(segment.number.0, true)
+        } else {
+            self.disk.remove(&self.path_of(segment.number.0))
+        }
+    }
+
+    /// Gives the file `number` a number to come and offers it to the queue.
+    fn make_spare(&self, mut number: u64, is_recycled: bool) -> Result<()> {
+        loop {
+            let next = self.queue.lock().take_number();
+            self.disk.rename(&self.path_of(number), &self.path_of(next))?;
+            self.disk.sync_dir(&self.dir)?;
+            number = next;
+            if self.queue.lock().offer(Spare { number, is_recycled }) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether [`Log::prepare`] has something to do: no segment stands ready and the current one
+    /// is half full.
+    pub fn wants_spare(&self) -> bool {
+        let queue = self.queue.lock();
+        self.options.spares > 0
+            && queue.spares() == 0
+            && queue.filled() > self.options.segment_bytes / 2
+    }
+
+    /// Does a step (1 MiB) of making a spare segment ready, when one is wanted; true when there is
+    /// more to do. Meant for a background job.
+    ///
+    /// # Errors
+    /// Whatever the disk answers; what was begun is removed.
+    pub fn prepare(&self) -> Result<bool> {
+        let mut preparing = self.pool.preparing.lock();
+        if preparing.is_none() && !self.wants_spare() {
+            return Ok(false);
+        }
+        let mut current = match preparing.take() {
+            Some(current) => current,
+            None => {
+                let number = self.queue.lock().take_number();
+                Preparing { number, file: self.disk.create(&self.path_of(number))? }
+            }
+        };
+        match self.prepare_step(&mut current) {
+            Ok(true) => {
+                *preparing = Some(current);
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(error) => {
+                let _left_over = self.disk.remove(&self.path_of(current.number));
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare_step(&self, current: &mut Preparing) -> Result<bool> {
+        let left = self.options.segment_bytes - current.file.position();
+        if left > 0 {
+            current.file.append(&vec![0; left.min(STEP_BYTES) as usize])?;
+            current.file.start_writeback()?;
+            return Ok(true);
+        }
+        current.file.sync()?;
+        self.disk.sync_dir(&self.dir)?;
+        let spare = Spare { number: current.number, is_recycled: false };
+        if !self.queue.lock().offer(spare) {
+            self.make_spare(current.number, false)?;
+        }
+        Ok(false)
+    }
+
+    /// The oldest segment's number, if the log holds any records: recovery begins there.
+    pub fn oldest_segment(&self) -> Option<FileNumber> {
+        self.ledger.lock().segments.front().map(|segment| segment.number)
+    }
+}

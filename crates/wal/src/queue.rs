@@ -1,0 +1,281 @@
+//! What was enqueued and not yet written: framed records, in chunks of one segment each.
+//!
+//! Everything here is arithmetic and copying under one short lock; nothing touches a file. A record
+//! is framed for its place in its segment, so when a write fails, what was framed behind it is
+//! thrown away and the next record begins a new segment.
+
+use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind, payload_checksum};
+use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, SegmentHeader};
+use flagstone_base::{DatabaseId, SeqNo};
+use flagstone_env::Random;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// A place in the log: everything enqueued before it is covered by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub(crate) u64);
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
+    }
+}
+
+/// Buffers larger than this are given back to the allocator once written.
+const KEEP_BUFFER_BYTES: usize = 4 << 20;
+
+/// The end of the valid records of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) segment: u64,
+    pub(crate) end: u64,
+}
+
+/// Framed bytes for one segment, to be written by one append.
+pub(crate) struct Chunk {
+    /// The segment begins with this chunk: open its file first.
+    pub(crate) start: Option<Start>,
+    pub(crate) segment: u64,
+    pub(crate) bytes: Vec<u8>,
+    /// The log's end behind this chunk.
+    pub(crate) end: u64,
+    pub(crate) first_seqno: SeqNo,
+    pub(crate) next_seqno: SeqNo,
+    pub(crate) records: u64,
+}
+
+/// How the file of a new segment comes to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    /// A file of this name stands ready.
+    pub(crate) from_spare: bool,
+}
+
+/// A segment that stands ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spare {
+    pub(crate) number: u64,
+    pub(crate) is_recycled: bool,
+}
+
+pub(crate) struct Queue {
+    database: DatabaseId,
+    random: Arc<dyn Random>,
+    segment_bytes: u64,
+    chunks: Vec<Chunk>,
+    buffers: Vec<Vec<u8>>,
+    /// How many bytes were ever framed.
+    end: u64,
+    /// The SeqNo that the next record should begin with, and whether it may begin later (no
+    /// record was framed since the log was opened).
+    next_seqno: SeqNo,
+    /// Where the next record goes; `None` before the first segment.
+    place: Option<Place>,
+    begin_segment: bool,
+    is_session_new: bool,
+    tail: Option<Tail>,
+    next_number: u64,
+    spares: VecDeque<Spare>,
+}
+
+/// Where a log begins.
+pub(crate) struct Beginning {
+    pub(crate) tail: Option<Tail>,
+    pub(crate) next_number: u64,
+    pub(crate) next_seqno: SeqNo,
+    pub(crate) spares: Vec<Spare>,
+}
+
+impl Queue {
+    pub(crate) fn new(
+        database: DatabaseId,
+        random: Arc<dyn Random>,
+        segment_bytes: u64,
+        beginning: Beginning,
+    ) -> Self {
+        Self {
+            database,
+            random,
+            segment_bytes,
+            chunks: Vec::new(),
+            buffers: Vec::new(),
+            end: 0,
+            next_seqno: beginning.next_seqno,
+            place: None,
+            begin_segment: true,
+            is_session_new: true,
+            tail: beginning.tail,
+            next_number: beginning.next_number,
+            spares: beginning.spares.into(),
+        }
+    }
+
+    pub(crate) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    pub(crate) const fn next_seqno(&self) -> SeqNo {
+        self.next_seqno
+    }
+
+    /// Whether this is the first record since the log was opened.
+    pub(crate) const fn is_session_new(&self) -> bool {
+        self.is_session_new
+    }
+
+    /// How far the current segment is filled.
+    pub(crate) fn filled(&self) -> u64 {
+        self.place.map_or(0, |place| place.offset)
+    }
+
+    /// Frames a record, in a new segment when it does not fit the current one.
+    pub(crate) fn push(
+        &mut self,
+        header: RecordHeader,
+        payload: &[u8],
+        synced: impl Fn(u64) -> u32,
+    ) {
+        let framed = header.framed_len();
+        let overflows = self.place.is_none_or(|place| {
+            place.offset + framed > self.segment_bytes && place.offset > FIRST_RECORD
+        });
+        if overflows || self.begin_segment {
+            self.begin(header.first_seqno, self.tail);
+        } else if self.chunks.is_empty() {
+            self.add_chunk(None, header.first_seqno);
+        }
+        self.frame(header, payload, synced);
+    }
+
+    /// Frames a record behind the last one, in the last chunk.
+    fn frame(&mut self, mut header: RecordHeader, payload: &[u8], synced: impl Fn(u64) -> u32) {
+        let (Some(place), Some(chunk)) = (&mut self.place, self.chunks.last_mut()) else { return };
+        header.synced_through = synced(place.segment);
+        chunk.bytes.extend_from_slice(&header.encode(*place));
+        chunk.bytes.extend_from_slice(payload);
+        let framed = (HEADER_BYTES + payload.len()) as u64;
+        place.offset += framed;
+        self.end += framed;
+        self.next_seqno = header.next_seqno();
+        self.tail = Some(Tail { segment: place.segment, end: place.offset });
+        chunk.end = self.end;
+        chunk.next_seqno = self.next_seqno;
+        chunk.records += 1;
+    }
+
+    /// Frames that the SeqNos from the expected one up to `end` hold nothing.
+    pub(crate) fn push_void(&mut self, end: SeqNo, synced: impl Fn(u64) -> u32 + Copy) {
+        while self.next_seqno < end {
+            let left = end.get() - self.next_seqno.get();
+            self.push(void(self.next_seqno, left), &[], synced);
+        }
+    }
+
+    fn add_chunk(&mut self, start: Option<Start>, first_seqno: SeqNo) {
+        let segment = self.place.map_or(0, |place| place.segment);
+        let bytes = self.buffers.pop().unwrap_or_default();
+        let next_seqno = first_seqno;
+        let end = self.end;
+        self.chunks.push(Chunk { start, segment, bytes, end, first_seqno, next_seqno, records: 0 });
+    }
+
+    /// Begins a segment behind `tail`.
+    fn begin(&mut self, first_seqno: SeqNo, tail: Option<Tail>) {
+        let spare = self.spares.pop_front();
+        let number = spare.map_or_else(|| self.take_number(), |spare| spare.number);
+        let mut header = SegmentHeader::new(self.database, number, self.random.next_u64());
+        header.first_seqno = first_seqno;
+        if let Some(tail) = tail {
+            (header.previous, header.previous_end) = (tail.segment, tail.end);
+        }
+        if self.is_session_new {
+            header.flags |= FLAG_SESSION;
+        }
+        if spare.is_some_and(|spare| spare.is_recycled) {
+            header.flags |= FLAG_RECYCLED;
+        }
+        self.is_session_new = false;
+        self.begin_segment = false;
+        self.place = Some(Place { segment: number, salt: header.salt, offset: FIRST_RECORD });
+        self.add_chunk(Some(Start { from_spare: spare.is_some() }), first_seqno);
+        self.end += FIRST_RECORD;
+        if let Some(chunk) = self.chunks.last_mut() {
+            header.encode(&mut chunk.bytes);
+            chunk.end = self.end;
+        }
+    }
+
+    /// Takes everything that waits to be written.
+    pub(crate) fn take(&mut self, into: &mut Vec<Chunk>) {
+        std::mem::swap(&mut self.chunks, into);
+    }
+
+    /// Takes a buffer back to be filled again.
+    pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= KEEP_BUFFER_BYTES && self.buffers.len() < 4 {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
+    }
+
+    /// The write of what begins with `first` failed: throws away what was framed behind it, and
+    /// begins a segment behind `tail`, the last written record, that voids all these SeqNos.
+    /// Answers the log's end up to which everything failed.
+    ///
+    /// `was_first` says that nothing was ever written since the log was opened, so that the new
+    /// segment still is the first of its session.
+    pub(crate) fn restart(&mut self, first: SeqNo, tail: Option<Tail>, was_first: bool) -> u64 {
+        let (failed_end, failed_seqno) = (self.end, self.next_seqno);
+        self.chunks.clear();
+        self.is_session_new = was_first;
+        self.next_seqno = first;
+        self.tail = tail;
+        self.begin(first, tail);
+        let mut next = first;
+        while next < failed_seqno {
+            let header = void(next, failed_seqno.get() - next.get());
+            next = header.next_seqno();
+            self.frame(header, &[], |_new_segment| 0);
+        }
+        failed_end
+    }
+
+    /// The next record begins a new segment.
+    pub(crate) const fn rotate(&mut self) {
+        self.begin_segment = true;
+    }
+
+    /// A number for a segment, larger than all given before.
+    pub(crate) const fn take_number(&mut self) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        number
+    }
+
+    /// Offers a file that stands ready under its number; refused when a later segment was begun
+    /// meanwhile, since the numbers of the log only rise.
+    pub(crate) fn offer(&mut self, spare: Spare) -> bool {
+        if self.place.is_some_and(|place| place.segment >= spare.number) {
+            return false;
+        }
+        let at = self.spares.partition_point(|other| *other < spare);
+        self.spares.insert(at, spare);
+        true
+    }
+
+    pub(crate) fn spares(&self) -> usize {
+        self.spares.len()
+    }
+}
+
+fn void(first: SeqNo, count: u64) -> RecordHeader {
+    RecordHeader {
+        payload_len: 0,
+        payload_checksum: payload_checksum(&[]),
+        kind: RecordKind::VOID,
+        first_seqno: first,
+        count: u32::try_from(count).unwrap_or(u32::MAX),
+        synced_through: 0,
+    }
+}

@@ -1,0 +1,183 @@
+//! Reading a segment record by record, through a window that holds 1 MiB or one record.
+//!
+//! A length is believed only when the header's checksum holds and the file goes on that far, so
+//! damaged bytes never make it take memory.
+
+use crate::record::{HEADER_BYTES, Place, RecordHeader};
+use crate::segment::{FIRST_RECORD, FoundHeader, SegmentHeader};
+use flagstone_base::checksum::crc32c;
+use flagstone_base::{Result, SeqNo};
+use flagstone_env::disk::Access;
+use flagstone_env::{Disk, ReadFile};
+use std::path::Path;
+use std::sync::Arc;
+
+const WINDOW_BYTES: u64 = 1 << 20;
+
+pub(crate) struct Window {
+    file: Arc<dyn ReadFile>,
+    /// Where to stop: the end of the file, or before.
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// What stands at an offset.
+pub(crate) enum Found<'a> {
+    Record(RecordHeader, &'a [u8]),
+    /// What should have stood there.
+    Bad(&'static str),
+}
+
+/// The part of a segment behind a bad record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Behind {
+    /// A whole record that says the bad one was synced.
+    pub(crate) witness: Option<u64>,
+    /// The end of the last whole record.
+    pub(crate) records_end: u64,
+    /// The end of the last byte that is not zero.
+    pub(crate) bytes_end: u64,
+}
+
+impl Window {
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Self> {
+        let file = disk.open(path)?;
+        file.advise(Access::Sequential);
+        Ok(Self { end: file.len(), file, start: 0, bytes: Vec::new() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    pub(crate) const fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Reads no further than `end`.
+    pub(crate) fn stop_at(&mut self, end: u64) {
+        self.end = self.end.min(end);
+    }
+
+    pub(crate) fn header(&mut self) -> Result<Option<FoundHeader>> {
+        let len = FIRST_RECORD.min(self.end);
+        Ok(self.get(0, len)?.and_then(SegmentHeader::decode))
+    }
+
+    /// The `len` bytes at `offset`; `None` when the file ends before.
+    pub(crate) fn get(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
+        let Some(left) = self.end.checked_sub(offset).filter(|left| *left >= len) else {
+            return Ok(None);
+        };
+        let inside = offset >= self.start && offset + len <= self.start + self.bytes.len() as u64;
+        if !inside {
+            let fill = len.max(WINDOW_BYTES).min(left);
+            self.bytes.clear();
+            self.bytes.resize(fill as usize, 0);
+            self.start = offset;
+            if let Err(error) = self.file.read_exact_at(&mut self.bytes, offset) {
+                self.bytes.clear();
+                return Err(error);
+            }
+        }
+        let at = (offset - self.start) as usize;
+        Ok(self.bytes.get(at..at + len as usize))
+    }
+
+    /// How many bytes from `offset` on are in the window, if a header is.
+    fn buffered(&self, offset: u64) -> Option<u64> {
+        let at = offset.checked_sub(self.start)?;
+        let left = (self.bytes.len() as u64).checked_sub(at)?;
+        (left >= HEADER_BYTES as u64).then_some(left)
+    }
+
+    /// The record at `place`, all its checksums held.
+    pub(crate) fn record(&mut self, place: Place) -> Result<Found<'_>> {
+        let offset = place.offset;
+        let Some(bytes) = self.get(offset, HEADER_BYTES as u64)? else {
+            return Ok(Found::Bad("a record header, the segment ends before"));
+        };
+        let Ok(header) = RecordHeader::decode(bytes, place) else {
+            return Ok(Found::Bad("a record header whose checksum holds"));
+        };
+        let Some(bytes) = self.get(offset, header.framed_len())? else {
+            return Ok(Found::Bad("a payload as long as its header says"));
+        };
+        let payload = &bytes[HEADER_BYTES..];
+        if crc32c(payload) == header.payload_checksum {
+            Ok(Found::Record(header, payload))
+        } else {
+            Ok(Found::Bad("a payload whose checksum holds"))
+        }
+    }
+
+    /// Looks through everything behind the bad bytes at `place` for whole records at or above
+    /// `next`: whether one of them says the bad bytes were synced, and how far they go.
+    pub(crate) fn search(&mut self, place: Place, next: SeqNo) -> Result<Behind> {
+        let bad = place.offset;
+        let mut behind = Behind { witness: None, records_end: bad, bytes_end: bad };
+        let mut offset = bad;
+        while let Some(at) = self.next_candidate(offset, bad, next, &mut behind.bytes_end)? {
+            offset = at + 1;
+            if let Found::Record(header, _) = self.record(Place { offset: at, ..place })? {
+                offset = at + header.framed_len();
+                (behind.records_end, behind.bytes_end) = (offset, behind.bytes_end.max(offset));
+                if u64::from(header.synced_through) > bad {
+                    behind.witness = Some(at);
+                    break;
+                }
+            }
+        }
+        Ok(behind)
+    }
+
+    /// The next offset from `offset` on at which a header could stand, by its fields alone.
+    pub(crate) fn next_candidate(
+        &mut self,
+        mut offset: u64,
+        bad: u64,
+        next: SeqNo,
+        bytes_end: &mut u64,
+    ) -> Result<Option<u64>> {
+        while offset < self.end {
+            let end = self.end;
+            let chunk = self.buffered(offset).unwrap_or(WINDOW_BYTES).min(end - offset);
+            let Some(bytes) = self.get(offset, chunk)? else { return Ok(None) };
+            if let Some(last) = bytes.iter().rposition(|byte| *byte != 0) {
+                *bytes_end = (*bytes_end).max(offset + last as u64 + 1);
+            }
+            let mut at = 0;
+            while let Some(header) = bytes.get(at..at + HEADER_BYTES) {
+                if header.iter().all(|byte| *byte == 0) {
+                    // Bytes never written: on to the last zero, which may begin a header.
+                    let zeroes = bytes[at..].iter().take_while(|byte| **byte == 0).count();
+                    at += zeroes - (zeroes - 1).min(HEADER_BYTES - 1);
+                    continue;
+                }
+                let here = offset + at as u64;
+                if here > bad
+                    && let Ok(header) = RecordHeader::decode_unchecked(header)
+                    && could_stand(&header, here, end, next)
+                {
+                    return Ok(Some(here));
+                }
+                at += 1;
+            }
+            // Headers that cross into the next window are looked at there.
+            let whole = chunk.saturating_sub(HEADER_BYTES as u64 - 1);
+            if whole == 0 || offset + chunk >= end {
+                return Ok(None);
+            }
+            offset += whole;
+        }
+        Ok(None)
+    }
+}
+
+fn could_stand(header: &RecordHeader, offset: u64, end: u64, next: SeqNo) -> bool {
+    let ahead = header.first_seqno.get().wrapping_sub(next.get());
+    ahead < 1 << 32
+        && u64::from(header.synced_through) <= offset
+        && offset + header.framed_len() <= end
+}

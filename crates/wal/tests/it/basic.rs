@@ -1,0 +1,270 @@
+//! The log on a disk that works.
+
+use crate::{BATCH, ID, SMALL, create, dir, enqueue, file, mem, open, payload, recover};
+use flagstone_base::{DatabaseId, ErrorKind, FileNumber, SeqNo};
+use flagstone_env::{Disk, Op};
+use flagstone_wal::inspect::{Finding, Inspector};
+use flagstone_wal::{LogOptions, Lsn, RecordKind, payload_checksum, read};
+use std::sync::Arc;
+
+#[test]
+fn what_was_enqueued_is_read_back_in_order_across_segments() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    let mut last = Lsn::default();
+    for seqno in 1..=300 {
+        last = enqueue(&log, seqno).unwrap();
+        if seqno % 7 == 0 {
+            log.write_through(last).unwrap();
+        }
+    }
+    log.sync_through(last).unwrap();
+    assert_eq!((log.written(), log.synced(), log.enqueued()), (last, last, last));
+    assert!(log.segments().len() > 10);
+    let (recovered, seqnos) = recover(&disk.crash_losing_unsynced(), None).unwrap();
+    assert_eq!(seqnos, (1..=300).collect::<Vec<_>>());
+    assert_eq!(recovered.next_seqno, SeqNo::new(301));
+    assert_eq!(recovered.dropped_bytes, 0);
+    assert_eq!(recovered.segments, log.segments());
+    assert_eq!(log.bytes(), recovered.segments.iter().map(|s| s.bytes).sum::<u64>());
+}
+
+#[test]
+fn a_new_log_makes_no_file_before_its_first_record() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    log.sync_all().unwrap();
+    assert_eq!(disk.list(dir()).unwrap(), Vec::<String>::new());
+    log.write_through(enqueue(&log, 1).unwrap()).unwrap();
+    assert_eq!(disk.list(dir()).unwrap(), ["000001.wal"]);
+}
+
+#[test]
+fn a_record_larger_than_a_segment_has_a_segment_of_its_own() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    let big = vec![7; 100_000];
+    for (seqno, payload) in [(1, &b"small"[..]), (2, &big), (3, b"small")] {
+        let checksum = payload_checksum(payload);
+        log.enqueue(BATCH, SeqNo::new(seqno), 1, payload, checksum).unwrap();
+    }
+    log.sync_all().unwrap();
+    let segments = log.segments();
+    assert_eq!(segments.len(), 3);
+    assert!(segments[1].bytes > 100_000 && segments[2].bytes < 1000);
+    assert_eq!(segments[1].last_seqno(), Some(SeqNo::new(2)));
+}
+
+#[test]
+fn many_records_are_written_by_one_append() {
+    let disk = mem();
+    let log = open(&disk, LogOptions::default());
+    let last = (1..=1000).map(|seqno| enqueue(&log, seqno).unwrap()).last().unwrap();
+    log.write_through(last).unwrap();
+    assert_eq!(disk.counts().of(Op::Append), 1);
+    let stats = log.stats();
+    assert_eq!((stats.records, stats.appends, stats.segments), (1000, 1, 1));
+}
+
+#[test]
+fn a_reopened_log_goes_on_in_a_new_segment() {
+    let disk = mem();
+    for round in 0..5_u64 {
+        let log = open(&disk, SMALL);
+        for seqno in round * 10 + 1..=round * 10 + 10 {
+            enqueue(&log, seqno).unwrap();
+        }
+        log.sync_all().unwrap();
+    }
+    assert_eq!(recover(&disk, None).unwrap().1, (1..=50).collect::<Vec<_>>());
+    assert!(disk.list(dir()).unwrap().len() >= 5);
+}
+
+#[test]
+fn seqnos_that_were_not_logged_are_no_gap() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    for seqno in [5, 6, 100, 101, 5000] {
+        enqueue(&log, seqno).unwrap();
+    }
+    log.sync_all().unwrap();
+    drop(log);
+    let log = open(&disk, SMALL);
+    enqueue(&log, 9000).unwrap();
+    log.sync_all().unwrap();
+    assert_eq!(recover(&disk, None).unwrap().1, [5, 6, 100, 101, 5000, 9000]);
+}
+
+#[test]
+fn calls_that_can_never_work_are_refused_and_change_nothing() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    enqueue(&log, 10).unwrap();
+    for seqno in [0, 9, 10] {
+        assert_eq!(enqueue(&log, seqno).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    let void = log.enqueue(RecordKind::VOID, SeqNo::new(11), 1, b"", 0);
+    assert_eq!(void.unwrap_err().kind(), ErrorKind::InvalidInput);
+    let other = open(&mem(), SMALL);
+    let foreign = (1..=100).map(|seqno| enqueue(&other, seqno).unwrap()).last().unwrap();
+    assert_eq!(log.write_through(foreign).unwrap_err().kind(), ErrorKind::InvalidInput);
+    enqueue(&log, 11).unwrap();
+    log.sync_all().unwrap();
+    assert_eq!(recover(&disk, None).unwrap().1, [10, 11]);
+    let tiny = LogOptions { segment_bytes: 100, ..SMALL };
+    let nothing = recover(&mem(), None).unwrap().0;
+    let refused = create(Arc::new(mem()), tiny, &nothing).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn released_segments_become_spares_and_never_give_old_records_back() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    let mut oldest = None;
+    for seqno in 1..=600 {
+        let lsn = enqueue(&log, seqno).unwrap();
+        log.write_through(lsn).unwrap();
+        if seqno % 20 == 0 {
+            log.release_through(SeqNo::new(seqno - 5)).unwrap();
+            oldest = log.oldest_segment();
+            let (_, seqnos) = recover(&disk.kill(), oldest.map(|n| n.0)).unwrap();
+            let first = log.segments()[0].first_seqno.get();
+            assert!(first <= seqno - 4);
+            assert_eq!(seqnos, (first..=seqno).collect::<Vec<_>>());
+        }
+    }
+    assert!(disk.counts().of(Op::Reuse) > 10, "{}", disk.counts());
+    assert!(disk.list(dir()).unwrap().len() <= 6);
+    drop(log);
+    let recovered = recover(&disk, oldest.map(|n| n.0)).unwrap().0;
+    let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
+    log.sync_through(enqueue(&log, 601).unwrap()).unwrap();
+    let (_, seqnos) = recover(&disk.crash_losing_unsynced(), oldest.map(|n| n.0)).unwrap();
+    assert_eq!(seqnos.last(), Some(&601));
+}
+
+#[test]
+fn the_segment_being_written_is_released_after_a_rotation() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+    assert_eq!(log.release_through(SeqNo::MAX).unwrap(), 0);
+    log.rotate();
+    log.write_through(enqueue(&log, 2).unwrap()).unwrap();
+    assert_eq!(log.release_through(SeqNo::new(0)).unwrap(), 0);
+    assert_eq!(log.release_through(SeqNo::new(1)).unwrap(), 1);
+    assert_eq!(disk.list(dir()).unwrap(), ["000002.wal"]);
+}
+
+#[test]
+fn a_prepared_segment_is_used_without_being_created() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    assert!(!log.prepare().unwrap(), "an empty log needs no spare");
+    let mut seqno = 0;
+    while !log.wants_spare() {
+        seqno += 1;
+        enqueue(&log, seqno).unwrap();
+    }
+    while log.prepare().unwrap() {}
+    assert!(!log.wants_spare());
+    log.sync_all().unwrap();
+    let before = disk.counts();
+    log.rotate();
+    log.sync_through(enqueue(&log, seqno + 1).unwrap()).unwrap();
+    let after = disk.counts();
+    assert_eq!(after.of(Op::Create), before.of(Op::Create));
+    assert_eq!(after.of(Op::SyncDir), before.of(Op::SyncDir));
+    assert_eq!(after.of(Op::Reuse), before.of(Op::Reuse) + 1);
+    assert_eq!(recover(&disk, None).unwrap().1.len() as u64, seqno + 1);
+}
+
+#[test]
+fn a_spare_made_too_late_for_its_number_gets_a_later_one() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    let mut seqno = 0;
+    while !log.wants_spare() {
+        seqno += 1;
+        enqueue(&log, seqno).unwrap();
+    }
+    assert!(log.prepare().unwrap());
+    log.rotate();
+    enqueue(&log, seqno + 1).unwrap();
+    while log.prepare().unwrap() {}
+    log.rotate();
+    enqueue(&log, seqno + 2).unwrap();
+    log.sync_all().unwrap();
+    assert_eq!(recover(&disk, None).unwrap().1.len() as u64, seqno + 2);
+    assert_eq!(disk.counts().of(Op::Rename), 1);
+}
+
+#[test]
+fn a_missing_segment_in_the_middle_is_corruption_and_a_released_one_is_not() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    for seqno in 1..=100 {
+        enqueue(&log, seqno).unwrap();
+    }
+    log.sync_all().unwrap();
+    assert!(log.segments().len() >= 4);
+    let broken = disk.kill();
+    broken.remove(&file(2)).unwrap();
+    for from in [None, Some(1), Some(2)] {
+        let error = recover(&broken, from).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains("000003.wal"), "{error}");
+    }
+    assert!(recover(&broken, Some(3)).is_ok());
+    broken.remove(&file(1)).unwrap();
+    assert!(recover(&broken, None).is_ok());
+    assert!(recover(&broken, Some(2)).is_err());
+}
+
+#[test]
+fn the_log_of_another_database_is_refused() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+    let other = DatabaseId([8; 16]);
+    let error = read(&disk, dir(), other, None, &mut |_| Ok(())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(read(&disk, dir(), ID, Some(FileNumber(9)), &mut |_| Ok(())).is_ok());
+}
+
+#[test]
+fn a_visitor_that_refuses_stops_the_reading() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    (1..=9).for_each(|seqno| drop(enqueue(&log, seqno)));
+    log.sync_all().unwrap();
+    let refusal = || flagstone_base::Error::invalid("enough");
+    let error = read(&disk, dir(), ID, None, &mut |_| Err(refusal())).unwrap_err();
+    assert_eq!(error.to_string(), "enough");
+}
+
+#[test]
+fn an_inspector_lists_all_records_even_around_damage() {
+    let disk = mem();
+    let log = open(&disk, LogOptions::default());
+    for seqno in 1..=5 {
+        log.sync_through(enqueue(&log, seqno).unwrap()).unwrap();
+    }
+    let findings = |disk: &_| -> Vec<Finding> {
+        Inspector::open(disk, &file(1)).unwrap().map(Result::unwrap).collect()
+    };
+    let whole = findings(&disk);
+    assert_eq!(whole.len(), 6);
+    assert!(whole[0].to_string().starts_with("segment 1 of 0707"), "{}", whole[0]);
+    let Finding::Record(at, header) = whole[2] else { panic!("{}", whole[2]) };
+    assert_eq!(header.payload_len as usize, payload(2).len());
+    let mut content = disk.content(&file(1)).unwrap();
+    content[at as usize + 3] ^= 0x80;
+    disk.put_content(&file(1), &content);
+    let damaged = findings(&disk);
+    let texts: Vec<String> = damaged.iter().map(Finding::to_string).collect();
+    assert_eq!(damaged.len(), 6, "{texts:?}");
+    assert!(matches!(damaged[2], Finding::Gap(from, _, _) if from == at), "{texts:?}");
+    assert_eq!(damaged[3..], whole[3..]);
+}

@@ -1,0 +1,128 @@
+//! Bytes that changed on the disk: told from a torn end, never followed, never a panic.
+
+use crate::{Dice, SMALL, dir, enqueue, file, mem, open, recover, seed};
+use flagstone_base::ErrorKind;
+use flagstone_env::{Disk, MemDisk};
+
+/// Five records, the first four known synced by the last, and the offset up to which they are.
+fn small_log() -> (MemDisk, u64) {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    for seqno in [21, 22, 23, 24] {
+        enqueue(&log, seqno).unwrap();
+    }
+    log.sync_all().unwrap();
+    let synced = log.bytes();
+    log.write_through(enqueue(&log, 25).unwrap()).unwrap();
+    (disk, synced)
+}
+
+#[test]
+fn any_flipped_bit_below_the_synced_offset_is_corruption_and_at_the_end_torn() {
+    let (disk, synced) = small_log();
+    let whole = disk.content(&file(1)).unwrap();
+    assert!(synced < whole.len() as u64);
+    for bit in 0..whole.len() * 8 {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        disk.put_content(&file(1), &damaged);
+        let found = recover(&disk, None);
+        if (bit / 8) as u64 >= synced {
+            let (recovered, seqnos) = found.unwrap();
+            assert_eq!(seqnos, [21, 22, 23, 24], "bit {bit}");
+            assert_eq!(recovered.dropped_bytes, whole.len() as u64 - synced, "bit {bit}");
+        } else {
+            let error = found.expect_err(&format!("bit {bit} of {synced} bytes"));
+            assert_eq!(error.kind(), ErrorKind::Corruption);
+            assert!(error.to_string().contains("000001.wal, offset "), "{error}");
+            assert!(error.to_string().contains("expected "), "{error}");
+        }
+    }
+}
+
+#[test]
+fn any_flipped_bit_of_a_segment_that_has_a_successor_is_corruption() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    enqueue(&log, 21).unwrap();
+    enqueue(&log, 22).unwrap();
+    log.rotate();
+    enqueue(&log, 23).unwrap();
+    log.sync_all().unwrap();
+    let whole = disk.content(&file(1)).unwrap();
+    for bit in 0..whole.len() * 8 {
+        let mut damaged = whole.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        disk.put_content(&file(1), &damaged);
+        assert_eq!(recover(&disk, None).unwrap_err().kind(), ErrorKind::Corruption, "bit {bit}");
+    }
+    for len in 0..whole.len() {
+        disk.put_content(&file(1), &whole[..len]);
+        assert_eq!(recover(&disk, None).unwrap_err().kind(), ErrorKind::Corruption, "len {len}");
+    }
+}
+
+#[test]
+fn a_segment_cut_anywhere_gives_the_records_before_the_cut() {
+    let (disk, _) = small_log();
+    let whole = disk.content(&file(1)).unwrap();
+    for len in 0..=whole.len() {
+        disk.put_content(&file(1), &whole[..len]);
+        let (recovered, seqnos) = recover(&disk, None).unwrap();
+        assert_eq!(seqnos, (21..21 + seqnos.len() as u64).collect::<Vec<_>>());
+        assert!(recovered.dropped_bytes < len.max(1) as u64);
+        assert_eq!(seqnos.len() == 5, len == whole.len());
+    }
+}
+
+#[test]
+fn zeroes_behind_the_end_are_no_torn_bytes() {
+    let (disk, _) = small_log();
+    let mut content = disk.content(&file(1)).unwrap();
+    content.resize(3 << 20, 0);
+    disk.put_content(&file(1), &content);
+    let (recovered, seqnos) = recover(&disk, None).unwrap();
+    assert_eq!((recovered.dropped_bytes, seqnos.len()), (0, 5));
+    content[2 << 20] = 1;
+    disk.put_content(&file(1), &content);
+    let (recovered, _) = recover(&disk, None).unwrap();
+    assert_eq!(recovered.dropped_bytes, (2 << 20) + 1 - recovered.segments[0].bytes);
+}
+
+#[test]
+fn mutated_segments_are_read_or_refused_but_never_believed() {
+    let seed = seed(0xDA3A);
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    for seqno in 1..=80 {
+        let lsn = enqueue(&log, seqno).unwrap();
+        if seqno % 9 == 0 {
+            log.sync_through(lsn).unwrap();
+        }
+    }
+    log.sync_all().unwrap();
+    let names = disk.list(dir()).unwrap();
+    let dice = Dice::new(seed);
+    for round in 0..2000 {
+        let damaged = disk.kill();
+        for _ in 0..=dice.below(3) {
+            let path = dir().join(&names[dice.below(names.len() as u64) as usize]);
+            let mut content = damaged.content(&path).unwrap();
+            let at = dice.below(content.len() as u64) as usize;
+            match dice.below(5) {
+                0 => content.truncate(at),
+                1 => content[at] = dice.below(256) as u8,
+                2 => content[at..].iter_mut().take(8).for_each(|b| *b = 0xFF),
+                3 => content.extend_from_within(at..),
+                _ => content[at..].iter_mut().take(600).for_each(|b| *b = 0),
+            }
+            damaged.put_content(&path, &content);
+        }
+        match recover(&damaged, Some(1)) {
+            Ok((_, seqnos)) => {
+                assert_eq!(seqnos, (1..=seqnos.len() as u64).collect::<Vec<_>>(), "{round}");
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{round}"),
+        }
+    }
+}

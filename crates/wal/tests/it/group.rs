@@ -1,0 +1,82 @@
+//! Many threads at once: groups form, order holds, rotation does not get in the way.
+
+use crate::{Dice, SMALL, create, enqueue, mem, open, recover, seed};
+use flagstone_env::{SlowDisk, Speed};
+use flagstone_wal::{Log, LogOptions, Lsn};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// `threads` times `each` commits, numbered under one lock; `finish` makes each as durable as it
+/// likes.
+fn commit_all(log: &Log, threads: u64, each: u64, finish: impl Fn(u64, Lsn) + Sync) {
+    let numbering = Mutex::new(0);
+    let commit = || {
+        let mut last = numbering.lock().unwrap();
+        *last += 1;
+        (*last, enqueue(log, *last).unwrap())
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for _ in 0..each {
+                    let (seqno, lsn) = commit();
+                    finish(seqno, lsn);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn thirty_two_writers_share_their_syncs() {
+    let mem = mem();
+    let speed = Speed { sync_latency: Duration::from_micros(500), ..Speed::default() };
+    let disk = SlowDisk::new(Arc::new(mem.clone()), speed);
+    let recovered = recover(&mem, None).unwrap().0;
+    let log = create(Arc::new(disk), LogOptions::default(), &recovered).unwrap();
+    commit_all(&log, 32, 50, |_, lsn| log.sync_through(lsn).unwrap());
+    let stats = log.stats();
+    assert!(stats.syncs * 4 < stats.records, "{stats:?}");
+    assert_eq!(recover(&mem.crash_losing_unsynced(), None).unwrap().1.len(), 1600);
+}
+
+#[test]
+fn a_sync_alone_is_a_sync_of_its_own() {
+    let disk = mem();
+    let log = open(&disk, LogOptions::default());
+    commit_all(&log, 4, 25, |_, lsn| log.sync_alone(lsn).unwrap());
+    assert!(log.stats().syncs >= 100);
+}
+
+#[test]
+fn rotation_under_threads_keeps_every_record_in_order() {
+    let seed = seed(0x6071);
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    let dice = Dice::new(seed);
+    let roll = Mutex::new(dice);
+    commit_all(&log, 8, 300, |_, lsn| {
+        let roll = roll.lock().unwrap().below(12);
+        match roll {
+            0 => log.sync_through(lsn).unwrap(),
+            1 => log.sync_alone(lsn).unwrap(),
+            2 => log.rotate(),
+            3 => while log.prepare().unwrap() {},
+            _ => log.write_through(lsn).unwrap(),
+        }
+    });
+    log.sync_all().unwrap();
+    let (recovered, seqnos) = recover(&disk.crash_losing_unsynced(), None).unwrap();
+    assert_eq!(seqnos, (1..=2400).collect::<Vec<_>>());
+    assert_eq!(recovered.segments, log.segments());
+}
+
+#[test]
+fn waiting_threads_cost_no_more_appends_than_records() {
+    let disk = mem();
+    let log = open(&disk, LogOptions::default());
+    commit_all(&log, 4, 500, |_, lsn| log.write_through(lsn).unwrap());
+    let stats = log.stats();
+    assert!(stats.appends <= stats.records && stats.records == 2000, "{stats:?}");
+    assert_eq!(log.written(), log.enqueued());
+}

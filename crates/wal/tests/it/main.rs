@@ -1,0 +1,105 @@
+//! Tests of the log from outside, on disks in memory that crash and fail.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests"
+)]
+
+mod basic;
+mod crash;
+mod damage;
+mod fault;
+mod group;
+
+use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
+use flagstone_env::names::{FileKind, path};
+use flagstone_env::{Disk, MemDisk, Random, SeededRandom};
+use flagstone_wal::{Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) const ID: DatabaseId = DatabaseId([7; 16]);
+pub(crate) const BATCH: RecordKind = RecordKind(1);
+pub(crate) const SMALL: LogOptions = LogOptions { segment_bytes: 4 << 10, spares: 2 };
+
+pub(crate) fn dir() -> &'static Path {
+    Path::new("/db")
+}
+
+pub(crate) fn file(number: u64) -> PathBuf {
+    path(dir(), FileKind::Wal, FileNumber(number))
+}
+
+pub(crate) fn mem() -> MemDisk {
+    let disk = MemDisk::default();
+    disk.create_dir(dir()).unwrap();
+    disk
+}
+
+/// The seed of a random test: from the environment, or this one; printed for the failing run.
+pub(crate) fn seed(default: u64) -> u64 {
+    let seed = std::env::var("FLAGSTONE_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = seed.unwrap_or(default);
+    println!("FLAGSTONE_SEED={seed}");
+    seed
+}
+
+pub(crate) struct Dice(SeededRandom);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SeededRandom::new(seed))
+    }
+
+    pub(crate) fn below(&self, n: u64) -> u64 {
+        self.0.next_u64() % n
+    }
+}
+
+/// What is logged for a SeqNo: its bytes follow from it alone; some are longer than a segment.
+pub(crate) fn payload(seqno: u64) -> Vec<u8> {
+    let dice = Dice::new(seqno);
+    let len = match dice.below(20) {
+        0 => 0,
+        1 => 3000 + dice.below(6000),
+        2..6 => 300 + dice.below(1000),
+        _ => dice.below(120),
+    };
+    let mut bytes = seqno.to_le_bytes().to_vec();
+    bytes.extend((0..len).map(|_| dice.below(256) as u8));
+    bytes
+}
+
+pub(crate) fn enqueue(log: &Log, seqno: u64) -> Result<Lsn> {
+    let payload = payload(seqno);
+    log.enqueue(BATCH, SeqNo::new(seqno), 1, &payload, payload_checksum(&payload))
+}
+
+/// Reads the log and checks that each record is the one that was enqueued.
+pub(crate) fn recover(disk: &dyn Disk, from: Option<u64>) -> Result<(Recovered, Vec<u64>)> {
+    let mut seqnos = Vec::new();
+    let recovered = read(disk, dir(), ID, from.map(FileNumber), &mut |record| {
+        assert_eq!(record.payload, payload(record.first_seqno.get()), "{}", record.first_seqno);
+        seqnos.push(record.first_seqno.get());
+        Ok(())
+    })?;
+    assert_eq!(recovered.records, seqnos.len() as u64);
+    Ok((recovered, seqnos))
+}
+
+pub(crate) fn create(
+    disk: Arc<dyn Disk>,
+    options: LogOptions,
+    recovered: &Recovered,
+) -> Result<Log> {
+    let random = Arc::new(SeededRandom::new(recovered.next_number.0));
+    Log::create(disk, dir(), ID, random, options, recovered)
+}
+
+/// Opens the log of a disk, behind whatever it holds.
+pub(crate) fn open(disk: &MemDisk, options: LogOptions) -> Log {
+    let recovered = recover(disk, None).unwrap().0;
+    create(Arc::new(disk.clone()), options, &recovered).unwrap()
+}
