@@ -1,0 +1,287 @@
+//! One edit: what changes in the database by one frame of the manifest, all of it or nothing.
+
+use super::tree_edit::TreeEdit;
+use crate::catalog::{
+    Counters, FieldWriter, KeyspaceRecord, Undecoded, items, number, read_fields,
+};
+use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId};
+use std::fmt;
+
+/// Names that got numbers in a keyspace: `first_id`, `first_id + 1`, ..
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Definition {
+    /// The keyspace whose names they are.
+    pub(crate) keyspace: KeyspaceId,
+    /// The number of the first name.
+    pub(crate) first_id: u32,
+    /// The names.
+    pub(crate) names: Vec<String>,
+}
+
+/// One edit. What is not set stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Edit {
+    /// Keyspaces made.
+    pub(crate) keyspaces_created: Vec<KeyspaceRecord>,
+    /// Keyspaces whose compression, blocks or filters change.
+    pub(crate) keyspaces_altered: Vec<KeyspaceRecord>,
+    /// Keyspaces removed, with their trees, tables and definitions.
+    pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
+    /// Tables added to and removed from trees, one behind the other.
+    pub(crate) tables: Vec<TreeEdit>,
+    /// Names that got numbers; naming known numbers again with the same names is allowed.
+    pub(crate) definitions: Vec<Definition>,
+    /// The newest SeqNo that may have been given.
+    pub(crate) last_seqno: Option<SeqNo>,
+    /// The smallest number that no file was given.
+    pub(crate) next_file: Option<FileNumber>,
+    /// The oldest segment of the write-ahead log that recovery needs.
+    pub(crate) wal_from: Option<FileNumber>,
+    /// The database was closed with everything in tables.
+    pub(crate) clean_close: bool,
+    /// Given by a snapshot only: the next numbers of the catalog.
+    pub(crate) counters: Option<Counters>,
+}
+
+// All odd: nothing in an edit may be skipped. A later field that may gets an even tag.
+const COUNTERS: u64 = 1;
+const KEYSPACES_CREATED: u64 = 3;
+const KEYSPACES_ALTERED: u64 = 5;
+const KEYSPACES_DROPPED: u64 = 7;
+const TABLES: u64 = 9;
+const DEFINITIONS: u64 = 11;
+const LAST_SEQNO: u64 = 13;
+const NEXT_FILE: u64 = 15;
+const WAL_FROM: u64 = 17;
+const CLEAN_CLOSE: u64 = 19;
+
+impl Edit {
+    /// Appends its tagged fields to `out`.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut fields = FieldWriter::new(out);
+        if let Some(counters) = self.counters {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, u64::from(counters.next_keyspace.0));
+            put_varint(&mut bytes, u64::from(counters.next_tree.0));
+            put_varint(&mut bytes, counters.epoch);
+            fields.bytes(COUNTERS, &bytes);
+        }
+        fields.list(KEYSPACES_CREATED, &self.keyspaces_created, KeyspaceRecord::encode);
+        fields.list(KEYSPACES_ALTERED, &self.keyspaces_altered, KeyspaceRecord::encode);
+        fields.list(KEYSPACES_DROPPED, &self.keyspaces_dropped, |id, out| {
+            put_varint(out, u64::from(id.0));
+        });
+        fields.list(TABLES, &self.tables, TreeEdit::encode);
+        fields.list(DEFINITIONS, &self.definitions, Definition::encode);
+        if let Some(seqno) = self.last_seqno {
+            fields.number(LAST_SEQNO, seqno.get());
+        }
+        if let Some(file) = self.next_file {
+            fields.number(NEXT_FILE, file.0);
+        }
+        if let Some(file) = self.wal_from {
+            fields.number(WAL_FROM, file.0);
+        }
+        if self.clean_close {
+            fields.bytes(CLEAN_CLOSE, &[]);
+        }
+    }
+
+    /// Reads what [`Edit::encode`] appended: all of `bytes`. Whether it fits the edits before is
+    /// for [`State::apply`](super::State::apply) to say.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
+        let mut edit = Self::default();
+        read_fields(bytes, |tag, field| edit.set(tag, field))?;
+        Ok(edit)
+    }
+
+    fn set(&mut self, tag: u64, field: &[u8]) -> Result<bool, Undecoded> {
+        match tag {
+            COUNTERS => self.counters = Some(decode_counters(field)?),
+            KEYSPACES_CREATED => self.keyspaces_created = items(field, KeyspaceRecord::decode)?,
+            KEYSPACES_ALTERED => self.keyspaces_altered = items(field, KeyspaceRecord::decode)?,
+            KEYSPACES_DROPPED => self.keyspaces_dropped = items(field, decode_id)?,
+            TABLES => self.tables = items(field, |item| Ok(TreeEdit::decode(item)?))?,
+            DEFINITIONS => self.definitions = items(field, Definition::decode)?,
+            LAST_SEQNO => self.last_seqno = Some(decode_seqno(field)?),
+            NEXT_FILE => self.next_file = Some(FileNumber(number(field)?)),
+            WAL_FROM => self.wal_from = Some(FileNumber(number(field)?)),
+            CLEAN_CLOSE if field.is_empty() => self.clean_close = true,
+            CLEAN_CLOSE => {
+                return Err(Malformed { at: 0, expected: "an empty field" }.into());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl Definition {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, u64::from(self.keyspace.0));
+        put_varint(out, u64::from(self.first_id));
+        for name in &self.names {
+            put_bytes(out, name.as_bytes());
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
+        let mut decoder = Decoder::new(bytes);
+        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace id")?);
+        let first_id = decoder.varint_u32("the number of a name")?;
+        let mut names = Vec::new();
+        while !decoder.is_done() {
+            names.push(decoder.text("a name")?.to_owned());
+        }
+        Ok(Self { keyspace, first_id, names })
+    }
+}
+
+fn decode_counters(field: &[u8]) -> Result<Counters, Undecoded> {
+    let mut decoder = Decoder::new(field);
+    let next_keyspace = KeyspaceId(decoder.varint_u32("the next keyspace id")?);
+    let next_tree = TreeId(decoder.varint_u32("the next tree id")?);
+    let epoch = decoder.varint("the epoch of the catalog")?;
+    decoder.finish("the end of the counters")?;
+    Ok(Counters { next_keyspace, next_tree, epoch })
+}
+
+fn decode_id(item: &[u8]) -> Result<KeyspaceId, Undecoded> {
+    let expected = "a keyspace id";
+    let id = u32::try_from(number(item)?).map_err(|_too_large| Malformed { at: 0, expected })?;
+    Ok(KeyspaceId(id))
+}
+
+fn decode_seqno(field: &[u8]) -> Result<SeqNo, Undecoded> {
+    let value = number(field)?;
+    if value > SeqNo::MAX.get() {
+        return Err(Malformed { at: 0, expected: "a SeqNo of 56 bits" }.into());
+    }
+    Ok(SeqNo::new(value))
+}
+
+/// Several lines, one for each thing that changes.
+impl fmt::Display for Edit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for record in &self.keyspaces_created {
+            writeln!(f, "created {record}")?;
+        }
+        for record in &self.keyspaces_altered {
+            writeln!(f, "altered {record}")?;
+        }
+        for id in &self.keyspaces_dropped {
+            writeln!(f, "dropped {id}")?;
+        }
+        for tables in &self.tables {
+            writeln!(f, "{tables}")?;
+        }
+        for Definition { keyspace, first_id, names } in &self.definitions {
+            writeln!(f, "{keyspace} names from {first_id}: {names:?}")?;
+        }
+        if let Some(seqno) = self.last_seqno {
+            writeln!(f, "last SeqNo {seqno}")?;
+        }
+        if let Some(file) = self.next_file {
+            writeln!(f, "next file {file}")?;
+        }
+        if let Some(file) = self.wal_from {
+            writeln!(f, "log needed from {file}")?;
+        }
+        if let Some(Counters { next_keyspace, next_tree, epoch }) = self.counters {
+            writeln!(f, "next {next_keyspace}, next {next_tree}, epoch {epoch}")?;
+        }
+        if self.clean_close { writeln!(f, "closed cleanly") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::support::{keyspace, table};
+    use super::*;
+
+    fn edit() -> Edit {
+        let mut tables = TreeEdit::new(TreeId(1));
+        tables.added = vec![(0, table(8)), (3, table(9))];
+        tables.removed = vec![FileNumber(5)];
+        tables.flushed_through = Some(SeqNo::new(77));
+        Edit {
+            keyspaces_created: vec![keyspace(1, "a", 1), keyspace(2, "b", 2)],
+            keyspaces_altered: vec![keyspace(1, "a", 1)],
+            keyspaces_dropped: vec![KeyspaceId(2)],
+            tables: vec![tables],
+            ..small_edit()
+        }
+    }
+
+    fn small_edit() -> Edit {
+        let names = vec!["id".to_owned(), "ü".to_owned()];
+        Edit {
+            definitions: vec![Definition { keyspace: KeyspaceId(1), first_id: 3, names }],
+            last_seqno: Some(SeqNo::new(300)),
+            next_file: Some(FileNumber(10)),
+            wal_from: Some(FileNumber(7)),
+            clean_close: true,
+            counters: Some(Counters {
+                next_keyspace: KeyspaceId(3),
+                next_tree: TreeId(4),
+                epoch: 5,
+            }),
+            ..Edit::default()
+        }
+    }
+
+    fn encoded(edit: &Edit) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        edit.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn an_edit_comes_back_and_an_empty_one_takes_no_bytes() {
+        for edit in [edit(), small_edit(), Edit::default()] {
+            assert_eq!(Edit::decode(&encoded(&edit)), Ok(edit));
+        }
+        assert!(encoded(&Edit::default()).is_empty());
+    }
+
+    #[test]
+    fn an_edit_stands_in_these_bytes_for_ever() {
+        let golden = [
+            &[1, 3, 3, 4, 5][..],
+            &[11, 9, 8, 1, 3, 2, b'i', b'd', 2, 0xC3, 0xBC],
+            &[13, 2, 0xAC, 2],
+            &[15, 1, 10],
+            &[17, 1, 7],
+            &[19, 0],
+        ];
+        assert_eq!(encoded(&small_edit()), golden.concat());
+        let dropped = Edit { keyspaces_dropped: vec![KeyspaceId(2)], ..Edit::default() };
+        assert_eq!(encoded(&dropped), [7, 2, 1, 2]);
+    }
+
+    #[test]
+    fn damaged_edits_never_panic_and_a_cut_one_is_refused_or_shorter() {
+        let bytes = encoded(&edit());
+        for at in 0..bytes.len() {
+            if let Ok(cut) = Edit::decode(&bytes[..at]) {
+                assert_ne!(cut, edit());
+            }
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                let _any = Edit::decode(&damaged);
+            }
+        }
+    }
+
+    #[test]
+    fn an_edit_shows_what_changes_line_by_line() {
+        let text = small_edit().to_string();
+        assert_eq!(
+            text,
+            "keyspace 1 names from 3: [\"id\", \"ü\"]\nlast SeqNo #300\nnext file 000010\n\
+             log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\nclosed cleanly\n"
+        );
+    }
+}

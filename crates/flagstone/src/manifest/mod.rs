@@ -1,0 +1,32 @@
+//! The manifest: one log of edits for the whole database (catalog, trees, definitions, numbers).
+//!
+//! ```text
+//! CURRENT --names--> 000007.manifest = header | snapshot | edit | edit | ..
+//!
+//! load (writes nothing)  -->  State  <--apply--  edit  <--append (synced when Ok)--  Manifest
+//!                                                          too long, or its end in doubt:
+//!                                                          a new file with a snapshot, CURRENT
+//! ```
+//!
+//! The rule that must never break: nothing is written behind bytes that may not have arrived. The
+//! bytes are drawn in `docs/format/manifest.md`. Modules stand from the ground up.
+
+mod tree_edit;
+
+mod edit;
+mod state;
+
+mod current;
+mod frame;
+mod load;
+
+mod log;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use edit::{Definition, Edit};
+pub(crate) use load::Loaded;
+pub(crate) use log::{Manifest, Place};
+pub(crate) use state::{State, TreeState};
+pub(crate) use tree_edit::{TableMeta, TreeEdit};

@@ -1,0 +1,384 @@
+//! The state of a database: the fold of all edits. An edit that does not fit is refused whole.
+
+use super::edit::{Definition, Edit};
+use super::tree_edit::{TableMeta, TreeEdit};
+use crate::catalog::{Catalog, CatalogChange};
+use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+/// What the manifest knows of one tree.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct TreeState {
+    /// Its tables by number, each with its level.
+    pub(crate) tables: BTreeMap<FileNumber, (u8, TableMeta)>,
+    /// Every write up to this one is in tables: recovery skips it.
+    pub(crate) flushed_through: Option<SeqNo>,
+    /// The newest visible SeqNo by which entries were dropped.
+    pub(crate) watermark: SeqNo,
+}
+
+impl TreeState {
+    /// The whole state as one edit of an empty tree.
+    pub(crate) fn to_edit(&self, tree: TreeId) -> TreeEdit {
+        let mut edit = TreeEdit::new(tree);
+        edit.added = self.tables.values().cloned().collect();
+        edit.flushed_through = self.flushed_through;
+        edit.watermark = self.watermark;
+        edit
+    }
+
+    fn apply(&mut self, edit: &TreeEdit) {
+        for number in &edit.removed {
+            self.tables.remove(number);
+        }
+        for (level, meta) in &edit.added {
+            self.tables.insert(meta.number, (*level, meta.clone()));
+        }
+        self.flushed_through = self.flushed_through.max(edit.flushed_through);
+        self.watermark = self.watermark.max(edit.watermark);
+    }
+}
+
+/// The state of a database. Numbers only rise.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    /// The keyspaces.
+    pub(crate) catalog: Catalog,
+    /// The trees of all keyspaces.
+    pub(crate) trees: BTreeMap<TreeId, TreeState>,
+    /// The names of keyspaces that have some; the place of a name is its number.
+    pub(crate) definitions: BTreeMap<KeyspaceId, Vec<String>>,
+    /// No newer SeqNo stands in tables; the log may hold newer ones.
+    pub(crate) last_seqno: SeqNo,
+    /// Above the number of every table and manifest.
+    pub(crate) next_file: FileNumber,
+    /// The oldest segment of the write-ahead log that recovery needs.
+    pub(crate) wal_from: Option<FileNumber>,
+    /// Nothing happened since the database was closed with everything in tables.
+    pub(crate) clean_close: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            catalog: Catalog::default(),
+            trees: BTreeMap::new(),
+            definitions: BTreeMap::new(),
+            last_seqno: SeqNo::ZERO,
+            next_file: FileNumber(1),
+            wal_from: None,
+            clean_close: false,
+        }
+    }
+}
+
+/// An edit that was found to fit, and the catalog after it if that changes.
+#[derive(Debug)]
+pub(super) struct Checked<'a> {
+    edit: &'a Edit,
+    catalog: Option<Catalog>,
+}
+
+impl State {
+    /// Applies an edit.
+    ///
+    /// # Errors
+    /// Corruption when it does not fit; then nothing changed.
+    pub(crate) fn apply(&mut self, edit: &Edit) -> Result<()> {
+        let checked = self.check(edit)?;
+        self.install(checked);
+        Ok(())
+    }
+
+    /// Finds whether an edit fits: keyspaces and trees are known and numbers new, tables added are
+    /// absent and those removed present, names follow one another without gaps.
+    pub(super) fn check<'a>(&self, edit: &'a Edit) -> Result<Checked<'a>> {
+        let catalog = self.catalog.changed(CatalogChange {
+            created: &edit.keyspaces_created,
+            altered: &edit.keyspaces_altered,
+            dropped: &edit.keyspaces_dropped,
+            counters: edit.counters,
+        })?;
+        let next = catalog.as_ref().unwrap_or(&self.catalog);
+        self.check_tables(next, &edit.tables)?;
+        self.check_definitions(next, &edit.definitions)?;
+        Ok(Checked { edit, catalog })
+    }
+
+    /// Applies an edit that was checked against this very state.
+    pub(super) fn install(&mut self, checked: Checked<'_>) {
+        let Checked { edit, catalog } = checked;
+        if let Some(catalog) = catalog {
+            self.catalog = catalog;
+            let trees: BTreeMap<TreeId, TreeState> = self
+                .catalog
+                .trees()
+                .map(|tree| (tree, self.trees.remove(&tree).unwrap_or_default()))
+                .collect();
+            self.trees = trees;
+            let catalog = &self.catalog;
+            self.definitions.retain(|id, _| catalog.by_id(*id).is_some());
+        }
+        for tables in &edit.tables {
+            self.trees.entry(tables.tree).or_default().apply(tables);
+            self.raise_numbers(tables);
+        }
+        for Definition { keyspace, first_id, names } in &edit.definitions {
+            let known = self.definitions.entry(*keyspace).or_default();
+            let new = names.iter().skip(known.len().saturating_sub(*first_id as usize));
+            known.extend(new.cloned());
+        }
+        self.last_seqno = self.last_seqno.max(edit.last_seqno.unwrap_or_default());
+        self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
+        self.wal_from = self.wal_from.max(edit.wal_from);
+        self.clean_close = edit.clean_close;
+    }
+
+    /// The numbers that tables prove to be given.
+    fn raise_numbers(&mut self, tables: &TreeEdit) {
+        for (_, meta) in &tables.added {
+            self.last_seqno = self.last_seqno.max(meta.seqnos().1);
+            self.next_file = self.next_file.max(FileNumber(meta.number.0.saturating_add(1)));
+        }
+        self.last_seqno = self.last_seqno.max(tables.flushed_through.unwrap_or_default());
+    }
+
+    fn check_tables(&self, catalog: &Catalog, edits: &[TreeEdit]) -> Result<()> {
+        // What the edits before in this list did: whether a table is there now.
+        let mut changed: HashMap<(TreeId, FileNumber), bool> = HashMap::new();
+        let mut flushed: HashMap<TreeId, SeqNo> = HashMap::new();
+        for edit in edits {
+            let tree = edit.tree;
+            if catalog.keyspace_of(tree).is_none() {
+                return Err(wrong(format!("an edit of {tree}: expected a tree of the catalog")));
+            }
+            let found = self.trees.get(&tree);
+            let stood = |file| found.is_some_and(|found| found.tables.contains_key(&file));
+            for &file in &edit.removed {
+                let is_there = changed.insert((tree, file), false).unwrap_or_else(|| stood(file));
+                if !is_there {
+                    return Err(wrong(format!("{tree} loses table {file}, which it has not")));
+                }
+            }
+            for (_, meta) in &edit.added {
+                let file = meta.number;
+                if changed.insert((tree, file), true).unwrap_or_else(|| stood(file)) {
+                    return Err(wrong(format!("{tree} gets table {file}, which it has already")));
+                }
+            }
+            if let Some(seqno) = edit.flushed_through {
+                let stood = found.and_then(|found| found.flushed_through).unwrap_or_default();
+                let before = flushed.insert(tree, seqno).unwrap_or(stood);
+                if seqno < before {
+                    return Err(wrong(format!(
+                        "{tree} is flushed through {seqno}, but was through {before} before"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_definitions(&self, catalog: &Catalog, definitions: &[Definition]) -> Result<()> {
+        let mut added: HashMap<KeyspaceId, Vec<&String>> = HashMap::new();
+        for Definition { keyspace, first_id, names } in definitions {
+            if catalog.by_id(*keyspace).is_none() {
+                return Err(wrong(format!("names of {keyspace}: expected one of the catalog")));
+            }
+            let known = self.definitions.get(keyspace).map_or(&[][..], Vec::as_slice);
+            let added = added.entry(*keyspace).or_default();
+            for (id, name) in (*first_id as usize..).zip(names) {
+                let has =
+                    known.get(id).or_else(|| added.get(id.checked_sub(known.len())?).copied());
+                match has {
+                    Some(has) if has == name => {}
+                    Some(has) => {
+                        return Err(wrong(format!(
+                            "{keyspace} calls name {id} {name:?}, but it is {has:?}"
+                        )));
+                    }
+                    None if id == known.len() + added.len() && id <= u32::MAX as usize => {
+                        added.push(name);
+                    }
+                    None => {
+                        let next = known.len() + added.len();
+                        return Err(wrong(format!(
+                            "{keyspace} defines name {id}: expected name {next}, without a gap"
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The one edit that makes this state of a new one.
+    pub(crate) fn snapshot(&self) -> Edit {
+        let is_used = |tree: &TreeState| *tree != TreeState::default();
+        let trees = self.trees.iter().filter(|(_, tree)| is_used(tree));
+        let definitions = self.definitions.iter().map(|(&keyspace, names)| Definition {
+            keyspace,
+            first_id: 0,
+            names: names.clone(),
+        });
+        Edit {
+            keyspaces_created: self.catalog.iter().map(|record| (**record).clone()).collect(),
+            keyspaces_altered: Vec::new(),
+            keyspaces_dropped: Vec::new(),
+            tables: trees.map(|(&id, tree)| tree.to_edit(id)).collect(),
+            definitions: definitions.collect(),
+            last_seqno: Some(self.last_seqno),
+            next_file: Some(self.next_file),
+            wal_from: self.wal_from,
+            clean_close: self.clean_close,
+            counters: Some(self.catalog.counters()),
+        }
+    }
+
+    /// Every table of every tree: the files that must stay.
+    pub(crate) fn live_tables(&self) -> impl Iterator<Item = FileNumber> {
+        self.trees.values().flat_map(|tree| tree.tables.keys().copied())
+    }
+}
+
+/// The lines of its snapshot.
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.snapshot().fmt(f)
+    }
+}
+
+#[cold]
+fn wrong(text: String) -> Error {
+    Error::new(ErrorKind::Corruption, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::support::{created, flushed, keyspace, table};
+    use super::*;
+
+    fn state() -> State {
+        let mut state = State::default();
+        state.apply(&created(keyspace(1, "a", 1))).unwrap();
+        state.apply(&created(keyspace(2, "b", 2))).unwrap();
+        state.apply(&flushed(1, 10, 100)).unwrap();
+        state
+    }
+
+    fn refused(state: &State, edit: &Edit, text: &str) {
+        let mut after = state.clone();
+        let error = after.apply(edit).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert_eq!(error.to_string(), text);
+        assert_eq!(after, *state, "a refused edit changes nothing");
+    }
+
+    fn named(first_id: u32, names: &[&str]) -> Edit {
+        let names = names.iter().map(|&name| name.to_owned()).collect();
+        let definitions = vec![Definition { keyspace: KeyspaceId(1), first_id, names }];
+        Edit { definitions, ..Edit::default() }
+    }
+
+    #[test]
+    fn a_snapshot_makes_the_same_state() {
+        let mut state = state();
+        state.apply(&named(0, &["x", "y"])).unwrap();
+        let dropped = Edit {
+            keyspaces_dropped: vec![KeyspaceId(2)],
+            wal_from: Some(FileNumber(4)),
+            clean_close: true,
+            ..Edit::default()
+        };
+        state.apply(&dropped).unwrap();
+        let mut again = State::default();
+        again.apply(&state.snapshot()).unwrap();
+        assert_eq!(again, state);
+        assert_eq!(again.catalog.counters().next_tree, TreeId(3));
+        assert_eq!(again.to_string(), state.to_string());
+    }
+
+    #[test]
+    fn tables_come_once_and_go_once() {
+        let state = state();
+        refused(&state, &flushed(1, 10, 101), "tree 1 gets table 000010, which it has already");
+        refused(&state, &flushed(9, 11, 101), "an edit of tree 9: expected a tree of the catalog");
+        let mut tables = TreeEdit::new(TreeId(1));
+        tables.removed = vec![FileNumber(10), FileNumber(10)];
+        let edit = Edit { tables: vec![tables.clone()], ..Edit::default() };
+        refused(&state, &edit, "tree 1 loses table 000010, which it has not");
+        tables.removed = vec![FileNumber(11)];
+        let edit = Edit { tables: vec![tables], ..Edit::default() };
+        refused(&state, &edit, "tree 1 loses table 000011, which it has not");
+    }
+
+    #[test]
+    fn a_move_within_a_tree_and_edits_behind_one_another_fit() {
+        let mut state = state();
+        let mut moved = TreeEdit::new(TreeId(1));
+        moved.removed = vec![FileNumber(10)];
+        moved.added = vec![(6, table(10))];
+        let mut swapped = TreeEdit::new(TreeId(1));
+        swapped.removed = vec![FileNumber(10)];
+        swapped.added = vec![(6, table(12))];
+        let edit = Edit { tables: vec![moved, swapped], ..Edit::default() };
+        state.apply(&edit).unwrap();
+        let tables: Vec<_> = state.trees[&TreeId(1)].tables.iter().collect();
+        assert_eq!(tables, [(&FileNumber(12), &(6, table(12)))]);
+        assert_eq!(state.live_tables().collect::<Vec<_>>(), [FileNumber(12)]);
+    }
+
+    #[test]
+    fn numbers_only_rise() {
+        let mut state = state();
+        assert_eq!((state.last_seqno, state.next_file), (SeqNo::new(100), FileNumber(11)));
+        let lower = Edit {
+            last_seqno: Some(SeqNo::new(5)),
+            next_file: Some(FileNumber(5)),
+            wal_from: Some(FileNumber(5)),
+            clean_close: true,
+            ..Edit::default()
+        };
+        state.apply(&lower).unwrap();
+        assert!(state.clean_close);
+        state.apply(&Edit { wal_from: Some(FileNumber(3)), ..Edit::default() }).unwrap();
+        assert!(!state.clean_close);
+        assert_eq!((state.last_seqno, state.next_file), (SeqNo::new(100), FileNumber(11)));
+        assert_eq!(state.wal_from, Some(FileNumber(5)));
+        let text = "tree 1 is flushed through #99, but was through #100 before";
+        refused(&state, &flushed(1, 12, 99), text);
+    }
+
+    #[test]
+    fn names_follow_one_another_and_may_be_repeated() {
+        let mut state = state();
+        state.apply(&named(0, &["x", "y"])).unwrap();
+        state.apply(&named(1, &["y", "z"])).unwrap();
+        assert_eq!(state.definitions[&KeyspaceId(1)], ["x", "y", "z"]);
+        let text = "keyspace 1 calls name 2 \"w\", but it is \"z\"";
+        refused(&state, &named(2, &["w"]), text);
+        let text = "keyspace 1 defines name 4: expected name 3, without a gap";
+        refused(&state, &named(4, &["w"]), text);
+        let mut twice = named(3, &["p"]);
+        twice.definitions.extend(named(3, &["q"]).definitions);
+        refused(&state, &twice, "keyspace 1 calls name 3 \"q\", but it is \"p\"");
+        let definitions = vec![Definition { keyspace: KeyspaceId(7), ..Definition::default() }];
+        let unknown = Edit { definitions, ..Edit::default() };
+        refused(&state, &unknown, "names of keyspace 7: expected one of the catalog");
+    }
+
+    #[test]
+    fn dropping_a_keyspace_drops_its_tables_and_names() {
+        let mut state = state();
+        state.apply(&named(0, &["x"])).unwrap();
+        let drop = Edit { keyspaces_dropped: vec![KeyspaceId(1)], ..Edit::default() };
+        state.apply(&drop).unwrap();
+        assert_eq!(state.live_tables().count(), 0);
+        assert!(state.definitions.is_empty());
+        assert_eq!(state.trees.keys().copied().collect::<Vec<_>>(), [TreeId(2)]);
+        let mut both = flushed(2, 12, 200);
+        both.keyspaces_dropped = vec![KeyspaceId(2)];
+        refused(&state, &both, "an edit of tree 2: expected a tree of the catalog");
+    }
+}

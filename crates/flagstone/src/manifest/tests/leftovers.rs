@@ -1,0 +1,115 @@
+//! What may stand in a directory: nothing, the remains of a creation, a database, or part of one.
+
+use super::support::*;
+use crate::manifest::*;
+use flagstone_base::ErrorKind;
+use flagstone_env::{Disk, MemDisk};
+use std::path::Path;
+
+fn path(name: &str) -> std::path::PathBuf {
+    Path::new(DIR).join(name)
+}
+
+#[test]
+fn where_there_is_no_database_none_is_found() {
+    let nowhere = World::on(MemDisk::default());
+    assert!(nowhere.load().unwrap().is_none());
+    let world = World::new();
+    assert!(world.load().unwrap().is_none());
+    for name in ["LOCK", "CURRENT.tmp", "notes.txt", "000001.manifest"] {
+        world.mem.put_content(&path(name), b"x");
+        assert!(world.load().unwrap().is_none(), "{name}");
+    }
+    let manifest = world.open().unwrap();
+    assert_eq!(manifest.number().to_string(), "000001");
+}
+
+#[test]
+fn a_finished_manifest_without_current_is_a_leftover_only_while_it_is_new() {
+    let world = World::new();
+    let mut manifest = world.open().unwrap();
+    world.mem.remove(&path("CURRENT")).unwrap();
+    assert!(world.load().unwrap().is_none());
+    manifest.append(&created(keyspace(1, "a", 1))).unwrap();
+    let error = world.load().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("CURRENT"), "{error}");
+}
+
+#[test]
+fn tables_or_logs_without_current_are_corruption() {
+    for name in ["000004.sst", "000003.wal"] {
+        let world = World::new();
+        world.mem.put_content(&path(name), b"");
+        let error = world.load().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        let text = "holds data of a database, but CURRENT, which names its manifest, is missing";
+        assert_eq!(error.to_string(), format!("/db/{name}: {text}"));
+        assert!(world.open().is_err());
+    }
+}
+
+#[test]
+fn a_missing_or_foreign_manifest_is_corruption() {
+    let world = World::new();
+    drop(world.open().unwrap());
+    let bytes = world.mem.content(&path("000001.manifest")).unwrap();
+    world.mem.remove(&path("000001.manifest")).unwrap();
+    let error = world.load().unwrap_err();
+    assert_eq!(error.to_string(), "/db/000001.manifest: CURRENT names it, but it is missing");
+    let mut foreign = bytes.clone();
+    foreign[30] ^= 1;
+    let crc = flagstone_base::checksum::crc32c(&foreign[..60]);
+    foreign[60..64].copy_from_slice(&crc.to_le_bytes());
+    world.mem.put_content(&path("000001.manifest"), &foreign);
+    let error = world.load().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("of database"), "{error}");
+    world.mem.put_content(&path("000001.manifest"), &bytes);
+    assert!(world.load().unwrap().is_some());
+}
+
+#[test]
+fn there_is_one_creation() {
+    let world = World::new();
+    drop(world.open().unwrap());
+    let error = Manifest::create(world.place(), ID, State::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_database_of_a_newer_writer_may_be_read_but_not_written() {
+    let world = World::new();
+    drop(world.open().unwrap());
+    let mut bytes = world.mem.content(&path("000001.manifest")).unwrap();
+    bytes[20] = 2;
+    let crc = flagstone_base::checksum::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    world.mem.put_content(&path("000001.manifest"), &bytes);
+    assert!(world.load().unwrap().unwrap().write_refused.is_some());
+    assert_eq!(world.open().err().unwrap().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn a_new_file_gets_a_number_above_everything_in_the_directory() {
+    let world = World::new();
+    drop(world.open().unwrap());
+    world.mem.put_content(&path("000040.sst"), b"unfinished");
+    world.mem.put_content(&path("000050.manifest"), b"unfinished");
+    world.mem.put_content(&path("CURRENT.tmp"), b"unfinished");
+    let world = World::on(world.mem.kill());
+    let manifest = world.open().unwrap();
+    assert_eq!(manifest.number().to_string(), "000051");
+    assert_eq!(manifest.state().next_file.to_string(), "000052");
+}
+
+#[test]
+fn a_clean_close_is_known_at_the_next_open_and_taken_back_by_it() {
+    let world = World::new();
+    let mut manifest = world.open().unwrap();
+    manifest.append(&Edit { clean_close: true, ..Edit::default() }).unwrap();
+    drop(manifest);
+    assert!(world.load().unwrap().unwrap().state.clean_close);
+    drop(world.open().unwrap());
+    assert!(!world.load().unwrap().unwrap().state.clean_close);
+}

@@ -1,0 +1,150 @@
+//! Small edits, and a database that remembers what its manifest acknowledged.
+
+use crate::manifest::*;
+use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::options::{KeyspaceOptions, Routing};
+use flagstone_base::{DatabaseId, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
+use flagstone_env::{Disk, FaultDisk, MemDisk, Random, SeededRandom};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) const DIR: &str = "/db";
+pub(crate) const ID: DatabaseId = DatabaseId(*b"0123456789abcdef");
+
+/// A keyspace of one partition, whose tree is `tree`.
+pub(crate) fn keyspace(id: u32, name: &str, tree: u32) -> KeyspaceRecord {
+    let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+    let content = KeyspaceContent::Bytes;
+    KeyspaceRecord::new(KeyspaceId(id), name, TreeId(tree), content, &options, 7)
+}
+
+pub(crate) fn created(record: KeyspaceRecord) -> Edit {
+    Edit { keyspaces_created: vec![record], ..Edit::default() }
+}
+
+pub(crate) fn table(number: u64) -> TableMeta {
+    TableMeta {
+        number: FileNumber(number),
+        bytes: 1000,
+        smallest: b"a".to_vec(),
+        largest: b"z".to_vec(),
+        ..TableMeta::default()
+    }
+}
+
+/// The edit of a flush of `tree` into the table `file`.
+pub(crate) fn flushed(tree: u32, file: u64, seqno: u64) -> Edit {
+    let mut tables = TreeEdit::new(TreeId(tree));
+    tables.added = vec![(0, TableMeta { seqno_max: SeqNo::new(seqno), ..table(file) })];
+    tables.flushed_through = Some(SeqNo::new(seqno));
+    Edit { tables: vec![tables], ..Edit::default() }
+}
+
+/// Disks, and the numbers of the files.
+pub(crate) struct World {
+    pub(crate) mem: MemDisk,
+    pub(crate) disk: FaultDisk,
+    pub(crate) numbers: Arc<AtomicU64>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let mem = MemDisk::default();
+        mem.create_dir(Path::new(DIR)).unwrap();
+        Self::on(mem)
+    }
+
+    /// A world that begins with what a crash left.
+    pub(crate) fn on(mem: MemDisk) -> Self {
+        let disk = FaultDisk::new(Arc::new(mem.clone()));
+        Self { mem, disk, numbers: Arc::new(AtomicU64::new(1)) }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        let numbers = Arc::clone(&self.numbers);
+        Place {
+            disk: Arc::new(self.disk.clone()),
+            dir: DIR.into(),
+            next_file: Arc::new(move || FileNumber(numbers.fetch_add(1, Ordering::Relaxed))),
+        }
+    }
+
+    pub(crate) fn load(&self) -> Result<Option<Loaded>> {
+        Manifest::load(&self.disk, Path::new(DIR))
+    }
+
+    /// Opens the database, or makes it; files are rolled early.
+    pub(crate) fn open(&self) -> Result<Manifest> {
+        let mut manifest = match self.load()? {
+            Some(loaded) => {
+                self.numbers.fetch_max(loaded.state.next_file.0, Ordering::Relaxed);
+                Manifest::reopen(self.place(), loaded)?
+            }
+            None => Manifest::create(self.place(), ID, State::default())?,
+        };
+        manifest.set_roll_bytes_min(300);
+        Ok(manifest)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.mem.list(Path::new(DIR)).unwrap()
+    }
+}
+
+/// A state without what a new file changes by itself.
+pub(crate) fn plain(state: &State) -> State {
+    State { next_file: FileNumber(0), clean_close: false, ..state.clone() }
+}
+
+/// The state after `edit`.
+pub(crate) fn after(state: &State, edit: &Edit) -> State {
+    let mut next = plain(state);
+    next.apply(edit).unwrap();
+    plain(&next)
+}
+
+/// The next edit of a random history: it fits `state` whatever came before.
+pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit {
+    let below = |n: u64| random.next_u64() % n;
+    let trees: Vec<TreeId> = state.trees.keys().copied().collect();
+    let counters = state.catalog.counters();
+    let choice = if trees.is_empty() { 0 } else { below(10) };
+    let tree = || trees[below(trees.len() as u64) as usize];
+    match choice {
+        0 => {
+            let (id, tree) = (counters.next_keyspace.0, counters.next_tree.0);
+            created(keyspace(id, &format!("keyspace {id}"), tree))
+        }
+        1 if trees.len() > 1 => {
+            let id = state.catalog.keyspace_of(tree()).unwrap();
+            Edit { keyspaces_dropped: vec![id], ..Edit::default() }
+        }
+        2 | 3 => {
+            let keyspace = state.catalog.keyspace_of(tree()).unwrap();
+            let known = state.definitions.get(&keyspace).map_or(0, Vec::len);
+            let names = (0..=below(40)).map(|i| format!("name {known} {i}")).collect();
+            let definitions = vec![Definition { keyspace, first_id: known as u32, names }];
+            Edit { definitions, ..Edit::default() }
+        }
+        4 | 5 => {
+            let tree = tree();
+            let mut tables = TreeEdit::new(tree);
+            let old = state.trees[&tree].tables.keys().copied();
+            tables.removed = old.take(below(3) as usize).collect();
+            tables.added = vec![(6, table(file))];
+            tables.watermark = state.last_seqno;
+            Edit { tables: vec![tables], wal_from: Some(FileNumber(file)), ..Edit::default() }
+        }
+        _ => flushed(tree().0, file, state.last_seqno.get() + 1),
+    }
+}
+
+/// The seed of a random test: `FLAGSTONE_SEED`, or a fixed one; printed, so that a failure can be
+/// repeated.
+pub(crate) fn seed() -> u64 {
+    let given = std::env::var("FLAGSTONE_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or(20);
+    println!("FLAGSTONE_SEED={seed}");
+    seed
+}
