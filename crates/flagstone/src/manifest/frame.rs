@@ -242,7 +242,7 @@ mod tests {
             &[7, 0, 0, 0, 0, 0, 0, 0],
             &[5, 0, 0, 0, 0, 0, 0, 0],
             &[0; 4],
-            &0x0000_0000_u32.to_le_bytes(),
+            &0xB229_D1ED_u32.to_le_bytes(),
         ];
         assert_eq!(bytes, golden.concat());
         assert_eq!(Header::decode(&bytes), Ok(Header::new(IDENT, FileNumber(5))));
@@ -253,7 +253,7 @@ mod tests {
         let edit = Edit { last_seqno: Some(SeqNo::new(300)), ..Edit::default() };
         let mut bytes = Vec::new();
         put_frame(&mut bytes, IDENT, 64, FrameKind::Edit, &edit).unwrap();
-        let crc = 0x0000_0000_u32.to_le_bytes();
+        let crc = 0x994C_3F2F_u32.to_le_bytes();
         assert_eq!(bytes, [&[5, 0, 0, 0][..], &crc, &[2], &[13, 2, 0xAC, 2]].concat());
         let (payload, _) = frame_at(&bytes, IDENT, 64);
         assert_eq!(decode_payload(payload.unwrap()), Ok((FrameKind::Edit, edit)));

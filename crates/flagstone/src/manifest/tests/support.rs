@@ -1,7 +1,7 @@
 //! Small edits, and a database that remembers what its manifest acknowledged.
 
-use crate::manifest::*;
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::manifest::*;
 use crate::options::{KeyspaceOptions, Routing};
 use flagstone_base::{DatabaseId, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_env::{Disk, FaultDisk, MemDisk, Random, SeededRandom};
