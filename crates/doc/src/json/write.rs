@@ -20,7 +20,13 @@ use std::io::Write;
 /// # Errors
 /// When a part of it has no JSON form, or the bytes are no document; `out` may then hold a part.
 pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
-    put_view(view, DEPTH_MAX, out)
+    let start = out.len();
+    put_view(view, DEPTH_MAX, out)?;
+    // Once for all text: a quote between two strings keeps their bytes apart.
+    match simdutf8::basic::from_utf8(&out[start..]) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(view.malformed("text in UTF-8").into()),
+    }
 }
 
 /// Appends `value` as JSON without spaces.
@@ -65,9 +71,6 @@ pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson>
 
 fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
     if let Some(text) = view.as_text_bytes() {
-        if simdutf8::basic::from_utf8(text).is_err() {
-            return Err(view.malformed("text in UTF-8").into());
-        }
         put_text(text, out);
         return Ok(());
     }

@@ -167,6 +167,30 @@ impl<'a> Body<'a> {
         Malformed { at: self.at + at, expected }
     }
 
+    /// Refuses names that are not UTF-8, and ids that stand for none.
+    pub(super) fn check_names(&self) -> Result<(), Malformed> {
+        let highest = match self.form {
+            form::INLINE_NAMES => {
+                let mut decoder = Decoder::new(self.keys);
+                for _ in 0..self.count {
+                    decoder.text("a name in UTF-8")?;
+                }
+                return Ok(());
+            }
+            form::IDS_1 => self.keys.iter().max().map(|id| u32::from(*id)),
+            form::IDS_2 => {
+                self.keys.as_chunks().0.iter().map(|id| u16::from_le_bytes(*id).into()).max()
+            }
+            _ => None,
+        };
+        match highest {
+            Some(id) if self.names.is_none_or(|names| id >= names.len()) => {
+                Err(self.refuse(0, "names that are defined"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The place of the field `name` among those of a map that has names.
     pub(super) fn find(&self, name: &str) -> Result<Option<usize>, Malformed> {
         if self.form == form::INLINE_NAMES {

@@ -2,7 +2,6 @@
 
 use super::body::Body;
 use super::view::View;
-use super::walk::FieldKey;
 use crate::names::Names;
 use crate::number::Literal;
 use crate::value::DEPTH_MAX;
@@ -37,26 +36,14 @@ fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
     if depth == 0 {
         return Err(view.malformed("a value that is not nested so deep"));
     }
-    let mut heap = 0_usize;
-    let mut count = |value: &View<'_>| heap += value.heap_bytes();
-    if view.is_array() {
-        for item in view.items()? {
-            let item = item?;
-            count(&item);
-            check(&item, depth - 1)?;
-        }
-    }
-    for field in view.fields()? {
-        let (key, value) = field?;
-        if let FieldKey::Value(key) = key {
-            count(&key);
-            check(&key, depth - 1)?;
-        }
-        count(&value);
-        check(&value, depth - 1)?;
-    }
     let body = Body::open(view)?;
-    if body.heap_at + heap != body.values.len() {
+    body.check_names()?;
+    let mut place = body.start();
+    while place.index < body.count {
+        check(&body.value(place)?, depth - 1)?;
+        body.step(&mut place);
+    }
+    if place.heap != body.values.len() {
         return Err(view.malformed("a container that ends with its last value"));
     }
     Ok(())

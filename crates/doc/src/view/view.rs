@@ -210,15 +210,6 @@ impl<'a> View<'a> {
         (self.tag, self.payload)
     }
 
-    /// How many bytes it has in the heap of the container around it.
-    pub(super) const fn heap_bytes(&self) -> usize {
-        match self.tag {
-            tag::ARRAY_4 | tag::MAP_4 => self.payload.len() + 1,
-            heap if tag::is_in_heap(heap) => self.payload.len(),
-            _ => 0,
-        }
-    }
-
     pub(crate) const fn malformed(&self, expected: &'static str) -> Malformed {
         Malformed { at: self.at, expected }
     }

@@ -57,31 +57,39 @@ impl<'a> Fields<'a> {
         let keys = Decoder::new(body.as_ref().map_or(&[], |body| body.keys));
         Ok(Self { items: Items::new(body)?, keys })
     }
+}
 
-    fn name(&mut self, body: &Body<'a>) -> Result<&'a str, Malformed> {
-        let id = match body.form {
-            form::INLINE_NAMES => return self.keys.text("a name"),
-            form::IDS_1 => self.keys.u8("a name")?.into(),
-            _ => self.keys.u16("a name")?.into(),
-        };
-        let Some(names) = body.names else {
-            return Err(body.refuse(0, "a names table beside the document"));
-        };
-        names.lookup(id).ok_or(body.refuse(0, "names that are defined"))
-    }
+/// The next name of a map that has only names.
+#[inline]
+fn name<'a>(body: &Body<'a>, keys: &mut Decoder<'a>) -> Result<&'a str, Malformed> {
+    let id = match body.form {
+        form::INLINE_NAMES => return keys.text("a name"),
+        form::IDS_1 => keys.u8("a name")?.into(),
+        _ => keys.u16("a name")?.into(),
+    };
+    let Some(names) = body.names else {
+        return Err(body.refuse(0, "a names table beside the document"));
+    };
+    names.lookup(id).ok_or(body.refuse(0, "names that are defined"))
+}
 
-    fn read(&mut self, form: u8, body: Body<'a>) -> Option<<Self as Iterator>::Item> {
-        if form == form::PAIRS {
-            let key = match self.items.next()? {
-                Ok(key) => key,
-                Err(malformed) => return Some(Err(malformed)),
-            };
-            let value = self.items.next()?;
-            return Some(value.map(|value| (FieldKey::Value(key), value)));
-        }
-        let value = self.items.next()?;
-        Some(value.and_then(|value| Ok((FieldKey::Name(self.name(&body)?), value))))
-    }
+/// The field at `place`, which moves on.
+#[inline]
+fn field<'a>(
+    body: &Body<'a>,
+    place: &mut Place,
+    keys: &mut Decoder<'a>,
+) -> Result<(FieldKey<'a>, View<'a>), Malformed> {
+    let key = if body.form == form::PAIRS {
+        let key = body.value(*place)?;
+        body.step(place);
+        FieldKey::Value(key)
+    } else {
+        FieldKey::Name(name(body, keys)?)
+    };
+    let value = body.value(*place)?;
+    body.step(place);
+    Ok((key, value))
 }
 
 impl<'a> Iterator for Fields<'a> {
@@ -89,11 +97,14 @@ impl<'a> Iterator for Fields<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let body = self.items.body.as_ref()?.0;
-        let field = self.read(body.form, body);
-        if matches!(field, Some(Err(_))) {
-            self.items.body = None;
+        let (body, place) = self.items.body.as_mut()?;
+        if place.index == body.count {
+            return None;
         }
-        field
+        let field = field(body, place, &mut self.keys);
+        if field.is_err() {
+            place.index = body.count;
+        }
+        Some(field)
     }
 }
