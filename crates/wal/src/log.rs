@@ -13,7 +13,7 @@ use crate::pool::Pool;
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
 use crate::record::{PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
-use crate::segment::{FIRST_RECORD, SegmentInfo};
+use crate::segment::SegmentInfo;
 use crate::sync::SyncState;
 use crate::waiters::Waiters;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -84,6 +84,8 @@ pub struct Log {
     resolved: AtomicU64,
     /// Everything up to here was synced, or has failed.
     pub(crate) synced: AtomicU64,
+    /// How often the current segment was synced.
+    pub(crate) segment_syncs: AtomicU64,
     /// Segment number (low half) << 32 | offset known synced in it.
     pub(crate) synced_mark: AtomicU64,
     has_failures: AtomicBool,
@@ -182,6 +184,7 @@ impl Log {
             ledger: Mutex::new(Ledger { target: None, segments }),
             resolved: AtomicU64::new(0),
             synced: AtomicU64::new(0),
+            segment_syncs: AtomicU64::new(0),
             synced_mark: AtomicU64::new(0),
             has_failures: AtomicBool::new(false),
             failures: Mutex::default(),
@@ -448,6 +451,7 @@ impl Log {
         let file = opened?;
         let syncer = Arc::from(file.syncer()?);
         self.counters.segments.fetch_add(1, Ordering::Relaxed);
+        self.segment_syncs.store(0, Ordering::Relaxed);
         let (segment, end) = (chunk.segment, self.resolved.load(Ordering::Relaxed));
         self.ledger.lock().target = Some(SyncTarget { file: syncer, segment, offset: 0, end });
         writer.active = Some(Active { number: segment, file, written_back: 0 });
@@ -526,10 +530,7 @@ impl Log {
 
     /// Makes the next record begin a new segment, so that the current one can be released.
     pub fn rotate(&self) {
-        let mut queue = self.queue.lock();
-        if queue.filled() > FIRST_RECORD {
-            queue.rotate();
-        }
+        self.queue.lock().rotate();
     }
 }
 

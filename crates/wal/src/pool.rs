@@ -10,9 +10,14 @@ use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::WriteFile;
 use parking_lot::Mutex;
+use std::sync::atomic::Ordering;
 
 /// One step of preparing a segment writes this much.
 const STEP_BYTES: u64 = 1 << 20;
+
+/// A segment whose file still grows is left early after this many syncs, for a prepared one. A new
+/// database that is seldom synced stays small.
+const SYNCS_MANY: u64 = 64;
 
 #[derive(Default)]
 pub(crate) struct Pool {
@@ -82,13 +87,18 @@ impl Log {
         }
     }
 
-    /// Whether [`Log::prepare`] has something to do: no segment stands ready and the current one
-    /// is half full.
+    /// Whether [`Log::prepare`] has something to do: no segment stands ready, and the current one
+    /// is half full, or is synced often while its file still grows.
     pub fn wants_spare(&self) -> bool {
         let queue = self.queue.lock();
+        let is_dear = queue.is_growing() && self.syncs_are_many();
         self.options.spares > 0
             && queue.spares() == 0
-            && queue.filled() > self.options.segment_bytes / 2
+            && (is_dear || queue.filled() > self.options.segment_bytes / 2)
+    }
+
+    fn syncs_are_many(&self) -> bool {
+        self.segment_syncs.load(Ordering::Relaxed) > SYNCS_MANY
     }
 
     /// Does a step (1 MiB) of making a spare segment ready, when one is wanted; true when there is
@@ -133,6 +143,10 @@ impl Log {
         let spare = Spare { number: current.number, is_recycled: false };
         if !self.queue.lock().offer(spare) {
             self.make_spare(current.number, false)?;
+        }
+        let mut queue = self.queue.lock();
+        if queue.is_growing() && self.syncs_are_many() {
+            queue.rotate();
         }
         Ok(false)
     }

@@ -73,6 +73,8 @@ pub(crate) struct Queue {
     /// Where the next record goes; `None` before the first segment.
     place: Option<Place>,
     begin_segment: bool,
+    /// The current segment's file stood ready, so it need not grow.
+    is_prepared: bool,
     is_session_new: bool,
     tail: Option<Tail>,
     next_number: u64,
@@ -104,6 +106,7 @@ impl Queue {
             next_seqno: beginning.next_seqno,
             place: None,
             begin_segment: true,
+            is_prepared: false,
             is_session_new: true,
             tail: beginning.tail,
             next_number: beginning.next_number,
@@ -197,6 +200,7 @@ impl Queue {
         }
         self.is_session_new = false;
         self.begin_segment = false;
+        self.is_prepared = spare.is_some();
         self.place = Some(Place { segment: number, salt: header.salt, offset: FIRST_RECORD });
         self.add_chunk(Some(Start { from_spare: spare.is_some() }), first_seqno);
         self.end += FIRST_RECORD;
@@ -241,9 +245,14 @@ impl Queue {
         failed_end
     }
 
-    /// The next record begins a new segment.
-    pub(crate) const fn rotate(&mut self) {
-        self.begin_segment = true;
+    /// The next record begins a new segment, unless the current one is empty.
+    pub(crate) fn rotate(&mut self) {
+        self.begin_segment |= self.filled() > FIRST_RECORD;
+    }
+
+    /// Whether the current segment grows with each record, so that its syncs are dear.
+    pub(crate) fn is_growing(&self) -> bool {
+        self.place.is_some() && !self.is_prepared
     }
 
     /// A number for a segment, larger than all given before.

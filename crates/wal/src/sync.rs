@@ -113,6 +113,7 @@ impl Log {
         self.check()?;
         let Some(target) = self.ledger.lock().target.clone() else { return Ok(()) };
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.segment_syncs.fetch_add(1, Ordering::Relaxed);
         target.file.sync().map_err(|error| self.poison(&error))?;
         self.synced_mark.fetch_max(mark(target.segment, target.offset), Ordering::AcqRel);
         self.synced.fetch_max(target.end, Ordering::AcqRel);

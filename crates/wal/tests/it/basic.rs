@@ -181,6 +181,21 @@ fn a_prepared_segment_is_used_without_being_created() {
 }
 
 #[test]
+fn a_growing_segment_that_is_often_synced_is_left_for_a_prepared_one() {
+    let disk = mem();
+    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1 });
+    for seqno in 1..=300 {
+        log.sync_through(enqueue(&log, seqno).unwrap()).unwrap();
+        assert!(seqno > 60 || !log.wants_spare());
+        while log.prepare().unwrap() {}
+    }
+    assert_eq!(log.segments().len(), 2);
+    assert_eq!(disk.content(&file(2)).unwrap().len(), 1 << 20);
+    assert!(!log.wants_spare());
+    assert_eq!(recover(&disk, None).unwrap().1.len(), 300);
+}
+
+#[test]
 fn a_spare_made_too_late_for_its_number_gets_a_later_one() {
     let disk = mem();
     let log = open(&disk, SMALL);
