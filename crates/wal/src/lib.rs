@@ -12,17 +12,17 @@ pub mod record;
 pub mod segment;
 
 mod queue;
+mod waiters;
 mod window;
 
-mod waiters;
-
-mod log;
-mod pool;
-mod sync;
-
+pub mod inspect;
 mod reader;
 
-pub mod inspect;
+mod log;
+mod write;
+
+mod pool;
+mod sync;
 
 pub use log::{Log, LogOptions, LogStats};
 pub use queue::Lsn;

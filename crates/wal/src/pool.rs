@@ -4,12 +4,10 @@
 //! recovery it is empty. Switching to it costs no creation, no directory sync, and no growing of
 //! the file, so syncs in it need not write the file system's own journal.
 
-use crate::log::Log;
+use crate::log::{Log, Preparing};
 use crate::queue::Spare;
 use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
-use flagstone_env::WriteFile;
-use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 
 /// One step of preparing a segment writes this much.
@@ -18,17 +16,6 @@ const STEP_BYTES: u64 = 1 << 20;
 /// A segment whose file still grows is left early after this many syncs, for a prepared one. A new
 /// database that is seldom synced stays small.
 const SYNCS_MANY: u64 = 64;
-
-#[derive(Default)]
-pub(crate) struct Pool {
-    preparing: Mutex<Option<Preparing>>,
-}
-
-/// A new spare that is being filled with zeroes.
-struct Preparing {
-    number: u64,
-    file: Box<dyn WriteFile>,
-}
 
 impl Log {
     /// The segments that hold records, oldest first; the last one is being written.
@@ -107,7 +94,7 @@ impl Log {
     /// # Errors
     /// Whatever the disk answers; what was begun is removed.
     pub fn prepare(&self) -> Result<bool> {
-        let mut preparing = self.pool.preparing.lock();
+        let mut preparing = self.preparing.lock();
         if preparing.is_none() && !self.wants_spare() {
             return Ok(false);
         }

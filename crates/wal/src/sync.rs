@@ -7,31 +7,10 @@
 
 use crate::log::{Log, mark};
 use crate::queue::Lsn;
+use crate::waiters::Turn;
 use flagstone_base::Result;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use std::sync::atomic::Ordering;
-
-#[derive(Default)]
-pub(crate) struct SyncState {
-    turn: Mutex<Turn>,
-    bells: [Condvar; 2],
-}
-
-#[derive(Default)]
-struct Turn {
-    /// Groups are numbered from 1: this many were closed, one more is open.
-    closed: u64,
-    /// This many were synced.
-    done: u64,
-    /// A thread is syncing the last closed group.
-    is_led: bool,
-}
-
-impl SyncState {
-    fn bell(&self, group: u64) -> &Condvar {
-        &self.bells[(group % 2) as usize]
-    }
-}
 
 impl Log {
     /// Returns when everything up to `lsn` survives a power cut. One sync serves all threads that

@@ -47,3 +47,28 @@ impl Waiters {
         }
     }
 }
+
+/// The groups of threads that wait for a sync.
+#[derive(Default)]
+pub(crate) struct SyncState {
+    pub(crate) turn: Mutex<Turn>,
+    bells: [Condvar; 2],
+}
+
+/// Whose turn it is to sync.
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// Groups are numbered from 1: this many were closed, one more is open.
+    pub(crate) closed: u64,
+    /// This many were synced.
+    pub(crate) done: u64,
+    /// A thread is syncing the last closed group.
+    pub(crate) is_led: bool,
+}
+
+impl SyncState {
+    /// The bell on which the members of `group` wait.
+    pub(crate) fn bell(&self, group: u64) -> &Condvar {
+        &self.bells[(group % 2) as usize]
+    }
+}

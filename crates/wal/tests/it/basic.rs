@@ -96,6 +96,25 @@ fn seqnos_that_were_not_logged_are_no_gap() {
 }
 
 #[test]
+fn records_that_take_no_seqno_keep_their_place() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    let definition = RecordKind(2);
+    for (kind, first, count) in [(BATCH, 1, 3), (definition, 4, 0), (BATCH, 4, 2), (BATCH, 6, 1)] {
+        let checksum = payload_checksum(b"x");
+        log.enqueue(kind, SeqNo::new(first), count, b"x", checksum).unwrap();
+    }
+    log.sync_all().unwrap();
+    let mut found = Vec::new();
+    let recovered = read(&disk, dir(), ID, None, &mut |record| {
+        found.push((record.kind.0, record.first_seqno.get(), record.count));
+        Ok(())
+    });
+    assert_eq!(found, [(1, 1, 3), (2, 4, 0), (1, 4, 2), (1, 6, 1)]);
+    assert_eq!(recovered.unwrap().next_seqno, SeqNo::new(7));
+}
+
+#[test]
 fn calls_that_can_never_work_are_refused_and_change_nothing() {
     let disk = mem();
     let log = open(&disk, SMALL);

@@ -1,0 +1,255 @@
+//! Writing: one leader takes what is queued and appends it, for all who wait.
+//!
+//! When an append fails, everything from the failed chunk on and everything enqueued until then
+//! fails with the same error, and the log goes on in a new segment, whose header says where the
+//! valid part of the last one ends and whose first record voids the failed SeqNos. That segment is
+//! written and synced before the failure is answered; when the disk refuses it too, it is tried
+//! again on the next write, and until then a crash may bring failed records back.
+
+use crate::log::{Active, Failed, Log, SyncTarget, Writer, mark};
+use crate::queue::{Chunk, Lsn, Tail};
+use crate::segment::SegmentInfo;
+use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Writing out is begun each time this much was appended, so that a sync finds little to do.
+const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// How many failures are remembered for those who ask later.
+const FAILURES_KEPT: usize = 1 << 16;
+
+enum WriteError {
+    /// The records are not in the log.
+    Lost(Error),
+    /// A sync failed: nothing is known any more.
+    Sync(Error),
+}
+
+impl Log {
+    /// Returns when everything up to `lsn` was handed to the operating system: it survives the
+    /// process. One append writes what many threads enqueued.
+    ///
+    /// # Errors
+    /// The error of the append that failed for this place of the log; Poisoned.
+    pub fn write_through(&self, lsn: Lsn) -> Result<()> {
+        self.check()?;
+        while self.resolved.load(Ordering::Acquire) < lsn.0 {
+            if let Some(writer) = self.writer.try_lock() {
+                if self.lead(writer, lsn.0) == 0 && self.resolved.load(Ordering::Acquire) < lsn.0 {
+                    self.check()?;
+                    return Err(Error::invalid(format!("{lsn} is not a place of this log")));
+                }
+            } else {
+                self.writers.wait_until(|| {
+                    self.resolved.load(Ordering::Acquire) >= lsn.0 || !self.writer.is_locked()
+                });
+            }
+            self.check()?;
+        }
+        self.outcome(lsn)
+    }
+
+    /// Writes what is queued until everything up to `goal` is resolved; how many chunks there were.
+    fn lead(&self, mut writer: MutexGuard<'_, Writer>, goal: u64) -> usize {
+        let mut led = 0;
+        while self.resolved.load(Ordering::Relaxed) < goal && self.poison.get().is_none() {
+            let written = self.write_queued(&mut writer);
+            if written == 0 {
+                break;
+            }
+            led += written;
+        }
+        drop(writer);
+        self.writers.wake();
+        led
+    }
+
+    /// Writes everything that is queued at this moment, whatever becomes of it.
+    pub(crate) fn write_pending(&self) {
+        let goal = self.queue.lock().end();
+        while self.resolved.load(Ordering::Acquire) < goal && self.poison.get().is_none() {
+            if let Some(writer) = self.writer.try_lock() {
+                self.lead(writer, goal);
+            } else {
+                self.writers.wait_until(|| {
+                    self.resolved.load(Ordering::Acquire) >= goal || !self.writer.is_locked()
+                });
+            }
+        }
+    }
+
+    /// One turn: takes all queued chunks and writes each by one append.
+    fn write_queued(&self, writer: &mut Writer) -> usize {
+        let mut chunks = std::mem::take(&mut writer.chunks);
+        self.queue.lock().take(&mut chunks);
+        let count = chunks.len();
+        for chunk in &chunks {
+            match self.write(writer, chunk) {
+                Ok(()) => self.resolved.store(chunk.end, Ordering::Release),
+                Err(WriteError::Sync(error)) => {
+                    self.poison(&error);
+                    break;
+                }
+                Err(WriteError::Lost(error)) => {
+                    self.fail(writer, chunk.first_seqno, &error);
+                    break;
+                }
+            }
+        }
+        let mut queue = self.queue.lock();
+        chunks.drain(..).for_each(|chunk| queue.give_back(chunk.bytes));
+        drop(queue);
+        writer.chunks = chunks;
+        count
+    }
+
+    fn write(&self, writer: &mut Writer, chunk: &Chunk) -> Result<(), WriteError> {
+        if chunk.start.is_some() {
+            self.leave_segment(writer)?;
+            self.enter_segment(writer, chunk).map_err(WriteError::Lost)?;
+        }
+        let Some(active) = &mut writer.active else {
+            let text = format!("segment {} was never opened", chunk.segment);
+            return Err(WriteError::Lost(Error::new(ErrorKind::Io, text)));
+        };
+        active.file.append(&chunk.bytes).map_err(WriteError::Lost)?;
+        let position = active.file.position();
+        if position - active.written_back >= WRITEBACK_BYTES {
+            active.written_back = position;
+            // A hint: when it fails, the sync will say so.
+            let _hint = active.file.start_writeback();
+        }
+        if chunk.records > 0 {
+            writer.tail = Some(Tail { segment: active.number, end: position });
+            writer.wrote_any = true;
+        }
+        self.counters.appends.fetch_add(1, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed);
+        self.counters.records.fetch_add(chunk.records, Ordering::Relaxed);
+        self.record(chunk, position);
+        Ok(())
+    }
+
+    /// Enters into the ledger what was written.
+    fn record(&self, chunk: &Chunk, position: u64) {
+        let mut ledger = self.ledger.lock();
+        if let Some(target) = &mut ledger.target {
+            (target.offset, target.end) = (position, chunk.end);
+        }
+        match ledger.segments.back_mut() {
+            Some(last) if last.number.0 == chunk.segment => {
+                last.bytes = position;
+                last.next_seqno = chunk.next_seqno;
+            }
+            _ => ledger.segments.push_back(SegmentInfo {
+                number: FileNumber(chunk.segment),
+                bytes: position,
+                first_seqno: chunk.first_seqno,
+                next_seqno: chunk.next_seqno,
+            }),
+        }
+    }
+
+    /// Syncs the segment that is full: what stands behind its end in the next one's header must
+    /// never be found missing.
+    fn leave_segment(&self, writer: &mut Writer) -> Result<(), WriteError> {
+        let Some(mut left) = writer.active.take() else { return Ok(()) };
+        let resolved = self.resolved.load(Ordering::Relaxed);
+        if self.synced.load(Ordering::Acquire) < resolved {
+            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+            left.file.sync().map_err(WriteError::Sync)?;
+            self.synced.fetch_max(resolved, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn enter_segment(&self, writer: &mut Writer, chunk: &Chunk) -> Result<()> {
+        let name = self.path_of(chunk.segment);
+        let from_spare = chunk.start.is_some_and(|start| start.from_spare);
+        let opened = if from_spare {
+            self.disk.reuse(&name)
+        } else {
+            // The name is synced before anything in the file can be acknowledged as synced.
+            self.disk.create(&name).and_then(|file| {
+                self.disk.sync_dir(&self.dir)?;
+                Ok(file)
+            })
+        };
+        let file = opened?;
+        let syncer = Arc::from(file.syncer()?);
+        self.counters.segments.fetch_add(1, Ordering::Relaxed);
+        self.segment_syncs.store(0, Ordering::Relaxed);
+        let (segment, end) = (chunk.segment, self.resolved.load(Ordering::Relaxed));
+        self.ledger.lock().target = Some(SyncTarget { file: syncer, segment, offset: 0, end });
+        writer.active = Some(Active { number: segment, file, written_back: 0 });
+        Ok(())
+    }
+
+    /// What begins with `first` could not be written: see the top of this file.
+    fn fail(&self, writer: &mut Writer, first: SeqNo, error: &Error) {
+        let mut resolved = self.resolved.load(Ordering::Relaxed);
+        resolved = self.restart(writer, first, resolved, error);
+        let mut chunks = Vec::new();
+        self.queue.lock().take(&mut chunks);
+        for chunk in &chunks {
+            match self.write(writer, chunk) {
+                Ok(()) => resolved = chunk.end,
+                Err(WriteError::Sync(error)) => {
+                    self.poison(&error);
+                    return;
+                }
+                Err(WriteError::Lost(error)) => {
+                    resolved = self.restart(writer, chunk.first_seqno, resolved, &error);
+                    break;
+                }
+            }
+        }
+        self.sync_active(writer, resolved);
+        self.resolved.store(resolved, Ordering::Release);
+    }
+
+    /// Makes the void durable, so that the failed records cannot come back.
+    fn sync_active(&self, writer: &mut Writer, resolved: u64) {
+        let Some(active) = &mut writer.active else { return };
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        match active.file.sync() {
+            Ok(()) => {
+                self.synced.fetch_max(resolved, Ordering::AcqRel);
+                let mark = mark(active.number, active.file.position());
+                self.synced_mark.fetch_max(mark, Ordering::AcqRel);
+            }
+            Err(error) => {
+                self.poison(&error);
+            }
+        }
+    }
+
+    /// Gives up what is queued and was not written, frames a new segment behind what was, and
+    /// answers where the failed part of the log ends. It begins at `from`.
+    fn restart(&self, writer: &mut Writer, first: SeqNo, from: u64, error: &Error) -> u64 {
+        self.drop_unused(writer);
+        let to = self.queue.lock().restart(first, writer.tail, !writer.wrote_any);
+        let mut failures = self.failures.lock();
+        if failures.len() == FAILURES_KEPT {
+            failures.pop_front();
+        }
+        failures.push_back(Failed { from, to, error: error.clone() });
+        drop(failures);
+        self.has_failures.store(true, Ordering::Release);
+        to
+    }
+
+    /// Removes a segment into which nothing valid was written.
+    fn drop_unused(&self, writer: &mut Writer) {
+        let is_unused = |active: &Active| writer.tail.is_none_or(|t| t.segment != active.number);
+        if writer.active.as_ref().is_some_and(is_unused)
+            && let Some(unused) = writer.active.take()
+        {
+            // Left behind it does no harm: no later segment names it.
+            let _left_over = self.disk.remove(&self.path_of(unused.number));
+            self.ledger.lock().segments.retain(|segment| segment.number.0 != unused.number);
+        }
+    }
+}
