@@ -17,7 +17,7 @@ use crate::catalog::Undecoded;
 use flagstone_base::checksum::{crc32c, crc32c_of_parts};
 use flagstone_base::codec::{put_u32, put_u64};
 use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result};
-use std::fmt::Display;
+use std::fmt::{self, Display};
 
 /// The version this code writes, and the newest it reads.
 const VERSION: u32 = 1;
@@ -146,6 +146,24 @@ impl Header {
                  open it read-only, or with a newer one"
             )
         })
+    }
+}
+
+/// `manifest 000007 of database 30..66, format 1, made from 000005, features 0x0 0x0 0x0`: the
+/// compatible, read-incompatible and write-incompatible ones.
+impl Display for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "manifest {} of database {}, format {}, made from {}, features {:#x} {:#x} {:#x}",
+            self.ident.number,
+            self.ident.id,
+            self.version,
+            self.made_from,
+            self.compatible,
+            self.read_incompatible,
+            self.write_incompatible
+        )
     }
 }
 

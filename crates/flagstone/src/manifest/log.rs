@@ -182,7 +182,9 @@ impl Manifest {
 
     /// Goes on from a manifest that was loaded, in a new file: so nothing is ever written behind a
     /// torn tail, and `clean_close` is taken back before anything else is written. It costs two
-    /// syncs of files and two of the directory, and the bytes of a snapshot: about 70 a table.
+    /// syncs of files, two of the directory, and a snapshot of about 104 bytes a table with keys of
+    /// 24 bytes: 1.9 ms for 1,000 tables and 9 ms for 10,000, when reading them took 0.8 and 4.3 ms
+    /// (ext4 on 2 cores, a sync being 0.15 ms).
     ///
     /// # Errors
     /// Unsupported when only a newer flagstone may write the database; Io and OutOfSpace from the

@@ -20,11 +20,13 @@ mod current;
 mod frame;
 mod load;
 
+mod dump;
 mod log;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use dump::dump;
 pub(crate) use edit::{Definition, Edit};
 pub(crate) use load::Loaded;
 pub(crate) use log::{Manifest, Place};

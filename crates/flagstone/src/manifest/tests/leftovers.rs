@@ -113,3 +113,60 @@ fn a_clean_close_is_known_at_the_next_open_and_taken_back_by_it() {
     drop(world.open().unwrap());
     assert!(!world.load().unwrap().unwrap().state.clean_close);
 }
+
+#[test]
+fn a_file_is_shown_frame_by_frame_even_when_it_is_damaged() {
+    let world = World::new();
+    let mut manifest = world.open().unwrap();
+    manifest.append(&created(keyspace(1, "a", 1))).unwrap();
+    let damaged = manifest.bytes() as usize - 1;
+    let next = Edit { last_seqno: Some(flagstone_base::SeqNo::new(300)), ..Edit::default() };
+    manifest.append(&next).unwrap();
+    let path = path("000001.manifest");
+    let bytes = world.mem.content(&path).unwrap();
+    let shown = |bytes: &[u8]| {
+        world.mem.put_content(&path, bytes);
+        let mut text = String::new();
+        dump(&world.disk, &path, &mut text).unwrap();
+        text
+    };
+    let text = shown(&bytes);
+    assert_eq!(
+        text,
+        "manifest 000001 of database 30313233343536373839616263646566, format 1, made from 000000, \
+         features 0x0 0x0 0x0\n\
+         offset 64: snapshot of 12 bytes\n  last SeqNo #0\n  next file 000002\n  \
+         next keyspace 1, next tree 1, epoch 0\n\
+         offset 84: edit of 51 bytes\n  created keyspace 1 \"a\": bytes, 1 hash partition, lz4 and \
+         zstd 1 at the bottom, blocks of 16384 bytes, 10 filter bits\n\
+         offset 143: edit of 5 bytes\n  last SeqNo #300\n"
+    );
+    let mut broken = bytes;
+    broken[damaged] ^= 1;
+    let text = shown(&broken);
+    assert!(text.contains("offset 84: 59 bytes that are no frame\noffset 143: edit"), "{text}");
+}
+
+#[test]
+fn a_new_database_stands_in_these_bytes_for_ever() {
+    let world = World::new();
+    let mut manifest = world.open().unwrap();
+    manifest.append(&created(keyspace(1, "a", 1))).unwrap();
+    let bytes = world.mem.content(&path("000001.manifest")).unwrap();
+    let golden = [
+        &b"FSMANIFS"[..],
+        &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        b"0123456789abcdef",
+        &[1, 0, 0, 0, 0, 0, 0, 0],
+        &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[0x93, 0x64, 0x17, 0xF5],
+        &[12, 0, 0, 0, 0x45, 0x42, 0x25, 0xDE],
+        &[1, 1, 3, 1, 1, 0, 13, 1, 0, 15, 1, 2],
+        &[51, 0, 0, 0, 0xD5, 0x08, 0x47, 0xE3],
+        &[2, 3, 48, 47],
+        &[1, 1, 1, 3, 1, b'a', 5, 1, 1],
+        &[7, 17, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[9, 1, 1, 12, 2, 1, 0, 14, 2, 2, 1, 16, 3, 0x80, 0x80, 1, 18, 1, 10],
+    ];
+    assert_eq!(bytes, golden.concat());
+}
