@@ -1,6 +1,7 @@
 //! Writes a table: entries in order, then the sections, then the footer.
 
 use crate::block::BlockBuilder;
+use crate::bytes::order;
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, Label, encode_header, seal_block};
 use crate::index::IndexBuilder;
@@ -13,6 +14,7 @@ use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Compression, EntryRef, Error, Kind, Result, SeqNo, Slice};
 use flagstone_env::WriteFile;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Writes one table.
@@ -90,19 +92,16 @@ impl TableBuilder {
     /// InvalidInput for an entry out of order (the same key and SeqNo again is), a range delete, or
     /// a key or value out of its limits; what appending to the file answers.
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
-        let new_key = match &self.last {
-            Some((key, seqno)) if key.as_slice() == entry.key => {
-                if entry.seqno() >= *seqno {
-                    return Err(out_of_order(entry));
-                }
-                false
-            }
-            Some((key, _)) if key.as_slice() > entry.key => return Err(out_of_order(entry)),
-            _ => {
-                check_key(entry.key)?;
-                true
-            }
+        let position = match &self.last {
+            Some((key, _)) => order(key, entry.key),
+            None => Ordering::Less,
         };
+        match (position, &self.last) {
+            (Ordering::Less, _) => check_key(entry.key)?,
+            (Ordering::Equal, Some((_, seqno))) if entry.seqno() < *seqno => {}
+            _ => return Err(out_of_order(entry)),
+        }
+        let new_key = position == Ordering::Less;
         check_value(entry.value)?;
         if entry.kind() == Kind::RangeDelete {
             return Err(Error::invalid("a range delete among the entries of a table"));

@@ -14,7 +14,7 @@
 //! in a column of big-endian integers: a search is a binary search there (32 KiB for 4,000 blocks),
 //! and looks at the rest of a separator only where the eight bytes are equal.
 
-use crate::block::common_prefix;
+use crate::bytes::common_prefix;
 use crate::properties::Handle;
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, Malformed, SeqNo};
@@ -214,7 +214,11 @@ impl Index {
     /// How many separators are at or below `key`.
     #[inline]
     fn at_or_below(&self, key: &[u8]) -> usize {
-        let Some(rest) = key.strip_prefix(self.common.as_slice()) else {
+        let rest = if self.common.is_empty() {
+            key
+        } else if let Some(rest) = key.strip_prefix(self.common.as_slice()) {
+            rest
+        } else {
             return if key < self.common.as_slice() { 0 } else { self.count() };
         };
         let front = front(rest);

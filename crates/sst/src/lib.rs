@@ -7,6 +7,7 @@
 //!
 //! The bytes are drawn in `docs/format/sst.md`. Modules stand from the ground up.
 
+mod bytes;
 mod fields;
 mod options;
 

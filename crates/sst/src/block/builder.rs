@@ -1,6 +1,7 @@
 //! Writes a data block: entries as they come, columns at the end.
 
-use super::{RESTART_SHIFT, TRAILER_BYTES, fingerprint};
+use super::{RESTART_SHIFT, SHARED_MIN, TRAILER_BYTES, fingerprint};
+use crate::bytes::common_prefix;
 use flagstone_base::EntryRef;
 use flagstone_base::codec::{put_u32, put_u64, put_varint};
 
@@ -35,7 +36,10 @@ impl BlockBuilder {
             self.restart_key.extend_from_slice(entry.key);
             0
         } else {
-            common_prefix(&self.restart_key, entry.key)
+            match common_prefix(&self.restart_key, entry.key) {
+                0..SHARED_MIN => 0,
+                shared => shared,
+            }
         };
         let suffix = &entry.key[shared..];
         self.offsets.push(self.raw.len() as u32);
@@ -55,11 +59,10 @@ impl BlockBuilder {
         let largest = self.seqnos.iter().copied().max().unwrap_or(0);
         let seqno_width = (64 - (largest - base).leading_zeros() as usize).div_ceil(8);
         let offset_width = if self.raw.len() <= usize::from(u16::MAX) { 2 } else { 4 };
-        for seqno in &self.seqnos {
-            self.raw.extend_from_slice(&(seqno - base).to_le_bytes()[..seqno_width]);
-        }
-        for offset in &self.offsets {
+        self.raw.reserve(self.offsets.len() * (seqno_width + offset_width + 1) + TRAILER_BYTES);
+        for (offset, seqno) in self.offsets.iter().zip(&self.seqnos) {
             self.raw.extend_from_slice(&offset.to_le_bytes()[..offset_width]);
+            self.raw.extend_from_slice(&(seqno - base).to_le_bytes()[..seqno_width]);
         }
         self.raw.extend_from_slice(&self.fingerprints);
         put_u64(&mut self.raw, base);
@@ -79,20 +82,4 @@ impl BlockBuilder {
         self.offsets.clear();
         self.fingerprints.clear();
     }
-}
-
-/// How many bytes `a` and `b` have in common at their front.
-#[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    let len = a.len().min(b.len());
-    let (a, b) = (&a[..len], &b[..len]);
-    let mut at = 0;
-    while let (Some(x), Some(y)) = (a[at..].first_chunk::<8>(), b[at..].first_chunk::<8>()) {
-        let differs = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
-        if differs != 0 {
-            return at + differs.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
 }

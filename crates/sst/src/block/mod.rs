@@ -3,10 +3,9 @@
 //! ```text
 //! entries        kind u8 | shared varint | suffix length varint | value length varint
 //!                | suffix | value            ... one behind the other
-//! seqnos         n x w bytes: SeqNo - base           w = 0..=7
-//! offsets        n x 2 or 4 bytes: where entry i begins
+//! places         n x (offset o bytes | SeqNo - base w bytes)      o = 2 or 4, w = 0..=7
 //! fingerprints   n x 1 byte: low byte of the remixed hash of the key
-//! trailer, 16    base SeqNo u64 | n u32 | w u8 | offset width u8 | restart shift u8 | zero u8
+//! trailer, 16    base SeqNo u64 | n u32 | w u8 | o u8 | restart shift u8 | zero u8
 //! ```
 //!
 //! Every 16th key is a restart and stands whole; the others say how many bytes they share with the
@@ -16,13 +15,16 @@
 mod builder;
 mod view;
 
-pub(crate) use builder::{BlockBuilder, common_prefix};
+pub(crate) use builder::BlockBuilder;
 pub(crate) use view::{Block, Parsed};
 
 /// Bytes of the trailer.
 const TRAILER_BYTES: usize = 16;
 /// A restart every 2^4 entries.
 const RESTART_SHIFT: u8 = 4;
+/// Keys that share fewer bytes with their restart stand whole: a get of one then needs no second
+/// cache line, and two bytes an entry would be saved at most.
+const SHARED_MIN: usize = 3;
 /// The width of SeqNos is at most that of their 56 bits.
 const SEQNO_WIDTH_MAX: u8 = 7;
 

@@ -1,6 +1,7 @@
 //! Reads a data block, trusting no byte of it: every entry is parsed with its bounds checked.
 
 use super::{SEQNO_WIDTH_MAX, TRAILER_BYTES, fingerprint};
+use crate::bytes::{order, same};
 use flagstone_base::{Decoder, Kind, Malformed, SeqNo, Slice, Trailer};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
@@ -13,8 +14,7 @@ pub(crate) struct Block {
     /// Every entry reads as this SeqNo, if set.
     global: Option<SeqNo>,
     count: u32,
-    seqnos_at: u32,
-    offsets_at: u32,
+    places_at: u32,
     fingerprints_at: u32,
     seqno_width: u8,
     offset_width: u8,
@@ -72,21 +72,20 @@ impl Block {
             return Err(wrong("a block's trailer within its bounds"));
         }
         let columns = u64::from(count) * (u64::from(seqno_width) + u64::from(offset_width) + 1);
-        let (Some(seqnos_at), Ok(_)) =
+        let (Some(places_at), Ok(_)) =
             ((body.len() as u64).checked_sub(columns), u32::try_from(raw.len()))
         else {
             return Err(wrong("columns that fit the block"));
         };
-        let seqnos_at = seqnos_at as u32;
-        let offsets_at = seqnos_at + count * u32::from(seqno_width);
-        let fingerprints_at = offsets_at + count * u32::from(offset_width);
+        let places_at = places_at as u32;
+        let place_width = u32::from(offset_width) + u32::from(seqno_width);
+        let fingerprints_at = places_at + count * place_width;
         Ok(Self {
             bytes: Slice::from(raw),
             base,
             global,
             count,
-            seqnos_at,
-            offsets_at,
+            places_at,
             fingerprints_at,
             seqno_width,
             offset_width,
@@ -129,78 +128,89 @@ impl Block {
         &self.bytes[start..start + self.count()]
     }
 
+    /// Offset and SeqNo of entry `index`, as they stand beside each other.
     #[inline]
-    fn offset(&self, index: usize) -> usize {
-        let column = &self.bytes[self.offsets_at as usize..self.fingerprints_at as usize];
-        if self.offset_width == 2 {
-            column[2 * index..].first_chunk().map_or(0, |b| u16::from_le_bytes(*b) as usize)
-        } else {
-            column[4 * index..].first_chunk().map_or(0, |b| u32::from_le_bytes(*b) as usize)
-        }
+    fn place(&self, index: usize) -> u128 {
+        let width = usize::from(self.offset_width + self.seqno_width);
+        let at = self.places_at as usize + index * width;
+        // Fingerprint and trailer follow, so sixteen bytes are always there.
+        self.bytes[at..].first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes))
     }
 
-    /// The SeqNo of entry `index`.
     #[inline]
-    pub(crate) fn seqno(&self, index: usize) -> SeqNo {
+    const fn offset_in(&self, place: u128) -> usize {
+        if self.offset_width == 2 { place as u16 as usize } else { place as u32 as usize }
+    }
+
+    #[inline]
+    const fn seqno_in(&self, place: u128) -> SeqNo {
         if let Some(seqno) = self.global {
             return seqno;
         }
-        let width = usize::from(self.seqno_width);
-        // Offsets, fingerprints and trailer follow, so eight bytes are always there.
-        let word = self.bytes[self.seqnos_at as usize + index * width..]
-            .first_chunk()
-            .map_or(0, |b| u64::from_le_bytes(*b));
-        SeqNo::new(self.base + (word & ((1 << (8 * width)) - 1)))
+        let word = (place >> (8 * self.offset_width)) as u64;
+        SeqNo::new(self.base + (word & ((1 << (8 * self.seqno_width)) - 1)))
+    }
+
+    #[inline]
+    fn offset(&self, index: usize) -> usize {
+        self.offset_in(self.place(index))
+    }
+
+    /// The SeqNo of entry `index`.
+    #[cfg(test)]
+    fn seqno(&self, index: usize) -> SeqNo {
+        self.seqno_in(self.place(index))
     }
 
     /// Entry `index`, which must be below [`Block::count`].
     #[inline]
     pub(crate) fn parse(&self, index: usize) -> Result<Parsed, Malformed> {
-        let at = self.offset(index);
-        let entries = &self.bytes[..self.seqnos_at as usize];
+        let place = self.place(index);
+        let at = self.offset_in(place);
+        let entries = &self.bytes[..self.places_at as usize];
         let Some(&[kind, shared, suffix, value]) = entries.get(at..).and_then(|e| e.first_chunk())
         else {
-            return self.parse_long(index, at);
+            return self.parse_long(place);
         };
         if (shared | suffix | value) >= 0x80 {
-            return self.parse_long(index, at);
+            return self.parse_long(place);
         }
-        self.parsed(index, at, kind, at + 4, [shared.into(), suffix.into(), value.into()])
+        self.parsed(place, kind, at + 4, [shared.into(), suffix.into(), value.into()])
     }
 
     /// As [`Block::parse`], for lengths of more than one byte.
-    fn parse_long(&self, index: usize, at: usize) -> Result<Parsed, Malformed> {
-        let entries = &self.bytes[..self.seqnos_at as usize];
+    fn parse_long(&self, place: u128) -> Result<Parsed, Malformed> {
+        let at = self.offset_in(place);
+        let entries = &self.bytes[..self.places_at as usize];
         let mut decoder = Decoder::new(entries.get(at..).unwrap_or_default());
         let moved = |wrong: Malformed| Malformed { at: at + wrong.at, ..wrong };
         let kind = decoder.u8("the kind of an entry").map_err(moved)?;
         let shared = decoder.varint_usize("a shared length").map_err(moved)?;
         let suffix = decoder.varint_usize("a suffix length").map_err(moved)?;
         let value = decoder.varint_usize("a value length").map_err(moved)?;
-        self.parsed(index, at, kind, at + decoder.position(), [shared, suffix, value])
+        self.parsed(place, kind, at + decoder.position(), [shared, suffix, value])
     }
 
     #[inline]
     fn parsed(
         &self,
-        index: usize,
-        at: usize,
+        place: u128,
         kind: u8,
         suffix_at: usize,
         [shared, suffix, value]: [usize; 3],
     ) -> Result<Parsed, Malformed> {
-        let wrong = |expected| Malformed { at, expected };
+        let wrong = |expected| Malformed { at: self.offset_in(place), expected };
         let kind = match Kind::from_u8(kind) {
             Some(kind @ (Kind::Put | Kind::Delete | Kind::Merge)) => kind,
             _ => return Err(wrong("a put, delete or merge")),
         };
         // Three numbers below 2^33 cannot overflow; larger ones are refused first.
-        let limit = self.seqnos_at as usize;
+        let limit = self.places_at as usize;
         if shared > limit || suffix > limit || value > limit || suffix_at + suffix + value > limit {
             return Err(wrong("an entry that ends before the columns"));
         }
         Ok(Parsed {
-            trailer: Trailer::new(self.seqno(index), kind),
+            trailer: Trailer::new(self.seqno_in(place), kind),
             shared: shared as u32,
             suffix_at: suffix_at as u32,
             value_at: (suffix_at + suffix) as u32,
@@ -241,12 +251,10 @@ impl Block {
     fn compare(&self, index: usize, key: &[u8], at: SeqNo) -> Result<Ordering, Malformed> {
         let parsed = self.parse(index)?;
         let shared = self.shared(index, parsed.shared as usize)?;
-        let front = &key[..shared.len().min(key.len())];
-        let order = shared
-            .cmp(front)
-            .then_with(|| self.bytes[parsed.suffix()].cmp(&key[front.len()..]))
-            .then_with(|| at.cmp(&parsed.trailer.seqno()));
-        Ok(order)
+        let (front, back) = key.split_at(shared.len().min(key.len()));
+        Ok(order(shared, front)
+            .then_with(|| order(&self.bytes[parsed.suffix()], back))
+            .then_with(|| at.cmp(&parsed.trailer.seqno())))
     }
 
     /// The index of the first entry at or behind (`key`, `at`); [`Block::count`] if there is none.
@@ -271,7 +279,8 @@ impl Block {
             return Ok(false);
         }
         let (front, back) = key.split_at(parsed.shared as usize);
-        Ok(self.bytes[parsed.suffix()] == *back && *self.shared(index, front.len())? == *front)
+        Ok(same(&self.bytes[parsed.suffix()], back)
+            && (front.is_empty() || same(self.shared(index, front.len())?, front)))
     }
 
     /// Visits the entries of `key` at or before `at`, newest first. Answers `None` when a visit

@@ -1,1 +1,92 @@
 //! Are these the bytes? What version 1 writes never changes.
+
+use crate::tools::{Entry, Folder, get};
+use flagstone_base::{Compression, KeyspaceId, Kind, Result, SeqNo, TreeId};
+use flagstone_sst::{InspectOptions, TableBuilder, TableOptions, inspect};
+
+/// The table that `docs/format/sst.md` shows.
+const GOLDEN: &[u8] = include_bytes!("golden.sst");
+
+fn options() -> TableOptions {
+    TableOptions {
+        hash_seed: 7,
+        keyspace: KeyspaceId(3),
+        tree: TreeId(4),
+        ..TableOptions::default()
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    let mut entries = vec![
+        Entry::put("apple", 9, "red"),
+        Entry { kind: Kind::Delete, ..Entry::put("apple", 4, "") },
+        Entry { kind: Kind::Merge, ..Entry::put("applesauce", 300, "+1") },
+        Entry::put("pear", 5, "green"),
+    ];
+    entries.sort_by(|a, b| a.as_ref().order(&b.as_ref()));
+    entries
+}
+
+fn fill(builder: &mut TableBuilder) -> Result<()> {
+    builder.attach(1, b"shape");
+    builder.add_range_delete(b"b", b"c", SeqNo::new(6))?;
+    entries().iter().try_for_each(|entry| builder.add(entry.as_ref()))
+}
+
+#[test]
+fn the_same_entries_give_the_same_bytes_for_ever() {
+    let folder = Folder::new();
+    folder.write(options(), fill).unwrap();
+    let written = std::fs::read(folder.path()).unwrap();
+    if std::env::var_os("FLAGSTONE_GOLDEN").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/golden.sst"), &written)
+            .unwrap();
+    }
+    assert!(written == GOLDEN, "the format changed: version 1 never does");
+}
+
+#[test]
+fn a_table_of_version_1_is_read() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), GOLDEN).unwrap();
+    let table = folder.open(None).unwrap();
+    assert_eq!(table.verify().unwrap().entries, 4);
+    assert_eq!(get(&table, b"apple", 99).unwrap(), entries()[..2]);
+    assert_eq!(table.properties().tree, TreeId(4));
+    assert_eq!(table.to_string(), "000042 [apple..pear] #4..#300 4 entries 1 range deletes 429 B");
+}
+
+#[test]
+fn an_inspection_shows_what_is_there() {
+    let folder = Folder::new();
+    std::fs::write(folder.path(), GOLDEN).unwrap();
+    let mut text = String::new();
+    let options = InspectOptions { entries: true };
+    inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
+    for line in [
+        "header   version 1, features 0x0/0x0/0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
+        "deleted  [b..c)#6",
+        "attached 1: 5 bytes",
+        "entry    0 apple#9:Put=red",
+        "entry    2 applesauce#300:Merge=+1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn every_compression_holds_the_same_and_packs_what_repeats() {
+    let folder = Folder::new();
+    let write = |compression| {
+        folder
+            .write(TableOptions { compression, ..options() }, |builder| {
+                (0..2000).try_for_each(|i| {
+                    builder.add(Entry::put(format!("{i:05}"), 1, [b'v'; 90]).as_ref())
+                })
+            })
+            .unwrap()
+    };
+    let plain = write(Compression::None);
+    assert!(write(Compression::Lz4).bytes < plain.bytes / 4);
+    assert!(write(Compression::Zstd(1)).bytes < plain.bytes / 4);
+}

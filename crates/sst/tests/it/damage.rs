@@ -1,1 +1,135 @@
 //! Can bytes hurt? Damaged files are told as such, and nothing panics or takes much memory.
+
+use crate::tools::{Dice, Entry, Folder, IDENT, get, seed};
+use flagstone_base::{Compression, DatabaseId, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_sst::{
+    BlockCache, CursorOptions, InspectOptions, Table, TableIdent, TableMeta, TableOptions, inspect,
+};
+
+/// A table of some blocks with everything in it.
+fn write(folder: &Folder, compression: Compression) -> (TableMeta, Vec<u8>) {
+    let options = TableOptions { block_bytes: 256, compression, ..TableOptions::default() };
+    let meta = folder
+        .write(options, |builder| {
+            builder.attach(1, b"an attachment");
+            builder.add_range_delete(b"key020", b"key030", SeqNo::new(500))?;
+            (0..60).try_for_each(|i| {
+                let value = "value ".repeat(i % 5);
+                builder.add(Entry::put(format!("key{i:03}"), 100 + i as u64, value).as_ref())
+            })
+        })
+        .unwrap();
+    (meta, std::fs::read(folder.path()).unwrap())
+}
+
+/// Reads everything there is in every way; the first error ends it.
+fn read_all(folder: &Folder, meta: Option<&TableMeta>) -> Result<()> {
+    let table = folder.open(meta)?;
+    let mut cursor = table.cursor(CursorOptions::COMPACTION);
+    cursor.seek_first()?;
+    while cursor.valid() {
+        let key = cursor.key().to_vec();
+        assert!(!get(&table, &key, SeqNo::MAX.get())?.is_empty());
+        cursor.next()?;
+    }
+    cursor.seek_last()?;
+    cursor.seek(b"key033", SeqNo::MAX)?;
+    cursor.seek_before(b"key033")?;
+    let _ = table.range_deletes().len() + table.attachments().count();
+    table.verify().map(|_report| ())
+}
+
+#[test]
+fn every_flipped_bit_is_found_and_nothing_panics() {
+    let mut dice = Dice::new(seed());
+    for compression in [Compression::None, Compression::Lz4] {
+        let folder = Folder::new();
+        let (meta, good) = write(&folder, compression);
+        read_all(&folder, Some(&meta)).unwrap();
+        for at in 0..good.len() {
+            let mut broken = good.clone();
+            broken[at] ^= 1 << dice.below(8);
+            std::fs::write(folder.path(), &broken).unwrap();
+            let with_meta = dice.below(2) == 0;
+            let error = read_all(&folder, with_meta.then_some(&meta)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}");
+            if at % 7 == 0 {
+                let mut text = String::new();
+                let options = InspectOptions { entries: true };
+                inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
+                assert!(!text.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_short_is_found() {
+    let folder = Folder::new();
+    let (meta, good) = write(&folder, Compression::None);
+    for len in (0..good.len()).step_by(3) {
+        std::fs::write(folder.path(), &good[..len]).unwrap();
+        for meta in [Some(&meta), None] {
+            let error = folder.open(meta).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{len} bytes: {error}");
+        }
+        let mut text = String::new();
+        inspect(&folder.disk, &folder.path(), InspectOptions::default(), &mut text).unwrap();
+        assert!(text.contains("DAMAGED"));
+    }
+}
+
+#[test]
+fn a_table_of_another_database_or_number_is_refused() {
+    let folder = Folder::new();
+    let (meta, _) = write(&folder, Compression::None);
+    for ident in [
+        TableIdent { database: DatabaseId([9; 16]), ..IDENT },
+        TableIdent { number: FileNumber(43), ..IDENT },
+    ] {
+        let cache = BlockCache::new(1 << 20);
+        let opened = Table::open(&folder.disk, &folder.path(), ident, Some(&meta), &cache);
+        assert_eq!(opened.unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(cache.pinned_bytes(), 0);
+    }
+}
+
+#[test]
+fn a_newer_version_or_unknown_feature_is_unsupported_not_corrupt() {
+    let folder = Folder::new();
+    let (_, good) = write(&folder, Compression::None);
+    let footer = good.len() - 80;
+    // The version, and a feature that a reader must know.
+    for place in [footer + 28 + 8, footer + 28 + 16] {
+        let mut newer = good.clone();
+        newer[place] = 2;
+        let crc = flagstone_base::checksum::crc32c(&newer[footer..footer + 76]);
+        newer[footer + 76..].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(folder.path(), &newer).unwrap();
+        assert_eq!(folder.open(None).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    let mut compatible = good.clone();
+    compatible[footer + 28 + 12] = 2;
+    let crc = flagstone_base::checksum::crc32c(&compatible[footer..footer + 76]);
+    compatible[footer + 76..].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(folder.path(), &compatible).unwrap();
+    folder.open(None).unwrap();
+}
+
+#[test]
+fn what_a_table_pins_is_given_back_and_its_blocks_can_be_forgotten() {
+    let folder = Folder::new();
+    let (meta, _) = write(&folder, Compression::None);
+    let cache = BlockCache::new(1 << 20);
+    let table = Table::open(&folder.disk, &folder.path(), IDENT, Some(&meta), &cache).unwrap();
+    assert_eq!(cache.pinned_bytes(), table.resident_bytes());
+    for _ in 0..2 {
+        get(&table, b"key001", 999).unwrap();
+    }
+    assert_eq!((cache.stats().hits, cache.stats().misses), (1, 1));
+    assert!(cache.used_bytes() > 0);
+    table.forget_blocks();
+    assert_eq!(cache.used_bytes(), 0);
+    drop(table);
+    assert_eq!(cache.pinned_bytes(), 0);
+}
