@@ -1,5 +1,6 @@
-//! Comparing keys without a call: most are short, and the C library's memcmp costs 30 ns a call on
-//! some machines (a get took 330 ns with it and takes 180 ns without, `examples/table.rs`).
+//! Comparing keys without a call: most are short, and the C library's memcmp is slow on some
+//! machines. With it a cached get took 330 ns and a seek 1,400; without, 170 and 350 (20,000 keys of
+//! 16 bytes, values of 100, `examples/table.rs`).
 
 use std::cmp::Ordering;
 

@@ -87,7 +87,7 @@ pub struct CacheStats {
 
 /// Blocks of all tables of a process, checked and decompressed, within one budget.
 ///
-/// A hit costs about 30 to 80 ns. Eviction resists scans (a block read once is the first to go). A
+/// Eviction resists scans (a block read once is the first to go). A
 /// block that is larger than its share of the budget (the budget over the number of the cache's
 /// shards) is not kept. Indexes and filters of open tables are not in it, only counted beside it
 /// ([`BlockCache::pinned_bytes`]), so that the owner can lower the capacity by them.

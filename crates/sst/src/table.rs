@@ -42,7 +42,7 @@ pub struct Table {
 impl Table {
     /// Opens the table `path`, which must be `ident`. One read of the file's tail when `meta` (what
     /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index, filter, range
-    /// deletes and attachments stay in memory, about 1.3% of a table of 100-byte values.
+    /// deletes and attachments stay in memory, 1.1% of a table of 100-byte values (`examples/table.rs`).
     ///
     /// # Errors
     /// Corruption for a file that is damaged, cut short, or another table; Unsupported for a newer
@@ -227,7 +227,7 @@ impl Table {
         self.resident_bytes
     }
 
-    /// Drops its blocks from the cache: for a table that a compaction replaced. About 60 ns a block.
+    /// Drops its blocks from the cache: for a table that a compaction replaced.
     pub fn forget_blocks(&self) {
         for number in 0..self.index.count() {
             self.cache.remove(self.cache_key(number));
