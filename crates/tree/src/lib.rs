@@ -1,1 +1,27 @@
 //! One LSM-tree: memtables, levels, reads, flushes and compactions.
+//!
+//! ```text
+//! insert -> memtable --seal--> sealed memtable --flush--> L0 --compaction--> L1 .. L6
+//! get, scan: a View (memtables + Version) is pinned, its sources are asked newest first
+//! flush, compaction: pick (pure) -> steps that only write new files -> TreeEdit -> install
+//! ```
+//!
+//! A tree is one partition. It knows no write-ahead log, no manifest and no names: who numbers
+//! writes, syncs edits and removes files stands above. Modules stand from the ground up.
+
+mod fold;
+mod heap;
+mod ranges;
+
+mod options;
+
+mod context;
+mod memtable;
+
+mod version;
+
+pub use context::{Obsolete, TreeContext};
+pub use fold::Fold;
+pub use memtable::ChunkPool;
+pub use options::{Direction, TreeOptions};
+pub use version::{LEVELS, TableHandle, TreeEdit, Version};

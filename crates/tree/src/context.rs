@@ -1,0 +1,56 @@
+//! What all trees of a database share.
+
+use crate::memtable::ChunkPool;
+use flagstone_base::{DatabaseId, FileNumber};
+use flagstone_env::Disk;
+use flagstone_env::names::{FileKind, path};
+use flagstone_sst::BlockCache;
+use parking_lot::Mutex;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// The world of a tree: its disk, its cache, its counters.
+pub struct TreeContext {
+    /// Where files are.
+    pub disk: Arc<dyn Disk>,
+    /// The database's directory.
+    pub dir: PathBuf,
+    /// The identity that every table carries.
+    pub database: DatabaseId,
+    /// Blocks of tables.
+    pub cache: Arc<BlockCache>,
+    /// Draws a file number that was never used.
+    pub next_file: Arc<dyn Fn() -> FileNumber + Send + Sync>,
+    /// Memory of all memtables that live: active, sealed, or pinned by a reader.
+    pub memtable_bytes: Arc<AtomicU64>,
+    /// Memory that waits for the next memtable; not part of `memtable_bytes`.
+    pub chunks: ChunkPool,
+    /// Tables that nothing holds any more.
+    pub obsolete: Obsolete,
+}
+
+impl TreeContext {
+    /// The path of a table.
+    pub fn table_path(&self, number: FileNumber) -> PathBuf {
+        path(&self.dir, FileKind::Table, number)
+    }
+}
+
+/// Files to be removed: whoever drops the last holder notes the number here and does no I/O.
+#[derive(Default)]
+pub struct Obsolete {
+    numbers: Mutex<Vec<FileNumber>>,
+}
+
+impl Obsolete {
+    /// Takes every number noted so far; remove these files.
+    pub fn take(&self) -> Vec<FileNumber> {
+        std::mem::take(&mut *self.numbers.lock())
+    }
+
+    /// Notes that nothing holds this file any more.
+    pub(crate) fn note(&self, number: FileNumber) {
+        self.numbers.lock().push(number);
+    }
+}

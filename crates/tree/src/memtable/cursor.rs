@@ -1,0 +1,156 @@
+//! A walk over a memtable in the order of entries, forwards or backwards.
+
+use super::ordered::{Ranked, Run};
+use super::store::{KeyAt, VersionAt, Versions};
+use super::table::Memtable;
+use crate::heap::{heapify, sift_down};
+use crate::options::Direction;
+use flagstone_base::{EntryRef, SeqNo};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Where one sorted run stands.
+struct Place {
+    rank: Ranked,
+    run: usize,
+    at: usize,
+}
+
+/// Walks the entries not above a SeqNo: the keys that were there when the cursor was made.
+pub(crate) struct MemCursor {
+    table: Arc<Memtable>,
+    direction: Direction,
+    at: SeqNo,
+    runs: Vec<Run>,
+    heap: Vec<Place>,
+    key: Option<KeyAt>,
+    /// The current version; END when there is no current entry.
+    version: VersionAt,
+    /// Backwards: the newer versions of the key, next one last.
+    newer: Vec<VersionAt>,
+}
+
+impl MemCursor {
+    /// A cursor that stands nowhere; sorts at most 511 keys.
+    pub(crate) fn new(table: Arc<Memtable>, at: SeqNo, direction: Direction) -> Self {
+        let runs = table.sorted_runs();
+        let (heap, newer) = (Vec::with_capacity(runs.len()), Vec::new());
+        Self { table, direction, at, runs, heap, key: None, version: VersionAt::END, newer }
+    }
+
+    /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>) {
+        self.heap.clear();
+        self.newer.clear();
+        for run in 0..self.runs.len() {
+            let len = self.runs[run].len();
+            let at = match (self.direction, from) {
+                (Direction::Forward, Bound::Unbounded) => Some(0),
+                (Direction::Forward, Bound::Included(key)) => Some(self.below(run, key, false)),
+                (Direction::Forward, Bound::Excluded(key)) => Some(self.below(run, key, true)),
+                (Direction::Reverse, Bound::Unbounded) => len.checked_sub(1),
+                (Direction::Reverse, Bound::Included(key)) => {
+                    self.below(run, key, true).checked_sub(1)
+                }
+                (Direction::Reverse, Bound::Excluded(key)) => {
+                    self.below(run, key, false).checked_sub(1)
+                }
+            };
+            if let Some(at) = at.filter(|&at| at < len) {
+                self.heap.push(Place { rank: self.runs[run][at], run, at });
+            }
+        }
+        let (store, direction) = (self.table.store(), self.direction);
+        heapify(&mut self.heap, |a, b| before(direction, a, b, store));
+        self.next_key();
+    }
+
+    /// How many keys of a run come before `key` (or are it, with `equal_too`).
+    fn below(&self, run: usize, key: &[u8], equal_too: bool) -> usize {
+        let store = self.table.store();
+        let rank = Ranked::new(key, KeyAt::from_u32(0));
+        self.runs[run].partition_point(|other| {
+            let order = other.compare_key(&rank, key, store);
+            order.is_lt() || (equal_too && order.is_eq())
+        })
+    }
+
+    /// Goes to the next entry in its direction.
+    pub(crate) fn next(&mut self) {
+        match self.direction {
+            Direction::Forward => {
+                let mut versions = Versions::resume(self.table.store(), self.version);
+                let _current = versions.next();
+                self.version = versions.place();
+            }
+            Direction::Reverse => self.version = self.newer.pop().unwrap_or(VersionAt::END),
+        }
+        if self.version.is_end() {
+            self.next_key();
+        }
+    }
+
+    /// Goes to the next key that has a version not above `self.at`.
+    fn next_key(&mut self) {
+        while let Some(rank) = self.pop() {
+            self.key = Some(rank.at());
+            let mut versions = self.table.versions(rank);
+            self.version = versions.place();
+            while let Some(version) = versions.next()
+                && version.trailer.seqno() > self.at
+            {
+                self.version = versions.place();
+            }
+            if self.version.is_end() {
+                continue;
+            }
+            if self.direction == Direction::Reverse {
+                let mut versions = Versions::resume(self.table.store(), self.version);
+                loop {
+                    let place = versions.place();
+                    if versions.next().is_none() {
+                        break;
+                    }
+                    self.newer.push(place);
+                }
+                self.version = self.newer.pop().unwrap_or(VersionAt::END);
+            }
+            return;
+        }
+        self.key = None;
+        self.version = VersionAt::END;
+    }
+
+    /// Takes the next key out of the heap of runs.
+    fn pop(&mut self) -> Option<Ranked> {
+        let top = self.heap.first_mut()?;
+        let rank = top.rank;
+        let next = match self.direction {
+            Direction::Forward => Some(top.at + 1),
+            Direction::Reverse => top.at.checked_sub(1),
+        };
+        match next.and_then(|at| Some((at, *self.runs[top.run].get(at)?))) {
+            Some((at, rank)) => (top.at, top.rank) = (at, rank),
+            None => {
+                self.heap.swap_remove(0);
+            }
+        }
+        let (store, direction) = (self.table.store(), self.direction);
+        sift_down(&mut self.heap, 0, |a, b| before(direction, a, b, store));
+        Some(rank)
+    }
+
+    /// The current entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
+        let store = self.table.store();
+        let key = store.key(self.key?);
+        let version = Versions::resume(store, self.version).next()?;
+        Some(EntryRef { key, trailer: version.trailer, value: version.value })
+    }
+}
+
+fn before(direction: Direction, a: &Place, b: &Place, store: &super::store::Store) -> bool {
+    let order = a.rank.compare(&b.rank, store);
+    if direction == Direction::Forward { order.is_lt() } else { order.is_gt() }
+}

@@ -1,0 +1,19 @@
+//! Memtables: the newest entries of a tree, in memory.
+//!
+//! A hash table finds keys (one cache miss or two), sorted runs give them in order, and one arena
+//! holds their bytes. Readers take no lock; writers hold one per memtable, for a few hundred
+//! nanoseconds, so the partition is the unit of write concurrency.
+
+#[expect(unsafe_code, reason = "memory is handed out in pieces and freed together")]
+mod arena;
+#[expect(unsafe_code, reason = "readers follow links while a writer adds to them")]
+mod store;
+
+mod ordered;
+
+mod cursor;
+mod table;
+
+pub use arena::ChunkPool;
+pub(crate) use cursor::MemCursor;
+pub(crate) use table::Memtable;

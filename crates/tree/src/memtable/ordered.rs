@@ -1,0 +1,181 @@
+//! The keys of a memtable in order, kept as they come.
+//!
+//! ```text
+//! tail: up to 512 keys as they came  ->  run of 512  ->  8 of them: 4,096  ->  8: 32,768
+//! ```
+//!
+//! A full tail is sorted into an immutable run; eight runs of a size are merged into one. So a scan
+//! sorts at most 511 keys, ever (rules.md 12), and a writer is held up by at most one merge of
+//! 32,768 keys, about a millisecond. Only the memtable's writer changes anything; readers take an
+//! `Arc` of the whole.
+
+use super::store::{KeyAt, Store};
+use arc_swap::ArcSwapOption;
+use std::cmp::Ordering as Order;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+const TAIL: usize = 512;
+const FAN_IN: usize = 8;
+const RUN_MAX: usize = TAIL * FAN_IN * FAN_IN;
+
+/// A key's place in a run: its first twelve bytes decide most comparisons without touching it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ranked {
+    first: u64,
+    more: u32,
+    at: KeyAt,
+}
+
+impl Ranked {
+    #[inline]
+    pub(super) fn new(key: &[u8], at: KeyAt) -> Self {
+        let mut bytes = [0; 12];
+        let len = key.len().min(12);
+        bytes[..len].copy_from_slice(&key[..len]);
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = bytes;
+        Self {
+            first: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            more: u32::from_be_bytes([i, j, k, l]),
+            at,
+        }
+    }
+
+    pub(super) const fn at(self) -> KeyAt {
+        self.at
+    }
+
+    #[inline]
+    fn head(&self) -> (u64, u32) {
+        (self.first, self.more)
+    }
+
+    #[inline]
+    pub(super) fn compare(&self, other: &Self, store: &Store) -> Order {
+        let by_head = self.head().cmp(&other.head());
+        by_head.then_with(|| store.key(self.at).cmp(store.key(other.at)))
+    }
+
+    /// The order of this key against `key`, whose own rank (of any place) is `rank`.
+    #[inline]
+    pub(super) fn compare_key(&self, rank: &Self, key: &[u8], store: &Store) -> Order {
+        self.head().cmp(&rank.head()).then_with(|| store.key(self.at).cmp(key))
+    }
+}
+
+/// A sorted immutable run.
+pub(super) type Run = Arc<[Ranked]>;
+
+/// Keys that came after the last run was made.
+struct Tail {
+    keys: [AtomicU32; TAIL],
+    len: AtomicUsize,
+    /// The first keys of the tail, sorted by an earlier reader.
+    sorted: ArcSwapOption<Vec<Ranked>>,
+}
+
+/// What a reader sees: runs and a tail that together hold every key inserted so far.
+pub(super) struct Ordered {
+    runs: Vec<Run>,
+    tail: Arc<Tail>,
+}
+
+/// What only the writer needs: the tail with the keys' ranks.
+#[derive(Default)]
+pub(super) struct OrderedWriter {
+    pending: Vec<Ranked>,
+    current: Option<Arc<Ordered>>,
+}
+
+impl Tail {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            keys: [const { AtomicU32::new(0) }; TAIL],
+            len: AtomicUsize::new(0),
+            sorted: ArcSwapOption::empty(),
+        })
+    }
+
+    /// The keys so far, sorted; what an earlier reader sorted is not sorted again.
+    fn sort(&self, store: &Store) -> Run {
+        let len = self.len.load(Ordering::Acquire);
+        let known = self.sorted.load_full();
+        let mut sorted = known.as_deref().cloned().unwrap_or_default();
+        if sorted.len() < len {
+            for key in &self.keys[sorted.len()..len] {
+                let at = KeyAt::from_u32(key.load(Ordering::Relaxed));
+                sorted.push(Ranked::new(store.key(at), at));
+            }
+            // A stable sort finds the sorted beginning and merges.
+            sorted.sort_by(|a, b| a.compare(b, store));
+            self.sorted.store(Some(Arc::new(sorted.clone())));
+        }
+        sorted.into()
+    }
+}
+
+impl Ordered {
+    /// Every key inserted so far, as sorted runs, at most 511 keys being sorted for it.
+    pub(super) fn sorted_runs(&self, store: &Store) -> Vec<Run> {
+        let mut runs = self.runs.clone();
+        let tail = self.tail.sort(store);
+        if !tail.is_empty() {
+            runs.push(tail);
+        }
+        runs
+    }
+}
+
+impl OrderedWriter {
+    /// Adds a new key; `shown` is what readers load.
+    #[inline]
+    pub(super) fn push(
+        &mut self,
+        rank: Ranked,
+        store: &Store,
+        shown: &ArcSwapOption<Ordered>,
+    ) {
+        if self.pending.len() == TAIL {
+            self.make_run(store);
+        }
+        let is_full_or_first = self.pending.is_empty();
+        let current = match &self.current {
+            Some(current) if !is_full_or_first => current,
+            _ => {
+                let runs = self.current.as_ref().map_or_else(Vec::new, |c| c.runs.clone());
+                let next = Arc::new(Ordered { runs, tail: Tail::new() });
+                shown.store(Some(Arc::clone(&next)));
+                self.current.insert(next)
+            }
+        };
+        current.tail.keys[self.pending.len()].store(rank.at.to_u32(), Ordering::Relaxed);
+        self.pending.push(rank);
+        current.tail.len.store(self.pending.len(), Ordering::Release);
+    }
+
+    /// Turns the full tail into a run and merges runs of the same size; the next push publishes.
+    fn make_run(&mut self, store: &Store) {
+        self.pending.sort_by(|a, b| a.compare(b, store));
+        let mut runs = self.current.as_ref().map_or_else(Vec::new, |c| c.runs.clone());
+        runs.push(self.pending.as_slice().into());
+        self.pending.clear();
+        while let Some(len) = runs.last().map(|run| run.len())
+            && len < RUN_MAX
+            && runs.len() >= FAN_IN
+            && runs[runs.len() - FAN_IN].len() == len
+        {
+            let merged = merge(&runs.split_off(runs.len() - FAN_IN), store);
+            runs.push(merged);
+        }
+        // Not shown yet: readers go on with the full tail until the next key comes.
+        let tail = self.current.take().map_or_else(Tail::new, |c| Arc::clone(&c.tail));
+        self.current = Some(Arc::new(Ordered { runs, tail }));
+    }
+}
+
+fn merge(runs: &[Run], store: &Store) -> Run {
+    let mut all = runs.concat();
+    // A stable sort finds the runs and merges them.
+    all.sort_by(|a, b| a.compare(b, store));
+    all.into()
+}

@@ -1,0 +1,262 @@
+//! One memtable: insert, get, and the counts that decide when it is sealed and flushed.
+
+use super::arena::ChunkPool;
+use super::ordered::{Ordered, OrderedWriter, Ranked, Run};
+use super::store::{Store, StoreWriter, Versions};
+use crate::context::TreeContext;
+use crate::ranges::RangeSet;
+use arc_swap::{ArcSwapOption, Guard};
+use flagstone_base::hash::remix;
+use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice};
+use flagstone_sst::RangeDelete;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// No SeqNo: the value of `first` before anything was reserved.
+const NONE: u64 = u64::MAX;
+
+/// Entries in memory, from the SeqNo behind one seal to that of the next.
+pub(crate) struct Memtable {
+    context: Arc<TreeContext>,
+    store: Store,
+    ordered: ArcSwapOption<Ordered>,
+    ranges: ArcSwapOption<Ranges>,
+    writer: Mutex<Writer>,
+    /// Batches that were numbered for this memtable and are not inserted yet.
+    references: AtomicUsize,
+    /// The SeqNo of the first entry reserved; `NONE` before.
+    first: AtomicU64,
+    last: AtomicU64,
+    entries: AtomicU64,
+    /// Memory charged to `context.memtable_bytes`.
+    charged: AtomicU64,
+    /// Bytes of the entries themselves.
+    entry_bytes: AtomicU64,
+    sealed: AtomicBool,
+    seal_seqno: AtomicU64,
+}
+
+#[derive(Default)]
+struct Writer {
+    store: StoreWriter,
+    ordered: OrderedWriter,
+    ranges_charged: u64,
+}
+
+/// Deleted ranges: a set, and the few that came since it was made.
+struct Ranges {
+    set: Arc<RangeSet>,
+    tail: Vec<RangeDelete>,
+}
+
+impl Memtable {
+    /// An empty one, which expects about `keys` keys; it takes no memory before the first insert.
+    pub(crate) fn new(context: &Arc<TreeContext>, keys: usize) -> Arc<Self> {
+        let store = StoreWriter::expecting(keys);
+        Arc::new(Self {
+            context: Arc::clone(context),
+            store: Store::new(),
+            ordered: ArcSwapOption::empty(),
+            ranges: ArcSwapOption::empty(),
+            writer: Mutex::new(Writer { store, ..Writer::default() }),
+            references: AtomicUsize::new(0),
+            first: AtomicU64::new(NONE),
+            last: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
+            entry_bytes: AtomicU64::new(0),
+            sealed: AtomicBool::new(false),
+            seal_seqno: AtomicU64::new(0),
+        })
+    }
+
+    /// Counts a reference for a batch whose first entry is `first`; under the numbering lock.
+    pub(crate) fn reserve(&self, first: SeqNo) {
+        self.references.fetch_add(1, Ordering::SeqCst);
+        self.first.fetch_min(first.get(), Ordering::AcqRel);
+    }
+
+    /// Gives a reference back; true when it was the last one of a sealed memtable.
+    pub(crate) fn release(&self) -> bool {
+        let was_last = self.references.fetch_sub(1, Ordering::SeqCst) == 1;
+        was_last && self.sealed.load(Ordering::SeqCst)
+    }
+
+    /// Nothing comes behind `seqno`; under the numbering lock.
+    pub(crate) fn seal(&self, seqno: SeqNo) {
+        self.seal_seqno.store(seqno.get(), Ordering::SeqCst);
+        self.sealed.store(true, Ordering::SeqCst);
+    }
+
+    /// Sealed, and everything reserved was inserted.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.sealed.load(Ordering::SeqCst) && self.references.load(Ordering::SeqCst) == 0
+    }
+
+    /// The last SeqNo given out before it was sealed.
+    pub(crate) fn seal_seqno(&self) -> SeqNo {
+        SeqNo::new(self.seal_seqno.load(Ordering::SeqCst))
+    }
+
+    /// The smallest SeqNo that is, or will be, in it.
+    pub(crate) fn first(&self) -> Option<SeqNo> {
+        match self.first.load(Ordering::Acquire) {
+            NONE => None,
+            first => Some(SeqNo::new(first)),
+        }
+    }
+
+    /// The largest SeqNo inserted.
+    pub(crate) fn last(&self) -> SeqNo {
+        SeqNo::new(self.last.load(Ordering::Acquire))
+    }
+
+    /// How many entries were inserted, deleted ranges included.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// How many different keys it holds.
+    pub(crate) fn keys(&self) -> usize {
+        self.writer.lock().store.keys()
+    }
+
+    /// Memory it holds.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of its keys and values, and of what stands beside them.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.entry_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Adds an entry; `key_hash` is the key's hash as the router knows it.
+    ///
+    /// # Errors
+    /// Busy when the arena has no addresses left, which takes more than 8 GiB.
+    pub(crate) fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<()> {
+        let mut writer = self.writer.lock();
+        let beside = if entry.kind() == Kind::RangeDelete {
+            self.insert_range(&mut writer, entry);
+            64
+        } else {
+            self.insert_key(&mut writer, entry, remix(key_hash))?
+        };
+        let bytes = self.store.bytes() + writer.ranges_charged + 16 * writer.store.keys() as u64;
+        let before = self.charged.load(Ordering::Relaxed);
+        if bytes > before {
+            self.charged.store(bytes, Ordering::Relaxed);
+            self.context.memtable_bytes.fetch_add(bytes - before, Ordering::Relaxed);
+        }
+        drop(writer);
+        let entry_bytes = (entry.key.len() + entry.value.len()) as u64 + beside;
+        self.entry_bytes.fetch_add(entry_bytes, Ordering::Relaxed);
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn insert_key(&self, writer: &mut Writer, entry: EntryRef<'_>, hash: u64) -> Result<u64> {
+        let version = (entry.trailer, entry.value);
+        let pool = &self.context.chunks;
+        let Some(inserted) =
+            self.store.insert(&mut writer.store, pool, entry.key, hash, version)
+        else {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                "a memtable has no addresses left: it must be flushed before more is written",
+            ));
+        };
+        if !inserted.is_new {
+            return Ok(16);
+        }
+        let rank = Ranked::new(entry.key, inserted.at);
+        writer.ordered.push(rank, &self.store, &self.ordered);
+        Ok(56)
+    }
+
+    fn insert_range(&self, writer: &mut Writer, entry: EntryRef<'_>) {
+        let (start, end) = (Slice::copy_of(entry.key), Slice::copy_of(entry.value));
+        let range = RangeDelete { start, end, seqno: entry.seqno() };
+        writer.ranges_charged += (entry.key.len() + entry.value.len() + 256) as u64;
+        let known = self.ranges.load_full();
+        let (set, mut tail) = match &known {
+            Some(known) => (Arc::clone(&known.set), known.tail.clone()),
+            None => Default::default(),
+        };
+        tail.push(range);
+        let few = 64.max(4 * set.all().len().isqrt());
+        let next = if tail.len() < few {
+            Ranges { set, tail }
+        } else {
+            let all = [set.all(), &tail].concat();
+            Ranges { set: Arc::new(RangeSet::new(all)), tail: Vec::new() }
+        };
+        self.ranges.store(Some(Arc::new(next)));
+    }
+
+    /// The newest SeqNo, not above `at`, at which a range over `key` was deleted; ZERO when none.
+    #[inline]
+    pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> SeqNo {
+        let ranges: Guard<_> = self.ranges.load();
+        let Some(ranges) = &*ranges else { return SeqNo::ZERO };
+        let in_tail = ranges.tail.iter().filter(|r| r.seqno <= at && r.contains(key));
+        let newest = in_tail.map(|range| range.seqno).max().unwrap_or(SeqNo::ZERO);
+        newest.max(ranges.set.covering(key, at))
+    }
+
+    /// Every deleted range so far.
+    pub(crate) fn ranges(&self) -> Arc<RangeSet> {
+        match &*self.ranges.load() {
+            None => Arc::default(),
+            Some(ranges) if ranges.tail.is_empty() => Arc::clone(&ranges.set),
+            Some(ranges) => {
+                Arc::new(RangeSet::new([ranges.set.all(), &ranges.tail].concat()))
+            }
+        }
+    }
+
+    /// The entries of `key` not above `at`, newest first, until `visit` answers false; `hash` is
+    /// the remixed hash.
+    #[inline]
+    pub(crate) fn get(
+        &self,
+        key: &[u8],
+        hash: u64,
+        at: SeqNo,
+        mut visit: impl FnMut(EntryRef<'_>) -> bool,
+    ) {
+        let Some(place) = self.store.find(key, hash) else { return };
+        for version in self.store.versions(place) {
+            if version.trailer.seqno() > at {
+                continue;
+            }
+            if !visit(EntryRef { key, trailer: version.trailer, value: version.value }) {
+                return;
+            }
+        }
+    }
+
+    /// Every key inserted so far, in sorted runs.
+    pub(super) fn sorted_runs(&self) -> Vec<Run> {
+        self.ordered.load().as_ref().map_or_else(Vec::new, |o| o.sorted_runs(&self.store))
+    }
+
+    pub(super) const fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn versions(&self, rank: Ranked) -> Versions<'_> {
+        self.store.versions(rank.at())
+    }
+}
+
+impl Drop for Memtable {
+    fn drop(&mut self) {
+        let pool: &ChunkPool = &self.context.chunks;
+        self.store.give_back(&mut self.writer.get_mut().store, pool);
+        self.context.memtable_bytes.fetch_sub(*self.charged.get_mut(), Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,138 @@
+//! Deleted ranges: which of them covers a key, newest first.
+//!
+//! Many ranges often begin at the same place (a queue trimmed again and again), so cutting them
+//! into pieces that each list their SeqNos could take quadratic memory. Here each piece knows its
+//! newest SeqNo only; a reader in the past, for whom that one is too new, walks the whole list.
+
+use flagstone_base::{SeqNo, Slice};
+use flagstone_sst::RangeDelete;
+use std::collections::BinaryHeap;
+
+/// An immutable set of deleted ranges.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RangeSet {
+    all: Vec<RangeDelete>,
+    /// Disjoint, sorted; each with the newest SeqNo over it. Pieces that touch differ in SeqNo.
+    pieces: Vec<RangeDelete>,
+}
+
+impl RangeSet {
+    /// No ranges.
+    pub(crate) const EMPTY: Self = Self { all: Vec::new(), pieces: Vec::new() };
+
+    /// The set of `all`; O(n log n).
+    pub(crate) fn new(all: Vec<RangeDelete>) -> Self {
+        let pieces = newest_pieces(&all);
+        Self { all, pieces }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Every range as it was added.
+    pub(crate) fn all(&self) -> &[RangeDelete] {
+        &self.all
+    }
+
+    /// The disjoint pieces, sorted, each with its newest SeqNo.
+    pub(crate) fn pieces(&self) -> &[RangeDelete] {
+        &self.pieces
+    }
+
+    /// The piece over `key` with its newest SeqNo.
+    pub(crate) fn piece(&self, key: &[u8]) -> Option<&RangeDelete> {
+        let behind = self.pieces.partition_point(|piece| &*piece.start <= key);
+        self.pieces[..behind].last().filter(|piece| key < &*piece.end)
+    }
+
+    /// The newest SeqNo, not above `at`, at which `key` was deleted by a range; ZERO when none.
+    #[inline]
+    pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> SeqNo {
+        if self.pieces.is_empty() {
+            return SeqNo::ZERO;
+        }
+        self.covering_some(key, at)
+    }
+
+    fn covering_some(&self, key: &[u8], at: SeqNo) -> SeqNo {
+        match self.piece(key) {
+            None => SeqNo::ZERO,
+            Some(piece) if piece.seqno <= at => piece.seqno,
+            Some(_) => {
+                let covering = self.all.iter().filter(|r| r.seqno <= at && r.contains(key));
+                covering.map(|range| range.seqno).max().unwrap_or(SeqNo::ZERO)
+            }
+        }
+    }
+}
+
+/// Cuts ranges into disjoint sorted pieces, each with the newest SeqNo over it.
+fn newest_pieces(all: &[RangeDelete]) -> Vec<RangeDelete> {
+    let mut by_start: Vec<&RangeDelete> = all.iter().filter(|r| r.start < r.end).collect();
+    by_start.sort_by(|a, b| a.start.cmp(&b.start));
+    let mut cuts: Vec<&Slice> = by_start.iter().flat_map(|r| [&r.start, &r.end]).collect();
+    cuts.sort();
+    cuts.dedup();
+    let mut pieces: Vec<RangeDelete> = Vec::new();
+    let mut open: BinaryHeap<(SeqNo, &Slice)> = BinaryHeap::new();
+    let mut next = 0;
+    for pair in cuts.windows(2) {
+        let (start, end) = (pair[0], pair[1]);
+        while next < by_start.len() && by_start[next].start <= *start {
+            open.push((by_start[next].seqno, &by_start[next].end));
+            next += 1;
+        }
+        while open.peek().is_some_and(|&(_, open_end)| open_end <= start) {
+            open.pop();
+        }
+        let Some(&(seqno, _)) = open.peek() else { continue };
+        match pieces.last_mut() {
+            Some(last) if last.end == *start && last.seqno == seqno => last.end = end.clone(),
+            _ => pieces.push(RangeDelete { start: start.clone(), end: end.clone(), seqno }),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(start: &str, end: &str, seqno: u64) -> RangeDelete {
+        let slice = |text: &str| Slice::copy_of(text.as_bytes());
+        RangeDelete { start: slice(start), end: slice(end), seqno: SeqNo::new(seqno) }
+    }
+
+    fn dump(set: &RangeSet) -> String {
+        let piece = |p: &RangeDelete| {
+            format!("{}..{}{}", p.start.escape_ascii(), p.end.escape_ascii(), p.seqno)
+        };
+        set.pieces().iter().map(piece).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn pieces_carry_the_newest_number_over_them() {
+        let set = RangeSet::new(vec![range("a", "m", 3), range("c", "e", 5), range("d", "z", 4)]);
+        assert_eq!(dump(&set), "a..c#3 c..e#5 e..z#4");
+        assert_eq!(set.covering(b"d", SeqNo::MAX), SeqNo::new(5));
+        assert_eq!(set.covering(b"d", SeqNo::new(4)), SeqNo::new(4));
+        assert_eq!(set.covering(b"d", SeqNo::new(3)), SeqNo::new(3));
+        assert_eq!(set.covering(b"d", SeqNo::new(2)), SeqNo::ZERO);
+        assert_eq!(set.covering(b"z", SeqNo::MAX), SeqNo::ZERO);
+    }
+
+    #[test]
+    fn a_queue_trimmed_a_thousand_times_stays_small() {
+        let ranges = (1..1000).map(|i| range("a", &format!("b{i:04}"), i)).collect();
+        let set = RangeSet::new(ranges);
+        assert_eq!(set.pieces().len(), 999);
+        assert_eq!(set.covering(b"b0500", SeqNo::MAX), SeqNo::new(999));
+    }
+
+    #[test]
+    fn pieces_that_touch_at_the_same_number_are_one() {
+        let set = RangeSet::new(vec![range("a", "c", 3), range("c", "e", 3), range("x", "x", 9)]);
+        assert_eq!(dump(&set), "a..e#3");
+    }
+}

@@ -1,0 +1,137 @@
+//! A version and an edit make the next version, or the edit does not fit and is refused.
+
+use super::edit::TreeEdit;
+use super::handle::TableHandle;
+use super::levels::{LEVELS, Run, Version, check_run, wrong};
+use crate::context::TreeContext;
+use flagstone_base::{FileNumber, Result};
+use flagstone_sst::Table;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+impl Version {
+    /// The version that `edits`, oldest first, lead to: what recovery builds from the manifest.
+    ///
+    /// # Errors
+    /// Corruption when an edit does not fit what came before it.
+    pub fn from_edits<'a>(
+        context: &Arc<TreeContext>,
+        edits: impl IntoIterator<Item = &'a TreeEdit>,
+    ) -> Result<Self> {
+        let mut tables = BTreeMap::new();
+        let mut whole = TreeEdit::default();
+        for edit in edits {
+            whole.tree = edit.tree;
+            for number in &edit.removed {
+                if tables.remove(number).is_none() {
+                    return Err(missing(*number));
+                }
+            }
+            for (level, meta) in &edit.added {
+                if tables.insert(meta.number, (*level, meta)).is_some() {
+                    return Err(wrong(format!("table {} is added twice", meta.number)));
+                }
+            }
+            whole.flushed_through = whole.flushed_through.max(edit.flushed_through);
+            whole.watermark = whole.watermark.max(edit.watermark);
+        }
+        whole.added = tables.into_values().map(|(level, meta)| (level, meta.clone())).collect();
+        Self::empty().apply(context, &whole)
+    }
+
+    /// This version with `edit` applied. Costs the tables of the levels it touches.
+    ///
+    /// # Errors
+    /// Corruption when the edit does not fit: a table removed that is not there, added twice, or
+    /// overlapping another of its level.
+    pub fn apply(&self, context: &Arc<TreeContext>, edit: &TreeEdit) -> Result<Self> {
+        self.apply_with(context, edit, &mut HashMap::new())
+    }
+
+    /// As [`Version::apply`]; `opened` holds new tables that are open already.
+    pub(crate) fn apply_with(
+        &self,
+        context: &Arc<TreeContext>,
+        edit: &TreeEdit,
+        opened: &mut HashMap<FileNumber, Arc<Table>>,
+    ) -> Result<Self> {
+        let removed: BTreeSet<FileNumber> = edit.removed.iter().copied().collect();
+        let mut levels: [Option<Vec<Arc<TableHandle>>>; LEVELS] = Default::default();
+        let mut taken = HashMap::new();
+        for (level, place) in levels.iter_mut().enumerate() {
+            let (gone, kept): (Vec<_>, Vec<_>) =
+                self.tables_of(level).partition(|table| removed.contains(&table.number()));
+            let is_touched = edit.added.iter().any(|(to, _)| usize::from(*to) == level);
+            if is_touched || !gone.is_empty() {
+                *place = Some(kept.into_iter().map(Arc::clone).collect());
+            }
+            taken.extend(gone.into_iter().map(|table| (table.number(), Arc::clone(table))));
+        }
+        if let Some(number) = removed.iter().find(|number| !taken.contains_key(number)) {
+            return Err(missing(*number));
+        }
+        for (level, meta) in &edit.added {
+            let Some(Some(tables)) = levels.get_mut(usize::from(*level)) else {
+                return Err(wrong(format!("table {} is added to level {level}", meta.number)));
+            };
+            tables.push(match taken.get(&meta.number) {
+                Some(moved) => Arc::clone(moved),
+                None => TableHandle::new(context, meta.clone(), opened.remove(&meta.number)),
+            });
+        }
+        let mut next = self.clone();
+        for (level, tables) in levels.into_iter().enumerate() {
+            match (level, tables) {
+                (_, None) => {}
+                (0, Some(tables)) => next.runs = into_runs(tables),
+                (_, Some(tables)) => next.levels[level - 1] = sorted(tables),
+            }
+        }
+        next.flushed_through = next.flushed_through.max(edit.flushed_through.unwrap_or_default());
+        next.watermark = next.watermark.max(edit.watermark);
+        next.check_edit(edit)?;
+        Ok(next)
+    }
+
+    /// The part of [`Version::check`] that an edit can have broken.
+    fn check_edit(&self, edit: &TreeEdit) -> Result<()> {
+        for (level, _) in &edit.added {
+            match usize::from(*level) {
+                0 => self.runs.iter().try_for_each(|run| check_run(run))?,
+                level => check_run(self.level(level))?,
+            }
+        }
+        let added: BTreeSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
+        let found = self.tables().filter(|(_, table)| added.contains(&table.number())).count();
+        if found != edit.added.len() {
+            return Err(wrong(format!("an edit adds a table twice: {edit}")));
+        }
+        Ok(())
+    }
+}
+
+fn missing(number: FileNumber) -> flagstone_base::Error {
+    wrong(format!("an edit removes table {number}, which is not there"))
+}
+
+fn sorted(mut tables: Vec<Arc<TableHandle>>) -> Run {
+    tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
+    tables.into()
+}
+
+/// Puts the tables of L0 into runs: each into the run above the newest older one it overlaps.
+fn into_runs(mut tables: Vec<Arc<TableHandle>>) -> Vec<Run> {
+    tables.sort_by_key(|table| (table.meta().seqnos().1, table.number()));
+    let mut runs: Vec<Vec<Arc<TableHandle>>> = Vec::new();
+    for table in tables {
+        let overlaps = |run: &Vec<Arc<TableHandle>>| {
+            run.iter().any(|other| other.meta().overlaps_table(table.meta()))
+        };
+        let run = runs.iter().rposition(overlaps).map_or(0, |below| below + 1);
+        if run == runs.len() {
+            runs.push(Vec::new());
+        }
+        runs[run].push(table);
+    }
+    runs.into_iter().map(sorted).collect()
+}

@@ -1,0 +1,240 @@
+//! A change of a tree's shape, and its bytes in the manifest (`docs/format/edit.md`).
+//!
+//! ```text
+//! edit    = field*
+//! field   = tag varint | length varint | bytes
+//! tag 1   tree             varint; always there
+//! tag 2   table added      level u8 | table meta; once a table
+//! tag 3   tables removed   varint*
+//! tag 4   flushed through  varint SeqNo
+//! tag 5   watermark        varint SeqNo; absent = 0
+//! ```
+//!
+//! A tag below 64 that is not known is refused: it would change what the edit means. Tags from 64
+//! on are skipped.
+
+use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::{Decoder, FileNumber, Malformed, SeqNo, TreeId};
+use flagstone_sst::TableMeta;
+use std::fmt;
+
+const TREE: u64 = 1;
+const ADDED: u64 = 2;
+const REMOVED: u64 = 3;
+const FLUSHED_THROUGH: u64 = 4;
+const WATERMARK: u64 = 5;
+/// Unknown tags from here on mean nothing to an older flagstone.
+const TAG_OPTIONAL: u64 = 64;
+
+/// Tables added to and removed from a tree, at once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeEdit {
+    /// The tree it changes.
+    pub tree: TreeId,
+    /// New tables and the level each goes to. A table that is removed by the same edit moves.
+    pub added: Vec<(u8, TableMeta)>,
+    /// Tables that go.
+    pub removed: Vec<FileNumber>,
+    /// Every write of this tree up to this SeqNo is in tables now; replay skips them (rules.md 6).
+    pub flushed_through: Option<SeqNo>,
+    /// A reader below it who is not registered may miss versions in the new tables (rules.md 10).
+    pub watermark: SeqNo,
+}
+
+impl TreeEdit {
+    /// An edit of `tree` that changes nothing yet.
+    pub fn new(tree: TreeId) -> Self {
+        Self { tree, ..Self::default() }
+    }
+
+    /// Appends its fields to `out`; put a length before them where more follows.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut field = Vec::new();
+        put_number(out, TREE, u64::from(self.tree.0));
+        for (level, meta) in &self.added {
+            field.clear();
+            field.push(*level);
+            meta.encode(&mut field);
+            put_varint(out, ADDED);
+            put_bytes(out, &field);
+        }
+        if !self.removed.is_empty() {
+            field.clear();
+            self.removed.iter().for_each(|number| put_varint(&mut field, number.0));
+            put_varint(out, REMOVED);
+            put_bytes(out, &field);
+        }
+        if let Some(seqno) = self.flushed_through {
+            put_number(out, FLUSHED_THROUGH, seqno.get());
+        }
+        if self.watermark > SeqNo::ZERO {
+            put_number(out, WATERMARK, self.watermark.get());
+        }
+    }
+
+    /// Reads what [`TreeEdit::encode`] appended: all of `bytes`.
+    ///
+    /// # Errors
+    /// Malformed bytes, a missing tree, or a field this flagstone does not know and must.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        let mut edit = Self::default();
+        let mut tree = None;
+        while !decoder.is_done() {
+            let at = decoder.position();
+            let tag = decoder.varint("the tag of an edit's field")?;
+            let field = decoder.bytes("an edit's field")?;
+            let mut field_decoder = Decoder::new(field);
+            let inner = match tag {
+                TREE => number(field).and_then(|value| {
+                    let id = u32::try_from(value).map_err(|_too_large| Malformed {
+                        at: 0,
+                        expected: "a tree id of 32 bits",
+                    })?;
+                    tree = Some(TreeId(id));
+                    Ok(())
+                }),
+                ADDED => field_decoder.u8("the level of a table").and_then(|level| {
+                    edit.added.push((level, TableMeta::decode(field_decoder.rest())?));
+                    Ok(())
+                }),
+                REMOVED => removed(&mut field_decoder, &mut edit.removed),
+                FLUSHED_THROUGH => {
+                    seqno(field).map(|seqno| edit.flushed_through = Some(seqno))
+                }
+                WATERMARK => seqno(field).map(|seqno| edit.watermark = seqno),
+                TAG_OPTIONAL.. => Ok(()),
+                _ => Err(Malformed { at: 0, expected: "a field that this flagstone knows" }),
+            };
+            let header = decoder.position() - field.len();
+            inner.map_err(|m| Malformed { at: header.max(at) + m.at, expected: m.expected })?;
+        }
+        edit.tree = tree.ok_or_else(|| decoder.refuse("the tree of an edit"))?;
+        Ok(edit)
+    }
+}
+
+fn put_number(out: &mut Vec<u8>, tag: u64, value: u64) {
+    put_varint(out, tag);
+    put_varint(out, flagstone_base::codec::varint_len(value) as u64);
+    put_varint(out, value);
+}
+
+fn number(field: &[u8]) -> Result<u64, Malformed> {
+    let mut decoder = Decoder::new(field);
+    let value = decoder.varint("a number")?;
+    decoder.finish("the end of a number")?;
+    Ok(value)
+}
+
+fn seqno(field: &[u8]) -> Result<SeqNo, Malformed> {
+    let value = number(field)?;
+    if value > SeqNo::MAX.get() {
+        return Err(Malformed { at: 0, expected: "a SeqNo of 56 bits" });
+    }
+    Ok(SeqNo::new(value))
+}
+
+fn removed(decoder: &mut Decoder<'_>, out: &mut Vec<FileNumber>) -> Result<(), Malformed> {
+    while !decoder.is_done() {
+        out.push(FileNumber(decoder.varint("the number of a removed table")?));
+    }
+    Ok(())
+}
+
+/// `tree 3 +L0 000042 [a..m] ... -000017 flushed through #9 watermark #7`
+impl fmt::Display for TreeEdit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.tree)?;
+        for (level, meta) in &self.added {
+            write!(f, " +L{level} {meta}")?;
+        }
+        for number in &self.removed {
+            write!(f, " -{number}")?;
+        }
+        if let Some(seqno) = self.flushed_through {
+            write!(f, " flushed through {seqno}")?;
+        }
+        if self.watermark > SeqNo::ZERO {
+            write!(f, " watermark {}", self.watermark)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit() -> TreeEdit {
+        let meta = TableMeta {
+            number: FileNumber(42),
+            bytes: 4096,
+            tail_bytes: 512,
+            smallest: b"a".to_vec(),
+            largest: b"m".to_vec(),
+            seqno_min: SeqNo::new(3),
+            seqno_max: SeqNo::new(9),
+            entries: 7,
+            checksum: 0x0102_0304,
+            ..TableMeta::default()
+        };
+        TreeEdit {
+            tree: TreeId(3),
+            added: vec![(0, meta)],
+            removed: vec![FileNumber(17), FileNumber(300)],
+            flushed_through: Some(SeqNo::new(9)),
+            watermark: SeqNo::new(7),
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_an_edit_never_change() {
+        let mut bytes = Vec::new();
+        edit().encode(&mut bytes);
+        let meta_len = {
+            let mut meta = Vec::new();
+            edit().added[0].1.encode(&mut meta);
+            meta.len()
+        };
+        assert_eq!(bytes[..6], [1, 1, 3, 2, meta_len as u8 + 1, 0]);
+        let tail = &bytes[6 + meta_len..];
+        assert_eq!(tail, [3, 3, 17, 0xAC, 0x02, 4, 1, 9, 5, 1, 7]);
+        assert_eq!(TreeEdit::decode(&bytes), Ok(edit()));
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_read_but_never_panic() {
+        let mut bytes = Vec::new();
+        edit().encode(&mut bytes);
+        for at in 0..bytes.len() {
+            let _ = TreeEdit::decode(&bytes[..at]);
+            for value in 0..=255 {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let _ = TreeEdit::decode(&damaged);
+            }
+        }
+        assert!(TreeEdit::decode(&[]).is_err());
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_unless_it_is_optional() {
+        let mut bytes = Vec::new();
+        edit().encode(&mut bytes);
+        let mut newer = bytes.clone();
+        newer.extend_from_slice(&[64, 1, 9]);
+        assert_eq!(TreeEdit::decode(&newer), Ok(edit()));
+        bytes.extend_from_slice(&[6, 1, 9]);
+        assert!(TreeEdit::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn it_shows_on_one_line() {
+        assert_eq!(
+            edit().to_string(),
+            "tree 3 +L0 000042 [a..m] #3..#9 7 entries 4.0 KiB -000017 -000300 \
+             flushed through #9 watermark #7"
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! A table of a version: what the manifest says of it, and the file behind it once it is needed.
+
+use crate::context::TreeContext;
+use crate::ranges::RangeSet;
+use flagstone_base::{FileNumber, Result};
+use flagstone_sst::{Table, TableIdent, TableMeta};
+use parking_lot::Mutex;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A table in some version. It is opened when it is first read.
+pub struct TableHandle {
+    meta: TableMeta,
+    context: Arc<TreeContext>,
+    table: OnceLock<Arc<Table>>,
+    ranges: OnceLock<RangeSet>,
+    /// Held while the file is opened, so that it is opened once.
+    opening: Mutex<()>,
+    /// No later version holds it: when its last reader is gone, so is the file.
+    removed: AtomicBool,
+}
+
+impl TableHandle {
+    pub(crate) fn new(
+        context: &Arc<TreeContext>,
+        meta: TableMeta,
+        opened: Option<Arc<Table>>,
+    ) -> Arc<Self> {
+        let table = opened.map_or_else(OnceLock::new, OnceLock::from);
+        Arc::new(Self {
+            meta,
+            context: Arc::clone(context),
+            table,
+            ranges: OnceLock::new(),
+            opening: Mutex::new(()),
+            removed: AtomicBool::new(false),
+        })
+    }
+
+    /// What the manifest says of it.
+    pub const fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    pub(crate) const fn number(&self) -> FileNumber {
+        self.meta.number
+    }
+
+    /// The file, opened by the first call: one read of its tail.
+    ///
+    /// # Errors
+    /// What opening it may answer: Io, Corruption, Unsupported. The next call tries again.
+    #[inline]
+    pub fn open(&self) -> Result<&Arc<Table>> {
+        match self.table.get() {
+            Some(table) => Ok(table),
+            None => self.open_slowly(),
+        }
+    }
+
+    #[cold]
+    fn open_slowly(&self) -> Result<&Arc<Table>> {
+        let _one = self.opening.lock();
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        let context = &self.context;
+        let ident = TableIdent { database: context.database, number: self.meta.number };
+        let path = context.table_path(self.meta.number);
+        let table =
+            Table::open(&*context.disk, &path, ident, Some(&self.meta), &context.cache)?;
+        Ok(self.table.get_or_init(|| table))
+    }
+
+    /// Its deleted ranges; a table without any is not opened for it.
+    #[inline]
+    pub(crate) fn ranges(&self) -> Result<&RangeSet> {
+        static NONE: RangeSet = RangeSet::EMPTY;
+        if self.meta.range_deletes == 0 {
+            return Ok(&NONE);
+        }
+        if let Some(ranges) = self.ranges.get() {
+            return Ok(ranges);
+        }
+        let ranges = self.open()?.range_deletes().to_vec();
+        Ok(self.ranges.get_or_init(|| RangeSet::new(ranges)))
+    }
+
+    /// No version will hold it any more.
+    pub(crate) fn set_removed(&self) {
+        self.removed.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for TableHandle {
+    fn drop(&mut self) {
+        if *self.removed.get_mut() {
+            if let Some(table) = self.table.get() {
+                table.forget_blocks();
+            }
+            self.context.obsolete.note(self.meta.number);
+        }
+    }
+}
+
+impl fmt::Display for TableHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.meta, f)
+    }
+}
+
+impl fmt::Debug for TableHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.meta, f)
+    }
+}

@@ -1,0 +1,160 @@
+//! An immutable list of levels.
+//!
+//! ```text
+//! L0   runs, the newest last; tables of one run do not overlap; flushes and ingests go here
+//! L1+  one run each, sorted by key, disjoint; deeper is older
+//! ```
+//!
+//! Every entry of a key in a run is newer than every entry of that key in an older run or a deeper
+//! level. L0 tables are put into runs by SeqNo, never by the order of their installation.
+
+use super::handle::TableHandle;
+use super::span::ends_before;
+use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
+use std::fmt;
+use std::sync::Arc;
+
+use super::edit::TreeEdit;
+
+/// How many levels a tree has: L0 to L6.
+pub const LEVELS: usize = 7;
+
+/// Tables sorted by key, disjoint.
+pub(crate) type Run = Arc<[Arc<TableHandle>]>;
+
+/// Which tables a tree consists of.
+#[derive(Clone)]
+pub struct Version {
+    /// The runs of L0, oldest first.
+    pub(super) runs: Vec<Run>,
+    /// L1 and deeper.
+    pub(super) levels: [Run; LEVELS - 1],
+    pub(super) flushed_through: SeqNo,
+    pub(super) watermark: SeqNo,
+}
+
+impl Version {
+    /// No tables at all.
+    pub fn empty() -> Self {
+        Self {
+            runs: Vec::new(),
+            levels: std::array::from_fn(|_| Arc::from([])),
+            flushed_through: SeqNo::ZERO,
+            watermark: SeqNo::ZERO,
+        }
+    }
+
+    /// The runs of L0, oldest first.
+    pub(crate) fn l0_runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The tables of level 1..=6.
+    pub(crate) fn level(&self, level: usize) -> &Run {
+        &self.levels[level - 1]
+    }
+
+    /// The runs in the order a get asks them: newest first.
+    #[inline]
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Run> {
+        let levels = self.levels.iter().filter(|run| !run.is_empty());
+        self.runs.iter().rev().chain(levels)
+    }
+
+    /// Every write up to this SeqNo is in the tables.
+    pub fn flushed_through(&self) -> SeqNo {
+        self.flushed_through
+    }
+
+    /// A reader below it who is not registered may miss versions.
+    pub fn watermark(&self) -> SeqNo {
+        self.watermark
+    }
+
+    /// The newest SeqNo in any table, or flushed through.
+    pub fn seqno_max(&self) -> SeqNo {
+        let newest = self.tables().map(|(_, table)| table.meta().seqnos().1).max();
+        newest.unwrap_or(SeqNo::ZERO).max(self.flushed_through)
+    }
+
+    /// Every table with its level: L0 oldest run first, then down.
+    pub fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableHandle>)> {
+        let l0 = self.runs.iter().flat_map(|run| run.iter()).map(|table| (0, table));
+        let deeper = (1..).zip(&self.levels);
+        l0.chain(deeper.flat_map(|(level, run)| run.iter().map(move |table| (level, table))))
+    }
+
+    /// The tables of one level, in any order for L0.
+    pub(crate) fn tables_of(&self, level: usize) -> impl Iterator<Item = &Arc<TableHandle>> {
+        let runs = if level == 0 { &self.runs[..] } else { &self.levels[level - 1..level] };
+        runs.iter().flat_map(|run| run.iter())
+    }
+
+    /// Bytes of the tables of one level.
+    pub(crate) fn level_bytes(&self, level: usize) -> u64 {
+        self.tables_of(level).map(|table| table.meta().bytes).sum()
+    }
+
+    /// The whole version as one edit of an empty tree.
+    pub fn to_edit(&self, tree: TreeId) -> TreeEdit {
+        TreeEdit {
+            tree,
+            added: self.tables().map(|(level, t)| (level, t.meta().clone())).collect(),
+            removed: Vec::new(),
+            flushed_through: Some(self.flushed_through),
+            watermark: self.watermark,
+        }
+    }
+
+    /// Checks what must always hold: order and disjointness in every run, each file once.
+    ///
+    /// # Errors
+    /// Corruption that names the tables.
+    pub fn check(&self) -> Result<()> {
+        let mut numbers: Vec<_> = self.tables().map(|(_, table)| table.number()).collect();
+        numbers.sort_unstable();
+        if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(wrong(format!("table {} stands twice in a version", pair[0])));
+        }
+        for run in self.runs.iter().chain(&self.levels) {
+            check_run(run)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn check_run(run: &[Arc<TableHandle>]) -> Result<()> {
+    for pair in run.windows(2) {
+        if !ends_before(pair[0].meta().upper(), &pair[1].meta().smallest) {
+            let text = format!("tables of one run overlap: {} and {}", pair[0], pair[1]);
+            return Err(wrong(text));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+pub(super) fn wrong(text: String) -> Error {
+    Error::new(ErrorKind::Corruption, text)
+}
+
+/// One line a table: `L1 000042 [a..m] #3..#9 120 entries 2.1 MiB`; L0 with its run: `L0.2`.
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, run) in self.runs.iter().enumerate().rev() {
+            for table in run.iter() {
+                writeln!(f, "L0.{number} {table}")?;
+            }
+        }
+        for (level, table) in self.tables().filter(|(level, _)| *level > 0) {
+            writeln!(f, "L{level} {table}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,14 @@
+//! The shape of a tree: which tables stand in which level, and how that changes.
+
+mod edit;
+mod handle;
+mod span;
+
+mod apply;
+mod levels;
+
+pub use edit::TreeEdit;
+pub use handle::TableHandle;
+pub use levels::{LEVELS, Version};
+pub(crate) use levels::Run;
+pub(crate) use span::{Span, ends_before};

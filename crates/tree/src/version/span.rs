@@ -1,0 +1,73 @@
+//! Spans of keys: from a key up to a bound, as tables have them.
+
+use super::handle::TableHandle;
+use flagstone_sst::TableMeta;
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+/// The keys from `lower` on, up to `upper`.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) lower: Vec<u8>,
+    pub(crate) upper: Bound<Vec<u8>>,
+}
+
+/// Whether everything below the bound `upper` lies before `key`.
+#[inline]
+pub(crate) fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {
+    match upper {
+        Bound::Included(upper) => upper < key,
+        Bound::Excluded(upper) => upper <= key,
+        Bound::Unbounded => false,
+    }
+}
+
+impl Span {
+    pub(crate) fn of(meta: &TableMeta) -> Self {
+        Self { lower: meta.smallest.clone(), upper: meta.upper().map(<[u8]>::to_vec) }
+    }
+
+    /// The smallest span over all of `metas`; `None` when there are none.
+    pub(crate) fn over<'a>(metas: impl IntoIterator<Item = &'a TableMeta>) -> Option<Self> {
+        let mut metas = metas.into_iter();
+        let mut span = Self::of(metas.next()?);
+        metas.for_each(|meta| span.grow(meta));
+        Some(span)
+    }
+
+    pub(crate) fn grow(&mut self, meta: &TableMeta) {
+        if meta.smallest < self.lower {
+            self.lower.clone_from(&meta.smallest);
+        }
+        if upper_is_less(self.upper(), meta.upper()) {
+            self.upper = meta.upper().map(<[u8]>::to_vec);
+        }
+    }
+
+    pub(crate) fn upper(&self) -> Bound<&[u8]> {
+        self.upper.as_ref().map(Vec::as_slice)
+    }
+
+    pub(crate) fn overlaps(&self, meta: &TableMeta) -> bool {
+        !ends_before(self.upper(), &meta.smallest) && !ends_before(meta.upper(), &self.lower)
+    }
+
+    /// Which tables of a sorted, disjoint run have a key in the span.
+    pub(crate) fn within(&self, run: &[Arc<TableHandle>]) -> Range<usize> {
+        let start = run.partition_point(|t| ends_before(t.meta().upper(), &self.lower));
+        let end = run.partition_point(|t| !ends_before(self.upper(), &t.meta().smallest));
+        start..end.max(start)
+    }
+}
+
+fn upper_is_less(a: Bound<&[u8]>, b: Bound<&[u8]>) -> bool {
+    match (a, b) {
+        (Bound::Unbounded, _) => false,
+        (_, Bound::Unbounded) => true,
+        (Bound::Excluded(a), Bound::Included(b)) => a <= b,
+        (
+            Bound::Included(a) | Bound::Excluded(a),
+            Bound::Included(b) | Bound::Excluded(b),
+        ) => a < b,
+    }
+}
