@@ -16,12 +16,29 @@ mod ranges;
 mod options;
 
 mod context;
+mod counters;
 mod memtable;
 
 mod version;
 
+mod merge;
+mod pick;
+mod slot;
+mod view;
+
+mod tree;
+
+mod read;
+mod write;
+
 pub use context::{Obsolete, TreeContext};
+pub use counters::TreeCounters;
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, TreeOptions};
+pub use pick::{Job, JobReason, Pressure, pick, pick_full, pressure};
+pub use read::{Found, ScanOptions, TreeScan};
+pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};
+pub use view::{MemtableRef, View};
+pub use write::{Compaction, Flush};

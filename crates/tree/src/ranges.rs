@@ -124,10 +124,14 @@ mod tests {
 
     #[test]
     fn a_queue_trimmed_a_thousand_times_stays_small() {
-        let ranges = (1..1000).map(|i| range("a", &format!("b{i:04}"), i)).collect();
-        let set = RangeSet::new(ranges);
+        let trims = (1..1000).map(|i| range("a", &format!("b{i:04}"), i));
+        let set = RangeSet::new(trims.collect());
+        assert_eq!(dump(&set), "a..b0999#999");
+        let shrinking = (1..1000).map(|i| range("a", &format!("b{i:04}"), 1000 - i));
+        let set = RangeSet::new(shrinking.collect());
         assert_eq!(set.pieces().len(), 999);
-        assert_eq!(set.covering(b"b0500", SeqNo::MAX), SeqNo::new(999));
+        assert_eq!(set.covering(b"b0500", SeqNo::MAX), SeqNo::new(499));
+        assert_eq!(set.covering(b"b0500", SeqNo::new(9)), SeqNo::new(9));
     }
 
     #[test]

@@ -160,8 +160,7 @@ impl Arena {
         let segment = &self.segments[number / SEGMENT];
         let mut slots = segment.load(Ordering::Relaxed);
         if slots.is_null() {
-            let new: Box<Segment> =
-                Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
+            let new: Box<Segment> = Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
             slots = Box::into_raw(new);
             segment.store(slots, Ordering::Release);
         }
@@ -224,7 +223,8 @@ mod tests {
     fn addresses_lead_to_their_bytes_in_chunks_of_every_size() {
         let (arena, pool, mut bump) = (Arena::new(), ChunkPool::new(8 << 20), Bump::default());
         let mut given = Vec::new();
-        for (i, bytes) in [1, 8, 20_000, 300_000, 9, 4 << 20, 200_000].iter().cycle().take(40).enumerate()
+        for (i, bytes) in
+            [1, 8, 20_000, 300_000, 9, 4 << 20, 200_000].iter().cycle().take(40).enumerate()
         {
             let (address, pointer) = arena.allocate(&mut bump, &pool, *bytes).unwrap();
             assert!(address != 0 && pointer.as_ptr().addr() % UNIT == 0);

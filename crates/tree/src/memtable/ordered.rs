@@ -129,12 +129,7 @@ impl Ordered {
 impl OrderedWriter {
     /// Adds a new key; `shown` is what readers load.
     #[inline]
-    pub(super) fn push(
-        &mut self,
-        rank: Ranked,
-        store: &Store,
-        shown: &ArcSwapOption<Ordered>,
-    ) {
+    pub(super) fn push(&mut self, rank: Ranked, store: &Store, shown: &ArcSwapOption<Ordered>) {
         if self.pending.len() == TAIL {
             self.make_run(store);
         }

@@ -63,7 +63,7 @@ pub(super) struct StoreWriter {
 impl StoreWriter {
     /// A writer that expects about `keys` keys: no table is copied until there are more.
     pub(super) fn expecting(keys: usize) -> Self {
-        let slots_first = keys.saturating_mul(2).next_power_of_two().clamp(SLOTS_MIN, 1 << 26);
+        let slots_first = keys.saturating_mul(2).next_power_of_two().clamp(SLOTS_MIN, 1 << 20);
         Self { slots_first, ..Self::default() }
     }
 
@@ -360,9 +360,7 @@ mod tests {
             let trailer = Trailer::new(SeqNo::new(seqno), Kind::Put);
             let value = seqno.to_string();
             let key = b"key";
-            store
-                .insert(&mut writer, &pool, key, hash(key), (trailer, value.as_bytes()))
-                .unwrap();
+            store.insert(&mut writer, &pool, key, hash(key), (trailer, value.as_bytes())).unwrap();
         }
         let at = store.find(b"key", hash(b"key")).unwrap();
         let chain: Vec<u64> = store.versions(at).map(|v| v.trailer.seqno().get()).collect();

@@ -31,8 +31,6 @@ pub(crate) struct Memtable {
     entries: AtomicU64,
     /// Memory charged to `context.memtable_bytes`.
     charged: AtomicU64,
-    /// Bytes of the entries themselves.
-    entry_bytes: AtomicU64,
     sealed: AtomicBool,
     seal_seqno: AtomicU64,
 }
@@ -65,7 +63,6 @@ impl Memtable {
             last: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             charged: AtomicU64::new(0),
-            entry_bytes: AtomicU64::new(0),
             sealed: AtomicBool::new(false),
             seal_seqno: AtomicU64::new(0),
         })
@@ -127,23 +124,17 @@ impl Memtable {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Bytes of its keys and values, and of what stands beside them.
-    pub(crate) fn entry_bytes(&self) -> u64 {
-        self.entry_bytes.load(Ordering::Relaxed)
-    }
-
     /// Adds an entry; `key_hash` is the key's hash as the router knows it.
     ///
     /// # Errors
     /// Busy when the arena has no addresses left, which takes more than 8 GiB.
     pub(crate) fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<()> {
         let mut writer = self.writer.lock();
-        let beside = if entry.kind() == Kind::RangeDelete {
+        if entry.kind() == Kind::RangeDelete {
             self.insert_range(&mut writer, entry);
-            64
         } else {
-            self.insert_key(&mut writer, entry, remix(key_hash))?
-        };
+            self.insert_key(&mut writer, entry, remix(key_hash))?;
+        }
         let bytes = self.store.bytes() + writer.ranges_charged + 16 * writer.store.keys() as u64;
         let before = self.charged.load(Ordering::Relaxed);
         if bytes > before {
@@ -151,30 +142,26 @@ impl Memtable {
             self.context.memtable_bytes.fetch_add(bytes - before, Ordering::Relaxed);
         }
         drop(writer);
-        let entry_bytes = (entry.key.len() + entry.value.len()) as u64 + beside;
-        self.entry_bytes.fetch_add(entry_bytes, Ordering::Relaxed);
         self.entries.fetch_add(1, Ordering::Relaxed);
         self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         Ok(())
     }
 
-    fn insert_key(&self, writer: &mut Writer, entry: EntryRef<'_>, hash: u64) -> Result<u64> {
+    fn insert_key(&self, writer: &mut Writer, entry: EntryRef<'_>, hash: u64) -> Result<()> {
         let version = (entry.trailer, entry.value);
         let pool = &self.context.chunks;
-        let Some(inserted) =
-            self.store.insert(&mut writer.store, pool, entry.key, hash, version)
+        let Some(inserted) = self.store.insert(&mut writer.store, pool, entry.key, hash, version)
         else {
             return Err(Error::new(
                 ErrorKind::Busy,
                 "a memtable has no addresses left: it must be flushed before more is written",
             ));
         };
-        if !inserted.is_new {
-            return Ok(16);
+        if inserted.is_new {
+            let rank = Ranked::new(entry.key, inserted.at);
+            writer.ordered.push(rank, &self.store, &self.ordered);
         }
-        let rank = Ranked::new(entry.key, inserted.at);
-        writer.ordered.push(rank, &self.store, &self.ordered);
-        Ok(56)
+        Ok(())
     }
 
     fn insert_range(&self, writer: &mut Writer, entry: EntryRef<'_>) {
@@ -212,9 +199,7 @@ impl Memtable {
         match &*self.ranges.load() {
             None => Arc::default(),
             Some(ranges) if ranges.tail.is_empty() => Arc::clone(&ranges.set),
-            Some(ranges) => {
-                Arc::new(RangeSet::new([ranges.set.all(), &ranges.tail].concat()))
-            }
+            Some(ranges) => Arc::new(RangeSet::new([ranges.set.all(), &ranges.tail].concat())),
         }
     }
 

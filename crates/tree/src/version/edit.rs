@@ -99,9 +99,7 @@ impl TreeEdit {
                     Ok(())
                 }),
                 REMOVED => removed(&mut field_decoder, &mut edit.removed),
-                FLUSHED_THROUGH => {
-                    seqno(field).map(|seqno| edit.flushed_through = Some(seqno))
-                }
+                FLUSHED_THROUGH => seqno(field).map(|seqno| edit.flushed_through = Some(seqno)),
                 WATERMARK => seqno(field).map(|seqno| edit.watermark = seqno),
                 TAG_OPTIONAL.. => Ok(()),
                 _ => Err(Malformed { at: 0, expected: "a field that this flagstone knows" }),

@@ -68,8 +68,7 @@ impl TableHandle {
         let context = &self.context;
         let ident = TableIdent { database: context.database, number: self.meta.number };
         let path = context.table_path(self.meta.number);
-        let table =
-            Table::open(&*context.disk, &path, ident, Some(&self.meta), &context.cache)?;
+        let table = Table::open(&*context.disk, &path, ident, Some(&self.meta), &context.cache)?;
         Ok(self.table.get_or_init(|| table))
     }
 

@@ -9,6 +9,6 @@ mod levels;
 
 pub use edit::TreeEdit;
 pub use handle::TableHandle;
-pub use levels::{LEVELS, Version};
 pub(crate) use levels::Run;
+pub use levels::{LEVELS, Version};
 pub(crate) use span::{Span, ends_before};

@@ -1,6 +1,7 @@
 //! Spans of keys: from a key up to a bound, as tables have them.
 
 use super::handle::TableHandle;
+use flagstone_base::KeyRange;
 use flagstone_sst::TableMeta;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -52,6 +53,18 @@ impl Span {
         !ends_before(self.upper(), &meta.smallest) && !ends_before(meta.upper(), &self.lower)
     }
 
+    /// Which tables of a sorted, disjoint run can have a key in `range`.
+    pub(crate) fn within_range(range: &KeyRange, run: &[Arc<TableHandle>]) -> Range<usize> {
+        let start = match &range.start {
+            Bound::Unbounded => 0,
+            Bound::Included(key) | Bound::Excluded(key) => {
+                run.partition_point(|table| ends_before(table.meta().upper(), key))
+            }
+        };
+        let end = run.partition_point(|table| range.ends_behind(&table.meta().smallest));
+        start..end.max(start)
+    }
+
     /// Which tables of a sorted, disjoint run have a key in the span.
     pub(crate) fn within(&self, run: &[Arc<TableHandle>]) -> Range<usize> {
         let start = run.partition_point(|t| ends_before(t.meta().upper(), &self.lower));
@@ -65,9 +78,6 @@ fn upper_is_less(a: Bound<&[u8]>, b: Bound<&[u8]>) -> bool {
         (Bound::Unbounded, _) => false,
         (_, Bound::Unbounded) => true,
         (Bound::Excluded(a), Bound::Included(b)) => a <= b,
-        (
-            Bound::Included(a) | Bound::Excluded(a),
-            Bound::Included(b) | Bound::Excluded(b),
-        ) => a < b,
+        (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a < b,
     }
 }

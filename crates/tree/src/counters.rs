@@ -1,0 +1,54 @@
+//! What a tree has done so far, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Work a tree did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeCounters {
+    /// Flushes finished.
+    pub flushes: u64,
+    /// Bytes of tables written by flushes.
+    pub flush_bytes_written: u64,
+    /// Compactions finished, moves not counted.
+    pub compactions: u64,
+    /// Bytes of tables that compactions read.
+    pub compaction_bytes_read: u64,
+    /// Bytes of tables that compactions wrote.
+    pub compaction_bytes_written: u64,
+    /// Tables that went down a level without being written again.
+    pub tables_moved: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    flushes: AtomicU64,
+    flush_bytes_written: AtomicU64,
+    compactions: AtomicU64,
+    compaction_bytes_read: AtomicU64,
+    compaction_bytes_written: AtomicU64,
+    tables_moved: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(&self, work: TreeCounters) {
+        let add = |counter: &AtomicU64, n| counter.fetch_add(n, Ordering::Relaxed);
+        add(&self.flushes, work.flushes);
+        add(&self.flush_bytes_written, work.flush_bytes_written);
+        add(&self.compactions, work.compactions);
+        add(&self.compaction_bytes_read, work.compaction_bytes_read);
+        add(&self.compaction_bytes_written, work.compaction_bytes_written);
+        add(&self.tables_moved, work.tables_moved);
+    }
+
+    pub(crate) fn get(&self) -> TreeCounters {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TreeCounters {
+            flushes: get(&self.flushes),
+            flush_bytes_written: get(&self.flush_bytes_written),
+            compactions: get(&self.compactions),
+            compaction_bytes_read: get(&self.compaction_bytes_read),
+            compaction_bytes_written: get(&self.compaction_bytes_written),
+            tables_moved: get(&self.tables_moved),
+        }
+    }
+}

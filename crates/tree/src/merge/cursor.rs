@@ -1,0 +1,142 @@
+//! One walk over many sorted sources: key order, newest first within a key (backwards: reversed).
+
+use super::run_cursor::RunCursor;
+use crate::heap::{heapify, sift_down};
+use crate::memtable::MemCursor;
+use crate::options::Direction;
+use flagstone_base::{EntryRef, Result, SeqNo, Slice};
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+/// A memtable or a run of tables.
+pub(crate) enum Source {
+    Memory(MemCursor),
+    Run(RunCursor),
+}
+
+impl Source {
+    fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        match self {
+            Self::Memory(cursor) => cursor.seek(from),
+            Self::Run(cursor) => cursor.seek(from)?,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        match self {
+            Self::Memory(cursor) => cursor.next(),
+            Self::Run(cursor) => cursor.next()?,
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn entry(&self) -> Option<EntryRef<'_>> {
+        match self {
+            Self::Memory(cursor) => cursor.entry(),
+            Self::Run(cursor) => cursor.entry(),
+        }
+    }
+
+    #[inline]
+    fn value(&self) -> Slice {
+        match self {
+            Self::Memory(cursor) => {
+                cursor.entry().map(|entry| Slice::copy_of(entry.value)).unwrap_or_default()
+            }
+            Self::Run(cursor) => cursor.value(),
+        }
+    }
+}
+
+/// Merges sources; all of them walk in the same direction.
+pub(crate) struct MergeCursor {
+    sources: Vec<Source>,
+    /// Places of the sources that have an entry; a heap.
+    heap: Vec<usize>,
+    direction: Direction,
+}
+
+impl MergeCursor {
+    /// A cursor that stands nowhere.
+    pub(crate) fn new(sources: Vec<Source>, direction: Direction) -> Self {
+        let heap = Vec::with_capacity(sources.len());
+        Self { sources, heap, direction }
+    }
+
+    /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        self.heap.clear();
+        self.sources.iter_mut().try_for_each(|source| source.seek(from))?;
+        self.rebuild();
+        Ok(())
+    }
+
+    fn rebuild(&mut self) {
+        let Self { sources, heap, direction } = self;
+        heap.clear();
+        heap.extend((0..sources.len()).filter(|&place| sources[place].entry().is_some()));
+        heapify(heap, |&a, &b| before(*direction, &sources[a], &sources[b]));
+    }
+
+    /// Goes to the next entry. After an error the cursor stands nowhere.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<()> {
+        let Self { sources, heap, direction } = self;
+        let Some(&top) = heap.first() else { return Ok(()) };
+        if let Err(error) = sources[top].next() {
+            heap.clear();
+            return Err(error);
+        }
+        if sources[top].entry().is_none() {
+            heap.swap_remove(0);
+        }
+        if heap.len() > 1 {
+            sift_down(heap, 0, |&a, &b| before(*direction, &sources[a], &sources[b]));
+        }
+        Ok(())
+    }
+
+    /// The current entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
+        self.sources[*self.heap.first()?].entry()
+    }
+
+    /// The current value; shares memory where the source can.
+    #[inline]
+    pub(crate) fn value(&self) -> Slice {
+        self.heap.first().map(|&top| self.sources[top].value()).unwrap_or_default()
+    }
+
+    /// Leaves out what lies before `limit` in tables that hold nothing as new as `seqno`.
+    pub(crate) fn skip_older(&mut self, limit: Bound<&[u8]>, seqno: SeqNo) -> Result<()> {
+        for place in 0..self.sources.len() {
+            let lies_before = self.sources[place].entry().is_some_and(|entry| match limit {
+                Bound::Included(end) => entry.key < end,
+                Bound::Excluded(start) => entry.key >= start,
+                Bound::Unbounded => false,
+            });
+            if let (true, Source::Run(cursor)) = (lies_before, &mut self.sources[place]) {
+                cursor.skip_older(limit, seqno)?;
+            }
+        }
+        self.rebuild();
+        Ok(())
+    }
+}
+
+#[inline]
+fn before(direction: Direction, a: &Source, b: &Source) -> bool {
+    let order = match (a.entry(), b.entry()) {
+        (Some(a), Some(b)) => a.order(&b),
+        (None, None) => return false,
+        (a, _) => return a.is_some(),
+    };
+    match direction {
+        Direction::Forward => order == Ordering::Less,
+        Direction::Reverse => order == Ordering::Greater,
+    }
+}

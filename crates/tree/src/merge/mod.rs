@@ -1,0 +1,13 @@
+//! Many sorted sources read as one: memtables and runs of tables.
+
+mod run_cursor;
+
+mod cursor;
+mod deleted;
+
+mod retain;
+
+pub(crate) use cursor::{MergeCursor, Source};
+pub(crate) use deleted::RangeSource;
+pub(crate) use retain::{History, Retention, fold_operands};
+pub(crate) use run_cursor::{RunCursor, part};

@@ -1,0 +1,149 @@
+//! A walk over the disjoint tables of a run, opening them one after another.
+
+use crate::options::Direction;
+use crate::version::{Run, TableHandle, ends_before};
+use flagstone_base::key::successor;
+use flagstone_base::{EntryRef, Result, SeqNo, Slice};
+use flagstone_sst::{CursorOptions, TableCursor};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// Walks the entries of a run in one direction.
+pub(crate) struct RunCursor {
+    run: Run,
+    direction: Direction,
+    options: CursorOptions,
+    /// The table `cursor` stands in.
+    at: usize,
+    cursor: Option<TableCursor>,
+}
+
+impl RunCursor {
+    /// A cursor that stands nowhere.
+    pub(crate) fn new(run: Run, direction: Direction, options: CursorOptions) -> Self {
+        Self { run, direction, options, at: 0, cursor: None }
+    }
+
+    /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
+    pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
+        self.cursor = None;
+        let table = match (self.direction, from) {
+            (Direction::Forward, Bound::Unbounded) => Some(0),
+            (Direction::Reverse, Bound::Unbounded) => self.run.len().checked_sub(1),
+            (Direction::Forward, Bound::Included(key) | Bound::Excluded(key)) => {
+                Some(self.run.partition_point(|t| ends_before(t.meta().upper(), key)))
+            }
+            (Direction::Reverse, Bound::Included(key) | Bound::Excluded(key)) => {
+                let behind = self.run.partition_point(|t| t.meta().smallest.as_slice() <= key);
+                behind.checked_sub(1)
+            }
+        };
+        let Some(table) = table.filter(|&table| table < self.run.len()) else { return Ok(()) };
+        self.enter(table, from)?;
+        self.skip_ends()
+    }
+
+    fn enter(&mut self, table: usize, from: Bound<&[u8]>) -> Result<()> {
+        self.at = table;
+        let mut cursor = self.run[table].open()?.cursor(self.options);
+        position(&mut cursor, self.direction, from)?;
+        self.cursor = Some(cursor);
+        Ok(())
+    }
+
+    /// Goes on to the next table as long as the cursor stands behind the end of one.
+    fn skip_ends(&mut self) -> Result<()> {
+        while self.cursor.as_ref().is_some_and(|cursor| !cursor.valid()) {
+            let next = match self.direction {
+                Direction::Forward => Some(self.at + 1).filter(|&at| at < self.run.len()),
+                Direction::Reverse => self.at.checked_sub(1),
+            };
+            self.cursor = None;
+            if let Some(next) = next {
+                self.enter(next, Bound::Unbounded)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes to the next entry in its direction.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        match self.direction {
+            Direction::Forward => cursor.next()?,
+            Direction::Reverse => cursor.prev()?,
+        }
+        if cursor.valid() { Ok(()) } else { self.skip_ends() }
+    }
+
+    /// Leaves out entries up to `limit`, all in tables whose newest SeqNo is below `seqno`.
+    pub(crate) fn skip_older(&mut self, limit: Bound<&[u8]>, seqno: SeqNo) -> Result<bool> {
+        let is_older = |table: &TableHandle| table.meta().seqnos().1 < seqno;
+        if self.cursor.is_none() || !is_older(&self.run[self.at]) {
+            return Ok(false);
+        }
+        let mut at = self.at;
+        loop {
+            let table = &self.run[at];
+            let lies_within = match (self.direction, limit) {
+                (Direction::Forward, Bound::Included(end)) => {
+                    ends_before(table.meta().upper(), end)
+                }
+                (Direction::Reverse, Bound::Excluded(start)) => {
+                    table.meta().smallest.as_slice() >= start
+                }
+                _ => false,
+            };
+            let next = match self.direction {
+                Direction::Forward => Some(at + 1).filter(|&at| at < self.run.len()),
+                Direction::Reverse => at.checked_sub(1),
+            };
+            match next {
+                Some(next) if lies_within && is_older(&self.run[next]) => at = next,
+                Some(next) if lies_within => {
+                    self.enter(next, Bound::Unbounded)?;
+                    break;
+                }
+                None if lies_within => {
+                    self.cursor = None;
+                    break;
+                }
+                _ => {
+                    self.enter(at, limit)?;
+                    break;
+                }
+            }
+        }
+        self.skip_ends()?;
+        Ok(true)
+    }
+
+    /// The current entry.
+    #[inline]
+    pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
+        self.cursor.as_ref().map(TableCursor::entry)
+    }
+
+    /// The current value, sharing the block's memory.
+    #[inline]
+    pub(crate) fn value(&self) -> Slice {
+        self.cursor.as_ref().map(TableCursor::value).unwrap_or_default()
+    }
+}
+
+fn position(cursor: &mut TableCursor, way: Direction, from: Bound<&[u8]>) -> Result<()> {
+    match (way, from) {
+        (Direction::Forward, Bound::Unbounded) => cursor.seek_first(),
+        (Direction::Forward, Bound::Included(key)) => cursor.seek(key, SeqNo::MAX),
+        (Direction::Forward, Bound::Excluded(key)) => cursor.seek(&successor(key), SeqNo::MAX),
+        (Direction::Reverse, Bound::Unbounded) => cursor.seek_last(),
+        (Direction::Reverse, Bound::Included(key)) => cursor.seek_before(&successor(key)),
+        (Direction::Reverse, Bound::Excluded(key)) => cursor.seek_before(key),
+    }
+}
+
+/// The tables of `run` in `places`, as a run of their own.
+pub(crate) fn part(run: &Run, places: std::ops::Range<usize>) -> Run {
+    if places == (0..run.len()) { Arc::clone(run) } else { run[places].into() }
+}

@@ -1,0 +1,156 @@
+//! Which tables to compact.
+//!
+//! L0: a table that no older one overlaps goes down alone; else a table with every older one that
+//! overlaps it, and so on. Deeper: the table that overlaps the fewest bytes below for its size. What
+//! overlaps nothing is moved by an edit, so input in key order is written once.
+
+use super::job::{Job, JobReason};
+use super::shape::Shape;
+use crate::options::TreeOptions;
+use crate::version::{LEVELS, Span, TableHandle, Version};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A table with this share of tombstones or more is compacted for their sake.
+const DENSE_PARTS: u64 = 2;
+/// A table with this share of tombstones or more is not moved to a place where they could go.
+const CLEAN_PARTS: u64 = 10;
+
+type Tables = Vec<(u8, Arc<TableHandle>)>;
+
+/// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
+pub fn pick(version: &Version, options: &TreeOptions) -> Option<Job> {
+    let shape = Shape::of(version, options);
+    let mut levels: Vec<usize> =
+        (0..LEVELS - 1).filter(|&level| shape.scores[level] >= 1.0).collect();
+    levels.sort_by(|&a, &b| shape.scores[b].total_cmp(&shape.scores[a]));
+    for level in levels {
+        let inputs = match level {
+            0 => pick_l0(version, shape.base),
+            _ => pick_by_overlap(version, level),
+        };
+        let output = if level == 0 { shape.base } else { level + 1 };
+        let reason = if level == 0 { JobReason::L0 } else { JobReason::Size };
+        if let Some(inputs) = inputs {
+            return Some(job(version, inputs, output, reason));
+        }
+    }
+    let (level, table) = pick_dense(version)?;
+    let inputs = vec![(level as u8, table)];
+    Some(job(version, inputs, level + 1, JobReason::Tombstones))
+}
+
+/// Everything of `version` that is not in its last form: all levels go down to the last one,
+/// and tombstones go. Tables of the last level that are clean and overlapped by nothing stay.
+pub fn pick_full(version: &Version) -> Option<Job> {
+    let last = LEVELS - 1;
+    let uppers: Tables = version
+        .tables()
+        .filter(|(level, _)| usize::from(*level) < last)
+        .map(|(level, table)| (level, Arc::clone(table)))
+        .collect();
+    let mut spans: Vec<Span> = uppers.iter().map(|(_, table)| Span::of(table.meta())).collect();
+    spans.sort_by(|a, b| a.lower.cmp(&b.lower));
+    let mut inputs = uppers;
+    for table in version.level(last).iter() {
+        let meta = table.meta();
+        let is_clean = meta.deletes == 0 && meta.range_deletes == 0 && meta.merges == 0;
+        if !is_clean || spans.iter().any(|span| span.overlaps(meta)) {
+            inputs.push((last as u8, Arc::clone(table)));
+        }
+    }
+    (!inputs.is_empty()).then(|| finish(inputs, last, JobReason::Full, false))
+}
+
+/// The tables of L0 that go down together.
+fn pick_l0(version: &Version, base: usize) -> Option<Tables> {
+    let runs = version.l0_runs();
+    let oldest = runs.first()?;
+    // Nothing older overlaps the oldest run, so what overlaps nothing at the base can go at once.
+    let movable: Tables = oldest
+        .iter()
+        .filter(|table| {
+            let span = Span::of(table.meta());
+            span.within(version.level(base)).is_empty() && is_clean(table.meta())
+        })
+        .map(|table| (0, Arc::clone(table)))
+        .collect();
+    if !movable.is_empty() {
+        return Some(movable);
+    }
+    if runs.len() == 1 {
+        return Some(oldest.iter().map(|table| (0, Arc::clone(table))).collect());
+    }
+    // A table of the newest run and everything older that overlaps: one column of all runs.
+    let seed = runs.last()?.first()?;
+    let mut span = Span::of(seed.meta());
+    let mut chosen = vec![(0, Arc::clone(seed))];
+    for run in runs[..runs.len() - 1].iter().rev() {
+        for table in &run[span.within(run)] {
+            chosen.push((0, Arc::clone(table)));
+        }
+        chosen.iter().for_each(|(_, table)| span.grow(table.meta()));
+    }
+    Some(chosen)
+}
+
+fn is_clean(meta: &flagstone_sst::TableMeta) -> bool {
+    meta.range_deletes == 0 && meta.deletes * CLEAN_PARTS <= meta.entries
+}
+
+/// The table of `level` that costs the least for what it frees.
+fn pick_by_overlap(version: &Version, level: usize) -> Option<Tables> {
+    let below = version.level(level + 1);
+    let cost = |table: &Arc<TableHandle>| {
+        let overlapping = &below[Span::of(table.meta()).within(below)];
+        let bytes: u64 = overlapping.iter().map(|table| table.meta().bytes).sum();
+        bytes as f64 / table.meta().bytes.max(1) as f64
+    };
+    let tables = version.level(level).iter();
+    let cheapest = tables
+        .min_by(|a, b| cost(a).total_cmp(&cost(b)).then_with(|| a.number().cmp(&b.number())))?;
+    Some(vec![(level as u8, Arc::clone(cheapest))])
+}
+
+/// A table that is half tombstones, in a level that can hand them down.
+fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
+    (1..LEVELS - 1).find_map(|level| {
+        let is_dense = |table: &&Arc<TableHandle>| {
+            let meta = table.meta();
+            meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries
+        };
+        version.level(level).iter().find(is_dense).map(|table| (level, Arc::clone(table)))
+    })
+}
+
+/// Adds what the inputs overlap in the output level; the compaction cuts its output around the
+/// tables in between.
+fn job(version: &Version, mut inputs: Tables, output: usize, reason: JobReason) -> Job {
+    let below = version.level(output);
+    let mut overlapping = BTreeSet::new();
+    for (_, table) in &inputs {
+        overlapping.extend(Span::of(table.meta()).within(below));
+    }
+    let clean = inputs.iter().all(|(_, table)| is_clean(table.meta()));
+    if overlapping.is_empty() && clean && are_disjoint(&inputs) {
+        return finish(inputs, output, reason, true);
+    }
+    inputs.extend(overlapping.iter().map(|&at| (output as u8, Arc::clone(&below[at]))));
+    finish(inputs, output, reason, false)
+}
+
+fn are_disjoint(inputs: &Tables) -> bool {
+    let mut metas: Vec<_> = inputs.iter().map(|(_, table)| table.meta()).collect();
+    metas.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    metas.windows(2).all(|pair| !pair[0].overlaps_table(pair[1]))
+}
+
+fn finish(inputs: Tables, output: usize, reason: JobReason, is_move: bool) -> Job {
+    Job {
+        bytes: inputs.iter().map(|(_, table)| table.meta().bytes).sum(),
+        inputs: inputs.iter().map(|(level, table)| (*level, table.number())).collect(),
+        output_level: output as u8,
+        reason,
+        is_move,
+    }
+}

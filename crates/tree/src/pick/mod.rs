@@ -1,0 +1,10 @@
+//! What to compact next: pure functions of a version.
+
+mod job;
+mod shape;
+
+mod choose;
+
+pub use choose::{pick, pick_full};
+pub use job::{Job, JobReason};
+pub use shape::{Pressure, pressure};

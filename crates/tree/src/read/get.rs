@@ -1,0 +1,144 @@
+//! One key: the sources are asked newest first until its state is known.
+
+use crate::merge::fold_operands;
+use crate::tree::Tree;
+use crate::version::{Run, TableHandle, ends_before};
+use crate::view::View;
+use flagstone_base::hash::{key_hash as hash_of, remix};
+use flagstone_base::{Kind, Result, SeqNo, Slice, Trailer};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What a get found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// The SeqNo of the newest entry of the key, also when that is a tombstone or a deleted range.
+    /// `None` when there is no trace of the key; a tombstone leaves none once it is compacted away.
+    pub seqno: Option<SeqNo>,
+    /// The value, or `None` when the key is absent.
+    pub value: Option<Slice>,
+    /// How many merge operands were folded for it: many make every get slow, so write the value.
+    pub operands: u32,
+}
+
+/// The state of a key as far as it is known.
+struct Lookup {
+    at: SeqNo,
+    seqno: Option<SeqNo>,
+    base: Option<Slice>,
+    /// Newest first.
+    operands: Vec<Slice>,
+    /// The newest deletion of a range over the key, in the sources asked so far.
+    covered: SeqNo,
+    is_done: bool,
+}
+
+impl Lookup {
+    /// Takes the next older entry; false when the state is known.
+    #[inline]
+    fn visit(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) -> bool {
+        if trailer.seqno() < self.covered {
+            self.is_done = true;
+            return false;
+        }
+        self.seqno.get_or_insert(trailer.seqno());
+        match trailer.kind() {
+            Kind::Merge => {
+                self.operands.push(value());
+                return true;
+            }
+            Kind::Put => self.base = Some(value()),
+            Kind::Delete | Kind::RangeDelete => {}
+        }
+        self.is_done = true;
+        false
+    }
+
+    /// Takes a deletion of a range over the key into account, before the entries of its source.
+    #[inline]
+    fn cover(&mut self, seqno: SeqNo) {
+        self.covered = self.covered.max(seqno);
+    }
+
+    /// Ends a source: whatever is older than a deletion met so far is gone.
+    #[inline]
+    fn end_source(&mut self) -> bool {
+        self.is_done |= self.covered > SeqNo::ZERO;
+        self.is_done
+    }
+}
+
+impl Tree {
+    /// The state of `key` at `at` in `view`; `key_hash` is [`flagstone_base::hash::key_hash`] of it,
+    /// as the router knows it. No locks; at most one block read a run, usually none.
+    ///
+    /// The caller took `at` before `view`, and `view.watermark() <= at` or `at` is registered.
+    ///
+    /// # Errors
+    /// Io or Corruption of a table; Unsupported when an operand is met without a fold.
+    pub fn get(&self, view: &View, key: &[u8], key_hash: u64, at: SeqNo) -> Result<Found> {
+        let mut lookup = Lookup {
+            at,
+            seqno: None,
+            base: None,
+            operands: Vec::new(),
+            covered: SeqNo::ZERO,
+            is_done: false,
+        };
+        self.look_up(view, key, remix(key_hash), &mut lookup)?;
+        if lookup.seqno.is_none() && lookup.covered > SeqNo::ZERO {
+            lookup.seqno = Some(lookup.covered);
+        }
+        let operands = lookup.operands.len() as u32;
+        let value = if operands == 0 {
+            lookup.base
+        } else {
+            let fold = self.options().fold.as_deref();
+            fold_operands(fold, key, lookup.base.as_deref(), &lookup.operands)?
+        };
+        Ok(Found { seqno: lookup.seqno, value, operands })
+    }
+
+    fn look_up(&self, view: &View, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
+        for table in view.memtables() {
+            let at = lookup.at;
+            lookup.cover(table.covering(key, at));
+            table.get(key, hash, at, |entry| {
+                lookup.visit(entry.trailer, || Slice::copy_of(entry.value))
+            });
+            if lookup.end_source() {
+                return Ok(());
+            }
+        }
+        let filter_key = self.options().filter_key;
+        let filter_hash = (filter_key.id != 0)
+            .then(|| remix(hash_of((filter_key.extract)(key), self.options().hash_seed)));
+        for run in view.version.newest_first() {
+            let Some(table) = table_of(run, key) else { continue };
+            if table.meta().seqnos().0 > lookup.at {
+                continue;
+            }
+            lookup.cover(table.ranges()?.covering(key, lookup.at));
+            let file = table.open()?;
+            if filter_hash.is_none_or(|hash| file.may_contain(hash)) {
+                file.get(key, hash, lookup.at, &mut |trailer, value| match lookup
+                    .visit(trailer, || value)
+                {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                })?;
+            }
+            if lookup.end_source() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The table of a run whose bounds contain `key`.
+#[inline]
+fn table_of<'a>(run: &'a Run, key: &[u8]) -> Option<&'a Arc<TableHandle>> {
+    let place = run.partition_point(|table| ends_before(table.meta().upper(), key));
+    run.get(place).filter(|table| table.meta().smallest.as_slice() <= key)
+}

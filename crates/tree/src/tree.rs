@@ -1,0 +1,286 @@
+//! The tree: what is current, and the one place where an edit becomes current.
+//!
+//! Locks, in order: `installing` (one edit at a time) before `swapping` (a new view, a few lines).
+//! Readers take neither: they load the view. No lock is held across I/O.
+
+use crate::context::TreeContext;
+use crate::counters::{Counters, TreeCounters};
+use crate::memtable::Memtable;
+use crate::options::TreeOptions;
+use crate::pick::{Pressure, pressure};
+use crate::slot::Slot;
+use crate::version::{LEVELS, TreeEdit, Version};
+use crate::view::{MemtableRef, View};
+use arc_swap::ArcSwap;
+use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
+use flagstone_sst::Table;
+use parking_lot::Mutex;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One LSM-tree: one partition of a keyspace.
+pub struct Tree {
+    id: TreeId,
+    context: Arc<TreeContext>,
+    options: TreeOptions,
+    view: ArcSwap<View>,
+    installing: Mutex<()>,
+    swapping: Mutex<()>,
+    pub(crate) flush_slot: Slot,
+    pub(crate) compaction_slot: Slot,
+    keep_tombstones: AtomicBool,
+    /// Tables that a flush or compaction has opened and checked, until they are installed.
+    ready: Mutex<HashMap<FileNumber, Arc<Table>>>,
+    pub(crate) counters: Counters,
+}
+
+/// One level in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LevelStats {
+    /// 0 to 6.
+    pub level: u8,
+    /// Its tables.
+    pub tables: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Puts, tombstones and merge operands in them.
+    pub entries: u64,
+    /// Tombstones among the entries.
+    pub deletes: u64,
+    /// Deleted ranges in them.
+    pub range_deletes: u64,
+}
+
+/// A tree in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeStats {
+    /// L0 to L6.
+    pub levels: Vec<LevelStats>,
+    /// Memory of its memtables.
+    pub memtable_bytes: u64,
+    /// Entries in its memtables.
+    pub memtable_entries: u64,
+    /// Work done since it was opened.
+    pub counters: TreeCounters,
+}
+
+/// What a full check of a tree read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeReport {
+    /// Tables read.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+}
+
+impl Tree {
+    /// A tree with the tables of `version` and an empty memtable.
+    pub fn new(
+        id: TreeId,
+        context: Arc<TreeContext>,
+        options: TreeOptions,
+        version: Version,
+    ) -> Arc<Self> {
+        let active = Memtable::new(&context, 0);
+        let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
+        Arc::new(Self {
+            id,
+            context,
+            options,
+            view: ArcSwap::from_pointee(view),
+            installing: Mutex::new(()),
+            swapping: Mutex::new(()),
+            flush_slot: Slot::default(),
+            compaction_slot: Slot::default(),
+            keep_tombstones: AtomicBool::new(false),
+            ready: Mutex::new(HashMap::new()),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Its number.
+    pub const fn id(&self) -> TreeId {
+        self.id
+    }
+
+    /// What it was told when it was made.
+    pub const fn options(&self) -> &TreeOptions {
+        &self.options
+    }
+
+    /// What it shares with the other trees.
+    pub const fn context(&self) -> &Arc<TreeContext> {
+        &self.context
+    }
+
+    /// The current sources; lock-free. Take the visible SeqNo first (rules.md 10).
+    #[inline]
+    pub fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    pub(crate) fn is_current(&self, view: &Arc<View>) -> bool {
+        Arc::ptr_eq(&self.view.load(), view)
+    }
+
+    /// A reference on the active memtable for a batch whose first entry here is `first`. To be
+    /// called under the lock that numbers batches, so that no seal falls between.
+    pub fn reserve(&self, first: SeqNo) -> MemtableRef {
+        MemtableRef::new(&self.view.load().active, first)
+    }
+
+    /// Makes the active memtable read-only and begins a new one; false when nothing was reserved
+    /// in it. `seal_seqno` is the last SeqNo given out. To be called under the lock that numbers
+    /// batches.
+    pub fn seal(&self, seal_seqno: SeqNo) -> bool {
+        let _one = self.swapping.lock();
+        let view = self.view.load_full();
+        if view.active.first().is_none() {
+            return false;
+        }
+        view.active.seal(seal_seqno);
+        // Sized like the one before: no table of it is copied under load (rules.md 12).
+        let active = Memtable::new(&self.context, view.active.keys());
+        let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
+        let version = Arc::clone(&view.version);
+        self.view.store(Arc::new(View { active, sealed, version }));
+        true
+    }
+
+    /// Memory of the active memtable.
+    pub fn active_bytes(&self) -> u64 {
+        self.view.load().active.bytes()
+    }
+
+    /// Memory of the sealed memtables.
+    pub fn sealed_bytes(&self) -> u64 {
+        self.view.load().sealed.iter().map(|table| table.bytes()).sum()
+    }
+
+    /// How many sealed memtables wait to be flushed.
+    pub fn sealed_count(&self) -> usize {
+        self.view.load().sealed.len()
+    }
+
+    /// Whether [`crate::Flush::start`] would find work now.
+    pub fn flushable(&self) -> bool {
+        let view = self.view.load();
+        self.flush_slot.is_free() && view.sealed.last().is_some_and(|table| table.is_complete())
+    }
+
+    /// The smallest SeqNo that is not in tables yet: the log must be kept from there on.
+    pub fn oldest_unflushed(&self) -> Option<SeqNo> {
+        self.view.load().memtables().filter_map(|table| table.first()).min()
+    }
+
+    /// Keeps every tombstone through compactions, as long as an index is being built (rules.md 16).
+    pub fn set_keep_tombstones(&self, keep: bool) {
+        self.keep_tombstones.store(keep, Ordering::SeqCst);
+    }
+
+    pub(crate) fn keeps_tombstones(&self) -> bool {
+        self.keep_tombstones.load(Ordering::SeqCst)
+    }
+
+    /// Hands over a table that is open, for the edit that will name it.
+    pub(crate) fn set_ready(&self, table: Arc<Table>) {
+        self.ready.lock().insert(table.number(), table);
+    }
+
+    pub(crate) fn forget_ready(&self, number: FileNumber) {
+        self.ready.lock().remove(&number);
+    }
+
+    /// Makes `edit` current: new tables are read, flushed memtables and removed tables are let go.
+    /// To be called after the manifest has synced the edit, in the manifest's order.
+    ///
+    /// # Errors
+    /// Corruption when the edit does not fit; nothing has changed then.
+    pub fn install(&self, edit: &TreeEdit) -> Result<()> {
+        let _one = self.installing.lock();
+        let old = self.view.load_full();
+        let mut ready = HashMap::new();
+        for (_, meta) in &edit.added {
+            ready.extend(self.ready.lock().remove_entry(&meta.number));
+        }
+        let version = Arc::new(old.version.apply_with(&self.context, edit, &mut ready)?);
+        let kept: BTreeSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
+        let gone: BTreeSet<FileNumber> = edit.removed.iter().copied().collect();
+        for (_, table) in old.version.tables() {
+            if gone.contains(&table.number()) && !kept.contains(&table.number()) {
+                table.set_removed();
+            }
+        }
+        let through = edit.flushed_through.unwrap_or_default();
+        let swapping = self.swapping.lock();
+        let view = self.view.load_full();
+        let unflushed = |table: &&Arc<Memtable>| table.seal_seqno() > through;
+        let sealed = view.sealed.iter().filter(unflushed).map(Arc::clone).collect();
+        self.view.store(Arc::new(View { active: Arc::clone(&view.active), sealed, version }));
+        drop(swapping);
+        self.flush_slot.end(edit);
+        self.compaction_slot.end(edit);
+        Ok(())
+    }
+
+    /// Gives up an edit that the manifest refused: its new files are to be removed, and the work
+    /// may be started again.
+    pub fn abandon(&self, edit: &TreeEdit) {
+        for (_, meta) in &edit.added {
+            if !edit.removed.contains(&meta.number) {
+                self.ready.lock().remove(&meta.number);
+                self.context.obsolete.note(meta.number);
+            }
+        }
+        self.flush_slot.end(edit);
+        self.compaction_slot.end(edit);
+    }
+
+    /// How far the tree is out of shape.
+    pub fn pressure(&self) -> Pressure {
+        pressure(&self.view.load().version, &self.options)
+    }
+
+    /// The tree in numbers.
+    pub fn stats(&self) -> TreeStats {
+        let view = self.view.load();
+        let mut levels = Vec::with_capacity(LEVELS);
+        for level in 0..LEVELS {
+            let mut stats = LevelStats { level: level as u8, ..LevelStats::default() };
+            for meta in view.version.tables_of(level).map(|table| table.meta()) {
+                stats.tables += 1;
+                stats.bytes += meta.bytes;
+                stats.entries += meta.entries;
+                stats.deletes += meta.deletes;
+                stats.range_deletes += meta.range_deletes;
+            }
+            levels.push(stats);
+        }
+        TreeStats {
+            levels,
+            memtable_bytes: view.memtables().map(|table| table.bytes()).sum(),
+            memtable_entries: view.memtables().map(|table| table.entries()).sum(),
+            counters: self.counters.get(),
+        }
+    }
+
+    /// Reads every table from disk and checks everything that can be checked.
+    ///
+    /// # Errors
+    /// Corruption: the first thing found wrong. Io.
+    pub fn verify(&self) -> Result<TreeReport> {
+        let version = Arc::clone(&self.view.load().version);
+        version.check()?;
+        let mut report = TreeReport::default();
+        for (_, table) in version.tables() {
+            let checked = table.open()?.verify()?;
+            report.tables += 1;
+            report.bytes += checked.bytes;
+            report.entries += checked.entries;
+        }
+        Ok(report)
+    }
+}

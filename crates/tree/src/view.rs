@@ -1,0 +1,72 @@
+//! What a reader pins: the memtables and the version of one moment.
+
+use crate::memtable::Memtable;
+use crate::version::Version;
+use flagstone_base::{EntryRef, Result, SeqNo};
+use std::sync::Arc;
+
+/// The sources of a tree at one moment. Holding it keeps memtables in memory and files on disk.
+pub struct View {
+    pub(crate) active: Arc<Memtable>,
+    /// Newest first.
+    pub(crate) sealed: Vec<Arc<Memtable>>,
+    pub(crate) version: Arc<Version>,
+}
+
+impl View {
+    /// A reader at a SeqNo below it who is not registered as a snapshot may miss versions: take
+    /// a new SeqNo and a new view (rules.md 10).
+    #[inline]
+    pub fn watermark(&self) -> SeqNo {
+        self.version.watermark()
+    }
+
+    /// The tables.
+    pub const fn version(&self) -> &Arc<Version> {
+        &self.version
+    }
+
+    /// The memtables, newest first.
+    pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
+        std::iter::once(&self.active).chain(&self.sealed)
+    }
+}
+
+/// A counted reference on the memtable that a batch was numbered for. While it lives, that
+/// memtable is not flushed; dropping it gives the reference back.
+pub struct MemtableRef {
+    table: Option<Arc<Memtable>>,
+}
+
+impl MemtableRef {
+    pub(crate) fn new(table: &Arc<Memtable>, first: SeqNo) -> Self {
+        table.reserve(first);
+        Self { table: Some(Arc::clone(table)) }
+    }
+
+    /// Adds an entry of any kind; `key_hash` is [`flagstone_base::hash::key_hash`] of the key (not
+    /// looked at for a range delete). One short lock; from any thread.
+    ///
+    /// # Errors
+    /// Busy when the memtable has no addresses left: beyond about 8 GiB.
+    #[inline]
+    pub fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<()> {
+        match &self.table {
+            Some(table) => table.insert(entry, key_hash),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the reference back; true when that made a sealed memtable ready to be flushed.
+    pub fn release(mut self) -> bool {
+        self.table.take().is_some_and(|table| table.release())
+    }
+}
+
+impl Drop for MemtableRef {
+    fn drop(&mut self) {
+        if let Some(table) = self.table.take() {
+            let _was_last = table.release();
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Tables become fewer or deeper tables.
+
+use super::flush::write_next_key;
+use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
+use crate::counters::TreeCounters;
+use crate::merge::{MergeCursor, Retention, RunCursor, Source};
+use crate::options::Direction;
+use crate::pick::Job;
+use crate::ranges::RangeSet;
+use crate::tree::Tree;
+use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
+use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_sst::{CursorOptions, RangeDelete};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// A compaction under way. Dropping it before it is finished gives it up.
+pub struct Compaction {
+    tree: Arc<Tree>,
+    job: Job,
+    version: Arc<Version>,
+    snapshots: Vec<SeqNo>,
+    visible: SeqNo,
+    work: Option<Work>,
+    bytes_done: u64,
+    is_finished: bool,
+}
+
+struct Work {
+    merge: MergeCursor,
+    ranges: RangeSet,
+    retention: Retention,
+    outputs: Outputs,
+    below: Below,
+    is_written: bool,
+}
+
+impl Compaction {
+    /// Takes on `job`. `snapshots` are all live ones and `visible` the newest SeqNo a reader can
+    /// have. `None` when a compaction of the tree runs, or the job is out of date. No work yet.
+    pub fn start(tree: &Arc<Tree>, job: Job, snapshots: &[SeqNo], visible: SeqNo) -> Option<Self> {
+        if !tree.compaction_slot.take() {
+            return None;
+        }
+        let version = Arc::clone(tree.view().version());
+        let there: BTreeSet<(u8, FileNumber)> =
+            version.tables().map(|(level, table)| (level, table.number())).collect();
+        if job.inputs.is_empty() || !job.inputs.iter().all(|input| there.contains(input)) {
+            tree.compaction_slot.give_up();
+            return None;
+        }
+        Some(Self {
+            tree: Arc::clone(tree),
+            job,
+            version,
+            snapshots: snapshots.to_vec(),
+            visible,
+            work: None,
+            bytes_done: 0,
+            is_finished: false,
+        })
+    }
+
+    /// What it does.
+    pub const fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Bytes of entries handled so far, before compression.
+    pub const fn bytes_done(&self) -> u64 {
+        self.bytes_done
+    }
+
+    /// Does about 1 MiB of work. `Some` when it is finished: the tables and their names are synced;
+    /// pass the edit to the manifest, then to [`Tree::install`] or [`Tree::abandon`].
+    ///
+    /// # Errors
+    /// Io, OutOfSpace, Corruption of an input. Its files are removed then; drop it.
+    pub fn step(&mut self) -> Result<Option<TreeEdit>> {
+        if self.is_finished {
+            return Ok(None);
+        }
+        let done = if self.job.is_move { Ok(Some(self.moved())) } else { self.try_step() };
+        match &done {
+            Ok(None) => {}
+            Ok(Some(edit)) => {
+                self.is_finished = true;
+                self.tree.compaction_slot.wait_for(edit);
+            }
+            Err(_) => {
+                if let Some(mut work) = self.work.take() {
+                    work.outputs.remove_files();
+                }
+            }
+        }
+        done
+    }
+
+    /// The edit that moves the inputs down as they are.
+    fn moved(&self) -> TreeEdit {
+        let mut edit = TreeEdit::new(self.tree.id());
+        for table in self.inputs() {
+            edit.removed.push(table.number());
+            edit.added.push((self.job.output_level, table.meta().clone()));
+        }
+        let tables_moved = edit.added.len() as u64;
+        self.tree.counters.add(TreeCounters { tables_moved, ..TreeCounters::default() });
+        edit
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
+        let tables = self.version.tables().map(|(_, table)| table);
+        tables.filter(move |table| wanted.contains(&table.number()))
+    }
+
+    fn try_step(&mut self) -> Result<Option<TreeEdit>> {
+        let mut work = match self.work.take() {
+            Some(work) => work,
+            None => self.begin()?,
+        };
+        let result = work.step(&mut self.bytes_done);
+        if !matches!(result, Ok(true)) {
+            self.work = Some(work);
+            result?;
+            return Ok(None);
+        }
+        let written = work.outputs.bytes();
+        let mut edit = TreeEdit::new(self.tree.id());
+        edit.added = work.outputs.into_added()?;
+        edit.removed = self.job.inputs.iter().map(|input| input.1).collect();
+        edit.watermark = work.retention.watermark();
+        self.tree.counters.add(TreeCounters {
+            compactions: 1,
+            compaction_bytes_read: self.inputs().map(|table| table.meta().bytes).sum(),
+            compaction_bytes_written: written,
+            ..TreeCounters::default()
+        });
+        Ok(Some(edit))
+    }
+
+    fn begin(&self) -> Result<Work> {
+        let options = self.tree.options();
+        let mut retention = Retention::new(
+            &self.snapshots,
+            self.visible,
+            options.fold.clone(),
+            self.tree.keeps_tombstones(),
+        );
+        let (mut ranges, mut attachments) = (Vec::new(), BTreeMap::new());
+        for table in self.inputs() {
+            ranges.extend_from_slice(table.ranges()?.all());
+            for (id, bytes) in table.open()?.attachments() {
+                attachments.insert(id, bytes.to_vec());
+            }
+        }
+        let ranges = RangeSet::new(ranges);
+        if !ranges.is_empty() {
+            retention.set_dropped();
+        }
+        let below = Below::new(&self.version, self.job.output_level);
+        let is_last = usize::from(self.job.output_level) == LEVELS - 1;
+        let plan = OutputPlan {
+            level: self.job.output_level,
+            compression: match is_last {
+                true => options.bottom_compression,
+                false => options.upper_compression,
+            },
+            table_bytes: options.table_bytes,
+            attachments,
+            ranges: ranges_to_write(&ranges, &retention, |piece| below.is_empty_under(piece)),
+            fences: self.fences(),
+        };
+        let merge = self.merge(&ranges, &retention)?;
+        let outputs = Outputs::new(&self.tree, plan);
+        Ok(Work { merge, ranges, retention, outputs, below, is_written: false })
+    }
+
+    /// The first keys of the tables of the output level that lie between the inputs and stay.
+    fn fences(&self) -> Vec<Vec<u8>> {
+        let inputs: BTreeSet<FileNumber> = self.inputs().map(|table| table.number()).collect();
+        let Some(span) = Span::over(self.inputs().map(|table| table.meta())) else {
+            return Vec::new();
+        };
+        let run = self.version.level(usize::from(self.job.output_level));
+        let stay = run[span.within(run)].iter().filter(|t| !inputs.contains(&t.number()));
+        stay.map(|table| table.meta().smallest.clone()).collect()
+    }
+
+    /// The inputs run by run, without the tables that a deleted range hides whole.
+    fn merge(&self, ranges: &RangeSet, retention: &Retention) -> Result<MergeCursor> {
+        let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
+        let mut sources = Vec::new();
+        for run in self.version.newest_first() {
+            let is_read = |table: &&Arc<TableHandle>| {
+                wanted.contains(&table.number()) && !is_hidden(table, ranges, retention)
+            };
+            let part: Run = run.iter().filter(is_read).map(Arc::clone).collect();
+            if !part.is_empty() {
+                let cursor = RunCursor::new(part, Direction::Forward, CursorOptions::COMPACTION);
+                sources.push(Source::Run(cursor));
+            }
+        }
+        let mut merge = MergeCursor::new(sources, Direction::Forward);
+        merge.seek(Bound::Unbounded)?;
+        Ok(merge)
+    }
+}
+
+impl Work {
+    /// True when everything is written and checked.
+    fn step(&mut self, bytes_done: &mut u64) -> Result<bool> {
+        if self.is_written {
+            return Ok(!self.outputs.check_one()?);
+        }
+        let Self { merge, ranges, retention, outputs, below, .. } = self;
+        let mut bytes = 0;
+        while !is_enough(bytes) {
+            let is_bottom = |key: &[u8]| below.is_bottom(key);
+            match write_next_key(merge, outputs, retention, ranges, is_bottom)? {
+                Some(moved) => bytes += moved,
+                None => {
+                    outputs.finish()?;
+                    self.is_written = true;
+                    break;
+                }
+            }
+        }
+        *bytes_done += bytes;
+        Ok(false)
+    }
+}
+
+impl Drop for Compaction {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.tree.compaction_slot.give_up();
+        }
+    }
+}
+
+/// Whether one deleted range hides everything in `table` from every reader.
+fn is_hidden(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> bool {
+    let meta = table.meta();
+    let (oldest, newest) = meta.seqnos();
+    ranges.piece(&meta.smallest).is_some_and(|piece| {
+        ends_before(meta.upper(), &piece.end)
+            && newest < piece.seqno
+            && retention.boundary(oldest).is_some()
+            && retention.boundary(oldest) == retention.boundary(piece.seqno)
+    })
+}
+
+/// The levels below the output: older entries can only be there.
+struct Below {
+    levels: Vec<(Run, usize)>,
+}
+
+impl Below {
+    fn new(version: &Version, output_level: u8) -> Self {
+        let deeper = usize::from(output_level) + 1..LEVELS;
+        let runs = deeper.map(|level| Arc::clone(version.level(level)));
+        Self { levels: runs.filter(|run| !run.is_empty()).map(|run| (run, 0)).collect() }
+    }
+
+    /// Whether no deeper level can have `key`; keys are asked in ascending order.
+    fn is_bottom(&mut self, key: &[u8]) -> bool {
+        self.levels.iter_mut().all(|(run, at)| {
+            while run.get(*at).is_some_and(|table| ends_before(table.meta().upper(), key)) {
+                *at += 1;
+            }
+            run.get(*at).is_none_or(|table| table.meta().smallest.as_slice() > key)
+        })
+    }
+
+    /// Whether no deeper level can have a key of `range`.
+    fn is_empty_under(&self, range: &RangeDelete) -> bool {
+        let span = Span { lower: range.start.to_vec(), upper: Bound::Excluded(range.end.to_vec()) };
+        self.levels.iter().all(|(run, _)| span.within(run).is_empty())
+    }
+}

@@ -1,0 +1,211 @@
+//! Sealed memtables become tables of L0.
+
+use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
+use crate::counters::TreeCounters;
+use crate::memtable::{MemCursor, Memtable};
+use crate::merge::{History, MergeCursor, Retention, Source};
+use crate::options::Direction;
+use crate::ranges::RangeSet;
+use crate::tree::Tree;
+use crate::version::TreeEdit;
+use flagstone_base::{EntryRef, Result, SeqNo};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// So many bytes of small memtables are flushed together.
+const TOGETHER_BYTES: u64 = 64 << 20;
+
+/// A flush under way. Dropping it before it is finished gives it up.
+pub struct Flush {
+    tree: Arc<Tree>,
+    tables: Vec<Arc<Memtable>>,
+    snapshots: Vec<SeqNo>,
+    visible: SeqNo,
+    attachments: Vec<(u32, Vec<u8>)>,
+    work: Option<Work>,
+    is_finished: bool,
+}
+
+struct Work {
+    merge: MergeCursor,
+    ranges: RangeSet,
+    retention: Retention,
+    outputs: Outputs,
+    is_written: bool,
+}
+
+impl Flush {
+    /// Takes the oldest sealed memtables that can be flushed. `snapshots` are all live ones and
+    /// `visible` the newest SeqNo a reader can have; every table carries the `attachments`.
+    /// `None` when there is nothing to flush or a flush runs. Does no work yet.
+    pub fn start(
+        tree: &Arc<Tree>,
+        snapshots: &[SeqNo],
+        visible: SeqNo,
+        attachments: &[(u32, Vec<u8>)],
+    ) -> Option<Self> {
+        if !tree.flush_slot.take() {
+            return None;
+        }
+        let (mut tables, mut bytes) = (Vec::new(), 0);
+        for table in tree.view().sealed.iter().rev() {
+            bytes += table.bytes();
+            if !table.is_complete() || (!tables.is_empty() && bytes > TOGETHER_BYTES) {
+                break;
+            }
+            tables.push(Arc::clone(table));
+        }
+        if tables.is_empty() {
+            tree.flush_slot.give_up();
+            return None;
+        }
+        Some(Self {
+            tree: Arc::clone(tree),
+            tables,
+            snapshots: snapshots.to_vec(),
+            visible,
+            attachments: attachments.to_vec(),
+            work: None,
+            is_finished: false,
+        })
+    }
+
+    /// The newest SeqNo it writes: the log is synced through it before the edit is appended
+    /// (rules.md 5).
+    pub fn seqno_max(&self) -> SeqNo {
+        self.tables.iter().map(|table| table.last()).max().unwrap_or_default()
+    }
+
+    /// Does about 1 MiB of work. `Some` when it is finished: the tables and their names are synced;
+    /// pass the edit to the manifest, then to [`Tree::install`] or [`Tree::abandon`].
+    ///
+    /// # Errors
+    /// Io, OutOfSpace. Its files are removed then; drop it and start again later.
+    pub fn step(&mut self) -> Result<Option<TreeEdit>> {
+        if self.is_finished {
+            return Ok(None);
+        }
+        let done = self.try_step();
+        if done.is_err()
+            && let Some(mut work) = self.work.take()
+        {
+            work.outputs.remove_files();
+        }
+        done
+    }
+
+    fn try_step(&mut self) -> Result<Option<TreeEdit>> {
+        let mut work = match self.work.take() {
+            Some(work) => work,
+            None => self.begin()?,
+        };
+        let result = work.step();
+        let is_done = matches!(result, Ok(true));
+        if !is_done {
+            self.work = Some(work);
+            result?;
+            return Ok(None);
+        }
+        let written = work.outputs.bytes();
+        let mut edit = TreeEdit::new(self.tree.id());
+        edit.added = work.outputs.into_added()?;
+        edit.flushed_through = self.tables.last().map(|table| table.seal_seqno());
+        edit.watermark = work.retention.watermark();
+        self.tree.counters.add(TreeCounters {
+            flushes: 1,
+            flush_bytes_written: written,
+            ..TreeCounters::default()
+        });
+        self.is_finished = true;
+        self.tree.flush_slot.wait_for(&edit);
+        Ok(Some(edit))
+    }
+
+    fn begin(&self) -> Result<Work> {
+        let options = self.tree.options();
+        let retention = Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
+        let cursor = |table: &Arc<Memtable>| {
+            Source::Memory(MemCursor::new(Arc::clone(table), SeqNo::MAX, Direction::Forward))
+        };
+        let sources = self.tables.iter().map(cursor).collect();
+        let mut merge = MergeCursor::new(sources, Direction::Forward);
+        merge.seek(Bound::Unbounded)?;
+        let all = self.tables.iter().flat_map(|table| table.ranges().all().to_vec()).collect();
+        let ranges = RangeSet::new(all);
+        let plan = OutputPlan {
+            level: 0,
+            compression: options.upper_compression,
+            table_bytes: options.table_bytes / 4,
+            attachments: self.attachments.iter().cloned().collect(),
+            ranges: ranges_to_write(&ranges, &retention, |_| false),
+            fences: Vec::new(),
+        };
+        let outputs = Outputs::new(&self.tree, plan);
+        Ok(Work { merge, ranges, retention, outputs, is_written: false })
+    }
+}
+
+impl Work {
+    /// True when everything is written and checked.
+    fn step(&mut self) -> Result<bool> {
+        if self.is_written {
+            return Ok(!self.outputs.check_one()?);
+        }
+        let mut bytes = 0;
+        while !is_enough(bytes) {
+            let Some(moved) = write_next_key(
+                &mut self.merge,
+                &mut self.outputs,
+                &mut self.retention,
+                &self.ranges,
+                |_| false,
+            )?
+            else {
+                self.outputs.finish()?;
+                self.is_written = true;
+                break;
+            };
+            bytes += moved;
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.tree.flush_slot.give_up();
+        }
+    }
+}
+
+/// Reads the next key with all its entries and writes what is kept; how many bytes they had, or
+/// `None` at the end.
+pub(super) fn write_next_key(
+    merge: &mut MergeCursor,
+    outputs: &mut Outputs,
+    retention: &mut Retention,
+    ranges: &RangeSet,
+    is_bottom: impl FnOnce(&[u8]) -> bool,
+) -> Result<Option<u64>> {
+    let Some(first) = merge.entry() else { return Ok(None) };
+    let key = first.key.to_vec();
+    let mut history = History::new();
+    let mut bytes = 0;
+    while let Some(entry) = merge.entry()
+        && entry.key == key
+    {
+        bytes += (entry.key.len() + entry.value.len() + 8) as u64;
+        history.push((entry.trailer, merge.value()));
+        merge.next()?;
+    }
+    let is_bottom = is_bottom(&key);
+    retention.reduce(&key, &mut history, |at| ranges.covering(&key, at), is_bottom)?;
+    if !history.is_empty() {
+        outputs.cut_before(&key)?;
+    }
+    for (trailer, value) in &history {
+        outputs.add(EntryRef { key: &key, trailer: *trailer, value })?;
+    }
+    Ok(Some(bytes))
+}

@@ -1,0 +1,9 @@
+//! Writing tables: from memtables, or from tables. Work comes in steps; only an edit changes a tree.
+
+mod output;
+
+mod compact;
+mod flush;
+
+pub use compact::Compaction;
+pub use flush::Flush;

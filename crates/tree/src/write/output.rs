@@ -1,0 +1,200 @@
+//! The tables that a flush or compaction writes: cut by size, never between entries of one key.
+
+use crate::merge::Retention;
+use crate::ranges::RangeSet;
+use crate::tree::Tree;
+use flagstone_base::{Compression, EntryRef, FileNumber, Result, SeqNo, Slice};
+use flagstone_sst::{RangeDelete, Table, TableBuilder, TableIdent, TableMeta};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A step handles about so many bytes of entries.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// Which tables are written, and how.
+pub(super) struct OutputPlan {
+    pub(super) level: u8,
+    pub(super) compression: Compression,
+    pub(super) table_bytes: u64,
+    pub(super) attachments: BTreeMap<u32, Vec<u8>>,
+    /// Deleted ranges to be written, each cut at the bounds of the tables.
+    pub(super) ranges: Vec<RangeDelete>,
+    /// The first keys of the tables of the level that stay, sorted: no new table reaches over one.
+    pub(super) fences: Vec<Vec<u8>>,
+}
+
+/// Tables being written.
+pub(super) struct Outputs {
+    tree: Arc<Tree>,
+    plan: OutputPlan,
+    builder: Option<TableBuilder>,
+    /// Where the table being written begins: behind every key of the one before.
+    lower: Slice,
+    /// Every file made, so that a failure can remove them.
+    created: Vec<FileNumber>,
+    finished: Vec<TableMeta>,
+    /// The first fence that was not passed yet.
+    fence: usize,
+    /// How many of `finished` were read back and checked.
+    checked: usize,
+}
+
+impl Outputs {
+    pub(super) fn new(tree: &Arc<Tree>, mut plan: OutputPlan) -> Self {
+        plan.ranges.sort_by(|a, b| a.start.cmp(&b.start));
+        Self {
+            tree: Arc::clone(tree),
+            plan,
+            builder: None,
+            lower: Slice::default(),
+            created: Vec::new(),
+            finished: Vec::new(),
+            fence: 0,
+            checked: 0,
+        }
+    }
+
+    /// Ends the current table before `key` when it is full, or a table that stays lies between.
+    pub(super) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
+        let fence = self.fence;
+        while self.plan.fences.get(self.fence).is_some_and(|fence| fence.as_slice() <= key) {
+            self.fence += 1;
+        }
+        let is_full = |b: &TableBuilder| b.bytes_estimated() >= self.plan.table_bytes;
+        let must_end = self.fence > fence || self.builder.as_ref().is_some_and(is_full);
+        if must_end { self.finish_table(Some(key)) } else { Ok(()) }
+    }
+
+    /// Adds an entry to the current table.
+    pub(super) fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        match &mut self.builder {
+            Some(builder) => builder.add(entry),
+            None => self.begin()?.add(entry),
+        }
+    }
+
+    fn begin(&mut self) -> Result<&mut TableBuilder> {
+        let context = self.tree.context();
+        let number = (context.next_file)();
+        let file = context.disk.create(&context.table_path(number))?;
+        self.created.push(number);
+        let ident = TableIdent { database: context.database, number };
+        let options = self.tree.options().table_options(self.tree.id(), self.plan.compression);
+        let mut builder = TableBuilder::new(file, ident, options)?;
+        for (id, bytes) in &self.plan.attachments {
+            builder.attach(*id, bytes);
+        }
+        Ok(self.builder.insert(builder))
+    }
+
+    /// Ends the current table; the next one begins at `next`, or there is none.
+    fn finish_table(&mut self, next: Option<&[u8]>) -> Result<()> {
+        let mut pieces = Vec::new();
+        for range in &self.plan.ranges {
+            let start = (&*range.start).max(&*self.lower);
+            let end = next.map_or(&*range.end, |next| next.min(&*range.end));
+            if start < end {
+                pieces.push((Slice::copy_of(start), Slice::copy_of(end), range.seqno));
+            }
+        }
+        if self.builder.is_none() && !pieces.is_empty() {
+            self.begin()?;
+        }
+        if let Some(mut builder) = self.builder.take() {
+            for (start, end, seqno) in &pieces {
+                builder.add_range_delete(start, end, *seqno)?;
+            }
+            self.finished.push(builder.finish()?);
+        }
+        self.lower = next.map(Slice::copy_of).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Reads one finished table back; false when all were.
+    pub(super) fn check_one(&mut self) -> Result<bool> {
+        let Some(meta) = self.finished.get(self.checked) else { return Ok(false) };
+        let context = self.tree.context();
+        let ident = TableIdent { database: context.database, number: meta.number };
+        let path = context.table_path(meta.number);
+        let table = Table::open(&*context.disk, &path, ident, Some(meta), &context.cache)?;
+        if self.tree.options().verify_outputs {
+            table.verify()?;
+        }
+        self.tree.set_ready(table);
+        self.checked += 1;
+        Ok(true)
+    }
+
+    /// Ends the last table; nothing is added behind this.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.finish_table(None)
+    }
+
+    /// The finished tables, whose names survive a power cut now.
+    pub(super) fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
+        if !self.created.is_empty()
+            && let Err(error) = self.tree.context().disk.sync_dir(&self.tree.context().dir)
+        {
+            self.remove_files();
+            return Err(error);
+        }
+        self.created.clear();
+        let level = self.plan.level;
+        Ok(std::mem::take(&mut self.finished).into_iter().map(|meta| (level, meta)).collect())
+    }
+
+    /// Bytes of the tables finished so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.finished.iter().map(|meta| meta.bytes).sum()
+    }
+
+    /// After a failure: removes every file made. What cannot be removed is left to the sweep.
+    pub(super) fn remove_files(&mut self) {
+        self.builder = None;
+        let context = Arc::clone(self.tree.context());
+        for number in self.created.drain(..) {
+            self.tree.forget_ready(number);
+            if context.disk.remove(&context.table_path(number)).is_err() {
+                context.obsolete.note(number);
+            }
+        }
+    }
+}
+
+impl Drop for Outputs {
+    /// Given up: no I/O here, the sweep removes the files.
+    fn drop(&mut self) {
+        for number in self.created.drain(..) {
+            self.tree.forget_ready(number);
+            self.tree.context().obsolete.note(number);
+        }
+    }
+}
+
+/// The deleted ranges of the inputs as they are written: of each stripe only the newest over a key.
+pub(super) fn ranges_to_write(
+    all: &RangeSet,
+    retention: &Retention,
+    is_useless: impl Fn(&RangeDelete) -> bool,
+) -> Vec<RangeDelete> {
+    let mut stripes: BTreeMap<SeqNo, Vec<RangeDelete>> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for range in all.all() {
+        match retention.boundary(range.seqno) {
+            Some(boundary) => stripes.entry(boundary).or_default().push(range.clone()),
+            None => kept.push(range.clone()),
+        }
+    }
+    for (boundary, ranges) in stripes {
+        let may_go = retention.is_oldest(boundary) && !retention.keeps_tombstones();
+        let set = RangeSet::new(ranges);
+        let written = set.pieces().iter().filter(|piece| !(may_go && is_useless(piece)));
+        kept.extend(written.cloned());
+    }
+    kept
+}
+
+/// Whether a step has done enough.
+pub(super) const fn is_enough(bytes: u64) -> bool {
+    bytes >= STEP_BYTES
+}

@@ -1,0 +1,163 @@
+//! A tree with the little of a database that its tests need: numbers, edits, snapshots.
+
+use flagstone_base::hash::key_hash;
+use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
+use flagstone_env::MemDisk;
+use flagstone_sst::BlockCache;
+use flagstone_tree::{
+    ChunkPool, Compaction, Flush, Fold, Job, Obsolete, Tree, TreeContext, TreeEdit, TreeOptions,
+    Version, pick, pick_full,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Appends: an operand is added behind the value, so order and number of foldings show.
+pub(crate) struct Append;
+
+impl Fold for Append {
+    fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut value = base.map_or_else(|| b"_".to_vec(), <[u8]>::to_vec);
+        for operand in operands {
+            value.extend_from_slice(operand);
+        }
+        Some(value)
+    }
+
+    fn name(&self) -> &str {
+        "append"
+    }
+}
+
+pub(crate) fn small_options() -> TreeOptions {
+    TreeOptions {
+        block_bytes: 256,
+        table_bytes: 4096,
+        l0_runs_trigger: 2,
+        level_fanout: 4,
+        level_base_bytes: 8192,
+        fold: Some(Arc::new(Append)),
+        hash_seed: 11,
+        ..TreeOptions::default()
+    }
+}
+
+pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
+    use flagstone_env::Disk;
+    let next = AtomicU64::new(first_file);
+    disk.create_dir(&PathBuf::from("/db")).unwrap();
+    Arc::new(TreeContext {
+        disk: Arc::new(disk.clone()),
+        dir: PathBuf::from("/db"),
+        database: DatabaseId([7; 16]),
+        cache: BlockCache::new(1 << 20),
+        next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
+        memtable_bytes: Arc::default(),
+        chunks: ChunkPool::new(4 << 20),
+        obsolete: Obsolete::default(),
+    })
+}
+
+pub(crate) struct BenchTree {
+    pub(crate) disk: MemDisk,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) last: SeqNo,
+    pub(crate) edits: Vec<Vec<u8>>,
+    pub(crate) snapshots: Vec<SeqNo>,
+}
+
+impl BenchTree {
+    pub(crate) fn new(options: TreeOptions) -> Self {
+        let disk = MemDisk::default();
+        let tree = Tree::new(TreeId(3), context(&disk, 1), options, Version::empty());
+        Self { disk, tree, last: SeqNo::ZERO, edits: Vec::new(), snapshots: Vec::new() }
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        key_hash(key, self.tree.options().hash_seed)
+    }
+
+    pub(crate) fn write(&mut self, kind: Kind, key: &[u8], value: &[u8]) -> SeqNo {
+        self.last = self.last.plus(1);
+        let memtable = self.tree.reserve(self.last);
+        memtable.insert(EntryRef::new(key, self.last, kind, value), self.hash(key)).unwrap();
+        self.last
+    }
+
+    pub(crate) fn put(&mut self, key: &str, value: &str) -> SeqNo {
+        self.write(Kind::Put, key.as_bytes(), value.as_bytes())
+    }
+
+    pub(crate) fn install(&mut self, edit: &TreeEdit) {
+        let mut bytes = Vec::new();
+        edit.encode(&mut bytes);
+        assert_eq!(&TreeEdit::decode(&bytes).unwrap(), edit);
+        self.edits.push(bytes);
+        self.tree.install(edit).unwrap();
+        self.tree.view().version().check().unwrap();
+    }
+
+    pub(crate) fn start_flush(&self) -> Option<Flush> {
+        Flush::start(&self.tree, &self.snapshots, self.last, &[(9, b"shapes".to_vec())])
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.tree.seal(self.last);
+        while let Some(mut flush) = self.start_flush() {
+            let edit = loop {
+                if let Some(edit) = flush.step().unwrap() {
+                    break edit;
+                }
+            };
+            self.install(&edit);
+        }
+    }
+
+    pub(crate) fn run(&mut self, job: Job) {
+        let mut compaction =
+            Compaction::start(&self.tree, job, &self.snapshots, self.last).unwrap();
+        let edit = loop {
+            if let Some(edit) = compaction.step().unwrap() {
+                break edit;
+            }
+        };
+        self.install(&edit);
+    }
+
+    /// Runs one compaction if one is due.
+    pub(crate) fn compact_once(&mut self) -> bool {
+        let job = pick(self.tree.view().version(), self.tree.options());
+        job.map(|job| self.run(job)).is_some()
+    }
+
+    pub(crate) fn compact_full(&mut self) -> bool {
+        let job = pick_full(self.tree.view().version());
+        job.map(|job| self.run(job)).is_some()
+    }
+
+    pub(crate) fn get(&self, key: &[u8], at: SeqNo) -> Option<Vec<u8>> {
+        let view = self.tree.view();
+        let found = self.tree.get(&view, key, self.hash(key), at).unwrap();
+        found.value.map(|value| value.to_vec())
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        self.get(key.as_bytes(), self.last).map(|value| String::from_utf8(value).unwrap())
+    }
+
+    /// The same files opened again, from the encoded edits; memtables must be flushed.
+    pub(crate) fn reopen(&mut self) {
+        let edits: Vec<TreeEdit> =
+            self.edits.iter().map(|bytes| TreeEdit::decode(bytes).unwrap()).collect();
+        let next = (self.tree.context().next_file)();
+        let context = context(&self.disk, next.0 + 1);
+        let version = Version::from_edits(&context, &edits).unwrap();
+        assert_eq!(version.to_string(), self.tree.view().version().to_string());
+        let options = self.tree.options().clone();
+        self.tree = Tree::new(TreeId(3), context, options, version);
+    }
+
+    pub(crate) fn dump(&self) -> String {
+        self.tree.view().version().to_string()
+    }
+}

@@ -1,0 +1,190 @@
+//! A tree does what a map of all versions does, whatever is sealed, flushed and compacted when.
+
+use crate::bench_tree::{BenchTree, small_options};
+use crate::random::Rng;
+use flagstone_base::{KeyRange, Kind, SeqNo};
+use flagstone_tree::{Direction, Fold, ScanOptions};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::bench_tree::Append;
+
+/// A write to one key.
+type Write = (SeqNo, Kind, Vec<u8>);
+
+/// Every write there ever was.
+#[derive(Default)]
+struct Model {
+    writes: BTreeMap<Vec<u8>, Vec<Write>>,
+    ranges: Vec<(SeqNo, Vec<u8>, Vec<u8>)>,
+}
+
+impl Model {
+    fn get(&self, key: &[u8], at: SeqNo) -> Option<Vec<u8>> {
+        let ranges = self.ranges.iter().filter(|(seqno, start, end)| {
+            *seqno <= at && start.as_slice() <= key && key < end.as_slice()
+        });
+        let mut events: Vec<(SeqNo, Kind, &[u8])> =
+            ranges.map(|(seqno, ..)| (*seqno, Kind::Delete, &[][..])).collect();
+        let writes = self.writes.get(key).into_iter().flatten();
+        events.extend(writes.filter(|w| w.0 <= at).map(|(s, k, v)| (*s, *k, v.as_slice())));
+        events.sort_by_key(|event| event.0);
+        let mut value: Option<Vec<u8>> = None;
+        for (_, kind, bytes) in events {
+            value = match kind {
+                Kind::Put => Some(bytes.to_vec()),
+                Kind::Merge => Append.fold(key, value.as_deref(), &[bytes]),
+                Kind::Delete | Kind::RangeDelete => None,
+            };
+        }
+        value
+    }
+
+    fn scan(&self, range: &KeyRange, at: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let keys = self.writes.keys().filter(|key| range.contains(key));
+        keys.filter_map(|key| Some((key.clone(), self.get(key, at)?))).collect()
+    }
+}
+
+struct Run {
+    rng: Rng,
+    real: BenchTree,
+    model: Model,
+    keys: u64,
+}
+
+impl Run {
+    fn key(&self) -> Vec<u8> {
+        // Long common beginnings, keys that begin other keys, zero bytes.
+        let n = self.rng.below(self.keys);
+        let mut key = b"common-prefix/".to_vec();
+        if n.is_multiple_of(3) {
+            key.truncate(2);
+        }
+        key.extend_from_slice(format!("{:03}", n / 2).as_bytes());
+        key.extend(std::iter::repeat_n(0, (n % 2) as usize));
+        key
+    }
+
+    fn write(&mut self) {
+        let key = self.key();
+        let kind = match self.rng.below(20) {
+            0..=9 => Kind::Put,
+            10..=12 => Kind::Delete,
+            13..=18 => Kind::Merge,
+            _ => Kind::RangeDelete,
+        };
+        if kind == Kind::RangeDelete {
+            let end = self.key();
+            let (start, end) = if key < end { (key, end) } else { (end, key) };
+            if start < end {
+                let seqno = self.real.write(kind, &start, &end);
+                self.model.ranges.push((seqno, start, end));
+            }
+            return;
+        }
+        let value = match kind {
+            Kind::Put => {
+                format!("v{}-{}", self.real.last.get(), "x".repeat(self.rng.below(40) as usize))
+            }
+            Kind::Merge => format!("+{}", self.real.last.get()),
+            _ => String::new(),
+        };
+        let seqno = self.real.write(kind, &key, value.as_bytes());
+        self.model.writes.entry(key).or_default().push((seqno, kind, value.into_bytes()));
+    }
+
+    fn check_gets(&self, count: u64) {
+        let mut at: Vec<SeqNo> = self.real.snapshots.clone();
+        at.push(self.real.last);
+        for _ in 0..count {
+            let key = self.key();
+            for &at in &at {
+                let found = self.real.get(&key, at);
+                let expected = self.model.get(&key, at);
+                assert_eq!(found, expected, "{} at {at}\n{}", key.escape_ascii(), self.real.dump());
+            }
+        }
+    }
+
+    fn check_scan(&self) {
+        let bound = |rng: &Rng| match rng.below(3) {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(self.key()),
+            _ => Bound::Excluded(self.key()),
+        };
+        let range = KeyRange { start: bound(&self.rng), end: bound(&self.rng) };
+        let mut at: Vec<SeqNo> = self.real.snapshots.clone();
+        at.push(self.real.last);
+        let at = at[self.rng.below(at.len() as u64) as usize];
+        let mut expected = if range.is_empty() { Vec::new() } else { self.model.scan(&range, at) };
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let mut scan =
+                self.real.tree.scan(range.clone(), at, direction, ScanOptions::default());
+            let mut found = Vec::new();
+            while let Some((key, value)) = scan.next().unwrap() {
+                found.push((key.to_vec(), value.to_vec()));
+                if self.rng.below(20) == 0 {
+                    scan.park();
+                }
+            }
+            assert_eq!(found, expected, "{range:?} at {at} {direction:?}\n{}", self.real.dump());
+            expected.reverse();
+        }
+    }
+
+    fn maintain(&mut self) {
+        match self.rng.below(12) {
+            0..=2 => {
+                self.real.tree.seal(self.real.last);
+            }
+            3..=5 => self.real.flush(),
+            6..=9 => {
+                self.real.compact_once();
+            }
+            10 if self.rng.below(4) == 0 => {
+                self.real.compact_full();
+            }
+            11 if self.rng.below(4) == 0 => {
+                self.real.flush();
+                self.real.reopen();
+            }
+            _ => {}
+        }
+        match self.rng.below(6) {
+            0 if self.real.snapshots.len() < 4 => self.real.snapshots.push(self.real.last),
+            1 if !self.real.snapshots.is_empty() => {
+                let place = self.rng.below(self.real.snapshots.len() as u64) as usize;
+                self.real.snapshots.remove(place);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_tree_is_a_map_of_versions() {
+    for (rounds, keys) in [(60, 12), (60, 60), (40, 400)] {
+        let rng = Rng::new("a_tree_is_a_map_of_versions");
+        let real = BenchTree::new(small_options());
+        let mut run = Run { rng, real, model: Model::default(), keys };
+        for _ in 0..rounds {
+            for _ in 0..run.rng.below(100) {
+                run.write();
+            }
+            run.maintain();
+            run.check_gets(12);
+            run.check_scan();
+        }
+        run.real.flush();
+        run.real.reopen();
+        run.real.snapshots.clear();
+        run.real.compact_full();
+        run.check_gets(30);
+        run.check_scan();
+        run.real.tree.verify().unwrap();
+        let stats = run.real.tree.stats();
+        let left: u64 = stats.levels.iter().map(|l| l.deletes + l.range_deletes).sum();
+        assert_eq!(left, 0, "{}", run.real.dump());
+    }
+}
