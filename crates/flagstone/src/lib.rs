@@ -1,10 +1,75 @@
 //! An embedded, partitioned, log-structured storage engine for keys, values and documents.
-#![allow(dead_code, unused_imports, reason = "the rooms that use these are being built")]
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("data");
+//! let db = flagstone::Database::open(path)?;
+//!
+//! let kv = db.keyspace("sessions")?;                       // bytes to bytes
+//! kv.put("alice", "logged in")?;
+//! assert_eq!(kv.get("alice")?.as_deref(), Some(b"logged in".as_slice()));
+//!
+//! let comments = db.collection("comments")?;               // documents
+//! comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
+//! comments.update("evn2i5p", |d| d.set("score", 2))?;
+//!
+//! let mut batch = db.batch();                              // together or not at all
+//! batch.put(&kv, "bob", "logged in")?;
+//! batch.delete(&kv, "alice")?;
+//! db.commit(batch)?;
+//! db.close()?;
+//! # Ok::<(), flagstone::Error>(())
+//! ```
+//!
+//! Modules stand from the ground up, but for the knot that a database is: `shared` is known to all
+//! that work on it.
 
+pub mod codec;
+pub mod fold;
+
+mod event;
 mod options;
 mod partition;
 
 mod catalog;
 mod manifest;
 
+mod commit;
+mod read;
+
+mod keyspace;
+mod typed;
+
+mod collection;
+
+mod background;
+mod open;
+mod shared;
+
+mod database;
+
+#[doc(hidden)]
+pub mod inspect;
+
+pub use codec::{Codec, KeyCodec};
+pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
+pub use commit::{Batch, Ticket};
+pub use database::{
+    Builder, CacheReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport, Stats, VerifyReport,
+};
+pub use event::{Event, Listener, StallCause};
+pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Result, SeqNo, Slice};
+pub use flagstone_doc::{
+    Document, DocumentMut, Duplicates, JsonError, JsonOptions, NoJson, Number, Surrogates, Value,
+    View,
+};
+pub use fold::Fold;
+pub use keyspace::Keyspace;
 pub use options::{Durability, KeyspaceOptions, Options, Routing};
+pub use read::{Scan, Snapshot};
+pub use shared::Environment;
+pub use typed::{Typed, TypedScan};
+
+/// The outside world: disks, clocks, executors; for tests that bring their own.
+#[doc(hidden)]
+pub use flagstone_env as env;

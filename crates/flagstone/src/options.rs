@@ -60,9 +60,7 @@ impl Routing {
     fn check(&self) -> Result<()> {
         match self {
             Self::Hash(1..=256) => Ok(()),
-            Self::Hash(n) => {
-                Err(Error::invalid(format!("{n} hash partitions: expected 1 to 256")))
-            }
+            Self::Hash(n) => Err(Error::invalid(format!("{n} hash partitions: expected 1 to 256"))),
             Self::Range(bounds) if bounds.len() > 255 => {
                 Err(Error::invalid(format!("{} range bounds: expected at most 255", bounds.len())))
             }

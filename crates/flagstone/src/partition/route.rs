@@ -45,13 +45,11 @@ impl Route {
                 // Even ranges, which all are until one is split: a multiplication finds the place,
                 // the comparisons below mend what is not even.
                 let guess = ((u128::from(hash) * starts.len() as u128) >> 64) as usize;
-                let fits = starts[guess] <= hash
-                    && starts.get(guess + 1).is_none_or(|&next| hash < next);
+                let fits =
+                    starts[guess] <= hash && starts.get(guess + 1).is_none_or(|&next| hash < next);
                 if fits { guess } else { starts.partition_point(|&start| start <= hash) - 1 }
             }
-            Self::Range { bounds, .. } => {
-                bounds.partition_point(|bound| bound.as_slice() <= key)
-            }
+            Self::Range { bounds, .. } => bounds.partition_point(|bound| bound.as_slice() <= key),
         }
     }
 

@@ -1,0 +1,95 @@
+//! Before a write: wait as long as flushes and compactions need, and no longer.
+
+use crate::commit::Pressure;
+use crate::event::{Event, StallCause};
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A stopped writer looks again after this time even if no bell rang.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// So many runs in the first level of a tree stop writers; reads look into each of them.
+const L0_RUNS_STOP: usize = 36;
+/// From so many on they are slowed.
+const L0_RUNS_FREE: usize = 16;
+
+impl Shared {
+    /// Waits until there is room for a write; with `wait` false, answers Busy instead of stopping.
+    #[inline]
+    pub(crate) fn before_write(&self, wait: bool) -> Result<()> {
+        match self.stall.pressure(self.memtable_bytes(), self.options.memtable_share()) {
+            Pressure::Free => Ok(()),
+            pressure => self.hold_back(pressure, wait),
+        }
+    }
+
+    #[cold]
+    fn hold_back(&self, pressure: Pressure, wait: bool) -> Result<()> {
+        let cause = match pressure {
+            Pressure::Free => return Ok(()),
+            Pressure::Delay(delay) => {
+                if wait && !self.executor.assist() {
+                    self.stall.wait(delay);
+                }
+                return Ok(());
+            }
+            Pressure::Stop(cause) => cause,
+        };
+        if !wait {
+            return Err(Error::new(ErrorKind::Busy, "writers wait for flushes or compactions"));
+        }
+        self.stop(cause)
+    }
+
+    fn stop(&self, cause: StallCause) -> Result<()> {
+        let started = self.environment.clock.monotonic();
+        if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.tell(&Event::StallStarted { cause });
+        }
+        let waited = self.wait_for_room();
+        let took = self.environment.clock.monotonic() - started;
+        if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.tell(&Event::StallFinished { cause, took });
+        }
+        self.background.stalls.fetch_add(1, Ordering::Relaxed);
+        self.background.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        waited
+    }
+
+    fn wait_for_room(&self) -> Result<()> {
+        let failures = self.background.lock().flush_failures;
+        loop {
+            let pressure =
+                self.stall.pressure(self.memtable_bytes(), self.options.memtable_share());
+            if !matches!(pressure, Pressure::Stop(_)) {
+                return Ok(());
+            }
+            self.check_open_for_writing()?;
+            // While flushes fail nothing makes room: say why instead of waiting for ever.
+            let queue = self.background.lock();
+            if queue.flush_failures > failures + 1
+                && let Some(error) = &queue.last_error
+            {
+                return Err(error.clone().context("writers wait for a flush that fails"));
+            }
+            drop(queue);
+            self.seal_if_full();
+            self.schedule();
+            if !self.executor.assist() {
+                self.stall.wait(LOOK_AGAIN);
+            }
+        }
+    }
+
+    /// Tells writers how far compaction is behind.
+    pub(crate) fn measure_back_pressure(&self) {
+        let runs = self.all_trees().iter().map(|tree| tree.pressure().l0_runs).max().unwrap_or(0);
+        let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
+        // From 750 (no delay) at the free count to 1,000 (stop).
+        let fill =
+            if excess == 0 { 0 } else { 750 + 250 * excess / (L0_RUNS_STOP - L0_RUNS_FREE) as u32 };
+        self.stall.set_compaction_fill(fill);
+        self.stall.ring();
+    }
+}

@@ -1,0 +1,141 @@
+//! Compaction jobs: the tree with the highest score first, one job a tree at a time.
+
+use super::install::Install;
+use crate::event::Event;
+use crate::shared::Shared;
+use flagstone_base::{Error, Result};
+use flagstone_env::{Lane, Progress};
+use flagstone_tree::{Compaction, Tree, pick, pick_full};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long somebody who waits for background work sleeps before looking again by himself.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+struct CompactionJob {
+    shared: Arc<Shared>,
+    tree: Arc<Tree>,
+    compaction: Compaction,
+    started: Duration,
+}
+
+impl Shared {
+    pub(crate) fn schedule_compactions(&self) {
+        loop {
+            let Some(job) = self.next_compaction() else { break };
+            let mut job = job;
+            self.executor.submit(Lane::Compaction, Box::new(move || job.step()));
+        }
+        self.measure_back_pressure();
+    }
+
+    /// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
+    /// to be done.
+    fn next_compaction(&self) -> Option<CompactionJob> {
+        let mut queue = self.background.lock();
+        let busy = queue.compacting.len() >= self.executor.workers(Lane::Compaction);
+        if busy || queue.compaction_paused || self.poisoned().is_some() {
+            return None;
+        }
+        let mut trees: Vec<(f64, Arc<Tree>)> = self
+            .all_trees()
+            .into_iter()
+            .map(|tree| (tree.pressure().score, tree))
+            .filter(|(score, tree)| *score >= 1.0 && !queue.compacting.contains(&tree.id()))
+            .collect();
+        trees.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (_, tree) in trees {
+            let Some(job) = pick(tree.view().version(), tree.options()) else { continue };
+            let (snapshots, visible) = self.snapshots.live(&self.publisher);
+            let Some(compaction) = Compaction::start(&tree, job, &snapshots, visible) else {
+                continue;
+            };
+            queue.compacting.insert(tree.id());
+            drop(queue);
+            let shared = self.arc()?;
+            return Some(CompactionJob::new(shared, tree, compaction));
+        }
+        None
+    }
+
+    fn finish_compaction(&self, tree: &Tree, error: Option<Error>) {
+        let mut queue = self.background.lock();
+        queue.compacting.remove(&tree.id());
+        queue.compaction_paused |= error.is_some();
+        drop(queue);
+        if let Some(error) = error {
+            self.note_failure(&error);
+            self.tell(&Event::BackgroundFailed { doing: "compaction", error });
+            self.resume_later(|shared| shared.background.lock().compaction_paused = false);
+        }
+        self.background.ring();
+        self.stall.ring();
+    }
+
+    /// Compacts a tree to its deepest level in this thread.
+    pub(crate) fn compact_tree(&self, tree: &Arc<Tree>) -> Result<()> {
+        {
+            let mut queue = self.background.lock();
+            while !queue.compacting.insert(tree.id()) {
+                parking_lot::MutexGuard::unlocked(&mut queue, || self.executor.assist());
+                if queue.compacting.contains(&tree.id()) {
+                    self.background.wait(&mut queue, LOOK_AGAIN);
+                }
+            }
+        }
+        let done = self.compact_fully(tree);
+        let mut queue = self.background.lock();
+        queue.compacting.remove(&tree.id());
+        drop(queue);
+        self.background.ring();
+        done
+    }
+
+    fn compact_fully(&self, tree: &Arc<Tree>) -> Result<()> {
+        let Some(job) = pick_full(tree.view().version()) else { return Ok(()) };
+        let (snapshots, visible) = self.snapshots.live(&self.publisher);
+        let compaction = Compaction::start(tree, job, &snapshots, visible);
+        let (Some(shared), Some(compaction)) = (self.arc(), compaction) else { return Ok(()) };
+        let mut job = CompactionJob::new(shared, Arc::clone(tree), compaction);
+        while job.try_step()? == Progress::Again {
+            self.check_open_for_writing()?;
+        }
+        Ok(())
+    }
+}
+
+impl CompactionJob {
+    fn new(shared: Arc<Shared>, tree: Arc<Tree>, compaction: Compaction) -> Self {
+        let job = compaction.job().to_string();
+        shared.tell(&Event::CompactionStarted { tree: tree.id(), job });
+        let started = shared.environment.clock.monotonic();
+        Self { shared, tree, compaction, started }
+    }
+
+    fn step(&mut self) -> Progress {
+        let error = match self.try_step() {
+            Ok(Progress::Again) => return Progress::Again,
+            Ok(Progress::Done) => None,
+            Err(error) => Some(error),
+        };
+        self.shared.finish_compaction(&self.tree, error);
+        self.shared.schedule();
+        Progress::Done
+    }
+
+    fn try_step(&mut self) -> Result<Progress> {
+        let Some(edit) = self.compaction.step()? else { return Ok(Progress::Again) };
+        let event = Event::CompactionFinished {
+            tree: self.tree.id(),
+            removed: edit.removed.len(),
+            added: edit.added.len(),
+            bytes: edit.added.iter().map(|(_, meta)| meta.bytes).sum(),
+            took: self.shared.environment.clock.monotonic() - self.started,
+        };
+        self.shared.install(Install::Compaction, vec![(Arc::clone(&self.tree), edit)])?;
+        self.shared.background.compactions.fetch_add(1, Ordering::Relaxed);
+        self.shared.tell(&event);
+        Ok(Progress::Done)
+    }
+}

@@ -1,0 +1,144 @@
+//! The one place where edits become current: manifest first, then the trees, then what they free.
+
+use crate::event::Event;
+use crate::manifest::{Definition, Edit};
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_tree::{Tree, TreeEdit};
+use flagstone_wal::SegmentInfo;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The part of the log that a flush frees.
+#[derive(Clone, Copy)]
+struct Release {
+    /// The oldest segment that stays.
+    from: FileNumber,
+    /// Segments that end at or below this go.
+    through: SeqNo,
+}
+
+/// What an edit comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Install {
+    Flush,
+    Compaction,
+}
+
+impl Shared {
+    /// Appends one manifest edit for all of `edits` and installs them; on an error none is
+    /// installed and all are abandoned.
+    pub(crate) fn install(&self, from: Install, edits: Vec<(Arc<Tree>, TreeEdit)>) -> Result<()> {
+        let mut room = self.manifest.lock();
+        let Some(manifest) = room.as_mut() else {
+            for (tree, edit) in &edits {
+                tree.abandon(edit);
+            }
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        };
+        // A keyspace may have been dropped meanwhile.
+        let (live, dropped): (Vec<_>, Vec<_>) = edits
+            .into_iter()
+            .partition(|(tree, _)| manifest.state().catalog.keyspace_of(tree.id()).is_some());
+        for (tree, edit) in &dropped {
+            tree.abandon(edit);
+        }
+        let frees = from == Install::Flush && !self.replaying.load(Ordering::Acquire);
+        let release = frees.then(|| self.plan_release(&live)).flatten();
+        let edit = Edit {
+            tables: live.iter().map(|(_, edit)| edit.clone()).collect(),
+            wal_from: release.map(|release| release.from),
+            ..self.edit_of_now()
+        };
+        if let Err(error) = manifest.append(&edit) {
+            for (tree, edit) in &live {
+                tree.abandon(edit);
+            }
+            self.note_failure(&error);
+            return Err(error);
+        }
+        self.note_definitions(&edit);
+        for (tree, edit) in &live {
+            tree.install(edit)?;
+        }
+        drop(room);
+        if let (Some(log), Some(release)) = (&self.log, release) {
+            log.release_through(release.through)?;
+        }
+        self.sweep();
+        Ok(())
+    }
+
+    /// Appends an edit of the catalog.
+    pub(crate) fn append_edit(
+        &self,
+        manifest: &mut crate::manifest::Manifest,
+        edit: Edit,
+    ) -> Result<()> {
+        let edit = Edit { last_seqno: Some(self.publisher.visible()), ..edit };
+        manifest.append(&edit).inspect_err(|error| self.note_failure(error))
+    }
+
+    /// What every edit says besides its own: how far history and file numbers have come, and the
+    /// names that documents in the tables may use.
+    fn edit_of_now(&self) -> Edit {
+        let last_seqno = Some(self.publisher.visible());
+        let keyspaces = self.keyspaces.load();
+        let definitions = keyspaces.by_id.values().filter_map(|keyspace| {
+            let names = keyspace.names.as_ref()?;
+            let first_id = keyspace.names_in_manifest.load(Ordering::Acquire);
+            let names: Vec<String> =
+                names.since(first_id).map(|(_, name)| name.to_owned()).collect();
+            (!names.is_empty()).then_some(Definition { keyspace: keyspace.id, first_id, names })
+        });
+        Edit { last_seqno, definitions: definitions.collect(), ..Edit::default() }
+    }
+
+    fn note_definitions(&self, edit: &Edit) {
+        let keyspaces = self.keyspaces.load();
+        for definition in &edit.definitions {
+            if let Some(keyspace) = keyspaces.by_id.get(&definition.keyspace) {
+                let end = definition.first_id + definition.names.len() as u32;
+                keyspace.names_in_manifest.fetch_max(end, Ordering::AcqRel);
+                keyspace.names_logged.fetch_max(end, Ordering::AcqRel);
+            }
+        }
+    }
+
+    /// Everything at or below this SeqNo stands in tables once `edits` are installed.
+    fn log_needed_above(&self, edits: &[(Arc<Tree>, TreeEdit)]) -> SeqNo {
+        // Visible first: whatever is numbered later is above it, wherever it is on its way.
+        let visible = self.publisher.visible();
+        let needed_above = self.all_trees().into_iter().filter_map(|tree| {
+            let flushed = edits.iter().find(|(t, _)| t.id() == tree.id());
+            match flushed.and_then(|(_, edit)| edit.flushed_through) {
+                Some(through) => Some(through),
+                None => Some(SeqNo::new(tree.oldest_unflushed()?.get().saturating_sub(1))),
+            }
+        });
+        needed_above.fold(visible, SeqNo::min)
+    }
+
+    /// Which segments of the log nothing needs once `edits` are installed. Never the one that is
+    /// written now, even if it becomes an old one before the release: the manifest names it.
+    fn plan_release(&self, edits: &[(Arc<Tree>, TreeEdit)]) -> Option<Release> {
+        let through = self.log_needed_above(edits);
+        let segments = self.log.as_ref()?.segments();
+        let is_needed = |segment: &&SegmentInfo| segment.last_seqno() > Some(through);
+        let first = segments.iter().find(is_needed).or(segments.last())?;
+        let before = SeqNo::new(first.first_seqno.get().saturating_sub(1));
+        Some(Release { from: first.number, through: through.min(before) })
+    }
+
+    /// Removes the files that no version names and no reader holds any more.
+    pub(crate) fn sweep(&self) {
+        for number in self.trees.obsolete.take() {
+            match self.environment.disk.remove(&self.trees.table_path(number)) {
+                Ok(()) => self.tell(&Event::FileRemoved { number }),
+                // The next open removes what nothing names.
+                Err(error) if error.is_missing_file() => {}
+                Err(error) => self.tell(&Event::BackgroundFailed { doing: "sweep", error }),
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Background work: what to seal, flush and compact next, and installing what came of it.
+//!
+//! ```text
+//! memtables half full -> seal the largest -> group -> flush job -> edit -> manifest -> install
+//!                                                                      -> log released
+//! install -> pick per tree -> compaction job -> edit -> manifest -> install -> sweep
+//! ```
+
+mod back_pressure;
+mod compact;
+mod flush;
+mod install;
+mod seal;
+mod state;
+mod timer;
+mod wait;
+
+pub(crate) use state::Background;

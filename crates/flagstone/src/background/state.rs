@@ -1,0 +1,84 @@
+//! What is queued, what runs, and the bell for those who wait for it.
+
+use flagstone_base::{Error, TreeId};
+use flagstone_tree::Tree;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Memtables sealed at one SeqNo, which one edit installs together.
+pub(crate) struct SealGroup {
+    pub(crate) trees: Vec<Arc<Tree>>,
+}
+
+/// The queue of the background work and its counters.
+#[derive(Default)]
+pub(crate) struct Background {
+    queue: Mutex<Queue>,
+    bell: Condvar,
+    /// Groups sealed and not yet installed; read without the lock.
+    pending: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stall_nanos: AtomicU64,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) groups: VecDeque<SealGroup>,
+    pub(crate) flush_runs: bool,
+    /// Trees that a compaction job works on.
+    pub(crate) compacting: HashSet<TreeId>,
+    /// A failed compaction waits before it is tried again.
+    pub(crate) compaction_paused: bool,
+    /// A failed flush waits before it is tried again.
+    pub(crate) flush_paused: bool,
+    /// How many groups were sealed, and how many of them are installed.
+    pub(crate) sealed: u64,
+    pub(crate) installed: u64,
+    /// Attempts of flushes that failed, and the last reason.
+    pub(crate) flush_failures: u64,
+    pub(crate) last_error: Option<Error>,
+}
+
+impl Background {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock()
+    }
+
+    /// Whether sealed memtables wait for their flush.
+    #[inline]
+    pub(crate) fn is_flush_pending(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn push(&self, group: SealGroup) {
+        let mut queue = self.queue.lock();
+        queue.groups.push_back(group);
+        queue.sealed += 1;
+        self.pending.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn note_installed(&self) {
+        let mut queue = self.queue.lock();
+        queue.installed += 1;
+        queue.last_error = None;
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        drop(queue);
+        self.ring();
+    }
+
+    /// Wakes everybody who waits for background work.
+    pub(crate) fn ring(&self) {
+        let _queue = self.queue.lock();
+        self.bell.notify_all();
+    }
+
+    /// Waits for the bell, at most for `limit`.
+    pub(crate) fn wait(&self, queue: &mut MutexGuard<'_, Queue>, limit: Duration) {
+        self.bell.wait_for(queue, limit);
+    }
+}

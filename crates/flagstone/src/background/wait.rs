@@ -1,0 +1,54 @@
+//! Waiting for flushes: `flush`, `close`, and a replay that has filled its memory.
+
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use std::time::Duration;
+
+/// Somebody who waits looks again after this time even if no bell rang.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+impl Shared {
+    /// Seals all memtables and waits until everything sealed is installed.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        self.publisher.wait_for_all();
+        self.seal_all();
+        self.wait_for_flushes()
+    }
+
+    /// As [`Shared::flush_all`], while the log is replayed: the last SeqNo inserted is `through`.
+    pub(crate) fn flush_replayed(&self, through: SeqNo) -> Result<()> {
+        self.seal_through(through);
+        self.wait_for_flushes()
+    }
+
+    fn wait_for_flushes(&self) -> Result<()> {
+        let (goal, failures) = {
+            let queue = self.background.lock();
+            (queue.sealed, queue.flush_failures)
+        };
+        self.schedule();
+        loop {
+            {
+                let queue = self.background.lock();
+                if queue.installed >= goal {
+                    return Ok(());
+                }
+                if queue.flush_failures > failures
+                    && let Some(error) = &queue.last_error
+                {
+                    return Err(error.clone());
+                }
+            }
+            if let Some(error) = self.poisoned() {
+                return Err(Error::new(ErrorKind::Poisoned, error.to_string()));
+            }
+            if !self.executor.assist() {
+                let mut queue = self.background.lock();
+                if queue.installed < goal {
+                    self.background.wait(&mut queue, LOOK_AGAIN);
+                }
+            }
+            self.schedule();
+        }
+    }
+}

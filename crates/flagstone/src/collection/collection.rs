@@ -1,0 +1,312 @@
+//! A collection: documents by primary key.
+//!
+//! Key: the sort key of the primary key's value. Value: the document's binary form, its field names
+//! as ids of the collection's table of names.
+
+use super::{DocumentParser, DocumentScan};
+use crate::commit::Batch;
+use crate::keyspace::Keyspace;
+use flagstone_base::key::{KEY_BYTES_MAX, KeyRange};
+use flagstone_base::{Error, ErrorKind, Kind, Result, Slice};
+use flagstone_doc::sort_key::{self, Direction};
+use flagstone_doc::{Document, DocumentMut, Encoder, JsonOptions, JsonParser, Names, Value};
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+/// A handle of a collection. Cheap to clone, usable from any thread; keeps the database open.
+///
+/// A primary key is any document value: text, a number, an array of them; keys come in the total
+/// order of values.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// let comments = db.collection("comments")?;
+/// comments.put_json("evn2i5p", br#"{"author":"x","score":1}"#)?;
+/// comments.update("evn2i5p", |d| d.set("score", d.int("score") + 1))?;
+/// let document = comments.get("evn2i5p")?.expect("it was put");
+/// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2}"#);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Collection {
+    keyspace: Keyspace,
+}
+
+impl Collection {
+    pub(crate) const fn new(keyspace: Keyspace) -> Self {
+        Self { keyspace }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.keyspace.name()
+    }
+
+    /// The bytes beneath: sort keys and binary documents. Reading only; documents written here would
+    /// miss their names.
+    pub const fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Sets the document of `key`.
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded or a document over the limit; else as
+    /// [`Keyspace::put`].
+    pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = self.encode_document(document)?;
+        self.keyspace.write_one(Kind::Put, &key, &bytes)
+    }
+
+    /// Sets the document of `key` to `value`.
+    ///
+    /// # Errors
+    /// As [`Collection::put`]; InvalidInput for a value nested too deep.
+    pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = self.encode_value(value)?;
+        self.keyspace.write_one(Kind::Put, &key, &bytes)
+    }
+
+    /// Sets the document of `key` to the one that `json` writes; numbers are kept exactly.
+    ///
+    /// # Errors
+    /// InvalidInput with line and column when it is no JSON; else as [`Collection::put`].
+    pub fn put_json(&self, key: impl Into<Value>, json: impl AsRef<[u8]>) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = self.encode_json(json.as_ref())?;
+        self.keyspace.write_one(Kind::Put, &key, &bytes)
+    }
+
+    /// The document of `key`, or `None`. It does not depend on the database: keep it as long as you
+    /// like.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; Corruption when what is stored is no document.
+    pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
+        let key = encode_key(&key.into())?;
+        let found = self.keyspace.get(&key)?;
+        found.map(|bytes| self.document(bytes)).transpose()
+    }
+
+    /// Reads the document of `key`, lets `change` change it, and writes it: no other write of the key
+    /// comes between, so concurrent increments are never lost. False when there is no such document;
+    /// nothing is written when nothing was changed.
+    ///
+    /// `change` runs while writes of this key wait, and may run no write of the database itself.
+    ///
+    /// # Errors
+    /// What `change` answers, and nothing is written then; else as [`Collection::put`].
+    pub fn update(
+        &self,
+        key: impl Into<Value>,
+        change: impl FnOnce(&mut DocumentMut) -> Result<()>,
+    ) -> Result<bool> {
+        let key = encode_key(&key.into())?;
+        let mut found = false;
+        self.keyspace.read_modify_write(&key, |old| {
+            let Some(old) = old else { return Ok(None) };
+            found = true;
+            let mut edited = self.document(Slice::copy_of(old))?.edit();
+            change(&mut edited)?;
+            if !edited.is_changed() {
+                return Ok(None);
+            }
+            Ok(Some((Kind::Put, self.encode_value(edited.value())?)))
+        })?;
+        Ok(found)
+    }
+
+    /// Removes the document of `key` without looking whether it is there.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete(&self, key: impl Into<Value>) -> Result<()> {
+        self.keyspace.delete(encode_key(&key.into())?)
+    }
+
+    /// Removes the document of `key` and tells whether it was there.
+    ///
+    /// # Errors
+    /// As [`Keyspace::remove`].
+    pub fn remove(&self, key: impl Into<Value>) -> Result<bool> {
+        self.keyspace.remove(encode_key(&key.into())?)
+    }
+
+    /// The documents whose keys lie in `range`, in key order, as of one moment.
+    ///
+    /// # Errors
+    /// InvalidInput for a bound over 65,535 bytes encoded.
+    pub fn scan<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<DocumentScan> {
+        let start = encode_bound(range.start_bound())?;
+        let end = encode_bound(range.end_bound())?;
+        Ok(DocumentScan::new(self, KeyRange { start, end }))
+    }
+
+    /// Every document, in key order.
+    pub fn scan_all(&self) -> DocumentScan {
+        DocumentScan::new(self, KeyRange::ALL)
+    }
+
+    /// The documents whose keys are text that begins with `prefix`.
+    pub fn prefix(&self, prefix: &str) -> DocumentScan {
+        let mut start = Vec::new();
+        sort_key::encode(&Value::from(prefix), Direction::Ascending, &mut start);
+        // Without the byte that ends the text, every longer text begins with it.
+        start.pop();
+        DocumentScan::new(self, KeyRange::prefix(&start))
+    }
+
+    /// How many documents there are, by reading all keys.
+    ///
+    /// # Errors
+    /// As [`Keyspace::count`].
+    pub fn count(&self) -> Result<u64> {
+        self.keyspace.count()
+    }
+
+    /// About how many documents there are, from counters alone.
+    pub fn approximate_count(&self) -> u64 {
+        self.keyspace.approximate_count()
+    }
+
+    /// A parser that puts many JSON documents of this collection into batches; one a thread.
+    pub fn parser(&self, options: JsonOptions) -> DocumentParser {
+        DocumentParser::new(self, options)
+    }
+
+    pub(crate) fn names(&self) -> Option<&Arc<Names>> {
+        self.keyspace.core().names.as_ref()
+    }
+
+    pub(crate) fn document(&self, bytes: Slice) -> Result<Document> {
+        Document::from_bytes(bytes, self.names().cloned()).map_err(|malformed| {
+            Error::new(
+                ErrorKind::Corruption,
+                format!("a stored document of {:?}, {malformed}", self.name()),
+            )
+        })
+    }
+
+    pub(crate) fn encode_document(&self, document: &Document) -> Result<Vec<u8>> {
+        thread_local! {
+            static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
+        }
+        let mut out = Vec::new();
+        let names = self.names().map(|names| &**names);
+        ENCODER
+            .with_borrow_mut(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
+        self.check_size(out)
+    }
+
+    fn encode_value(&self, value: &Value) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let names = self.names().map(|names| &**names);
+        Encoder::new().encode(value, names, &mut out)?;
+        self.check_size(out)
+    }
+
+    fn encode_json(&self, json: &[u8]) -> Result<Vec<u8>> {
+        thread_local! {
+            static PARSER: RefCell<Option<(usize, JsonParser)>> = const { RefCell::new(None) };
+        }
+        let bytes_max = self.document_bytes_max();
+        let mut out = Vec::new();
+        PARSER.with_borrow_mut(|parser| {
+            let parser = match parser {
+                Some((limit, parser)) if *limit == bytes_max => parser,
+                _ => {
+                    let options = JsonOptions { bytes_max, ..JsonOptions::default() };
+                    &mut parser.insert((bytes_max, JsonParser::new(options))).1
+                }
+            };
+            parser.parse(json, self.names().map(|names| &**names), &mut out)
+        })?;
+        Ok(out)
+    }
+
+    fn document_bytes_max(&self) -> usize {
+        self.keyspace.handle().shared().options.document_bytes_max
+    }
+
+    fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+        let limit = self.document_bytes_max();
+        if bytes.len() <= limit {
+            return Ok(bytes);
+        }
+        Err(Error::invalid(format!(
+            "a document of {} bytes: expected at most {limit} (Options::document_bytes_max)",
+            bytes.len()
+        )))
+    }
+}
+
+impl Batch {
+    /// Sets the document of `key` in `collection`.
+    ///
+    /// # Errors
+    /// As [`Collection::put`]. The batch stays as it was.
+    pub fn put_document(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        document: &Document,
+    ) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = collection.encode_document(document)?;
+        self.push(collection.keyspace.core(), Kind::Put, &key, &bytes)
+    }
+
+    /// Removes the document of `key` from `collection`.
+    ///
+    /// # Errors
+    /// As [`Collection::delete`]. The batch stays as it was.
+    pub fn delete_document(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<()> {
+        self.push(collection.keyspace.core(), Kind::Delete, &encode_key(&key.into())?, b"")
+    }
+}
+
+/// The sort key of a primary key.
+pub(crate) fn encode_key(key: &Value) -> Result<Vec<u8>> {
+    let mut out = Vec::with_capacity(16);
+    sort_key::encode(key, Direction::Ascending, &mut out);
+    check_key_size(&out)?;
+    Ok(out)
+}
+
+pub(crate) fn check_key_size(key: &[u8]) -> Result<()> {
+    if key.len() <= KEY_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "a primary key of {} bytes encoded: expected at most {KEY_BYTES_MAX}",
+        key.len()
+    )))
+}
+
+fn encode_bound<K: Into<Value> + Clone>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
+    Ok(match bound {
+        Bound::Included(key) => Bound::Included(encode_key(&key.clone().into())?),
+        Bound::Excluded(key) => Bound::Excluded(encode_key(&key.clone().into())?),
+        Bound::Unbounded => Bound::Unbounded,
+    })
+}
+
+/// The names that documents of a table may use, as attachments of the table: id and name.
+pub(crate) fn names_attachment(names: &Names) -> Vec<(u32, Vec<u8>)> {
+    names.since(0).map(|(id, name)| (id, name.as_bytes().to_vec())).collect()
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Collection({:?})", self.name())
+    }
+}

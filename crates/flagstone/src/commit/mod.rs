@@ -1,0 +1,17 @@
+//! The commit path: batch -> stripes -> numbering -> log -> memtables -> publication -> sync.
+
+mod batch;
+mod pipeline;
+mod publish;
+pub(crate) mod record;
+mod stall;
+mod stripes;
+mod ticket;
+
+pub use batch::Batch;
+pub(crate) use batch::{Write, encode_op};
+pub(crate) use pipeline::Numbering;
+pub(crate) use publish::Publisher;
+pub(crate) use stall::{Pressure, Stall};
+pub(crate) use stripes::Stripes;
+pub use ticket::Ticket;

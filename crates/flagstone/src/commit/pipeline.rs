@@ -1,0 +1,296 @@
+//! From a batch to visible, logged entries.
+//!
+//! ```text
+//! back-pressure          may wait; nothing is held yet
+//! stripes                of all keys, ascending; conditions are checked under them
+//! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
+//! log: write_through     one append for all batches that wait       (nothing is held across it but
+//! memtables: insert      partitions in parallel                      the stripes of these keys)
+//! publish                in the order of the numbers; then the stripes are released
+//! log: sync_through      as the Durability asks
+//! ```
+//! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
+
+use super::batch::{Condition, Expected, Op, Write};
+use super::publish::PublishTicket;
+use super::record;
+use super::stripes::Held;
+use crate::keyspace::KeyspaceCore;
+use crate::options::Durability;
+use crate::shared::Shared;
+use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
+use flagstone_tree::MemtableRef;
+use flagstone_wal::{Log, Lsn, payload_checksum};
+use smallvec::SmallVec;
+
+use std::sync::atomic::Ordering;
+
+/// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
+/// it wants a spare segment: both take a lock of the log's.
+const UPKEEP_EVERY: u64 = 64;
+/// In bytes.
+const LARGE_PAYLOAD: usize = 16 << 10;
+
+/// What the numbering lock guards.
+pub(crate) struct Numbering {
+    /// The next SeqNo.
+    pub(crate) next: SeqNo,
+    /// Unlogged writes stand in memtables: the next seal takes all trees.
+    pub(crate) unlogged: bool,
+}
+
+/// A commit that has its numbers.
+struct Numbered {
+    first: SeqNo,
+    last: SeqNo,
+    refs: SmallVec<[MemtableRef; 1]>,
+    place: PublishTicket,
+    lsn: Option<Lsn>,
+    /// The definitions that went before it: for each keyspace, their place in the log and count.
+    definitions: SmallVec<[Definition; 1]>,
+}
+
+struct Definition {
+    keyspace: usize,
+    lsn: Lsn,
+    names: u32,
+}
+
+/// What a finished commit answers.
+pub(crate) struct Committed {
+    pub(crate) last: SeqNo,
+    pub(crate) lsn: Option<Lsn>,
+}
+
+/// The trees a write touches: (keyspace in the batch, partition), ascending.
+type Targets = SmallVec<[(u16, u16); 1]>;
+
+impl Shared {
+    /// Does everything up to publication. `held` are the stripes if the caller holds them already.
+    pub(crate) fn write<'a>(
+        &'a self,
+        write: &Write<'_>,
+        durability: Durability,
+        held: Option<Held<'a>>,
+    ) -> Result<Committed> {
+        self.check_writable(write)?;
+        let targets = targets(write);
+        let checksum = payload_checksum(write.payload);
+        let held = match held {
+            Some(held) => held,
+            None => self.stripes.hold(&mut write.stripes()),
+        };
+        for condition in write.conditions {
+            self.check_condition(write, condition)?;
+        }
+        let numbered = self.number(write, &targets, checksum, durability)?;
+        let (last, lsn) = (numbered.last, numbered.lsn);
+        let written = self.log_and_insert(write, &targets, &numbered);
+        self.publisher.finish(numbered.place);
+        drop(held);
+        let mut ring = false;
+        for memtable in numbered.refs {
+            ring |= memtable.release();
+        }
+        written?;
+        if ring {
+            self.schedule();
+        }
+        self.seal_if_full();
+        if last.get() % UPKEEP_EVERY == 0 || write.payload.len() > LARGE_PAYLOAD {
+            self.keep_log_short();
+            self.prepare_spare_segment();
+        }
+        Ok(Committed { last, lsn })
+    }
+
+    /// Waits until what was logged up to `lsn` is as durable as `durability` says.
+    pub(crate) fn wait_durable(&self, lsn: Option<Lsn>, durability: Durability) -> Result<()> {
+        let (Some(log), Some(lsn)) = (&self.log, lsn) else { return Ok(()) };
+        let synced = match durability {
+            Durability::None | Durability::Buffered => return Ok(()),
+            Durability::Interval(interval) => {
+                self.sync_every(interval);
+                return Ok(());
+            }
+            Durability::Group => log.sync_through(lsn),
+            Durability::Each => log.sync_alone(lsn),
+        };
+        synced.inspect_err(|error| self.note_failure(error))
+    }
+
+    fn check_writable(&self, write: &Write<'_>) -> Result<()> {
+        self.check_open_for_writing()?;
+        if write.payload.len() as u64 > self.batch_bytes_max() {
+            return Err(Error::invalid(format!(
+                "a batch of {} bytes: expected at most {} (a quarter of the memory budget)",
+                write.payload.len(),
+                self.batch_bytes_max()
+            )));
+        }
+        for keyspace in write.keyspaces {
+            keyspace.check_not_dropped()?;
+        }
+        Ok(())
+    }
+
+    fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
+        let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
+        let found = self.get_found(keyspace, &condition.key, condition.hash, None)?;
+        let present = found.value.as_ref().and(found.seqno);
+        let holds = match condition.expected {
+            Expected::Absent => present.is_none(),
+            Expected::SeqNo(seqno) => present == Some(seqno),
+        };
+        if holds {
+            return Ok(());
+        }
+        let expected = match condition.expected {
+            Expected::Absent => "expected to be absent".to_owned(),
+            Expected::SeqNo(seqno) => format!("expected at {seqno}"),
+        };
+        let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "key {} of keyspace {:?} is {state}, {expected}",
+                condition.key.escape_ascii(),
+                keyspace.name
+            ),
+        ))
+    }
+
+    /// The numbering lock: everything that needs the one order of history happens here.
+    fn number(
+        &self,
+        write: &Write<'_>,
+        targets: &Targets,
+        checksum: u32,
+        durability: Durability,
+    ) -> Result<Numbered> {
+        let count = write.ops.len() as u64;
+        let mut numbering = self.numbering.lock();
+        // Again, under the lock that closing takes: nothing is numbered behind a close.
+        self.check_open_for_writing()?;
+        let mut definitions = SmallVec::new();
+        let mut lsn = None;
+        let log = self.log.as_ref().filter(|_| durability.is_logged() && count > 0);
+        if let Some(log) = log {
+            for (at, keyspace) in write.keyspaces.iter().enumerate() {
+                definitions.extend(self.define(log, &mut numbering, at, keyspace)?);
+            }
+        }
+        let first = numbering.next;
+        if let Some(log) = log {
+            let count = count as u32;
+            lsn = Some(log.enqueue(record::BATCH, first, count, write.payload, checksum)?);
+        } else if count > 0 {
+            numbering.unlogged = true;
+        }
+        numbering.next = first.plus(count);
+        let last = SeqNo::new(numbering.next.get() - 1);
+        let refs = targets
+            .iter()
+            .map(|&(keyspace, partition)| {
+                let trees = &write.keyspaces[usize::from(keyspace)].trees;
+                trees[usize::from(partition)].reserve(first)
+            })
+            .collect();
+        let place = self.publisher.join(last);
+        Ok(Numbered { first, last, refs, place, lsn, definitions })
+    }
+
+    /// Logs the names of `keyspace` that are not known to be in the log. It takes one SeqNo.
+    fn define(
+        &self,
+        log: &Log,
+        numbering: &mut Numbering,
+        at: usize,
+        keyspace: &KeyspaceCore,
+    ) -> Result<Option<Definition>> {
+        let Some(names) = &keyspace.names else { return Ok(None) };
+        let (confirmed, len) = (keyspace.names_logged.load(Ordering::Acquire), names.len());
+        if confirmed >= len {
+            return Ok(None);
+        }
+        let names = names.since(confirmed).take((len - confirmed) as usize);
+        let names = names.map(|(_, name)| name.to_owned()).collect();
+        let payload = record::Names { keyspace: keyspace.id, first_id: confirmed, names }.encode();
+        let checksum = payload_checksum(&payload);
+        let lsn = log.enqueue(record::DEFINITION, numbering.next, 1, &payload, checksum)?;
+        numbering.next = numbering.next.plus(1);
+        Ok(Some(Definition { keyspace: at, lsn, names: len }))
+    }
+
+    fn log_and_insert(
+        &self,
+        write: &Write<'_>,
+        targets: &Targets,
+        numbered: &Numbered,
+    ) -> Result<()> {
+        if let (Some(log), Some(lsn)) = (&self.log, numbered.lsn) {
+            log.write_through(lsn).inspect_err(|error| self.note_failure(error))?;
+            for definition in &numbered.definitions {
+                let keyspace = &write.keyspaces[definition.keyspace];
+                self.confirm(log, keyspace, definition)?;
+            }
+        }
+        insert(write, targets, numbered)
+    }
+
+    /// A definition reached the log, so nobody needs to log it again. It can fail although the batch
+    /// behind it did not, when the log gave up a segment between the two: then it is logged again
+    /// before anybody is told of the batch.
+    fn confirm(&self, log: &Log, keyspace: &KeyspaceCore, definition: &Definition) -> Result<()> {
+        if log.write_through(definition.lsn).is_err() {
+            let mut numbering = self.numbering.lock();
+            let again = self.define(log, &mut numbering, definition.keyspace, keyspace)?;
+            drop(numbering);
+            if let Some(again) = again {
+                log.write_through(again.lsn).inspect_err(|error| self.poison(error))?;
+            }
+        }
+        keyspace.names_logged.fetch_max(definition.names, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+fn targets(write: &Write<'_>) -> Targets {
+    let mut targets = Targets::new();
+    for op in write.ops {
+        if op.kind == Kind::RangeDelete {
+            let trees = write.keyspaces[usize::from(op.keyspace)].trees.len() as u16;
+            targets.extend((0..trees).map(|partition| (op.keyspace, partition)));
+        } else if targets.last() != Some(&(op.keyspace, op.partition)) {
+            targets.push((op.keyspace, op.partition));
+        }
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered) -> Result<()> {
+    let bytes =
+        |range: &std::ops::Range<u32>| &write.payload[range.start as usize..range.end as usize];
+    let entry = |op: &Op, i: usize| {
+        EntryRef::new(bytes(&op.key), numbered.first.plus(i as u64), op.kind, bytes(&op.value))
+    };
+    for (i, op) in write.ops.iter().enumerate() {
+        let entry = entry(op, i);
+        if op.kind == Kind::RangeDelete {
+            for (target, memtable) in targets.iter().zip(&numbered.refs) {
+                if target.0 == op.keyspace {
+                    memtable.insert(entry, op.hash)?;
+                }
+            }
+        } else {
+            let target = (op.keyspace, op.partition);
+            let at = if targets.len() == 1 { Ok(0) } else { targets.binary_search(&target) };
+            if let Ok(at) = at {
+                numbered.refs[at].insert(entry, op.hash)?;
+            }
+        }
+    }
+    Ok(())
+}

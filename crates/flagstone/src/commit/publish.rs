@@ -1,0 +1,119 @@
+//! Publication in SeqNo order: a commit becomes visible only when every one numbered before it is.
+
+use flagstone_base::SeqNo;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Raises the visible SeqNo.
+pub(crate) struct Publisher {
+    visible: AtomicU64,
+    line: Mutex<Line>,
+    bell: Condvar,
+}
+
+/// The commits that are numbered and not yet visible, in the order of their numbers.
+struct Line {
+    commits: VecDeque<Place>,
+    /// The ticket of the front commit.
+    front: u64,
+    waiting: usize,
+}
+
+struct Place {
+    last: SeqNo,
+    done: bool,
+}
+
+/// A commit's place in the line. It must reach [`Publisher::finish`], or all behind it wait.
+#[must_use]
+pub(crate) struct PublishTicket(u64);
+
+impl Publisher {
+    pub(crate) fn new(visible: SeqNo) -> Self {
+        let line = Line { commits: VecDeque::with_capacity(64), front: 0, waiting: 0 };
+        Self {
+            visible: AtomicU64::new(visible.get()),
+            line: Mutex::new(line),
+            bell: Condvar::new(),
+        }
+    }
+
+    /// The newest SeqNo a new reader sees.
+    #[inline]
+    pub(crate) fn visible(&self) -> SeqNo {
+        SeqNo::new(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Joins the line; called under the numbering lock, so the line has the order of the numbers.
+    pub(crate) fn join(&self, last: SeqNo) -> PublishTicket {
+        let mut line = self.line.lock();
+        line.commits.push_back(Place { last, done: false });
+        PublishTicket(line.front + line.commits.len() as u64 - 1)
+    }
+
+    /// The commit's entries stand in the memtables (or it failed and has none): publishes it, and
+    /// returns when it is visible.
+    pub(crate) fn finish(&self, ticket: PublishTicket) {
+        let mut line = self.line.lock();
+        let place = (ticket.0 - line.front) as usize;
+        line.commits[place].done = true;
+        if place == 0 {
+            let mut last = None;
+            while line.commits.front().is_some_and(|commit| commit.done) {
+                last = line.commits.pop_front().map(|commit| commit.last);
+                line.front += 1;
+            }
+            if let Some(last) = last {
+                self.visible.store(last.get(), Ordering::Release);
+            }
+            if line.waiting > 0 {
+                self.bell.notify_all();
+            }
+            return;
+        }
+        line.waiting += 1;
+        while line.front <= ticket.0 {
+            self.bell.wait(&mut line);
+        }
+        line.waiting -= 1;
+    }
+
+    /// Waits until everything numbered before the call is visible.
+    pub(crate) fn wait_for_all(&self) {
+        let mut line = self.line.lock();
+        let end = line.front + line.commits.len() as u64;
+        line.waiting += 1;
+        while line.front < end {
+            self.bell.wait(&mut line);
+        }
+        line.waiting -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_commit_waits_for_those_numbered_before_it() {
+        let publisher = Arc::new(Publisher::new(SeqNo::new(10)));
+        let first = publisher.join(SeqNo::new(11));
+        let second = publisher.join(SeqNo::new(15));
+        let waiting = {
+            let publisher = Arc::clone(&publisher);
+            std::thread::spawn(move || {
+                publisher.finish(second);
+                publisher.visible()
+            })
+        };
+        while !publisher.line.lock().commits[1].done {
+            std::thread::yield_now();
+        }
+        assert_eq!(publisher.visible(), SeqNo::new(10));
+        publisher.finish(first);
+        assert_eq!(waiting.join().unwrap(), SeqNo::new(15));
+        publisher.wait_for_all();
+    }
+}

@@ -1,0 +1,115 @@
+//! The payloads of write-ahead-log records.
+//!
+//! ```text
+//! kind 1, batch       op*          op := kind:u8  keyspace:varint  key:bytes  value:bytes
+//!                                  op i of the record has SeqNo first + i; a Delete has an empty value,
+//!                                  a RangeDelete has the end of the range as its value
+//! kind 2, definition  keyspace:varint  first_id:varint  n:varint  name:bytes * n     takes one SeqNo
+//! bytes := length:varint, then so many bytes
+//! ```
+
+use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::{Decoder, KeyspaceId, Kind, Malformed};
+use flagstone_wal::RecordKind;
+
+/// A batch of operations.
+pub(crate) const BATCH: RecordKind = RecordKind(1);
+/// Names of fields.
+pub(crate) const DEFINITION: RecordKind = RecordKind(2);
+
+/// One operation of a batch, as it stands in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LoggedOp<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) key: &'a [u8],
+    pub(crate) value: &'a [u8],
+}
+
+/// Appends an operation; hands out where its key and its value stand in `out`.
+#[inline]
+pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
+    out.push(op.kind as u8);
+    put_varint(out, u64::from(op.keyspace.0));
+    put_bytes(out, op.key);
+    let key_at = out.len() - op.key.len();
+    put_bytes(out, op.value);
+    (key_at, out.len() - op.value.len())
+}
+
+/// The operations of a batch, one after another.
+pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Malformed> {
+    let at = decoder.position();
+    let kind = Kind::from_u8(decoder.u8("a kind of operation")?)
+        .ok_or(Malformed { at, expected: "a kind of operation, 1 to 4" })?;
+    let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
+    let key = decoder.bytes("a key")?;
+    if key.is_empty() || key.len() > flagstone_base::key::KEY_BYTES_MAX {
+        return Err(Malformed { at, expected: "a key of 1 to 65,535 bytes" });
+    }
+    let value = decoder.bytes("a value")?;
+    Ok(LoggedOp { kind, keyspace, key, value })
+}
+
+/// Names that got their ids: `first_id` and those behind it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) keyspace: KeyspaceId,
+    pub(crate) first_id: u32,
+    pub(crate) names: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, u64::from(self.keyspace.0));
+        put_varint(&mut out, u64::from(self.first_id));
+        put_varint(&mut out, self.names.len() as u64);
+        for name in &self.names {
+            put_bytes(&mut out, name.as_bytes());
+        }
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
+        let first_id = decoder.varint_u32("the id of a name")?;
+        let count = decoder.varint_usize("a count of names")?;
+        let mut names = Vec::new();
+        for _ in 0..count {
+            names.push(decoder.text("a name in UTF-8")?.to_owned());
+        }
+        decoder.finish("the end of the definition")?;
+        Ok(Self { keyspace, first_id, names })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_has_its_golden_bytes_and_comes_back() {
+        let op = LoggedOp { kind: Kind::Put, keyspace: KeyspaceId(300), key: b"ab", value: b"xyz" };
+        let mut out = Vec::new();
+        assert_eq!(put_op(&mut out, &op), (4, 7));
+        assert_eq!(out, b"\x01\xAC\x02\x02ab\x03xyz");
+        assert_eq!(read_op(&mut Decoder::new(&out)), Ok(op));
+        for end in 0..out.len() {
+            assert!(read_op(&mut Decoder::new(&out[..end])).is_err());
+        }
+        assert!(read_op(&mut Decoder::new(b"\x01\x01\x00\x00")).is_err(), "an empty key");
+    }
+
+    #[test]
+    fn a_definition_has_its_golden_bytes_and_comes_back() {
+        let names =
+            Names { keyspace: KeyspaceId(1), first_id: 2, names: vec!["id".into(), "é".into()] };
+        let bytes = names.encode();
+        assert_eq!(bytes, b"\x01\x02\x02\x02id\x02\xC3\xA9");
+        assert_eq!(Names::decode(&bytes), Ok(names));
+        assert!(Names::decode(b"\x01\x02\xFF\xFF\xFF\xFF\x0F").is_err());
+        assert!(Names::decode(b"\x01\x02\x01\x01\xFF").is_err(), "not UTF-8");
+    }
+}

@@ -1,0 +1,114 @@
+//! Back-pressure: writers slow down a little and early, so that they need not stop late.
+//!
+//! ```text
+//! fill of the memtables' share:   0 .. 3/4   free
+//!                                 3/4 .. 1   a delay that grows with the square of the excess
+//!                                 1          stop until a flush has made room
+//! ```
+//! Tables waiting for compaction add a fill of their own. Delays are waits with a time limit on a
+//! bell, outside all locks; a flush or a compaction that ends rings it.
+
+use crate::event::StallCause;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A fill, in thousandths, from which on writers are delayed.
+const DELAY_FROM: u32 = 750;
+/// A fill at which they stop.
+const STOP_AT: u32 = 1000;
+/// The delay just below the stop. A millisecond: longer makes the tail, shorter does not slow down
+/// 16 writers enough to let one flush keep up.
+const DELAY_MAX: Duration = Duration::from_millis(1);
+
+/// What a writer must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pressure {
+    /// Go on.
+    Free,
+    /// Wait this long, then go on.
+    Delay(Duration),
+    /// Wait until it is less.
+    Stop(StallCause),
+}
+
+/// How full things are, and the bell that says they are less so.
+#[derive(Default)]
+pub(crate) struct Stall {
+    compaction_fill: AtomicU32,
+    lock: Mutex<()>,
+    bell: Condvar,
+}
+
+impl Stall {
+    /// Sets the fill of what waits for compaction, in thousandths.
+    pub(crate) fn set_compaction_fill(&self, fill: u32) {
+        self.compaction_fill.store(fill, Ordering::Relaxed);
+    }
+
+    /// What a writer must do when the memtables hold `bytes` of their `share`.
+    #[inline]
+    pub(crate) fn pressure(&self, bytes: u64, share: u64) -> Pressure {
+        let compaction = self.compaction_fill.load(Ordering::Relaxed);
+        if bytes <= share / 4 * 3 && compaction < DELAY_FROM {
+            return Pressure::Free;
+        }
+        graded(bytes, share, compaction)
+    }
+
+    /// Waits until the bell rings, at most for `limit`.
+    pub(crate) fn wait(&self, limit: Duration) {
+        let mut guard = self.lock.lock();
+        self.bell.wait_for(&mut guard, limit);
+    }
+
+    /// Something has become less: everybody looks again.
+    pub(crate) fn ring(&self) {
+        let _guard = self.lock.lock();
+        self.bell.notify_all();
+    }
+}
+
+fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
+    let memory = u32::try_from(u128::from(bytes) * 1000 / u128::from(share.max(1)));
+    let memory = memory.unwrap_or(u32::MAX);
+    let (fill, cause) = if memory >= compaction {
+        (memory, StallCause::Memory)
+    } else {
+        (compaction, StallCause::Compaction)
+    };
+    if fill >= STOP_AT {
+        return Pressure::Stop(cause);
+    }
+    if fill <= DELAY_FROM {
+        return Pressure::Free;
+    }
+    let excess = f64::from(fill - DELAY_FROM) / f64::from(STOP_AT - DELAY_FROM);
+    Pressure::Delay(DELAY_MAX.mul_f64(excess * excess))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_grows_with_the_fill_and_stops_at_the_share() {
+        let stall = Stall::default();
+        assert_eq!(stall.pressure(700, 1000), Pressure::Free);
+        let Pressure::Delay(early) = stall.pressure(800, 1000) else { panic!() };
+        let Pressure::Delay(late) = stall.pressure(990, 1000) else { panic!() };
+        assert!(Duration::ZERO < early && early < late && late <= DELAY_MAX);
+        assert_eq!(stall.pressure(1000, 1000), Pressure::Stop(StallCause::Memory));
+    }
+
+    #[test]
+    fn waiting_tables_hold_writers_back_too() {
+        let stall = Stall::default();
+        stall.set_compaction_fill(900);
+        assert!(matches!(stall.pressure(0, 1000), Pressure::Delay(_)));
+        stall.set_compaction_fill(1000);
+        assert_eq!(stall.pressure(0, 1000), Pressure::Stop(StallCause::Compaction));
+        stall.set_compaction_fill(0);
+        assert_eq!(stall.pressure(0, 1000), Pressure::Free);
+    }
+}

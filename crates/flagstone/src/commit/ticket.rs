@@ -1,0 +1,42 @@
+//! A started commit: visible already, durable when its ticket says so.
+
+use crate::options::Durability;
+use crate::shared::Shared;
+use flagstone_base::{Result, SeqNo};
+use flagstone_wal::Lsn;
+use std::sync::Arc;
+
+/// The promise of a commit begun by [`Database::commit_start`](crate::Database::commit_start).
+/// Dropping it gives up waiting, not the commit.
+#[must_use = "the commit is durable only when the ticket was waited for"]
+pub struct Ticket {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) lsn: Option<Lsn>,
+    pub(crate) durability: Durability,
+    pub(crate) seqno: SeqNo,
+}
+
+impl Ticket {
+    /// Waits until the commit is as durable as was asked.
+    ///
+    /// # Errors
+    /// Poisoned when the sync failed.
+    pub fn wait(self) -> Result<()> {
+        self.shared.wait_durable(self.lsn, self.durability)
+    }
+
+    /// Whether [`Ticket::wait`] would return at once.
+    pub fn is_done(&self) -> bool {
+        match (self.lsn, self.durability) {
+            (Some(lsn), Durability::Group | Durability::Each) => {
+                self.shared.log.as_ref().is_none_or(|log| log.synced() >= lsn)
+            }
+            _ => true,
+        }
+    }
+
+    /// The SeqNo of the last operation of the commit.
+    pub const fn seqno(&self) -> SeqNo {
+        self.seqno
+    }
+}

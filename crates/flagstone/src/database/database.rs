@@ -1,0 +1,404 @@
+//! The database handle: keyspaces by name, commits over them, upkeep.
+
+use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
+use super::{Builder, Handle};
+use crate::catalog::{KeyspaceContent, check_name};
+use crate::codec::{Codec, KeyCodec};
+use crate::collection::Collection;
+use crate::commit::{Batch, Ticket};
+use crate::event::Event;
+use crate::keyspace::{Keyspace, KeyspaceCore};
+use crate::manifest::Edit;
+use crate::open::{make_core, tree_options};
+use crate::options::{Durability, KeyspaceOptions, check_interval};
+use crate::read::Snapshot;
+use crate::shared::Shared;
+use crate::typed::Typed;
+use flagstone_base::{Error, ErrorKind, Result};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// An open database: a directory that one process writes. Cheap to clone, usable from any thread;
+/// the last handle that goes (keyspaces and collections are handles too) closes it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = flagstone::Database::open(dir.path().join("data"))?;
+/// let kv = db.keyspace("sessions")?;
+/// kv.put("alice", "1")?;
+/// assert_eq!(kv.get("alice")?.as_deref(), Some(b"1".as_slice()));
+///
+/// let mut batch = db.batch();
+/// batch.put(&kv, "bob", "2")?;
+/// batch.delete(&kv, "alice")?;
+/// db.commit(batch)?;
+/// db.close()?;
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Database {
+    handle: Arc<Handle>,
+}
+
+impl Database {
+    /// Opens the database in `dir` with default options; makes it if there is none.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(dir).open()
+    }
+
+    /// Opens the database in `dir` without changing a file.
+    ///
+    /// # Errors
+    /// As [`Builder::open_read_only`].
+    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(dir).open_read_only()
+    }
+
+    /// Opens with choices.
+    pub fn builder(dir: impl AsRef<Path>) -> Builder {
+        Builder::new(dir.as_ref())
+    }
+
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { handle: Handle::new(shared) }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.handle.shared()
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.shared().dir
+    }
+
+    /// The keyspace `name` of bytes, made with default options if there is none.
+    ///
+    /// # Errors
+    /// InvalidInput for a name of 0 or over 255 bytes, or one that a collection or a typed keyspace
+    /// has; Io, OutOfSpace, Poisoned, Closed.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.bytes_or_make(name, None)
+    }
+
+    /// The keyspace `name` of bytes, made with `options` if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`]; InvalidInput also when it exists with another routing or fold.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.bytes_or_make(name, Some(options))
+    }
+
+    fn bytes_or_make(&self, name: &str, options: Option<KeyspaceOptions>) -> Result<Keyspace> {
+        let core = self.open_or_make(name, KeyspaceContent::Bytes, options)?;
+        Ok(Keyspace::new(Arc::clone(&self.handle), core))
+    }
+
+    /// The collection `name` of documents, made with default options if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`].
+    pub fn collection(&self, name: &str) -> Result<Collection> {
+        let core = self.open_or_make(name, KeyspaceContent::Documents, None)?;
+        Ok(Collection::new(Keyspace::new(Arc::clone(&self.handle), core)))
+    }
+
+    /// The collection `name`, made with `options` if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace_with`].
+    pub fn collection_with(&self, name: &str, options: KeyspaceOptions) -> Result<Collection> {
+        let core = self.open_or_make(name, KeyspaceContent::Documents, Some(options))?;
+        Ok(Collection::new(Keyspace::new(Arc::clone(&self.handle), core)))
+    }
+
+    /// The collection `name` if there is one.
+    ///
+    /// # Errors
+    /// InvalidInput when the name is that of something else; Closed.
+    pub fn existing_collection(&self, name: &str) -> Result<Option<Collection>> {
+        self.shared().check_open()?;
+        let found = self.shared().keyspaces.load().by_name.get(name).cloned();
+        let Some(core) = found else { return Ok(None) };
+        check_content(&core, &KeyspaceContent::Documents)?;
+        Ok(Some(Collection::new(Keyspace::new(Arc::clone(&self.handle), core))))
+    }
+
+    /// The keyspace `name` of Rust keys and values, made with default options if there is none. The
+    /// names of both codecs are stored, and checked when it is opened again.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`].
+    pub fn typed<K: KeyCodec, V: Codec>(&self, name: &str) -> Result<Typed<K, V>> {
+        self.typed_or_make(name, None)
+    }
+
+    /// The keyspace `name` of Rust keys and values, made with `options` if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace_with`].
+    pub fn typed_with<K: KeyCodec, V: Codec>(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Typed<K, V>> {
+        self.typed_or_make(name, Some(options))
+    }
+
+    fn typed_or_make<K: KeyCodec, V: Codec>(
+        &self,
+        name: &str,
+        options: Option<KeyspaceOptions>,
+    ) -> Result<Typed<K, V>> {
+        let content = KeyspaceContent::Typed { key_codec: K::name(), value_codec: V::name() };
+        let core = self.open_or_make(name, content, options)?;
+        Ok(Typed::new(Keyspace::new(Arc::clone(&self.handle), core)))
+    }
+
+    fn open_or_make(
+        &self,
+        name: &str,
+        content: KeyspaceContent,
+        options: Option<KeyspaceOptions>,
+    ) -> Result<Arc<KeyspaceCore>> {
+        let shared = self.shared();
+        shared.check_open()?;
+        check_name(name)?;
+        if let Some(options) = &options {
+            options.check()?;
+        }
+        let found = shared.keyspaces.load().by_name.get(name).cloned();
+        if let Some(core) = found {
+            return check_same(core, &content, options.as_ref());
+        }
+        if shared.is_read_only() {
+            return Err(Error::invalid(format!(
+                "there is no keyspace {name:?}, and {} is open for reading only",
+                shared.dir.display()
+            )));
+        }
+        let options = options.unwrap_or_default();
+        let mut room = shared.manifest.lock();
+        let found = shared.keyspaces.load().by_name.get(name).cloned();
+        if let Some(core) = found {
+            return check_same(core, &content, None);
+        }
+        shared.check_open_for_writing()?;
+        let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
+        let fold = shared.fold_named(options.fold.as_deref(), name)?;
+        let seed = shared.environment.random.next_u64();
+        let record = manifest.state().catalog.plan(name, content, &options, seed)?;
+        let edit = Edit { keyspaces_created: vec![record.clone()], ..Edit::default() };
+        shared.append_edit(manifest, edit)?;
+        let core = Arc::new(make_core(record, fold, |id, core| {
+            let options = tree_options(core);
+            Ok(flagstone_tree::Tree::new(
+                id,
+                Arc::clone(&shared.trees),
+                options,
+                flagstone_tree::Version::empty(),
+            ))
+        })?);
+        let mut keyspaces = (**shared.keyspaces.load()).clone();
+        keyspaces.by_name.insert(name.to_owned(), Arc::clone(&core));
+        keyspaces.by_id.insert(core.id, Arc::clone(&core));
+        shared.keyspaces.store(Arc::new(keyspaces));
+        Ok(core)
+    }
+
+    /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
+    /// Its handles answer InvalidInput to writes from then on. Its files go as soon as nobody reads
+    /// them.
+    ///
+    /// # Errors
+    /// Io, OutOfSpace, Poisoned, Closed.
+    pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        let shared = self.shared();
+        shared.check_open_for_writing()?;
+        let mut room = shared.manifest.lock();
+        let found = shared.keyspaces.load().by_name.get(name).cloned();
+        let Some(core) = found else { return Ok(false) };
+        let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
+        let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
+        shared.append_edit(manifest, edit)?;
+        core.dropped.store(true, Ordering::Release);
+        let mut keyspaces = (**shared.keyspaces.load()).clone();
+        keyspaces.by_name.remove(name);
+        keyspaces.by_id.remove(&core.id);
+        shared.keyspaces.store(Arc::new(keyspaces));
+        drop(room);
+        for tree in &core.trees {
+            tree.discard();
+        }
+        shared.sweep();
+        Ok(true)
+    }
+
+    /// The keyspaces, by name.
+    pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
+        let keyspaces = self.shared().keyspaces.load();
+        keyspaces.by_name.values().map(|core| KeyspaceInfo::of(core)).collect()
+    }
+
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::default()
+    }
+
+    /// Makes the writes of `batch` happen together, with the database's durability.
+    ///
+    /// # Errors
+    /// Conflict when a condition of the batch does not hold; InvalidInput for a batch over a quarter of
+    /// the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
+    /// nothing of it has happened.
+    pub fn commit(&self, batch: Batch) -> Result<()> {
+        self.commit_with(batch, self.shared().options.durability)
+    }
+
+    /// Makes the writes of `batch` happen together, as durable as `durability` says.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
+        self.start(&batch, durability, true)?.wait()
+    }
+
+    /// Makes the writes of `batch` visible, and hands out a ticket that tells when they are durable.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
+        self.start(&batch, self.shared().options.durability, true)
+    }
+
+    /// As [`Database::commit`], but answers Busy where that would stop until flushes or compactions have
+    /// caught up. The batch is borrowed, so it can be tried again.
+    ///
+    /// # Errors
+    /// Busy; else as [`Database::commit`].
+    pub fn try_commit(&self, batch: &Batch) -> Result<()> {
+        self.start(batch, self.shared().options.durability, false)?.wait()
+    }
+
+    fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
+        let shared = self.shared();
+        if let Durability::Interval(interval) = durability {
+            check_interval(interval)?;
+        }
+        for core in &batch.keyspaces {
+            let ours =
+                shared.keyspaces.load().by_id.get(&core.id).is_some_and(|o| Arc::ptr_eq(o, core));
+            if !ours {
+                core.check_not_dropped()?;
+                return Err(Error::invalid("the batch holds a keyspace of another database"));
+            }
+        }
+        shared.before_write(wait)?;
+        let committed = shared.write(&batch.as_write(), durability, None)?;
+        Ok(Ticket {
+            shared: Arc::clone(shared),
+            lsn: committed.lsn,
+            durability,
+            seqno: committed.last,
+        })
+    }
+
+    /// All keyspaces as of now, for as long as the snapshot is held.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(&self.handle)
+    }
+
+    /// Makes everything acknowledged and logged so far survive a power cut.
+    ///
+    /// # Errors
+    /// Io, Poisoned, Closed.
+    pub fn sync(&self) -> Result<()> {
+        let shared = self.shared();
+        shared.check_open_for_writing()?;
+        let Some(log) = &shared.log else { return Ok(()) };
+        log.sync_all().inspect_err(|error| shared.note_failure(error))
+    }
+
+    /// Writes all memtables to tables; when it returns, everything acknowledged before the call
+    /// survives a power cut, whatever its durability.
+    ///
+    /// # Errors
+    /// OutOfSpace, Io, Poisoned, Closed.
+    pub fn flush(&self) -> Result<()> {
+        self.shared().check_open_for_writing()?;
+        self.shared().flush_all()
+    }
+
+    /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
+    /// blocks get their final compression. Reads and writes go on meanwhile.
+    ///
+    /// # Errors
+    /// OutOfSpace, Io, Corruption, Poisoned, Closed.
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        let shared = self.shared();
+        for tree in shared.all_trees() {
+            shared.compact_tree(&tree)?;
+        }
+        shared.sweep();
+        Ok(())
+    }
+
+    /// Reads every table and checks every checksum, order and bound.
+    ///
+    /// # Errors
+    /// Corruption: the first thing found, with file and offset; Io, Closed.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.shared().check_open()?;
+        report::verify(self.shared())
+    }
+
+    /// Counters and sizes of everything, as of now.
+    pub fn stats(&self) -> Stats {
+        report::stats(self.shared())
+    }
+
+    /// Flushes what is only in memory, syncs, and closes for all handles. Dropping the last handle
+    /// does the same, and tells errors to the listeners.
+    ///
+    /// # Errors
+    /// What kept it from a clean close; logged writes are in the log even then. Closed when it was
+    /// closed already.
+    pub fn close(self) -> Result<()> {
+        let shared = self.shared();
+        let Some(closed) = crate::open::close(shared) else { return Err(closed(shared)) };
+        shared.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
+        closed
+    }
+}
+
+fn closed(shared: &Shared) -> Error {
+    Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
+}
+
+fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
+    core.record.content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
+}
+
+fn check_same(
+    core: Arc<KeyspaceCore>,
+    content: &KeyspaceContent,
+    options: Option<&KeyspaceOptions>,
+) -> Result<Arc<KeyspaceCore>> {
+    check_content(&core, content)?;
+    if let Some(text) = options.and_then(|options| core.record.mismatch(options, content)) {
+        return Err(Error::invalid(text));
+    }
+    Ok(core)
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.path().display())
+    }
+}

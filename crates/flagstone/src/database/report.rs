@@ -1,0 +1,229 @@
+//! What a database tells of itself: keyspaces, sizes, counters, the result of a verification.
+
+use crate::catalog::KeyspaceContent;
+use crate::keyspace::KeyspaceCore;
+use crate::options::KeyspaceOptions;
+use crate::shared::Shared;
+use flagstone_base::Result;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// A keyspace, as the catalog knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceInfo {
+    /// Its name.
+    pub name: String,
+    /// What it holds: `bytes`, `documents`, or the names of its codecs.
+    pub content: String,
+    /// Whether it is a collection.
+    pub is_collection: bool,
+    /// What it was made with.
+    pub options: KeyspaceOptions,
+}
+
+impl KeyspaceInfo {
+    pub(super) fn of(core: &KeyspaceCore) -> Self {
+        Self {
+            name: core.name.clone(),
+            content: core.record.content.to_string(),
+            is_collection: core.record.content == KeyspaceContent::Documents,
+            options: core.record.options(),
+        }
+    }
+}
+
+/// One level of a keyspace's trees together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelReport {
+    /// 0 is the newest.
+    pub level: u8,
+    /// Tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub deletes: u64,
+}
+
+/// A keyspace's sizes and counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceStats {
+    /// Which keyspace.
+    pub info: KeyspaceInfo,
+    /// Its levels that hold anything, newest first.
+    pub levels: Vec<LevelReport>,
+    /// Bytes of its memtables.
+    pub memtable_bytes: u64,
+    /// Bytes written by flushes since the database was opened.
+    pub flush_bytes_written: u64,
+    /// Bytes written by compactions since the database was opened.
+    pub compaction_bytes_written: u64,
+    /// Field names defined, if it is a collection.
+    pub names: u64,
+}
+
+/// The block cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheReport {
+    /// What it may hold.
+    pub capacity_bytes: u64,
+    /// What it holds.
+    pub used_bytes: u64,
+    /// Indexes and filters of open tables.
+    pub pinned_bytes: u64,
+    /// Blocks found.
+    pub hits: u64,
+    /// Blocks read from files.
+    pub misses: u64,
+}
+
+/// Sizes and counters of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// By keyspace, in the order of their names.
+    pub keyspaces: Vec<KeyspaceStats>,
+    /// The block cache.
+    pub cache: CacheReport,
+    /// The memory budget.
+    pub memory_budget: u64,
+    /// Memory of all memtables.
+    pub memtable_bytes: u64,
+    /// Bytes of the write-ahead log.
+    pub wal_bytes: u64,
+    /// Bytes appended to the log since the database was opened.
+    pub wal_bytes_written: u64,
+    /// Syncs of the log since the database was opened.
+    pub wal_syncs: u64,
+    /// Memtables flushed since the database was opened.
+    pub flushes: u64,
+    /// Compactions done since the database was opened.
+    pub compactions: u64,
+    /// How often writers were stopped since the database was opened.
+    pub stalls: u64,
+    /// For how long in all.
+    pub stalled_for: Duration,
+    /// The newest SeqNo that readers see.
+    pub visible_seqno: u64,
+}
+
+impl Stats {
+    /// Bytes of all tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.levels().map(|level| level.bytes).sum()
+    }
+
+    /// Number of all tables.
+    pub fn tables(&self) -> u64 {
+        self.levels().map(|level| level.tables).sum()
+    }
+
+    fn levels(&self) -> impl Iterator<Item = &LevelReport> {
+        self.keyspaces.iter().flat_map(|keyspace| &keyspace.levels)
+    }
+}
+
+/// What [`Database::verify`](crate::Database::verify) has read and found whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Keyspaces.
+    pub keyspaces: u64,
+    /// Trees.
+    pub trees: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+}
+
+impl fmt::Display for VerifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} keyspaces, {} trees, {} tables, {} entries, {} bytes: all checksums, orders and \
+             bounds hold",
+            self.keyspaces, self.trees, self.tables, self.entries, self.bytes
+        )
+    }
+}
+
+pub(super) fn stats(shared: &Shared) -> Stats {
+    let keyspaces = shared.keyspaces.load();
+    let cache = &shared.trees.cache;
+    let counted = cache.stats();
+    let log = shared.log.as_ref();
+    let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
+    Stats {
+        keyspaces: keyspaces.by_name.values().map(|core| keyspace_stats(core)).collect(),
+        cache: CacheReport {
+            capacity_bytes: cache.capacity(),
+            used_bytes: cache.used_bytes(),
+            pinned_bytes: cache.pinned_bytes(),
+            hits: counted.hits,
+            misses: counted.misses,
+        },
+        memory_budget: shared.options.memory_budget,
+        memtable_bytes: shared.memtable_bytes(),
+        wal_bytes: log.map_or(0, flagstone_wal::Log::bytes),
+        wal_bytes_written: written.bytes,
+        wal_syncs: written.syncs,
+        flushes: shared.background.flushes.load(Ordering::Relaxed),
+        compactions: shared.background.compactions.load(Ordering::Relaxed),
+        stalls: shared.background.stalls.load(Ordering::Relaxed),
+        stalled_for: Duration::from_nanos(shared.background.stall_nanos.load(Ordering::Relaxed)),
+        visible_seqno: shared.publisher.visible().get(),
+    }
+}
+
+fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
+    let mut levels: Vec<LevelReport> = Vec::new();
+    let mut report = KeyspaceStats {
+        info: KeyspaceInfo::of(core),
+        levels: Vec::new(),
+        memtable_bytes: 0,
+        flush_bytes_written: 0,
+        compaction_bytes_written: 0,
+        names: core.names.as_ref().map_or(0, |names| u64::from(names.len())),
+    };
+    for tree in &core.trees {
+        let stats = tree.stats();
+        report.memtable_bytes += stats.memtable_bytes;
+        report.flush_bytes_written += stats.counters.flush_bytes_written;
+        report.compaction_bytes_written += stats.counters.compaction_bytes_written;
+        for found in &stats.levels {
+            let at = usize::from(found.level);
+            if levels.len() <= at {
+                levels.resize_with(at + 1, LevelReport::default);
+            }
+            let level = &mut levels[at];
+            level.level = found.level;
+            level.tables += found.tables as u64;
+            level.bytes += found.bytes;
+            level.entries += found.entries;
+            level.deletes += found.deletes;
+        }
+    }
+    levels.retain(|level| level.tables > 0);
+    report.levels = levels;
+    report
+}
+
+pub(super) fn verify(shared: &Shared) -> Result<VerifyReport> {
+    let keyspaces = shared.keyspaces.load_full();
+    let mut report =
+        VerifyReport { keyspaces: keyspaces.by_id.len() as u64, ..VerifyReport::default() };
+    for core in keyspaces.by_id.values() {
+        for tree in &core.trees {
+            let found = tree.verify()?;
+            report.trees += 1;
+            report.tables += found.tables as u64;
+            report.bytes += found.bytes;
+            report.entries += found.entries;
+        }
+    }
+    Ok(report)
+}

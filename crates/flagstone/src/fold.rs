@@ -1,0 +1,92 @@
+//! Folds: how merge operands become values, registered by name and version.
+//!
+//! The idea is RocksDB's merge operator; here a fold is total, so an operand that does not apply
+//! changes nothing instead of failing a read later.
+
+use std::sync::Arc;
+
+/// Combines a value with operands that were written without reading it.
+///
+/// It must be a function of its arguments alone, for ever: it runs at reads and in compactions. When
+/// its meaning changes, change its version; a keyspace made with another version is refused.
+pub trait Fold: Send + Sync {
+    /// Its name and version, stored with each keyspace that uses it; say `"add-i64/1"`.
+    fn name(&self) -> &str;
+
+    /// The value of `key` after `operands` (oldest first) came upon `base`; `None` means absent. An
+    /// operand that does not apply changes nothing.
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>>;
+}
+
+/// Adds little-endian 64-bit integers, wrapping; an absent value counts as 0. Operands and values
+/// that are not 8 bytes long change nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AddI64;
+
+impl Fold for AddI64 {
+    fn name(&self) -> &'static str {
+        "add-i64/1"
+    }
+
+    fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(i64::from_le_bytes);
+        let start = match base {
+            None => 0,
+            Some(bytes) => match number(bytes) {
+                Some(value) => value,
+                None => return Some(bytes.to_vec()),
+            },
+        };
+        let numbers = operands.iter().filter_map(|operand| number(operand));
+        Some(numbers.fold(start, i64::wrapping_add).to_le_bytes().to_vec())
+    }
+}
+
+/// Appends the bytes of each operand to the value; an absent value counts as empty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Append;
+
+impl Fold for Append {
+    fn name(&self) -> &'static str {
+        "append/1"
+    }
+
+    fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut value = base.unwrap_or_default().to_vec();
+        operands.iter().for_each(|operand| value.extend_from_slice(operand));
+        Some(value)
+    }
+}
+
+/// The public trait, as the tree wants it.
+pub(crate) struct TreeFold(pub(crate) Arc<dyn Fold>);
+
+impl TreeFold {
+    pub(crate) fn fold(&self) -> &dyn Fold {
+        &*self.0
+    }
+}
+
+impl flagstone_tree::Fold for TreeFold {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.0.fold(key, base, operands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operand_that_does_not_apply_changes_nothing() {
+        let one = 1_i64.to_le_bytes();
+        let sum = AddI64.fold(b"k", None, &[&one, b"junk", &one]);
+        assert_eq!(sum, Some(2_i64.to_le_bytes().to_vec()));
+        assert_eq!(AddI64.fold(b"k", Some(b"text"), &[&one]), Some(b"text".to_vec()));
+        assert_eq!(Append.fold(b"k", Some(b"a"), &[b"b", b"c"]), Some(b"abc".to_vec()));
+    }
+}

@@ -1,0 +1,36 @@
+//! Dumps of any file of a database, for humans; also of damaged ones.
+
+use flagstone_base::{Error, Result};
+use flagstone_env::OsDisk;
+use flagstone_env::names::{self, FileKind, Name};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Writes what stands in the file at `path` to `out`, as text.
+///
+/// # Errors
+/// InvalidInput when the name is none of a database's files; Io; what the file's reader says of it.
+pub fn file(path: &Path, out: &mut dyn Write) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match names::parse(&name) {
+        Name::Numbered(FileKind::Table, _) => {
+            let options = flagstone_sst::InspectOptions::default();
+            flagstone_sst::inspect(&OsDisk, path, options, out)
+        }
+        Name::Numbered(FileKind::Wal, _) => segment(path, out),
+        Name::Numbered(FileKind::Manifest, _) | Name::Current => {
+            todo!()
+        }
+        Name::Lock | Name::Temporary | Name::Foreign => Err(Error::invalid(format!(
+            "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or CURRENT",
+            path.display()
+        ))),
+    }
+}
+
+fn segment(path: &Path, out: &mut dyn Write) -> Result<()> {
+    for finding in flagstone_wal::inspect::Inspector::open(&OsDisk, path)? {
+        writeln!(out, "{}", finding?).map_err(|_full| Error::invalid("nowhere to write to"))?;
+    }
+    Ok(())
+}

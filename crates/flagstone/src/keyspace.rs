@@ -1,0 +1,363 @@
+//! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
+
+use crate::catalog::KeyspaceRecord;
+use crate::commit::{Batch, Stripes, Write, encode_op};
+use crate::database::Handle;
+use crate::fold::TreeFold;
+use crate::options::{Durability, Routing};
+use crate::partition::Route;
+use crate::read::{Scan, Snapshot};
+use flagstone_base::hash::key_hash;
+use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, successor};
+use flagstone_base::{Error, KeyspaceId, Kind, Result, SeqNo, Slice};
+use flagstone_doc::Names;
+use flagstone_tree::Tree;
+use std::cell::RefCell;
+use std::fmt;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// What a keyspace is inside: shared by all its handles, its batches and its background work.
+pub(crate) struct KeyspaceCore {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    pub(crate) record: KeyspaceRecord,
+    pub(crate) route: Route,
+    /// One tree a partition, in the order of the route.
+    pub(crate) trees: Vec<Arc<Tree>>,
+    /// The field names of a collection's documents.
+    pub(crate) names: Option<Arc<Names>>,
+    /// So many of the names are known to be in the log or the manifest.
+    pub(crate) names_logged: AtomicU32,
+    /// So many of them stand in the manifest.
+    pub(crate) names_in_manifest: AtomicU32,
+    pub(crate) fold: Option<Arc<TreeFold>>,
+    pub(crate) dropped: AtomicBool,
+}
+
+impl KeyspaceCore {
+    #[inline]
+    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
+        key_hash(key, self.route.seed())
+    }
+
+    pub(crate) fn check_fold(&self) -> Result<()> {
+        if self.fold.is_some() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("keyspace {:?} has no fold, so it takes no merges", self.name)))
+    }
+
+    pub(crate) fn check_not_dropped(&self) -> Result<()> {
+        if !self.dropped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("keyspace {:?} was dropped", self.name)))
+    }
+}
+
+/// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
+#[derive(Clone)]
+pub struct Keyspace {
+    handle: Arc<Handle>,
+    core: Arc<KeyspaceCore>,
+}
+
+impl Keyspace {
+    pub(crate) const fn new(handle: Arc<Handle>, core: Arc<KeyspaceCore>) -> Self {
+        Self { handle, core }
+    }
+
+    pub(crate) const fn core(&self) -> &Arc<KeyspaceCore> {
+        &self.core
+    }
+
+    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// How its keys are spread.
+    pub fn routing(&self) -> Routing {
+        self.core.record.options().routing
+    }
+
+    /// Sets `key` to `value`, with the database's [`Durability`].
+    ///
+    /// Key 1 to 65,535 bytes, value up to 512 MiB and a quarter of the memory budget. About a
+    /// microsecond; more under back-pressure.
+    ///
+    /// # Errors
+    /// InvalidInput for sizes out of bounds, OutOfSpace, Io, Poisoned, Closed. After an error the
+    /// write is absent.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(Kind::Put, key.as_ref(), value.as_ref())
+    }
+
+    /// The value of `key`, or `None`. Usually one or two microseconds when cached.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes; Io, Corruption, Closed.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.get_at(key.as_ref(), None)
+    }
+
+    /// The value of `key` with the SeqNo of the write that made it, for
+    /// [`Batch::expect_seqno`](crate::Batch::expect_seqno).
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(SeqNo, Slice)>> {
+        let key = key.as_ref();
+        check_key(key)?;
+        let shared = self.handle.shared();
+        let found = shared.get_found(&self.core, key, self.core.hash(key), None)?;
+        Ok(found.seqno.zip(found.value))
+    }
+
+    pub(crate) fn get_at(&self, key: &[u8], at: Option<SeqNo>) -> Result<Option<Slice>> {
+        check_key(key)?;
+        let shared = self.handle.shared();
+        Ok(shared.get_found(&self.core, key, self.core.hash(key), at)?.value)
+    }
+
+    /// The values of many keys, all as of one moment, in the order of the keys.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn multi_get<K: AsRef<[u8]>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Result<Vec<Option<Slice>>> {
+        let snapshot = Snapshot::new(&self.handle);
+        keys.into_iter().map(|key| snapshot.get(self, key)).collect()
+    }
+
+    /// Removes `key` without looking whether it is there: as cheap as a put.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_one(Kind::Delete, key.as_ref(), b"")
+    }
+
+    /// Removes `key` and tells whether it was there. Costs a get and, if it was, a delete.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        check_key(key)?;
+        self.read_modify_write(key, |old| Ok(old.map(|_| (Kind::Delete, Vec::new()))))
+    }
+
+    /// Removes all keys of `range` at once, however many: one entry per partition.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let range = owned_range(&range);
+        if range.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        // No key is empty, so this is the smallest.
+        let first = vec![0];
+        let start = match range.start {
+            Bound::Included(start) => start.max(first),
+            Bound::Excluded(start) => successor(&start),
+            Bound::Unbounded => first,
+        };
+        let end = match range.end {
+            Bound::Included(end) => {
+                batch.delete(self, &end)?;
+                end
+            }
+            Bound::Excluded(end) => end,
+            Bound::Unbounded => {
+                // The largest key there can be: no other is above it.
+                let last = vec![0xFF; KEY_BYTES_MAX];
+                batch.delete(self, &last)?;
+                last
+            }
+        };
+        if start < end {
+            batch.delete_range(self, &start, &end)?;
+        }
+        self.commit_own(&batch)
+    }
+
+    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it.
+    ///
+    /// # Errors
+    /// InvalidInput when the keyspace has no fold; else as [`Keyspace::put`].
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.core.check_fold()?;
+        let key = key.as_ref();
+        check_key(key)?;
+        let shared = self.handle.shared();
+        if shared.take_long_chain(&self.core, key) {
+            // A get had to fold many operands: write the folded value once, so that the next does not.
+            let fold = self.core.fold.clone();
+            self.read_modify_write(key, |old| {
+                let fold = fold.as_ref().map(|fold| fold.fold());
+                let folded = fold.and_then(|f| f.fold(key, old, &[operand.as_ref()]));
+                Ok(Some(match folded {
+                    Some(value) => (Kind::Put, value),
+                    None => (Kind::Delete, Vec::new()),
+                }))
+            })?;
+            return Ok(());
+        }
+        self.write_one(Kind::Merge, key, operand.as_ref())
+    }
+
+    /// The entries of `range` in key order, as of one moment over all partitions.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let kv = db.keyspace("sessions")?;
+    /// kv.put("a", "1")?;
+    /// kv.put("b", "2")?;
+    /// for entry in kv.scan("a"..).rev() {
+    ///     let (key, value) = entry?;
+    ///     println!("{key:?} {value:?}");
+    /// }
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
+        Scan::new(self, owned_range(&range), Snapshot::new(&self.handle))
+    }
+
+    /// Every entry in key order.
+    pub fn scan_all(&self) -> Scan {
+        Scan::new(self, KeyRange::ALL, Snapshot::new(&self.handle))
+    }
+
+    /// The entries whose keys begin with `prefix`, in key order.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
+        Scan::new(self, KeyRange::prefix(prefix.as_ref()), Snapshot::new(&self.handle))
+    }
+
+    /// Every entry, one partition after another: cheaper than [`Keyspace::scan_all`] with hash
+    /// partitions, since nothing is merged.
+    pub fn scan_unordered(&self) -> Scan {
+        Scan::new(self, KeyRange::ALL, Snapshot::new(&self.handle)).unordered()
+    }
+
+    /// How many keys there are, by reading them all.
+    ///
+    /// # Errors
+    /// Io, Corruption, Closed.
+    pub fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        let mut scan = self.scan_unordered();
+        while scan.advance()? {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// About how many keys there are, from counters alone: overwritten and deleted keys that were
+    /// not compacted yet are guessed at.
+    pub fn approximate_count(&self) -> u64 {
+        let entries = self.core.trees.iter().map(|tree| {
+            let stats = tree.stats();
+            let tables = stats.levels.iter();
+            let live = tables.map(|l| l.entries.saturating_sub(2 * l.deletes)).sum::<u64>();
+            live + stats.memtable_entries
+        });
+        entries.sum()
+    }
+
+    /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
+    /// the key comes between. Answers whether something was written.
+    pub(crate) fn read_modify_write(
+        &self,
+        key: &[u8],
+        change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
+    ) -> Result<bool> {
+        let shared = self.handle.shared();
+        shared.before_write(true)?;
+        let hash = self.core.hash(key);
+        let held = shared.stripes.hold_one(Stripes::of(self.core.id, hash));
+        let found = shared.get_found(&self.core, key, hash, None)?;
+        let Some((kind, value)) = change(found.value.as_deref())? else { return Ok(false) };
+        check_value(&value)?;
+        let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
+        let op = encode_op(&mut payload, &self.core, 0, kind, key, &value);
+        let write = Write {
+            payload: &payload,
+            ops: &[op],
+            conditions: &[],
+            keyspaces: std::slice::from_ref(&self.core),
+        };
+        let durability = shared.options.durability;
+        let committed = shared.write(&write, durability, Some(held))?;
+        shared.wait_durable(committed.lsn, durability)?;
+        Ok(true)
+    }
+
+    fn commit_own(&self, batch: &Batch) -> Result<()> {
+        let shared = self.handle.shared();
+        let durability = shared.options.durability;
+        shared.before_write(true)?;
+        let committed = shared.write(&batch.as_write(), durability, None)?;
+        shared.wait_durable(committed.lsn, durability)
+    }
+
+    pub(crate) fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+        let durability = self.handle.shared().options.durability;
+        self.write_one_with(kind, key, value, durability)
+    }
+
+    fn write_one_with(
+        &self,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+        durability: Durability,
+    ) -> Result<()> {
+        thread_local! {
+            static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        /// What a thread keeps for its next write.
+        const KEPT_BYTES_MAX: usize = 64 << 10;
+        check_key(key)?;
+        check_value(value)?;
+        let shared = self.handle.shared();
+        shared.before_write(true)?;
+        // Taken out, not borrowed: a listener called below may write as well.
+        let mut payload = PAYLOAD.take();
+        payload.clear();
+        let op = encode_op(&mut payload, &self.core, 0, kind, key, value);
+        let write = Write {
+            payload: &payload,
+            ops: &[op],
+            conditions: &[],
+            keyspaces: std::slice::from_ref(&self.core),
+        };
+        let committed = shared.write(&write, durability, None);
+        if payload.capacity() <= KEPT_BYTES_MAX {
+            PAYLOAD.set(payload);
+        }
+        shared.wait_durable(committed?.lsn, durability)
+    }
+}
+
+impl fmt::Debug for Keyspace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keyspace({:?})", self.core.name)
+    }
+}
+
+/// A range with owned bounds.
+pub(crate) fn owned_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
+    KeyRange::of(range.start_bound().map(AsRef::as_ref), range.end_bound().map(AsRef::as_ref))
+}

@@ -1,0 +1,78 @@
+//! From a record of the catalog to a keyspace ready for use.
+
+use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::fold::{Fold, TreeFold};
+use crate::keyspace::KeyspaceCore;
+use crate::shared::Shared;
+use flagstone_base::{Error, Result, TreeId};
+use flagstone_doc::Names;
+use flagstone_tree::{Tree, TreeOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+/// Finds the fold that a keyspace names, or refuses.
+pub(crate) fn find_fold(
+    folds: &[Arc<dyn Fold>],
+    wanted: Option<&str>,
+    keyspace: &str,
+) -> Result<Option<Arc<TreeFold>>> {
+    let Some(wanted) = wanted else { return Ok(None) };
+    // The last one registered under a name wins.
+    let found = folds.iter().rev().find(|fold| fold.name() == wanted);
+    let Some(fold) = found else {
+        return Err(Error::invalid(format!(
+            "keyspace {keyspace:?} needs the fold {wanted:?}: register it with Builder::fold"
+        )));
+    };
+    Ok(Some(Arc::new(TreeFold(Arc::clone(fold)))))
+}
+
+impl Shared {
+    pub(crate) fn fold_named(
+        &self,
+        wanted: Option<&str>,
+        keyspace: &str,
+    ) -> Result<Option<Arc<TreeFold>>> {
+        find_fold(&self.folds, wanted, keyspace)
+    }
+}
+
+/// A keyspace of `record`; `make_tree` makes the tree of each partition.
+pub(crate) fn make_core(
+    record: KeyspaceRecord,
+    fold: Option<Arc<TreeFold>>,
+    mut make_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
+) -> Result<KeyspaceCore> {
+    let documents = record.content == KeyspaceContent::Documents;
+    let mut core = KeyspaceCore {
+        id: record.id,
+        name: record.name.clone(),
+        route: record.route.clone(),
+        trees: Vec::with_capacity(record.trees.len()),
+        names: documents.then(|| Arc::new(Names::new())),
+        names_logged: AtomicU32::new(0),
+        names_in_manifest: AtomicU32::new(0),
+        fold,
+        dropped: AtomicBool::new(false),
+        record,
+    };
+    for at in 0..core.record.trees.len() {
+        let tree = make_tree(core.record.trees[at], &core)?;
+        core.trees.push(tree);
+    }
+    Ok(core)
+}
+
+/// The options of a keyspace's trees.
+pub(crate) fn tree_options(core: &KeyspaceCore) -> TreeOptions {
+    TreeOptions {
+        keyspace: core.id,
+        hash_seed: core.route.seed(),
+        block_bytes: core.record.block_bytes,
+        filter_bits: core.record.filter_bits,
+        upper_compression: core.record.compression,
+        bottom_compression: core.record.bottom_compression,
+        fold: core.fold.clone().map(|fold| fold as Arc<dyn flagstone_tree::Fold>),
+        ..TreeOptions::default()
+    }
+}

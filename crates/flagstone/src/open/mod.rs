@@ -1,0 +1,13 @@
+//! Opening and closing: lock, manifest, log, trees, leftovers.
+//!
+//! Pass 1 reads and checks the manifest and the whole log and changes nothing: every refusal happens
+//! there. Pass 2 starts a new manifest, removes leftovers and replays the log, flushing as it needs.
+
+mod close;
+mod cores;
+mod recover;
+mod replay;
+
+pub(crate) use close::close;
+pub(crate) use cores::{make_core, tree_options};
+pub(crate) use recover::open;

@@ -1,0 +1,277 @@
+//! Opening a database: an empty directory becomes one, an old one is recovered.
+
+use super::cores::{find_fold, make_core, tree_options};
+use super::replay;
+use crate::database::{Builder, Database};
+use crate::event::Event;
+use crate::fold::Fold;
+use crate::keyspace::KeyspaceCore;
+use crate::manifest::{Loaded, Manifest, Place, State};
+use crate::shared::{Keyspaces, Parts, Shared};
+use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
+use flagstone_env::names::{self, FileKind, Name};
+use flagstone_env::{Disk, DiskLock, Executor, ThreadExecutor};
+use flagstone_sst::BlockCache;
+use flagstone_tree::{ChunkPool, Obsolete, Tree, TreeContext, Version};
+use flagstone_wal::{Log, LogOptions};
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Opens what `builder` describes.
+pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
+    let started = builder.environment.clock.monotonic();
+    let disk = Arc::clone(&builder.environment.disk);
+    let lock = take_directory(&*disk, &builder, read_only)?;
+    let loaded = Manifest::load(&*disk, &builder.dir)?;
+    if loaded.is_none() && (read_only || !builder.options.create_if_missing) {
+        return Err(no_database(&builder.dir));
+    }
+    if let Some(text) = loaded.as_ref().and_then(|l| l.write_refused.clone())
+        && !read_only
+    {
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
+    let opening = Opening::plan(builder, loaded, read_only)?;
+    // Pass 1 ends here: nothing was changed, nothing will be refused but by the disk.
+    let (shared, mut event) = opening.carry_out(lock)?;
+    if let Event::Opened { took, .. } = &mut event {
+        *took = shared.environment.clock.monotonic() - started;
+    }
+    shared.tell(&event);
+    shared.schedule();
+    Ok(Database::new(shared))
+}
+
+fn no_database(dir: &Path) -> Error {
+    Error::io(
+        "open the database in",
+        dir,
+        std::io::Error::new(std::io::ErrorKind::NotFound, "there is no database here"),
+    )
+}
+
+/// Makes the directory if that is wanted, and locks it. A reader of a directory that it may not write
+/// goes without the lock.
+fn take_directory(
+    disk: &dyn Disk,
+    builder: &Builder,
+    read_only: bool,
+) -> Result<Option<Box<dyn DiskLock>>> {
+    let dir = &builder.dir;
+    if !disk.exists(dir)? {
+        if read_only || !builder.options.create_if_missing {
+            return Err(no_database(dir));
+        }
+        disk.create_dir(dir)?;
+        if let Some(parent) = dir.parent() {
+            disk.sync_dir(parent)?;
+        }
+    }
+    if (read_only || !builder.options.create_if_missing)
+        && !disk.exists(&dir.join(names::CURRENT))?
+    {
+        return Manifest::load(disk, dir)?.map_or(Err(no_database(dir)), |_| Ok(None));
+    }
+    match disk.lock(&dir.join(names::LOCK)) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if read_only && error.kind() == ErrorKind::Io => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Everything that pass 1 found.
+struct Opening {
+    builder: Builder,
+    read_only: bool,
+    id: DatabaseId,
+    state: State,
+    loaded: Option<Loaded>,
+    context: Arc<TreeContext>,
+    keyspaces: Keyspaces,
+    files: Vec<String>,
+    found: replay::Found,
+}
+
+impl Opening {
+    fn plan(builder: Builder, loaded: Option<Loaded>, read_only: bool) -> Result<Self> {
+        let environment = &builder.environment;
+        let files = environment.disk.list(&builder.dir)?;
+        let state = loaded.as_ref().map(|l| l.state.clone()).unwrap_or_default();
+        let id = match &loaded {
+            Some(loaded) => loaded.id,
+            None => draw_id(&builder),
+        };
+        check_tables_exist(&builder.dir, &state, &files)?;
+        let numbers = files.iter().filter_map(|name| match names::parse(name) {
+            Name::Numbered(FileKind::Manifest | FileKind::Table, number) => Some(number.0 + 1),
+            _ => None,
+        });
+        let next_file = Arc::new(AtomicU64::new(numbers.max().unwrap_or(1).max(state.next_file.0)));
+        let context = Arc::new(TreeContext {
+            disk: Arc::clone(&environment.disk),
+            dir: builder.dir.clone(),
+            database: id,
+            cache: BlockCache::new(builder.options.cache_share()),
+            next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
+            memtable_bytes: Arc::default(),
+            chunks: ChunkPool::new(builder.options.memtable_share() / 8),
+            obsolete: Obsolete::default(),
+        });
+        let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
+        let disk = &*environment.disk;
+        let found = if loaded.is_some() {
+            replay::check(disk, &builder.dir, id, state.wal_from, &keyspaces, &state)?
+        } else {
+            replay::Found::default()
+        };
+        if !read_only {
+            found.recovered.check_writable()?;
+        }
+        Ok(Self { builder, read_only, id, state, loaded, context, keyspaces, files, found })
+    }
+
+    fn carry_out(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Arc<Shared>, Event)> {
+        let environment = &self.builder.environment;
+        let (disk, dir) = (Arc::clone(&environment.disk), self.builder.dir.clone());
+        let mut manifest = None;
+        let mut removed_files = 0;
+        let mut log = None;
+        if !self.read_only {
+            let place = Place {
+                disk: Arc::clone(&disk),
+                dir: dir.clone(),
+                next_file: Arc::clone(&self.context.next_file),
+            };
+            let opened = match self.loaded {
+                Some(loaded) => Manifest::reopen(place, loaded)?,
+                None => Manifest::create(place, self.id, State::default())?,
+            };
+            removed_files = remove_leftovers(&*disk, &dir, &self.files, &opened)?;
+            manifest = Some(opened);
+            let options = LogOptions {
+                segment_bytes: self.builder.options.segment_bytes(),
+                ..LogOptions::default()
+            };
+            let random = Arc::clone(&environment.random);
+            let recovered = &self.found.recovered;
+            log = Some(Log::create(Arc::clone(&disk), &dir, self.id, random, options, recovered)?);
+        }
+        let visible = self.found.last_seqno(&self.state);
+        let executor: Arc<dyn Executor> = match &environment.executor {
+            Some(executor) => Arc::clone(executor),
+            None => Arc::new(
+                ThreadExecutor::start(self.builder.options.compaction_workers)
+                    .map_err(|error| Error::io("start threads for", &dir, error))?,
+            ),
+        };
+        let shared = Shared::new(Parts {
+            id: self.id,
+            dir: dir.clone(),
+            options: self.builder.options,
+            environment: self.builder.environment,
+            executor,
+            listeners: self.builder.listeners,
+            folds: self.builder.folds,
+            log,
+            manifest,
+            visible,
+            keyspaces: self.keyspaces,
+            trees: self.context,
+            lock,
+        });
+        let replayed_records = replay::replay(&shared, self.state.wal_from, &self.state)?;
+        shared.replaying.store(false, Ordering::Release);
+        if let crate::Durability::Interval(interval) = shared.options.durability
+            && !self.read_only
+        {
+            shared.sync_every(interval);
+        }
+        let torn_bytes = self.found.recovered.dropped_bytes;
+        let took = std::time::Duration::ZERO;
+        Ok((shared, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
+    }
+}
+
+fn draw_id(builder: &Builder) -> DatabaseId {
+    let random = &builder.environment.random;
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&random.next_u64().to_le_bytes());
+    id[8..].copy_from_slice(&random.next_u64().to_le_bytes());
+    DatabaseId(id)
+}
+
+/// Every table that the manifest names must be there, or the database is damaged: say it now.
+fn check_tables_exist(dir: &Path, state: &State, files: &[String]) -> Result<()> {
+    let files: HashSet<&str> = files.iter().map(String::as_str).collect();
+    for number in state.live_tables() {
+        let name = names::name(FileKind::Table, number);
+        if !files.contains(name.as_str()) {
+            return Err(Error::corruption(
+                dir.join(name).display(),
+                0,
+                "the manifest names this table, and it is missing",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a crash left behind: temporary files, tables and manifests that nothing names.
+fn remove_leftovers(
+    disk: &dyn Disk,
+    dir: &Path,
+    files: &[String],
+    manifest: &Manifest,
+) -> Result<usize> {
+    let live: BTreeSet<FileNumber> = manifest.state().live_tables().collect();
+    let mut removed = 0;
+    for name in files {
+        let is_leftover = match names::parse(name) {
+            Name::Temporary => true,
+            Name::Numbered(FileKind::Table, number) => !live.contains(&number),
+            Name::Numbered(FileKind::Manifest, number) => number != manifest.number(),
+            _ => false,
+        };
+        if !is_leftover {
+            continue;
+        }
+        match disk.remove(&dir.join(name)) {
+            Ok(()) => removed += 1,
+            Err(error) if error.is_missing_file() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(removed)
+}
+
+fn make_keyspaces(
+    state: &State,
+    folds: &[Arc<dyn Fold>],
+    context: &Arc<TreeContext>,
+) -> Result<Keyspaces> {
+    let mut keyspaces = Keyspaces::default();
+    for record in state.catalog.iter() {
+        let fold = find_fold(folds, record.fold.as_deref(), &record.name)?;
+        let core = make_core((**record).clone(), fold, |id, core: &KeyspaceCore| {
+            let version = match state.trees.get(&id) {
+                Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
+                None => Version::empty(),
+            };
+            Ok(Tree::new(id, Arc::clone(context), tree_options(core), version))
+        })?;
+        if let Some(names) = &core.names {
+            let defined = state.definitions.get(&core.id).map_or(&[][..], Vec::as_slice);
+            for (id, name) in defined.iter().enumerate() {
+                names.define(id as u32, name)?;
+            }
+            core.names_logged.store(names.len(), Ordering::Relaxed);
+            core.names_in_manifest.store(names.len(), Ordering::Relaxed);
+        }
+        let core = Arc::new(core);
+        keyspaces.by_name.insert(core.name.clone(), Arc::clone(&core));
+        keyspaces.by_id.insert(core.id, core);
+    }
+    Ok(keyspaces)
+}

@@ -1,0 +1,156 @@
+//! The log at open: first checked as a whole, then replayed into memtables.
+//!
+//! An entry is replayed exactly once: those at or below the SeqNo through which its tree was flushed
+//! stand in tables already (a merge operand would count twice).
+
+use crate::commit::record::{self, LoggedOp};
+use crate::keyspace::KeyspaceCore;
+use crate::manifest::State;
+use crate::shared::{Keyspaces, Shared};
+use flagstone_base::{
+    DatabaseId, Decoder, EntryRef, Error, FileNumber, Kind, Malformed, Result, SeqNo,
+};
+use flagstone_env::Disk;
+use flagstone_env::names::{FileKind, path};
+use flagstone_tree::Tree;
+use flagstone_wal::{Record, Recovered};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What pass 1 found in the log.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) recovered: Recovered,
+    last: SeqNo,
+}
+
+impl Found {
+    /// The last SeqNo that anything has.
+    pub(crate) fn last_seqno(&self, state: &State) -> SeqNo {
+        let trees = state.trees.values();
+        let tables = trees.flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta.seqnos().1);
+        let flushed = state.trees.values().filter_map(|tree| tree.flushed_through);
+        let known = tables.chain(flushed).max().unwrap_or_default();
+        known.max(state.last_seqno).max(self.last)
+    }
+}
+
+/// Pass 1: reads the whole log, checks every record, loads the definitions. Writes nothing.
+pub(crate) fn check(
+    disk: &dyn Disk,
+    dir: &Path,
+    database: DatabaseId,
+    from: Option<FileNumber>,
+    keyspaces: &Keyspaces,
+    state: &State,
+) -> Result<Found> {
+    let _unused = state;
+    let mut last = SeqNo::ZERO;
+    let mut visit = |record: Record<'_>| {
+        last = last.max(record.first_seqno.plus(u64::from(record.count).saturating_sub(1)));
+        match record.kind {
+            record::DEFINITION => define(dir, keyspaces, &record),
+            record::BATCH => {
+                let ops = each_op(&record, |_, _| Ok(())).map_err(|m| damaged(dir, &record, m))?;
+                ops.map(|_| ())
+            }
+            _ => Err(unknown(dir, &record)),
+        }
+    };
+    let recovered = flagstone_wal::read(disk, dir, database, from, &mut visit)?;
+    Ok(Found { recovered, last })
+}
+
+fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {
+    let names = record::Names::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
+    let Some(keyspace) = keyspaces.by_id.get(&names.keyspace) else { return Ok(()) };
+    let Some(table) = &keyspace.names else {
+        let expected = "a definition of a collection's names";
+        return Err(damaged(dir, record, Malformed { at: 0, expected }));
+    };
+    for (at, name) in names.names.iter().enumerate() {
+        table.define(names.first_id.saturating_add(at as u32), name)?;
+    }
+    keyspace.names_logged.fetch_max(table.len(), Ordering::AcqRel);
+    Ok(())
+}
+
+fn damaged(dir: &Path, record: &Record<'_>, malformed: Malformed) -> Error {
+    malformed.in_file(path(dir, FileKind::Wal, record.segment).display(), record.offset)
+}
+
+fn unknown(dir: &Path, record: &Record<'_>) -> Error {
+    Error::new(
+        flagstone_base::ErrorKind::Unsupported,
+        format!(
+            "{}, offset {}: unknown record kind {}",
+            path(dir, FileKind::Wal, record.segment).display(),
+            record.offset,
+            record.kind.0
+        ),
+    )
+}
+
+/// Gives every operation of a batch with its SeqNo to `visit`; an operation more or less than the
+/// record counts is malformed.
+fn each_op(
+    record: &Record<'_>,
+    mut visit: impl FnMut(SeqNo, LoggedOp<'_>) -> Result<()>,
+) -> Result<Result<()>, Malformed> {
+    let mut decoder = Decoder::new(record.payload);
+    for i in 0..record.count {
+        let op = record::read_op(&mut decoder)?;
+        if let Err(error) = visit(record.first_seqno.plus(u64::from(i)), op) {
+            return Ok(Err(error));
+        }
+    }
+    decoder.finish("the end of the batch")?;
+    Ok(Ok(()))
+}
+
+/// Pass 2: inserts what is not in tables yet, flushing when memtables are full. Answers how many
+/// records were read.
+pub(crate) fn replay(shared: &Arc<Shared>, from: Option<FileNumber>, state: &State) -> Result<u64> {
+    let (disk, dir) = (&*shared.environment.disk, &shared.dir);
+    let keyspaces = shared.keyspaces.load_full();
+    let mut visit = |record: Record<'_>| {
+        if record.kind != record::BATCH {
+            return Ok(());
+        }
+        let done = each_op(&record, |seqno, op| {
+            let Some(keyspace) = keyspaces.by_id.get(&op.keyspace) else { return Ok(()) };
+            insert(keyspace, state, seqno, &op)
+        });
+        done.map_err(|malformed| damaged(dir, &record, malformed))??;
+        make_room(shared, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
+    };
+    let recovered = flagstone_wal::read(disk, dir, shared.id, from, &mut visit)?;
+    Ok(recovered.records)
+}
+
+fn insert(keyspace: &KeyspaceCore, state: &State, seqno: SeqNo, op: &LoggedOp<'_>) -> Result<()> {
+    let hash = keyspace.hash(op.key);
+    let partition = keyspace.route.partition(op.key, hash);
+    let into = |tree: &Arc<Tree>| {
+        let flushed = state.trees.get(&tree.id()).and_then(|tree| tree.flushed_through);
+        if flushed.is_some_and(|through| seqno <= through) {
+            return Ok(());
+        }
+        let memtable = tree.reserve(seqno);
+        memtable.insert(EntryRef::new(op.key, seqno, op.kind, op.value), hash)
+    };
+    if op.kind == Kind::RangeDelete {
+        keyspace.trees.iter().try_for_each(into)
+    } else {
+        into(&keyspace.trees[partition])
+    }
+}
+
+/// Replay keeps the memory budget: it flushes as writes do, in this thread's time.
+fn make_room(shared: &Arc<Shared>, through: SeqNo) -> Result<()> {
+    if shared.is_read_only() || shared.memtable_bytes() < shared.options.memtable_share() / 2 {
+        return Ok(());
+    }
+    shared.flush_replayed(through)
+}

@@ -1,0 +1,10 @@
+//! Reading: snapshots, scans over partitions.
+
+mod merge;
+mod scan;
+mod snapshot;
+mod snapshots;
+
+pub use scan::Scan;
+pub use snapshot::Snapshot;
+pub(crate) use snapshots::{Registered, Snapshots};

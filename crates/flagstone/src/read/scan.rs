@@ -1,0 +1,167 @@
+//! A scan over the partitions of a keyspace: a merge of all with hash routing, one after another
+//! with range routing.
+
+use super::Snapshot;
+use super::merge::Merge;
+use crate::keyspace::{Keyspace, KeyspaceCore};
+use crate::partition::Route;
+use flagstone_base::{KeyRange, Result, Slice};
+use flagstone_tree::{Direction, ScanOptions, TreeScan};
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// An iterator over entries as of one moment. After an error it ends.
+///
+/// It pins no memory while it waits: it finds its place again when memtables were flushed or tables
+/// compacted under it.
+pub struct Scan {
+    core: Arc<KeyspaceCore>,
+    snapshot: Snapshot,
+    range: KeyRange,
+    direction: Direction,
+    unordered: bool,
+    state: State,
+}
+
+enum State {
+    Unstarted,
+    Merged(Merge),
+    /// The trees still to come behind the one being read.
+    Chained(Option<TreeScan>, VecDeque<usize>),
+    Ended,
+}
+
+impl Scan {
+    pub(crate) fn new(keyspace: &Keyspace, range: KeyRange, snapshot: Snapshot) -> Self {
+        Self {
+            core: Arc::clone(keyspace.core()),
+            snapshot,
+            range,
+            direction: Direction::Forward,
+            unordered: false,
+            state: State::Unstarted,
+        }
+    }
+
+    /// The same entries, from the last to the first. Call it before the first entry is taken.
+    #[must_use]
+    pub fn rev(mut self) -> Self {
+        self.direction = match self.direction {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+        };
+        self.state = State::Unstarted;
+        self
+    }
+
+    pub(crate) const fn unordered(mut self) -> Self {
+        self.unordered = true;
+        self
+    }
+
+    /// Goes to the next entry; false at the end. With [`Scan::key`] and [`Scan::value`] it reads
+    /// without copying keys.
+    ///
+    /// # Errors
+    /// Io, Corruption; the scan has ended then.
+    pub fn advance(&mut self) -> Result<bool> {
+        let advanced = self.try_advance();
+        if !matches!(advanced, Ok(true)) {
+            self.state = State::Ended;
+        }
+        advanced
+    }
+
+    /// The key of the entry it stands on.
+    pub fn key(&self) -> &[u8] {
+        match &self.state {
+            State::Merged(merge) => merge.key(),
+            State::Chained(Some(scan), _) => scan.key(),
+            _ => &[],
+        }
+    }
+
+    /// The value of the entry it stands on.
+    pub fn value(&self) -> Slice {
+        match &self.state {
+            State::Merged(merge) => merge.value(),
+            State::Chained(Some(scan), _) => scan.value(),
+            _ => Slice::default(),
+        }
+    }
+
+    fn try_advance(&mut self) -> Result<bool> {
+        if matches!(self.state, State::Unstarted) {
+            self.state = self.start();
+        }
+        match &mut self.state {
+            State::Unstarted | State::Ended => Ok(false),
+            State::Merged(merge) => merge.advance(),
+            State::Chained(..) => self.advance_chain(),
+        }
+    }
+
+    fn advance_chain(&mut self) -> Result<bool> {
+        loop {
+            let State::Chained(current, rest) = &mut self.state else { return Ok(false) };
+            if let Some(scan) = current
+                && scan.advance()?
+            {
+                return Ok(true);
+            }
+            let Some(next) = rest.pop_front() else { return Ok(false) };
+            let scan = self.scan_of(next);
+            if let State::Chained(current, _) = &mut self.state {
+                *current = Some(scan);
+            }
+        }
+    }
+
+    fn start(&self) -> State {
+        if self.range.is_empty() {
+            return State::Ended;
+        }
+        let ordered = self.core.route.is_ordered();
+        if !ordered && !self.unordered {
+            let scans = (0..self.core.trees.len()).map(|at| self.scan_of(at)).collect();
+            return State::Merged(Merge::new(scans, self.direction));
+        }
+        let mut trees: VecDeque<usize> = self.partitions_of_range().collect();
+        if matches!(self.direction, Direction::Reverse) {
+            trees.make_contiguous().reverse();
+        }
+        State::Chained(None, trees)
+    }
+
+    fn partitions_of_range(&self) -> std::ops::RangeInclusive<usize> {
+        let last = self.core.trees.len() - 1;
+        if !matches!(self.core.route, Route::Range { .. }) {
+            return 0..=last;
+        }
+        let partition = |bound: &Bound<Vec<u8>>, unbounded| match bound {
+            Bound::Included(key) | Bound::Excluded(key) => self.core.route.partition(key, 0),
+            Bound::Unbounded => unbounded,
+        };
+        partition(&self.range.start, 0)..=partition(&self.range.end, last)
+    }
+
+    fn scan_of(&self, tree: usize) -> TreeScan {
+        let (range, at) = (self.range.clone(), self.snapshot.seqno());
+        self.core.trees[tree].scan(range, at, self.direction, ScanOptions::default())
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<(Slice, Slice)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.advance() {
+            Ok(true) => Some(Ok((Slice::copy_of(self.key()), self.value()))),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Scan {}

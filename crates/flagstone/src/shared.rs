@@ -1,0 +1,295 @@
+//! What all handles and all background work of one open database share.
+//!
+//! ```text
+//! Recovering --open--> Open --poison--> Poisoned (reads go on, writes are refused)
+//!                        \---close_down---+--close_down--> Closed
+//! ```
+//! Locks, in the order in which they may be taken together:
+//! 1. `stripes` (ascending), held by a write until it is visible
+//! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
+//! 3. `numbering`, held for lines
+//! 4. `background`'s queue, the publisher's line, the snapshots' map: leaves, held for lines
+//!
+//! Readers take none of them: they load the visible SeqNo, then a tree's view.
+
+use crate::background::Background;
+use crate::commit::{Numbering, Publisher, Stall, Stripes};
+use crate::event::{Event, Listener};
+use crate::fold::Fold;
+use crate::keyspace::KeyspaceCore;
+use crate::manifest::Manifest;
+use crate::options::Options;
+use crate::read::Snapshots;
+use arc_swap::ArcSwap;
+use flagstone_base::key::check_key;
+use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Result, SeqNo, TreeId};
+use flagstone_env::{Clock, Disk, DiskLock, Executor, Random};
+use flagstone_tree::{Found, Tree, TreeContext};
+use flagstone_wal::Log;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The outside world of a database: tests bring their own.
+#[derive(Clone)]
+pub struct Environment {
+    /// Where the files lie.
+    pub disk: Arc<dyn Disk>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Identities, seeds and salts.
+    pub random: Arc<dyn Random>,
+    /// Who runs background work; `None` starts threads.
+    pub executor: Option<Arc<dyn Executor>>,
+}
+
+/// The keyspaces, replaced as a whole when one comes or goes.
+#[derive(Clone, Default)]
+pub(crate) struct Keyspaces {
+    pub(crate) by_name: BTreeMap<String, Arc<KeyspaceCore>>,
+    pub(crate) by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) id: DatabaseId,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) environment: Environment,
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) listeners: Vec<Arc<dyn Listener>>,
+    pub(crate) folds: Vec<Arc<dyn Fold>>,
+    /// None in a database opened for reading only.
+    pub(crate) log: Option<Log>,
+    pub(crate) manifest: Mutex<Option<Manifest>>,
+    pub(crate) numbering: Mutex<Numbering>,
+    pub(crate) publisher: Publisher,
+    pub(crate) stripes: Stripes,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) stall: Stall,
+    pub(crate) stalled: AtomicUsize,
+    pub(crate) keyspaces: ArcSwap<Keyspaces>,
+    pub(crate) trees: Arc<TreeContext>,
+    pub(crate) background: Background,
+    pub(crate) long_chains: Mutex<HashSet<(KeyspaceId, Vec<u8>)>>,
+    pub(crate) has_long_chains: AtomicBool,
+    /// Syncs are due at least this often, in nanoseconds; 0: no timer runs.
+    pub(crate) sync_interval: AtomicU64,
+    pub(crate) weak: OnceLock<std::sync::Weak<Shared>>,
+    /// The log is being replayed: what stands behind in it is not in memtables yet, so nothing of it
+    /// may be released, and only the replay seals.
+    pub(crate) replaying: AtomicBool,
+    state: AtomicU8,
+    poison: OnceLock<Error>,
+    pub(crate) lock: Mutex<Option<Box<dyn DiskLock>>>,
+}
+
+const OPEN: u8 = 0;
+const POISONED: u8 = 1;
+const READ_ONLY: u8 = 2;
+const CLOSED: u8 = 3;
+
+/// So many operands may be folded by a get before the next merge writes the folded value.
+const OPERANDS_MAX: u32 = 32;
+/// So many keys with long chains are remembered; others are found again by their next get.
+const LONG_CHAINS_MAX: usize = 1024;
+
+/// The parts of [`Shared`] that opening has made.
+pub(crate) struct Parts {
+    pub(crate) id: DatabaseId,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) environment: Environment,
+    pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) listeners: Vec<Arc<dyn Listener>>,
+    pub(crate) folds: Vec<Arc<dyn Fold>>,
+    pub(crate) log: Option<Log>,
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) visible: SeqNo,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) trees: Arc<TreeContext>,
+    pub(crate) lock: Option<Box<dyn DiskLock>>,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let read_only = parts.log.is_none();
+        let shared = Arc::new(Self {
+            id: parts.id,
+            dir: parts.dir,
+            options: parts.options,
+            environment: parts.environment,
+            executor: parts.executor,
+            listeners: parts.listeners,
+            folds: parts.folds,
+            log: parts.log,
+            manifest: Mutex::new(parts.manifest),
+            numbering: Mutex::new(Numbering { next: parts.visible.plus(1), unlogged: false }),
+            publisher: Publisher::new(parts.visible),
+            stripes: Stripes::new(),
+            snapshots: Arc::default(),
+            stall: Stall::default(),
+            stalled: AtomicUsize::new(0),
+            keyspaces: ArcSwap::from_pointee(parts.keyspaces),
+            trees: parts.trees,
+            background: Background::default(),
+            long_chains: Mutex::default(),
+            has_long_chains: AtomicBool::new(false),
+            sync_interval: AtomicU64::new(0),
+            weak: OnceLock::new(),
+            replaying: AtomicBool::new(true),
+            state: AtomicU8::new(if read_only { READ_ONLY } else { OPEN }),
+            poison: OnceLock::new(),
+            lock: Mutex::new(parts.lock),
+        });
+        let _first = shared.weak.set(Arc::downgrade(&shared));
+        shared
+    }
+
+    /// A counted handle of itself, for background jobs.
+    pub(crate) fn arc(&self) -> Option<Arc<Self>> {
+        self.weak.get()?.upgrade()
+    }
+
+    pub(crate) fn tell(&self, event: &Event) {
+        for listener in &self.listeners {
+            listener.event(event);
+        }
+    }
+
+    /// Refuses writes unless the database is open for them.
+    #[inline]
+    pub(crate) fn check_open_for_writing(&self) -> Result<()> {
+        match self.state.load(Ordering::Acquire) {
+            OPEN => Ok(()),
+            state => Err(self.refusal(state)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match self.state.load(Ordering::Acquire) {
+            CLOSED => Err(self.refusal(CLOSED)),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn refusal(&self, state: u8) -> Error {
+        let dir = self.dir.display();
+        match state {
+            POISONED => {
+                let cause = self.poison.get().map_or(String::new(), ToString::to_string);
+                Error::new(
+                    ErrorKind::Poisoned,
+                    format!("{dir} takes no writes until it is opened again: {cause}"),
+                )
+            }
+            READ_ONLY => Error::invalid(format!("{dir} is open for reading only")),
+            _ => Error::new(ErrorKind::Closed, format!("{dir} is closed")),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Acquire) == CLOSED
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.log.is_none()
+    }
+
+    /// Nothing more is written: what is on disk is no longer known.
+    pub(crate) fn poison(&self, error: &Error) {
+        if self.poison.set(error.clone()).is_ok() {
+            let _was_open =
+                self.state.compare_exchange(OPEN, POISONED, Ordering::AcqRel, Ordering::Acquire);
+            self.tell(&Event::Poisoned { error: error.clone() });
+            self.stall.ring();
+            self.background.ring();
+        }
+    }
+
+    pub(crate) fn poisoned(&self) -> Option<&Error> {
+        self.poison.get()
+    }
+
+    /// Poisons the database if `error` says so.
+    pub(crate) fn note_failure(&self, error: &Error) {
+        if error.kind() == ErrorKind::Poisoned {
+            self.poison(error);
+        }
+    }
+
+    /// From here on nothing is numbered; true for the one who closes.
+    pub(crate) fn set_closed(&self) -> bool {
+        let _numbering = self.numbering.lock();
+        self.state.swap(CLOSED, Ordering::AcqRel) != CLOSED
+    }
+
+    pub(crate) fn batch_bytes_max(&self) -> u64 {
+        (self.options.memory_budget / 4).min(1 << 30)
+    }
+
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.trees.memtable_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Every tree of every keyspace.
+    pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
+        let keyspaces = self.keyspaces.load();
+        keyspaces.by_id.values().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
+    }
+
+    pub(crate) fn keyspace_of(&self, tree: TreeId) -> Option<Arc<KeyspaceCore>> {
+        let keyspaces = self.keyspaces.load();
+        keyspaces.by_id.values().find(|k| k.trees.iter().any(|t| t.id() == tree)).cloned()
+    }
+
+    /// The newest entry of `key` at `at`, which is registered; or now.
+    #[inline]
+    pub(crate) fn get_found(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        at: Option<SeqNo>,
+    ) -> Result<Found> {
+        self.check_open()?;
+        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        loop {
+            // The SeqNo first, then the view: entries up to it are in the view, unless a flush or
+            // compaction has dropped some for a newer watermark meanwhile.
+            let seqno = at.unwrap_or_else(|| self.publisher.visible());
+            let view = tree.view();
+            if at.is_none() && view.watermark() > seqno {
+                continue;
+            }
+            let found = tree.get(&view, key, hash, seqno)?;
+            if found.operands > OPERANDS_MAX {
+                self.note_long_chain(keyspace, key);
+            }
+            return Ok(found);
+        }
+    }
+
+    #[cold]
+    fn note_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) {
+        let mut chains = self.long_chains.lock();
+        if chains.len() < LONG_CHAINS_MAX {
+            chains.insert((keyspace.id, key.to_vec()));
+            self.has_long_chains.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a get of `key` had to fold many operands; asked once.
+    pub(crate) fn take_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) -> bool {
+        if !self.has_long_chains.load(Ordering::Relaxed) || check_key(key).is_err() {
+            return false;
+        }
+        let mut chains = self.long_chains.lock();
+        let found = chains.remove(&(keyspace.id, key.to_vec()));
+        self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
+        found
+    }
+}

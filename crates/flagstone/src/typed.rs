@@ -1,0 +1,142 @@
+//! A keyspace of Rust keys and values.
+
+use crate::codec::{Codec, KeyCodec};
+use crate::keyspace::Keyspace;
+use crate::read::Scan;
+use flagstone_base::{Kind, Result};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::RangeBounds;
+
+/// A handle of a keyspace whose keys are `K` and whose values are `V`, made by
+/// [`Database::typed`](crate::Database::typed). Keys come in the order of `K`.
+pub struct Typed<K, V> {
+    keyspace: Keyspace,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Clone for Typed<K, V> {
+    fn clone(&self) -> Self {
+        Self { keyspace: self.keyspace.clone(), types: PhantomData }
+    }
+}
+
+impl<K: KeyCodec, V: Codec> Typed<K, V> {
+    pub(crate) const fn new(keyspace: Keyspace) -> Self {
+        Self { keyspace, types: PhantomData }
+    }
+
+    /// The bytes beneath. Writing other bytes than the codecs make damages it.
+    pub const fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn put(&self, key: &K, value: &V) -> Result<()> {
+        self.keyspace.put(encoded(key), encoded(value))
+    }
+
+    /// The value of `key`, or `None`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`]; Corruption when the codec refuses the bytes.
+    pub fn get(&self, key: &K) -> Result<Option<V>> {
+        self.keyspace.get(encoded(key))?.map(|bytes| self.decode::<V>("value", &bytes)).transpose()
+    }
+
+    /// Removes `key` without looking whether it is there.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn delete(&self, key: &K) -> Result<()> {
+        self.keyspace.delete(encoded(key))
+    }
+
+    /// Removes `key` and tells whether it was there.
+    ///
+    /// # Errors
+    /// As [`Keyspace::remove`].
+    pub fn remove(&self, key: &K) -> Result<bool> {
+        self.keyspace.remove(encoded(key))
+    }
+
+    /// Replaces the value of `key` by what `change` makes of it (`None`: absent), atomically.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`] and [`Typed::get`].
+    pub fn update(&self, key: &K, change: impl FnOnce(Option<V>) -> Option<V>) -> Result<()> {
+        let key = encoded(key);
+        flagstone_base::key::check_key(&key)?;
+        self.keyspace.read_modify_write(&key, |old| {
+            let existed = old.is_some();
+            let old = old.map(|bytes| self.decode::<V>("value", bytes)).transpose()?;
+            Ok(match change(old) {
+                Some(value) => Some((Kind::Put, encoded(&value))),
+                None if existed => Some((Kind::Delete, Vec::new())),
+                None => None,
+            })
+        })?;
+        Ok(())
+    }
+
+    /// The entries of `range`, in the order of the keys, as of one moment.
+    pub fn scan(&self, range: impl RangeBounds<K>) -> TypedScan<K, V> {
+        let bounds = (range.start_bound().map(encoded), range.end_bound().map(encoded));
+        TypedScan { scan: self.keyspace.scan::<Vec<u8>>(bounds), typed: self.clone() }
+    }
+
+    /// How many keys there are, by reading them all.
+    ///
+    /// # Errors
+    /// As [`Keyspace::count`].
+    pub fn count(&self) -> Result<u64> {
+        self.keyspace.count()
+    }
+
+    fn decode<T: Codec>(&self, what: &str, bytes: &[u8]) -> Result<T> {
+        T::decode(bytes).map_err(|error| {
+            let codec = T::name();
+            error.context(format_args!("a {what} of {:?} ({codec})", self.keyspace.name()))
+        })
+    }
+}
+
+fn encoded<T: Codec>(value: &T) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.size_hint());
+    value.encode(&mut out);
+    out
+}
+
+/// An iterator over typed entries.
+pub struct TypedScan<K, V> {
+    scan: Scan,
+    typed: Typed<K, V>,
+}
+
+impl<K, V> TypedScan<K, V> {
+    /// The same entries, from the last to the first. Call it before the first entry is taken.
+    #[must_use]
+    pub fn rev(self) -> Self {
+        Self { scan: self.scan.rev(), typed: self.typed }
+    }
+}
+
+impl<K: KeyCodec, V: Codec> Iterator for TypedScan<K, V> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let entry = self.scan.next()?;
+        Some(entry.and_then(|(key, value)| {
+            Ok((self.typed.decode("key", &key)?, self.typed.decode("value", &value)?))
+        }))
+    }
+}
+
+impl<K, V> fmt::Debug for Typed<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Typed({:?})", self.keyspace.name())
+    }
+}
