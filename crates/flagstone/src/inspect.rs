@@ -1,5 +1,6 @@
 //! Dumps of any file of a database, for humans; also of damaged ones.
 
+use crate::manifest::{dump, dump_current};
 use flagstone_base::{Error, Result};
 use flagstone_env::OsDisk;
 use flagstone_env::names::{self, FileKind, Name};
@@ -18,9 +19,8 @@ pub fn file(path: &Path, out: &mut dyn Write) -> Result<()> {
             flagstone_sst::inspect(&OsDisk, path, options, out)
         }
         Name::Numbered(FileKind::Wal, _) => segment(path, out),
-        Name::Numbered(FileKind::Manifest, _) | Name::Current => {
-            todo!()
-        }
+        Name::Numbered(FileKind::Manifest, _) => dump(&OsDisk, path, out),
+        Name::Current => dump_current(&OsDisk, path.parent().unwrap_or(Path::new(".")), out),
         Name::Lock | Name::Temporary | Name::Foreign => Err(Error::invalid(format!(
             "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or CURRENT",
             path.display()

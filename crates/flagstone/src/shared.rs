@@ -80,6 +80,8 @@ pub(crate) struct Shared {
     /// The log is being replayed: what stands behind in it is not in memtables yet, so nothing of it
     /// may be released, and only the replay seals.
     pub(crate) replaying: AtomicBool,
+    /// An append of the manifest failed and no later one has succeeded: its tables must stay.
+    pub(crate) manifest_in_doubt: AtomicBool,
     state: AtomicU8,
     poison: OnceLock<Error>,
     pub(crate) lock: Mutex<Option<Box<dyn DiskLock>>>,
@@ -139,6 +141,7 @@ impl Shared {
             sync_interval: AtomicU64::new(0),
             weak: OnceLock::new(),
             replaying: AtomicBool::new(true),
+            manifest_in_doubt: AtomicBool::new(false),
             state: AtomicU8::new(if read_only { READ_ONLY } else { OPEN }),
             poison: OnceLock::new(),
             lock: Mutex::new(parts.lock),

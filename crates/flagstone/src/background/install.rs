@@ -50,7 +50,9 @@ impl Shared {
             wal_from: release.map(|release| release.from),
             ..self.edit_of_now()
         };
-        if let Err(error) = manifest.append(&edit) {
+        let appended = manifest.append(&edit);
+        self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
+        if let Err(error) = appended {
             for (tree, edit) in &live {
                 tree.abandon(edit);
             }
@@ -76,7 +78,9 @@ impl Shared {
         edit: Edit,
     ) -> Result<()> {
         let edit = Edit { last_seqno: Some(self.publisher.visible()), ..edit };
-        manifest.append(&edit).inspect_err(|error| self.note_failure(error))
+        let appended = manifest.append(&edit);
+        self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
+        appended.inspect_err(|error| self.note_failure(error))
     }
 
     /// What every edit says besides its own: how far history and file numbers have come, and the
@@ -130,8 +134,12 @@ impl Shared {
         Some(Release { from: first.number, through: through.min(before) })
     }
 
-    /// Removes the files that no version names and no reader holds any more.
+    /// Removes the files that no version names and no reader holds any more. Not while the end of the
+    /// manifest is in doubt: an edit that was refused may come back after a crash and name them.
     pub(crate) fn sweep(&self) {
+        if self.manifest_in_doubt.load(Ordering::Acquire) {
+            return;
+        }
         for number in self.trees.obsolete.take() {
             match self.environment.disk.remove(&self.trees.table_path(number)) {
                 Ok(()) => self.tell(&Event::FileRemoved { number }),

@@ -81,6 +81,7 @@ impl CatalogChange<'_> {
 
 impl Catalog {
     /// The keyspace of this name.
+    #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<KeyspaceRecord>> {
         self.by_id.get(self.by_name.get(name)?)
     }
@@ -111,6 +112,7 @@ impl Catalog {
     }
 
     /// How often the catalog changed: by one for each edit that creates, alters or drops.
+    #[cfg(test)]
     pub(crate) const fn epoch(&self) -> u64 {
         self.counters.epoch
     }

@@ -13,6 +13,6 @@ mod choices;
 mod keyspaces;
 mod record;
 
-pub(crate) use fields::{FieldWriter, Undecoded, items, number, put_item, read_fields};
+pub(crate) use fields::{FieldWriter, Undecoded, items, number, read_fields};
 pub(crate) use keyspaces::{Catalog, CatalogChange, Counters, check_name};
 pub(crate) use record::{KeyspaceContent, KeyspaceRecord};

@@ -1,10 +1,10 @@
 //! Collections: keyspaces whose values are documents.
 
-mod collection;
+mod handle;
 mod parser;
 mod scan;
 
-pub use collection::Collection;
-pub(crate) use collection::names_attachment;
+pub use handle::Collection;
+pub(crate) use handle::names_attachment;
 pub use parser::{DocumentParser, Refused};
 pub use scan::DocumentScan;

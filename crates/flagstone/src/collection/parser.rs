@@ -1,7 +1,7 @@
 //! Many JSON documents into batches: the inner loop of a bulk load.
 
 use super::Collection;
-use super::collection::check_key_size;
+use super::handle::check_key_size;
 use crate::commit::Batch;
 use flagstone_base::{Error, ErrorKind, Kind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};

@@ -1,11 +1,11 @@
 //! The database: the handle that users hold, how it is built, what it tells of itself.
 
+mod api;
 mod builder;
-mod database;
 mod handle;
 mod report;
 
+pub use api::Database;
 pub use builder::Builder;
-pub use database::Database;
 pub(crate) use handle::Handle;
 pub use report::{CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, Stats, VerifyReport};

@@ -1,5 +1,6 @@
 //! A manifest file for people to read, damaged or not.
 
+use super::current::Current;
 use super::frame::{
     FILE_BYTES_MAX, FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES, Header, Ident, decode_payload,
     frame_at,
@@ -22,6 +23,16 @@ pub(crate) fn dump(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<
     let bytes = read_whole(disk, path, FILE_BYTES_MAX)?;
     let header = Header::decode(&bytes).map_err(|wrong| wrong.in_file(path.display(), 0))?;
     write_frames(&bytes, &header, out)
+        .map_err(|_full| Error::new(ErrorKind::Io, "the text could not be written"))
+}
+
+/// Writes what `CURRENT` in `dir` says to `out`.
+///
+/// # Errors
+/// Corruption when it is not what was written; Io from the disk.
+pub(crate) fn dump_current(disk: &dyn Disk, dir: &Path, out: &mut dyn Write) -> Result<()> {
+    let Current { id, number } = Current::read(disk, dir)?;
+    writeln!(out, "CURRENT of database {id}: manifest {number}")
         .map_err(|_full| Error::new(ErrorKind::Io, "the text could not be written"))
 }
 

@@ -1,11 +1,11 @@
 //! One edit: what changes in the database by one frame of the manifest, all of it or nothing.
 
-use super::tree_edit::TreeEdit;
 use crate::catalog::{
     Counters, FieldWriter, KeyspaceRecord, Undecoded, items, number, read_fields,
 };
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId};
+use flagstone_tree::TreeEdit;
 use std::fmt;
 
 /// Names that got numbers in a keyspace: `first_id`, `first_id + 1`, ..

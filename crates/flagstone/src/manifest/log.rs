@@ -307,11 +307,6 @@ impl Manifest {
         &self.state
     }
 
-    /// The identity of the database.
-    pub(crate) const fn id(&self) -> DatabaseId {
-        self.log.ident.id
-    }
-
     /// The number of the file; every other manifest in the directory is a leftover.
     pub(crate) const fn number(&self) -> FileNumber {
         self.log.ident.number
@@ -325,6 +320,7 @@ impl Manifest {
     }
 
     /// The length of the file.
+    #[cfg(test)]
     pub(crate) const fn bytes(&self) -> u64 {
         self.log.end
     }
@@ -336,6 +332,7 @@ impl Manifest {
     }
 
     /// Whether nothing can be appended until the database is opened again.
+    #[cfg(test)]
     pub(crate) const fn is_poisoned(&self) -> bool {
         matches!(self.health, Health::Poisoned(_))
     }

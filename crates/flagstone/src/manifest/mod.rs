@@ -11,8 +11,6 @@
 //! The rule that must never break: nothing is written behind bytes that may not have arrived. The
 //! bytes are drawn in `docs/format/manifest.md`. Modules stand from the ground up.
 
-mod tree_edit;
-
 mod edit;
 mod state;
 
@@ -26,9 +24,8 @@ mod log;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use dump::dump;
+pub(crate) use dump::{dump, dump_current};
 pub(crate) use edit::{Definition, Edit};
 pub(crate) use load::Loaded;
 pub(crate) use log::{Manifest, Place};
-pub(crate) use state::{State, TreeState};
-pub(crate) use tree_edit::{TableMeta, TreeEdit};
+pub(crate) use state::State;

@@ -1,9 +1,10 @@
 //! The state of a database: the fold of all edits. An edit that does not fit is refused whole.
 
 use super::edit::{Definition, Edit};
-use super::tree_edit::{TableMeta, TreeEdit};
 use crate::catalog::{Catalog, CatalogChange};
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
+use flagstone_sst::TableMeta;
+use flagstone_tree::TreeEdit;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 

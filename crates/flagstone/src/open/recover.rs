@@ -135,6 +135,7 @@ impl Opening {
     fn carry_out(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Arc<Shared>, Event)> {
         let environment = &self.builder.environment;
         let (disk, dir) = (Arc::clone(&environment.disk), self.builder.dir.clone());
+        let manifest_torn = self.loaded.as_ref().map_or(0, |loaded| loaded.torn_bytes);
         let mut manifest = None;
         let mut removed_files = 0;
         let mut log = None;
@@ -188,7 +189,7 @@ impl Opening {
         {
             shared.sync_every(interval);
         }
-        let torn_bytes = self.found.recovered.dropped_bytes;
+        let torn_bytes = self.found.recovered.dropped_bytes + manifest_torn;
         let took = std::time::Duration::ZERO;
         Ok((shared, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
     }

@@ -5,6 +5,8 @@ use crate::manifest::*;
 use crate::options::{KeyspaceOptions, Routing};
 use flagstone_base::{DatabaseId, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_env::{Disk, FaultDisk, MemDisk, Random, SeededRandom};
+use flagstone_sst::TableMeta;
+use flagstone_tree::TreeEdit;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
