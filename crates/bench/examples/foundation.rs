@@ -93,7 +93,10 @@ fn puts(dir: &Path) {
         stop.store(true, Ordering::Relaxed);
     });
     let total: u64 = seconds.iter().sum();
-    println!("puts, 4 threads, 1 KiB, 4 partitions, Buffered: {} /s; by second {seconds:?}", total / 10);
+    println!(
+        "puts, 4 threads, 1 KiB, 4 partitions, Buffered: {} /s; by second {seconds:?}",
+        total / 10
+    );
     let stats = db.stats();
     println!("  stalls {}, stalled for {:?}", stats.stalls, stats.stalled_for);
     db.close().unwrap();
@@ -182,7 +185,10 @@ fn reopen(dir: &Path) {
         let started = Instant::now();
         let db = Database::builder(dir).memory_budget(512 << 20).open().unwrap();
         let took = started.elapsed();
-        println!("reopen, round {round}: {tables} tables (now {}) in {took:?}", db.stats().tables());
+        println!(
+            "reopen, round {round}: {tables} tables (now {}) in {took:?}",
+            db.stats().tables()
+        );
         db.close().unwrap();
     }
 }

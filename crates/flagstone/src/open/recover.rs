@@ -116,7 +116,7 @@ impl Opening {
             cache: BlockCache::new(builder.options.cache_share()),
             next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
             memtable_bytes: Arc::default(),
-            chunks: ChunkPool::new(builder.options.memtable_share() / 8),
+            chunks: ChunkPool::new(builder.options.memtable_share() as usize / 8),
             obsolete: Obsolete::default(),
         });
         let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
