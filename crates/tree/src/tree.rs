@@ -239,6 +239,18 @@ impl Tree {
         self.compaction_slot.end(edit);
     }
 
+    /// Lets go of everything: the tree's keyspace was dropped. Its tables are to be removed as soon
+    /// as nobody reads them.
+    pub fn discard(&self) {
+        let _one = self.installing.lock();
+        let _swap = self.swapping.lock();
+        for (_, table) in self.view.load().version.tables() {
+            table.set_removed();
+        }
+        let (active, version) = (Memtable::new(&self.context, 0), Arc::new(Version::empty()));
+        self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+    }
+
     /// How far the tree is out of shape.
     pub fn pressure(&self) -> Pressure {
         pressure(&self.view.load().version, &self.options)

@@ -201,7 +201,7 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
             }
             let level = &mut levels[at];
             level.level = found.level;
-            level.tables += found.tables as u64;
+            level.tables += found.tables;
             level.bytes += found.bytes;
             level.entries += found.entries;
             level.deletes += found.deletes;
@@ -220,7 +220,7 @@ pub(super) fn verify(shared: &Shared) -> Result<VerifyReport> {
         for tree in &core.trees {
             let found = tree.verify()?;
             report.trees += 1;
-            report.tables += found.tables as u64;
+            report.tables += found.tables;
             report.bytes += found.bytes;
             report.entries += found.entries;
         }

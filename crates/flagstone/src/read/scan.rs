@@ -28,7 +28,7 @@ enum State {
     Unstarted,
     Merged(Merge),
     /// The trees still to come behind the one being read.
-    Chained(Option<TreeScan>, VecDeque<usize>),
+    Chained(Option<Box<TreeScan>>, VecDeque<usize>),
     Ended,
 }
 
@@ -113,7 +113,7 @@ impl Scan {
             let Some(next) = rest.pop_front() else { return Ok(false) };
             let scan = self.scan_of(next);
             if let State::Chained(current, _) = &mut self.state {
-                *current = Some(scan);
+                *current = Some(Box::new(scan));
             }
         }
     }
