@@ -1,8 +1,16 @@
 //! Trees against a model, over a disk in memory.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "tests fail by panicking"
+)]
 
 mod bench_tree;
+mod concurrent;
+mod faults;
 mod model;
+mod picks;
 mod random;
 mod stories;

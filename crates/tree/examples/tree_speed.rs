@@ -1,0 +1,135 @@
+//! How fast a tree is: memtable insert and get, flush, compaction, get and scan of cached tables.
+//!
+//! `cargo run --release -p flagstone-tree --example tree_speed -- [entries] [value bytes]
+//! [new directory]`; without a directory the disk is memory.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
+
+use flagstone_base::hash::{key_hash, remix};
+use flagstone_base::{
+    Compression, DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId,
+};
+use flagstone_env::{Disk, MemDisk, OsDisk};
+use flagstone_sst::BlockCache;
+use flagstone_tree::{
+    ChunkPool, Compaction, Direction, Flush, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions,
+    Version, pick_full,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+fn key(n: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&remix(n).to_be_bytes());
+    key[8..].copy_from_slice(&n.to_be_bytes());
+    key
+}
+
+fn measure<T>(what: &str, operations: u64, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let result = work();
+    let nanos = start.elapsed().as_nanos() as f64;
+    println!(
+        "{what:<34} {:>9.1} ns an operation {:>9.3} s",
+        nanos / operations as f64,
+        nanos / 1e9
+    );
+    result
+}
+
+fn context(dir: Option<String>) -> Arc<TreeContext> {
+    let (disk, dir): (Arc<dyn Disk>, _) = match dir {
+        Some(dir) => (Arc::new(OsDisk), PathBuf::from(dir)),
+        None => (Arc::new(MemDisk::default()), PathBuf::from("/db")),
+    };
+    disk.create_dir(&dir).unwrap();
+    let next = AtomicU64::new(1);
+    Arc::new(TreeContext {
+        disk,
+        dir,
+        database: DatabaseId([7; 16]),
+        cache: BlockCache::new(2 << 30),
+        next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
+        memtable_bytes: Arc::default(),
+        chunks: ChunkPool::new(512 << 20),
+        obsolete: Obsolete::default(),
+    })
+}
+
+fn fill(tree: &Tree, entries: u64, value: &[u8], base: u64) {
+    for n in 0..entries {
+        let key = key(n);
+        let seqno = SeqNo::new(base + n + 1);
+        let memtable = tree.reserve(seqno);
+        memtable.insert(EntryRef::new(&key, seqno, Kind::Put, value), key_hash(&key, 0)).unwrap();
+    }
+}
+
+fn read(tree: &Tree, entries: u64, offset: u64) -> u64 {
+    let mut found = 0;
+    for n in 0..entries {
+        let n = remix(n + 77) % entries;
+        let key = key(n + offset);
+        let view = tree.view();
+        let got = tree.get(&view, &key, key_hash(&key, 0), SeqNo::MAX).unwrap();
+        found += u64::from(got.value.is_some());
+    }
+    found
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let entries = arguments.next().map_or(1_000_000, |a| a.parse::<u64>().unwrap());
+    let value = vec![b'v'; arguments.next().map_or(100, |a| a.parse().unwrap())];
+    let options = TreeOptions {
+        upper_compression: Compression::None,
+        bottom_compression: Compression::None,
+        ..TreeOptions::default()
+    };
+    let context = context(arguments.next());
+    let tree = Tree::new(TreeId(1), Arc::clone(&context), options, Version::empty());
+    measure("insert, fresh memory", entries, || fill(&tree, entries, &value, 0));
+    println!("memtable: {} bytes an entry", tree.active_bytes() / entries);
+    measure("get from the memtable", entries, || assert_eq!(read(&tree, entries, 0), entries));
+    measure("get of absent keys", entries, || assert_eq!(read(&tree, entries, entries), 0));
+    let scan = |what: &str| {
+        measure(what, entries, || {
+            let options = ScanOptions::default();
+            let mut scan = tree.scan(KeyRange::ALL, SeqNo::MAX, Direction::Forward, options);
+            let mut count = 0;
+            while scan.advance().unwrap() {
+                count += 1;
+            }
+            assert_eq!(count, entries);
+        });
+    };
+    scan("scan of the memtable");
+    let last = SeqNo::new(entries);
+    tree.seal(last);
+    let edit = measure("flush, a key", entries, || {
+        let mut flush = Flush::start(&tree, &[], last, &[]).unwrap();
+        loop {
+            if let Some(edit) = flush.step().unwrap() {
+                break edit;
+            }
+        }
+    });
+    tree.install(&edit).unwrap();
+    let job = pick_full(tree.view().version()).unwrap();
+    let edit = measure("compaction, a key", entries, || {
+        let mut compaction = Compaction::start(&tree, job, &[], last).unwrap();
+        loop {
+            if let Some(edit) = compaction.step().unwrap() {
+                break edit;
+            }
+        }
+    });
+    tree.install(&edit).unwrap();
+    read(&tree, entries, 0);
+    measure("get from cached tables", entries, || assert_eq!(read(&tree, entries, 0), entries));
+    measure("get of absent keys", entries, || assert_eq!(read(&tree, entries, entries), 0));
+    scan("scan of cached tables");
+    measure("insert, recycled memory", entries, || fill(&tree, entries, &value, entries));
+}

@@ -1,0 +1,59 @@
+//! Readers beside writers: what was published is always seen, in order.
+
+use crate::bench_tree::{BenchTree, small_options};
+use flagstone_base::{EntryRef, KeyRange, Kind, SeqNo};
+use flagstone_tree::{Direction, ScanOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[test]
+fn readers_see_everything_published_in_order_while_writers_insert() {
+    let tree = Arc::new(BenchTree::new(small_options()));
+    let (visible, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let key = |n: u64| format!("k{:06}", (n * 7919) % 9973);
+    let next = AtomicU64::new(0);
+    let insert = || loop {
+        let n = next.fetch_add(1, Ordering::SeqCst) + 1;
+        if n > 9000 {
+            return;
+        }
+        let memtable = tree.tree.reserve(SeqNo::new(n));
+        let (key, value) = (key(n), n.to_string());
+        let entry = EntryRef::new(key.as_bytes(), SeqNo::new(n), Kind::Put, value.as_bytes());
+        memtable.insert(entry, tree.hash(key.as_bytes())).unwrap();
+        while visible.compare_exchange(n - 1, n, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        for reader in 0..2 {
+            let (tree, visible, done) = (&tree, &visible, &done);
+            scope.spawn(move || {
+                let mut n = reader;
+                while !done.load(Ordering::Acquire) {
+                    let at = visible.load(Ordering::Acquire);
+                    if at == 0 {
+                        continue;
+                    }
+                    n = flagstone_base::hash::remix(n) % at + 1;
+                    let found = tree.get(key(n).as_bytes(), SeqNo::new(at)).unwrap();
+                    assert_eq!(found, n.to_string().into_bytes(), "at {at}");
+                    let way = [Direction::Forward, Direction::Reverse][(n % 2) as usize];
+                    let mut scan =
+                        tree.tree.scan(KeyRange::ALL, SeqNo::new(at), way, ScanOptions::default());
+                    let (mut count, mut last) = (0, Vec::new());
+                    while scan.advance().unwrap() {
+                        let in_order = (scan.key() > &last[..]) == (way == Direction::Forward);
+                        assert!(count == 0 || in_order);
+                        last = scan.key().to_vec();
+                        count += 1;
+                    }
+                    assert_eq!(count, at);
+                }
+            });
+        }
+        let writers = [scope.spawn(&insert), scope.spawn(&insert)];
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, Ordering::Release);
+    });
+}

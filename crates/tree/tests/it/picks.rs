@@ -1,0 +1,129 @@
+//! What is compacted next, as text.
+
+use crate::bench_tree::{context, small_options};
+use flagstone_base::{FileNumber, SeqNo, TreeId};
+use flagstone_env::MemDisk;
+use flagstone_sst::TableMeta;
+use flagstone_tree::{TreeEdit, TreeOptions, Version, pick, pick_full, pressure};
+
+/// A table as a test writes it: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo, bytes; more
+/// words `deletes` or `ranges` make it hold some.
+fn version(tables: &[&str]) -> Version {
+    let mut edit = TreeEdit::new(TreeId(3));
+    for line in tables {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (smallest, largest) = words[2].split_once("..").unwrap();
+        let seqno = SeqNo::new(words[3][1..].parse().unwrap());
+        let meta = TableMeta {
+            number: FileNumber(words[1].parse().unwrap()),
+            bytes: words[4].parse().unwrap(),
+            smallest: smallest.into(),
+            largest: largest.into(),
+            seqno_min: seqno,
+            seqno_max: seqno,
+            entries: 100,
+            deletes: if words.contains(&"deletes") { 60 } else { 0 },
+            range_deletes: u64::from(words.contains(&"ranges")),
+            ..TableMeta::default()
+        };
+        edit.added.push((words[0][1..].parse().unwrap(), meta));
+    }
+    Version::from_edits(&context(&MemDisk::default(), 1), [&edit]).unwrap()
+}
+
+fn options() -> TreeOptions {
+    TreeOptions { level_base_bytes: 1000, ..small_options() }
+}
+
+fn picked(tables: &[&str]) -> String {
+    let job = pick(&version(tables), &options());
+    job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+}
+
+#[test]
+fn nothing_is_picked_from_a_tree_in_shape() {
+    assert_eq!(picked(&[]), "nothing");
+    assert_eq!(picked(&["L0 1 a..f #9 100", "L6 2 a..z #3 5000"]), "nothing");
+}
+
+#[test]
+fn overlapping_runs_of_l0_go_down_with_what_they_overlap() {
+    let tables = ["L0 1 a..f #7 100", "L0 2 c..h #9 100", "L6 3 b..d #3 400", "L6 4 x..z #3 400"];
+    assert_eq!(picked(&tables), "l0: L0 000002 000001, L6 000003 -> L6");
+}
+
+#[test]
+fn a_table_of_the_oldest_run_that_overlaps_nothing_below_is_moved() {
+    let tables = ["L0 1 a..f #7 100", "L0 2 c..h #9 100", "L6 4 x..z #3 400"];
+    assert_eq!(picked(&tables), "l0: L0 000001 move L6");
+}
+
+#[test]
+fn a_table_with_tombstones_is_written_again_where_they_can_go() {
+    let tables = ["L0 1 a..f #7 100 deletes", "L0 2 c..h #9 100 deletes"];
+    assert_eq!(picked(&tables), "l0: L0 000002 000001 -> L6");
+    let tables = ["L5 1 a..f #7 100 deletes", "L6 2 x..z #3 400"];
+    assert_eq!(picked(&tables), "tombstones: L5 000001 -> L6");
+}
+
+#[test]
+fn a_level_that_is_too_large_hands_down_the_table_that_overlaps_least() {
+    let tables = [
+        "L5 1 a..f #7 1500",
+        "L5 2 g..m #7 1500",
+        "L5 3 n..z #7 1500",
+        "L6 4 a..e #3 4000",
+        "L6 5 h..i #3 500",
+        "L6 6 p..q #3 4000",
+    ];
+    assert_eq!(picked(&tables), "size: L5 000002, L6 000005 -> L6");
+}
+
+#[test]
+fn the_base_level_rises_with_the_size_of_the_last_level() {
+    let l0 = ["L0 1 a..b #8 10", "L0 2 a..b #9 10"];
+    let with = |last: &'static str| picked(&[l0[0], l0[1], last]);
+    assert_eq!(with("L6 3 a..z #3 900"), "l0: L0 000002 000001, L6 000003 -> L6");
+    assert_eq!(with("L6 3 a..z #3 3900"), "l0: L0 000001 move L5");
+    assert_eq!(with("L6 3 a..z #3 15900"), "l0: L0 000001 move L4");
+}
+
+#[test]
+fn a_full_compaction_leaves_clean_tables_that_nothing_overlaps() {
+    let full = |tables: &[&str]| pick_full(&version(tables)).map(|job| job.to_string());
+    assert_eq!(full(&["L6 1 a..f #3 100"]), None);
+    let tables =
+        ["L0 1 a..c #9 10", "L6 2 b..f #3 10", "L6 3 x..z #3 10", "L6 4 m..n #3 10 ranges"];
+    assert_eq!(full(&tables).unwrap(), "full: L0 000001, L6 000002 000004 -> L6");
+}
+
+#[test]
+fn runs_follow_from_overlap_and_numbers_alone() {
+    let version =
+        version(&["L0 4 x..z #9 10", "L0 3 b..d #8 10", "L0 2 f..h #7 10", "L0 1 a..c #6 10"]);
+    let lines: Vec<String> = version.to_string().lines().map(|l| l[..14].to_owned()).collect();
+    assert_eq!(lines, ["L0.1 000003 [b", "L0.0 000001 [a", "L0.0 000002 [f", "L0.0 000004 [x"]);
+    assert_eq!(pressure(&version, &options()).l0_runs, 2);
+}
+
+#[test]
+fn an_edit_that_does_not_fit_is_refused() {
+    let context = context(&MemDisk::default(), 1);
+    let base = version(&["L6 1 a..f #3 100"]);
+    let meta = base.tables().next().unwrap().1.meta().clone();
+    let apply = |edit: &TreeEdit| base.apply(&context, edit).map(|_| ());
+    let mut edit = TreeEdit::new(TreeId(3));
+    edit.removed.push(FileNumber(9));
+    assert!(apply(&edit).is_err());
+    let mut edit = TreeEdit::new(TreeId(3));
+    edit.added.push((6, TableMeta { number: FileNumber(2), ..meta.clone() }));
+    assert!(apply(&edit).is_err());
+    let mut edit = TreeEdit::new(TreeId(3));
+    edit.added.push((5, meta.clone()));
+    assert!(apply(&edit).is_err());
+    edit.removed.push(meta.number);
+    assert!(apply(&edit).is_ok());
+    let mut edit = TreeEdit::new(TreeId(3));
+    edit.added.push((7, TableMeta { number: FileNumber(2), ..meta }));
+    assert!(apply(&edit).is_err());
+}
