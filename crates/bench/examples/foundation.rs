@@ -1,6 +1,6 @@
 //! The figures of `docs/bench/foundation.md`: puts, durable puts, cached gets, reopening.
 //!
-//! `cargo run --release -p flagstone-bench --example foundation -- DIR [puts|durable|gets|reopen]`
+//! `cargo run --release -p flagstone-bench --example foundation -- DIR [puts|durable|gets|load|reopen]`
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let Some(dir) = arguments.next() else {
-        eprintln!("usage: foundation DIR [puts|durable|gets|reopen]");
+        eprintln!("usage: foundation DIR [puts|durable|gets|load|reopen]");
         std::process::exit(2);
     };
     let only = arguments.next();
@@ -28,6 +28,9 @@ fn main() {
     }
     if wanted("gets") {
         gets(dir);
+    }
+    if wanted("load") {
+        load(dir);
     }
     if wanted("reopen") {
         reopen(dir);
@@ -166,6 +169,57 @@ fn gets(dir: &Path) {
         println!("gets, round {round} of {COUNT} comments, 1 thread: {rate:.0} /s (sum {scores})");
     }
     db.close().unwrap();
+}
+
+/// Two threads generate, parse and commit a million comments; then bytes on disk after a compaction.
+fn load(dir: &Path) {
+    const COUNT: u64 = 1_000_000;
+    let db = fresh(dir, Durability::Buffered);
+    let collection = db.collection_with("comments", hash_partitions(4)).unwrap();
+    let (comments, json_bytes) = (Comments::new(1), AtomicU64::new(0));
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (collection, db, json_bytes) = (&collection, &db, &json_bytes);
+            scope.spawn(move || {
+                let mut parser = collection.parser(flagstone::JsonOptions::default());
+                let (mut batch, mut json) = (db.batch(), Vec::new());
+                for i in (thread..COUNT).step_by(2) {
+                    json.clear();
+                    comments.write(i, &mut json);
+                    json_bytes.fetch_add(json.len() as u64 + 1, Ordering::Relaxed);
+                    parser.put(&mut batch, &json, "id").unwrap();
+                    if batch.len() == 256 {
+                        db.commit(std::mem::take(&mut batch)).unwrap();
+                    }
+                }
+                db.commit(batch).unwrap();
+            });
+        }
+    });
+    db.flush().unwrap();
+    let took = started.elapsed();
+    println!("load, 2 threads: {:.0} documents/s in {took:.1?}", COUNT as f64 / took.as_secs_f64());
+    println!("  peak RSS {} MiB", peak_rss_kib() / 1024);
+    let before = db.stats().table_bytes();
+    let started = Instant::now();
+    db.compact().unwrap();
+    let (bytes, json) = (db.stats().table_bytes(), json_bytes.load(Ordering::Relaxed));
+    println!(
+        "  on disk / JSON: {:.3} before, {:.3} after a compaction of {:.1?}; peak RSS {} MiB",
+        before as f64 / json as f64,
+        bytes as f64 / json as f64,
+        started.elapsed(),
+        peak_rss_kib() / 1024
+    );
+    println!("{}", db.verify().unwrap());
+    db.close().unwrap();
+}
+
+fn peak_rss_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Reopens a database of 1,000 tables after a clean close.

@@ -215,9 +215,20 @@ impl StepExecutor {
         true
     }
 
-    /// Runs everything until nothing is queued.
+    /// Runs everything until nothing is queued; jobs for later stay.
     pub fn run_all(&self) {
-        while self.assist() {}
+        while self.step(Lane::Flush) || self.step(Lane::Compaction) {}
+    }
+
+    /// Lets the time of the oldest job for later come; false when there is none.
+    pub fn ring_timer(&self) -> bool {
+        let mut queues = self.queues.lock();
+        if queues.timers.is_empty() {
+            return false;
+        }
+        let (_, lane, job) = queues.timers.remove(0);
+        queues.lane(lane).push_back(job);
+        true
     }
 }
 
@@ -229,13 +240,16 @@ impl Executor for StepExecutor {
         }
     }
 
-    /// Time does not pass here: the job is queued at once.
-    fn submit_after(&self, _delay: Duration, lane: Lane, job: Job) {
-        self.submit(lane, job);
+    /// Time does not pass here: the job waits until somebody has nothing else to run.
+    fn submit_after(&self, delay: Duration, lane: Lane, job: Job) {
+        let mut queues = self.queues.lock();
+        if !queues.closed {
+            queues.timers.push((Instant::now() + delay, lane, job));
+        }
     }
 
     fn assist(&self) -> bool {
-        self.step(Lane::Flush) || self.step(Lane::Compaction)
+        self.step(Lane::Flush) || self.step(Lane::Compaction) || self.ring_timer()
     }
 
     fn workers(&self, _lane: Lane) -> usize {
@@ -272,6 +286,16 @@ mod tests {
         assert_eq!(counter.load(Ordering::Relaxed), 1);
         executor.run_all();
         assert_eq!(counter.load(Ordering::Relaxed), 3);
+    }
+
+    #[test]
+    fn a_job_for_later_waits_until_nothing_else_is_to_be_run() {
+        let (executor, counter) = (StepExecutor::default(), Arc::default());
+        executor.submit_after(Duration::from_secs(9), Lane::Flush, counting(1, &counter));
+        executor.run_all();
+        assert_eq!(counter.load(Ordering::Relaxed), 0);
+        assert!(executor.assist() && executor.assist() && !executor.assist());
+        assert_eq!(counter.load(Ordering::Relaxed), 1);
     }
 
     #[test]
