@@ -6,6 +6,7 @@
 use super::{DocumentParser, DocumentScan};
 use crate::commit::Batch;
 use crate::keyspace::Keyspace;
+use crate::read::Snapshot;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange};
 use flagstone_base::{Error, ErrorKind, Kind, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
@@ -142,14 +143,12 @@ impl Collection {
     /// # Errors
     /// InvalidInput for a bound over 65,535 bytes encoded.
     pub fn scan<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<DocumentScan> {
-        let start = encode_bound(range.start_bound())?;
-        let end = encode_bound(range.end_bound())?;
-        Ok(DocumentScan::new(self, KeyRange { start, end }))
+        Ok(DocumentScan::new(self, key_range(range)?, self.snapshot()))
     }
 
     /// Every document, in key order.
     pub fn scan_all(&self) -> DocumentScan {
-        DocumentScan::new(self, KeyRange::ALL)
+        DocumentScan::new(self, KeyRange::ALL, self.snapshot())
     }
 
     /// The documents whose keys are text that begins with `prefix`.
@@ -158,7 +157,7 @@ impl Collection {
         sort_key::encode(&Value::from(prefix), Direction::Ascending, &mut start);
         // Without the byte that ends the text, every longer text begins with it.
         start.pop();
-        DocumentScan::new(self, KeyRange::prefix(&start))
+        DocumentScan::new(self, KeyRange::prefix(&start), self.snapshot())
     }
 
     /// How many documents there are, by reading all keys.
@@ -177,6 +176,10 @@ impl Collection {
     /// A parser that puts many JSON documents of this collection into batches; one a thread.
     pub fn parser(&self, options: JsonOptions) -> DocumentParser {
         DocumentParser::new(self, options)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.keyspace.handle())
     }
 
     pub(crate) fn names(&self) -> Option<&Arc<Names>> {
@@ -290,6 +293,12 @@ pub(crate) fn check_key_size(key: &[u8]) -> Result<()> {
         "a primary key of {} bytes encoded: expected at most {KEY_BYTES_MAX}",
         key.len()
     )))
+}
+
+/// The sort keys of a range of primary keys.
+pub(crate) fn key_range<K: Into<Value> + Clone>(range: impl RangeBounds<K>) -> Result<KeyRange> {
+    let start = encode_bound(range.start_bound())?;
+    Ok(KeyRange { start, end: encode_bound(range.end_bound())? })
 }
 
 fn encode_bound<K: Into<Value> + Clone>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {

@@ -5,6 +5,6 @@ mod parser;
 mod scan;
 
 pub use handle::Collection;
-pub(crate) use handle::names_attachment;
+pub(crate) use handle::{encode_key, key_range, names_attachment};
 pub use parser::{DocumentParser, Refused};
 pub use scan::DocumentScan;

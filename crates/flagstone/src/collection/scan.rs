@@ -14,9 +14,8 @@ pub struct DocumentScan {
 }
 
 impl DocumentScan {
-    pub(crate) fn new(collection: &Collection, range: KeyRange) -> Self {
-        let keyspace = collection.keyspace();
-        let scan = Scan::new(keyspace, range, Snapshot::new(keyspace.handle()));
+    pub(crate) fn new(collection: &Collection, range: KeyRange, snapshot: Snapshot) -> Self {
+        let scan = Scan::new(collection.keyspace(), range, snapshot);
         Self { scan, collection: collection.clone() }
     }
 

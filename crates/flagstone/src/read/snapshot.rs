@@ -1,9 +1,11 @@
 //! A snapshot: the database as of one moment, for as long as it is held.
 
 use super::{Registered, Scan};
+use crate::collection::{Collection, DocumentScan, encode_key, key_range};
 use crate::database::Handle;
 use crate::keyspace::{Keyspace, owned_range};
 use flagstone_base::{Result, SeqNo, Slice};
+use flagstone_doc::{Document, Value};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
@@ -34,6 +36,32 @@ impl Snapshot {
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.handle.check_same(keyspace.handle())?;
         keyspace.get_at(key.as_ref(), Some(self.seqno()))
+    }
+
+    /// The document that `key` had.
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn get_document(
+        &self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<Option<Document>> {
+        let found = self.get(collection.keyspace(), encode_key(&key.into())?)?;
+        found.map(|bytes| collection.document(bytes)).transpose()
+    }
+
+    /// The documents of a collection as they were, in key order.
+    ///
+    /// # Errors
+    /// InvalidInput for a collection of another database, or a bound over 65,535 bytes encoded.
+    pub fn scan_documents<K: Into<Value> + Clone>(
+        &self,
+        collection: &Collection,
+        range: impl RangeBounds<K>,
+    ) -> Result<DocumentScan> {
+        self.handle.check_same(collection.keyspace().handle())?;
+        Ok(DocumentScan::new(collection, key_range(range)?, self.clone()))
     }
 
     /// The entries of `range` as they were, in key order.

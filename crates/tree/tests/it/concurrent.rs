@@ -52,7 +52,7 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
                 }
             });
         }
-        let writers = [scope.spawn(&insert), scope.spawn(&insert)];
+        let writers = [scope.spawn(insert), scope.spawn(insert)];
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         done.store(true, Ordering::Release);
     });
