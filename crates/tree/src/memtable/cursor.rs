@@ -9,6 +9,10 @@ use flagstone_base::{EntryRef, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// So many keys ahead of need are fetched from memory, in each run: keys in order lie anywhere in
+/// the arena, so a walk is a chain of cache misses without it.
+const PREFETCH: usize = 4;
+
 /// Where one sorted run stands.
 struct Place {
     rank: Ranked,
@@ -130,7 +134,16 @@ impl MemCursor {
             Direction::Reverse => top.at.checked_sub(1),
         };
         match next.and_then(|at| Some((at, *self.runs[top.run].get(at)?))) {
-            Some((at, rank)) => (top.at, top.rank) = (at, rank),
+            Some((at, rank)) => {
+                (top.at, top.rank) = (at, rank);
+                let soon = match self.direction {
+                    Direction::Forward => at + PREFETCH,
+                    Direction::Reverse => at.wrapping_sub(PREFETCH),
+                };
+                if let Some(rank) = self.runs[top.run].get(soon) {
+                    self.table.store().prefetch(rank.at());
+                }
+            }
             None => {
                 self.heap.swap_remove(0);
             }
@@ -138,6 +151,11 @@ impl MemCursor {
         let (store, direction) = (self.table.store(), self.direction);
         sift_down(&mut self.heap, 0, |a, b| before(direction, a, b, store));
         Some(rank)
+    }
+
+    /// Whether no older entry of the current key follows.
+    pub(crate) fn is_last_of_key(&self) -> bool {
+        self.direction == Direction::Forward && self.table.store().is_oldest(self.version)
     }
 
     /// The current entry.

@@ -104,8 +104,13 @@ impl Store {
             if slot == 0 {
                 return None;
             }
-            if slot >> 32 == tag && self.key(KeyAt(slot as u32)) == key {
-                return Some(KeyAt(slot as u32));
+            if slot >> 32 == tag {
+                let at = KeyAt(slot as u32);
+                // The value lies behind the key: its lines come while the key is compared.
+                self.prefetch(at);
+                if self.key(at) == key {
+                    return Some(at);
+                }
             }
             place = (place + 1) & mask;
         }
@@ -120,6 +125,29 @@ impl Store {
         let len = unsafe { pointer.add(4).cast::<u16>().read() };
         // SAFETY: the key's bytes stand behind the header and never change.
         unsafe { std::slice::from_raw_parts(pointer.add(KEY_HEADER), usize::from(len)) }
+    }
+
+    /// Asks the processor to fetch the key at `at`, which will be looked at soon.
+    #[inline]
+    pub(super) fn prefetch(&self, at: KeyAt) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: `at` was made by this store, as in `key`.
+            let pointer = unsafe { self.arena.pointer(at.0) };
+            for line in 0..3 {
+                let place = pointer.cast::<i8>().wrapping_add(64 * line);
+                // SAFETY: a prefetch reads nothing, wherever it points.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(place) };
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = at;
+    }
+
+    /// Whether the version at `place` is the oldest of its key.
+    pub(super) fn is_oldest(&self, place: VersionAt) -> bool {
+        place.is_end() || self.older(place.0).load(Ordering::Acquire) == 0
     }
 
     /// The versions of the key at `at`, newest first.

@@ -105,6 +105,17 @@ impl MergeCursor {
         self.sources[*self.heap.first()?].entry()
     }
 
+    /// The current entry when it is known to be the only one of its key: then nothing has to be
+    /// copied to look at the next. Tables never know.
+    #[inline]
+    pub(crate) fn only_entry(&self) -> Option<EntryRef<'_>> {
+        let (&top, others) = self.heap.split_first()?;
+        let Source::Memory(cursor) = &self.sources[top] else { return None };
+        let entry = cursor.entry().filter(|_| cursor.is_last_of_key())?;
+        let mut next = others.iter().take(2).filter_map(|&place| self.sources[place].entry());
+        next.all(|other| other.key != entry.key).then_some(entry)
+    }
+
     /// The current value; shares memory where the source can.
     #[inline]
     pub(crate) fn value(&self) -> Slice {

@@ -153,6 +153,16 @@ impl Work {
         }
         let mut bytes = 0;
         while !is_enough(bytes) {
+            // Nothing can be left out of a key that was written once, when no range was deleted.
+            if self.ranges.is_empty()
+                && let Some(entry) = self.merge.only_entry()
+            {
+                bytes += entry_bytes(&entry);
+                self.outputs.cut_before(entry.key)?;
+                self.outputs.add(entry)?;
+                self.merge.next()?;
+                continue;
+            }
             let Some(moved) = write_next_key(
                 &mut self.merge,
                 &mut self.outputs,
@@ -179,6 +189,11 @@ impl Drop for Flush {
     }
 }
 
+/// What an entry counts in a step.
+const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
+    (entry.key.len() + entry.value.len() + 8) as u64
+}
+
 /// Reads the next key with all its entries and writes what is kept; how many bytes they had, or
 /// `None` at the end.
 pub(super) fn write_next_key(
@@ -195,7 +210,7 @@ pub(super) fn write_next_key(
     while let Some(entry) = merge.entry()
         && entry.key == key
     {
-        bytes += (entry.key.len() + entry.value.len() + 8) as u64;
+        bytes += entry_bytes(&entry);
         history.push((entry.trailer, merge.value()));
         merge.next()?;
     }

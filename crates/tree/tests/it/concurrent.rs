@@ -12,16 +12,17 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
     let (visible, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let key = |n: u64| format!("k{:06}", (n * 7919) % 9973);
     let next = AtomicU64::new(0);
-    let insert = || loop {
+    let (next, key, shown, held) = (&next, &key, &visible, &tree);
+    let insert = move || loop {
         let n = next.fetch_add(1, Ordering::SeqCst) + 1;
         if n > 9000 {
             return;
         }
-        let memtable = tree.tree.reserve(SeqNo::new(n));
-        let (key, value) = (key(n), n.to_string());
-        let entry = EntryRef::new(key.as_bytes(), SeqNo::new(n), Kind::Put, value.as_bytes());
-        memtable.insert(entry, tree.hash(key.as_bytes())).unwrap();
-        while visible.compare_exchange(n - 1, n, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        let memtable = held.tree.reserve(SeqNo::new(n));
+        let (name, value) = (key(n), n.to_string());
+        let entry = EntryRef::new(name.as_bytes(), SeqNo::new(n), Kind::Put, value.as_bytes());
+        memtable.insert(entry, held.hash(name.as_bytes())).unwrap();
+        while shown.compare_exchange(n - 1, n, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             std::thread::yield_now();
         }
     };
