@@ -44,9 +44,7 @@ impl Compaction {
             return None;
         }
         let version = Arc::clone(tree.view().version());
-        let there: BTreeSet<(u8, FileNumber)> =
-            version.tables().map(|(level, table)| (level, table.number())).collect();
-        if job.inputs.is_empty() || !job.inputs.iter().all(|input| there.contains(input)) {
+        if !fits(&version, &job) {
             tree.compaction_slot.give_up();
             return None;
         }
@@ -238,6 +236,27 @@ impl Drop for Compaction {
             self.tree.compaction_slot.give_up();
         }
     }
+}
+
+/// Whether `job` can be done in `version`: its inputs are there, and with them everything that they
+/// overlap on the way down. A job that was picked before another compaction ended may not fit.
+fn fits(version: &Version, job: &Job) -> bool {
+    let mut wanted: BTreeSet<(u8, FileNumber)> = job.inputs.iter().copied().collect();
+    let numbers: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
+    let is_input = |table: &Arc<TableHandle>| numbers.contains(&table.number());
+    for (level, table) in version.tables() {
+        if !wanted.remove(&(level, table.number())) {
+            continue;
+        }
+        let span = Span::of(table.meta());
+        let on_the_way = usize::from(level) + 1..=usize::from(job.output_level).min(LEVELS - 1);
+        for run in on_the_way.map(|level| version.level(level)) {
+            if !run[span.within(run)].iter().all(is_input) {
+                return false;
+            }
+        }
+    }
+    wanted.is_empty() && !numbers.is_empty() && usize::from(job.output_level) < LEVELS
 }
 
 /// Whether one deleted range hides everything in `table` from every reader.

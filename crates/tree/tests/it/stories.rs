@@ -2,7 +2,7 @@
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{ErrorKind, KeyRange, Kind, SeqNo};
-use flagstone_tree::{Compaction, Direction, Flush, ScanOptions, TreeOptions};
+use flagstone_tree::{Compaction, Direction, Flush, ScanOptions, TreeOptions, pick_full};
 
 fn keys(tree: &BenchTree, direction: Direction) -> Vec<String> {
     let mut scan = tree.tree.scan(KeyRange::ALL, tree.last, direction, ScanOptions::default());
@@ -356,6 +356,25 @@ fn work_that_is_given_up_leaves_no_files_and_can_start_again() {
     assert!(Compaction::start(&tree.tree, job.clone(), &[], tree.last).is_none());
     drop(compaction);
     tree.run(job);
+}
+
+#[test]
+fn a_job_that_was_picked_too_early_is_not_started() {
+    let mut tree = BenchTree::new(small_options());
+    for _ in 0..2 {
+        tree.put("a", "1");
+        tree.put("z", "1");
+        tree.flush();
+    }
+    let early = flagstone_tree::pick(tree.tree.view().version(), tree.tree.options()).unwrap();
+    tree.run(early.clone());
+    assert!(Compaction::start(&tree.tree, early, &[], tree.last).is_none());
+    tree.put("m", "2");
+    tree.flush();
+    let mut stale = pick_full(tree.tree.view().version()).unwrap();
+    stale.inputs.retain(|(level, _)| *level == 0);
+    assert!(Compaction::start(&tree.tree, stale, &[], tree.last).is_none());
+    assert!(tree.compact_full());
 }
 
 #[test]
