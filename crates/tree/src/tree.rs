@@ -221,6 +221,8 @@ impl Tree {
         let sealed = view.sealed.iter().filter(unflushed).map(Arc::clone).collect();
         self.view.store(Arc::new(View { active: Arc::clone(&view.active), sealed, version }));
         drop(swapping);
+        let flushed = view.sealed.iter().filter(|table| !unflushed(table));
+        flushed.for_each(|table| table.let_go());
         self.flush_slot.end(edit);
         self.compaction_slot.end(edit);
         Ok(())
@@ -244,9 +246,9 @@ impl Tree {
     pub fn discard(&self) {
         let _one = self.installing.lock();
         let _swap = self.swapping.lock();
-        for (_, table) in self.view.load().version.tables() {
-            table.set_removed();
-        }
+        let view = self.view.load_full();
+        view.version.tables().for_each(|(_, table)| table.set_removed());
+        view.memtables().for_each(|table| table.let_go());
         let (active, version) = (Memtable::new(&self.context, 0), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
     }

@@ -93,3 +93,29 @@ impl Shared {
         self.stall.ring();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, KeyspaceOptions, Routing};
+
+    /// An open cursor pins the view it stands in. Its memtables counted as unflushed once, so the
+    /// thread that held a cursor and wrote waited for itself.
+    #[test]
+    fn a_cursor_that_is_held_does_not_stop_its_own_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder(dir.path()).memory_budget(1 << 20).open().unwrap();
+        let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+        let kv = db.keyspace_with("k", options).unwrap();
+        let mut cursors = Vec::new();
+        for i in 0..4000_u32 {
+            kv.put(i.to_be_bytes(), [7; 1000]).unwrap();
+            if i % 200 == 0 {
+                let mut scan = kv.scan_all();
+                assert!(scan.next().is_some());
+                cursors.push(scan);
+            }
+        }
+        drop(cursors);
+        assert_eq!(kv.count().unwrap(), 4000);
+    }
+}

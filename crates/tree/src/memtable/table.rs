@@ -124,6 +124,13 @@ impl Memtable {
         self.charged.load(Ordering::Relaxed)
     }
 
+    /// It stands in tables: from now on only readers may still hold it, and what a cursor pins must
+    /// neither make other memtables be sealed early nor stop writers.
+    pub(crate) fn let_go(&self) {
+        let charged = self.charged.swap(0, Ordering::Relaxed);
+        self.context.memtable_bytes.fetch_sub(charged, Ordering::Relaxed);
+    }
+
     /// Adds an entry; `key_hash` is the key's hash as the router knows it.
     ///
     /// # Errors
