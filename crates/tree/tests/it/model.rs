@@ -3,8 +3,8 @@
 use crate::bench_tree::{BenchTree, small_options};
 use crate::random::Rng;
 use flagstone_base::{KeyRange, Kind, SeqNo};
-use flagstone_tree::{Direction, Fold, ScanOptions};
-use std::collections::BTreeMap;
+use flagstone_tree::{Compaction, Direction, Flush, Fold, ScanOptions, TreeEdit, pick, pick_full};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use crate::bench_tree::Append;
@@ -51,6 +51,10 @@ struct Run {
     real: BenchTree,
     model: Model,
     keys: u64,
+    /// Work in progress, a step at a time, and edits that are not installed yet.
+    flush: Option<Flush>,
+    compaction: Option<Compaction>,
+    edits: VecDeque<TreeEdit>,
 }
 
 impl Run {
@@ -133,19 +137,80 @@ impl Run {
         }
     }
 
+    /// Begins, continues or installs something: everything interleaves.
+    fn step(&mut self) {
+        match self.rng.below(7) {
+            0 if self.flush.is_none() => self.flush = self.real.start_flush(),
+            1 if self.compaction.is_none() => {
+                let version = std::sync::Arc::clone(self.real.tree.view().version());
+                let job = match self.rng.below(5) {
+                    0 => pick_full(&version),
+                    _ => pick(&version, self.real.tree.options()),
+                };
+                let (snapshots, last) = (&self.real.snapshots, self.real.last);
+                self.compaction =
+                    job.and_then(|job| Compaction::start(&self.real.tree, job, snapshots, last));
+            }
+            2 => {
+                if let Some(edit) = self.edits.pop_front() {
+                    self.real.install(&edit);
+                }
+            }
+            3 if self.rng.below(8) == 0 => {
+                self.flush = None;
+                self.compaction = None;
+            }
+            3 if self.rng.below(8) == 0 => {
+                if let Some(edit) = self.edits.pop_back() {
+                    self.real.tree.abandon(&edit);
+                }
+            }
+            n if n % 2 == 0 => {
+                if let Some(edit) = self.flush.as_mut().and_then(|f| f.step().unwrap()) {
+                    self.edits.push_back(edit);
+                    self.flush = None;
+                }
+            }
+            _ => {
+                if let Some(edit) = self.compaction.as_mut().and_then(|c| c.step().unwrap()) {
+                    self.edits.push_back(edit);
+                    self.compaction = None;
+                }
+            }
+        }
+    }
+
+    /// Gives up what runs and installs what is finished.
+    fn settle(&mut self) {
+        self.flush = None;
+        self.compaction = None;
+        while let Some(edit) = self.edits.pop_front() {
+            self.real.install(&edit);
+        }
+    }
+
     fn maintain(&mut self) {
+        for _ in 0..self.rng.below(20) {
+            self.step();
+        }
         match self.rng.below(12) {
             0..=2 => {
                 self.real.tree.seal(self.real.last);
             }
-            3..=5 => self.real.flush(),
-            6..=9 => {
+            3 => {
+                self.settle();
+                self.real.flush();
+            }
+            4..=5 => {
+                self.settle();
                 self.real.compact_once();
             }
-            10 if self.rng.below(4) == 0 => {
+            6 if self.rng.below(4) == 0 => {
+                self.settle();
                 self.real.compact_full();
             }
-            11 if self.rng.below(4) == 0 => {
+            7 if self.rng.below(4) == 0 => {
+                self.settle();
                 self.real.flush();
                 self.real.reopen();
             }
@@ -167,7 +232,9 @@ fn a_tree_is_a_map_of_versions() {
     for (rounds, keys) in [(60, 12), (60, 60), (40, 400)] {
         let rng = Rng::new("a_tree_is_a_map_of_versions");
         let real = BenchTree::new(small_options());
-        let mut run = Run { rng, real, model: Model::default(), keys };
+        let model = Model::default();
+        let (flush, compaction, edits) = (None, None, VecDeque::new());
+        let mut run = Run { rng, real, model, keys, flush, compaction, edits };
         for _ in 0..rounds {
             for _ in 0..run.rng.below(100) {
                 run.write();
@@ -176,6 +243,7 @@ fn a_tree_is_a_map_of_versions() {
             run.check_gets(12);
             run.check_scan();
         }
+        run.settle();
         run.real.flush();
         run.real.reopen();
         run.real.snapshots.clear();
