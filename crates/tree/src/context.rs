@@ -22,7 +22,7 @@ pub struct TreeContext {
     pub cache: Arc<BlockCache>,
     /// Draws a file number that was never used.
     pub next_file: Arc<dyn Fn() -> FileNumber + Send + Sync>,
-    /// Memory of all memtables that live: active, sealed, or pinned by a reader.
+    /// Memory of all memtables that are not in tables yet: active and sealed ones.
     pub memtable_bytes: Arc<AtomicU64>,
     /// Memory that waits for the next memtable; not part of `memtable_bytes`.
     pub chunks: ChunkPool,
