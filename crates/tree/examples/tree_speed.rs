@@ -109,7 +109,7 @@ fn main() {
     let last = SeqNo::new(entries);
     tree.seal(last);
     let edit = measure("flush, a key", entries, || {
-        let mut flush = Flush::start(&tree, &[], last, &[]).unwrap();
+        let mut flush = Flush::start(&tree, last, &[], last, &[]).unwrap();
         loop {
             if let Some(edit) = flush.step().unwrap() {
                 break edit;

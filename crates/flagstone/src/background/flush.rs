@@ -106,7 +106,8 @@ impl FlushJob {
                 for (tree, edit) in self.done.drain(..) {
                     tree.abandon(&edit);
                 }
-                let group = SealGroup { trees: std::mem::take(&mut self.group.trees) };
+                let trees = std::mem::take(&mut self.group.trees);
+                let group = SealGroup { through: self.group.through, trees };
                 self.shared.finish_flush(Some(group), Some(error));
                 Progress::Done
             }
@@ -149,7 +150,7 @@ impl FlushJob {
         let attachments = keyspace
             .and_then(|k| k.names.clone())
             .map_or_else(Vec::new, |names| crate::collection::names_attachment(&names));
-        let flush = Flush::start(&tree, &snapshots, visible, &attachments)?;
+        let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
         self.shared.tell(&Event::FlushStarted { tree: tree.id() });
         let started = self.shared.environment.clock.monotonic();
         Some(Running { tree, flush, started })

@@ -57,7 +57,7 @@ impl Shared {
         let trees = self.all_trees();
         let sealed: Vec<_> = trees.into_iter().filter(|tree| tree.seal(through)).collect();
         if !sealed.is_empty() {
-            self.background.push(SealGroup { trees: sealed });
+            self.background.push(SealGroup { through, trees: sealed });
         }
     }
 
@@ -90,7 +90,7 @@ impl Shared {
         if sealed.is_empty() {
             return false;
         }
-        self.background.push(SealGroup { trees: sealed });
+        self.background.push(SealGroup { through: seal_seqno, trees: sealed });
         true
     }
 }

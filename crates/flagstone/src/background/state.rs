@@ -1,6 +1,6 @@
 //! What is queued, what runs, and the bell for those who wait for it.
 
-use flagstone_base::{Error, TreeId};
+use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_tree::Tree;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashSet, VecDeque};
@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Memtables sealed at one SeqNo, which one edit installs together.
 pub(crate) struct SealGroup {
+    /// That SeqNo: the edit holds nothing behind it, whatever was sealed since.
+    pub(crate) through: SeqNo,
     pub(crate) trees: Vec<Arc<Tree>>,
 }
 

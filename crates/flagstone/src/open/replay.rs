@@ -8,7 +8,7 @@ use crate::keyspace::KeyspaceCore;
 use crate::manifest::State;
 use crate::shared::{Keyspaces, Shared};
 use flagstone_base::{
-    DatabaseId, Decoder, EntryRef, Error, FileNumber, Kind, Malformed, Result, SeqNo,
+    DatabaseId, Decoder, EntryRef, Error, FileNumber, KeyspaceId, Kind, Malformed, Result, SeqNo,
 };
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
@@ -45,21 +45,42 @@ pub(crate) fn check(
     keyspaces: &Keyspaces,
     state: &State,
 ) -> Result<Found> {
-    let _unused = state;
+    let known = state.catalog.counters().next_keyspace;
     let mut last = SeqNo::ZERO;
     let mut visit = |record: Record<'_>| {
         last = last.max(record.first_seqno.plus(u64::from(record.count).saturating_sub(1)));
         match record.kind {
             record::DEFINITION => define(dir, keyspaces, &record),
             record::BATCH => {
-                let ops = each_op(&record, |_, _| Ok(())).map_err(|m| damaged(dir, &record, m))?;
-                ops.map(|_| ())
+                let is_given_out = |_, op: LoggedOp<'_>| check_given_out(dir, &record, op, known);
+                each_op(&record, is_given_out).map_err(|m| damaged(dir, &record, m))?
             }
             _ => Err(unknown(dir, &record)),
         }
     };
     let recovered = flagstone_wal::read(disk, dir, database, from, &mut visit)?;
     Ok(Found { recovered, last })
+}
+
+/// A keyspace that the catalog does not hold was dropped; one whose number it never gave out means
+/// that the manifest has lost its end.
+fn check_given_out(
+    dir: &Path,
+    record: &Record<'_>,
+    op: LoggedOp<'_>,
+    next: KeyspaceId,
+) -> Result<()> {
+    if op.keyspace < next {
+        return Ok(());
+    }
+    Err(Error::corruption(
+        path(dir, FileKind::Wal, record.segment).display(),
+        record.offset,
+        format_args!(
+            "a write of {}, which the manifest has never heard of: its end is lost",
+            op.keyspace
+        ),
+    ))
 }
 
 fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {

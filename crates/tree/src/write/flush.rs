@@ -35,11 +35,13 @@ struct Work {
 }
 
 impl Flush {
-    /// Takes the oldest sealed memtables that can be flushed. `snapshots` are all live ones and
+    /// Takes the oldest sealed memtables that can be flushed, none that was sealed behind `through`:
+    /// trees whose edits belong together are flushed to the same SeqNo. `snapshots` are all live ones and
     /// `visible` the newest SeqNo a reader can have; every table carries the `attachments`.
     /// `None` when there is nothing to flush or a flush runs. Does no work yet.
     pub fn start(
         tree: &Arc<Tree>,
+        through: SeqNo,
         snapshots: &[SeqNo],
         visible: SeqNo,
         attachments: &[(u32, Vec<u8>)],
@@ -50,7 +52,8 @@ impl Flush {
         let (mut tables, mut bytes) = (Vec::new(), 0);
         for table in tree.view().sealed.iter().rev() {
             bytes += table.bytes();
-            if !table.is_complete() || (!tables.is_empty() && bytes > TOGETHER_BYTES) {
+            let fits = table.is_complete() && table.seal_seqno() <= through;
+            if !fits || (!tables.is_empty() && bytes > TOGETHER_BYTES) {
                 break;
             }
             tables.push(Arc::clone(table));

@@ -98,7 +98,7 @@ impl BenchTree {
     }
 
     pub(crate) fn start_flush(&self) -> Option<Flush> {
-        Flush::start(&self.tree, &self.snapshots, self.last, &[(9, b"shapes".to_vec())])
+        Flush::start(&self.tree, SeqNo::MAX, &self.snapshots, self.last, &[(9, b"shapes".to_vec())])
     }
 
     pub(crate) fn flush(&mut self) {
