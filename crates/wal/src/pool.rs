@@ -28,8 +28,9 @@ impl Log {
         self.ledger.lock().segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Gives up the oldest segments whose records are all at or below `seqno`, except the one being
-    /// written: they become spares, or are removed. Answers how many. Does I/O: call it in the
+    /// Gives up the oldest segments whose records are all at or below `seqno`, except the last one,
+    /// which is being written or will be named by the next: they become spares, or are removed.
+    /// Answers how many. Does I/O: call it in the
     /// background.
     ///
     /// # Errors
@@ -38,7 +39,8 @@ impl Log {
         let mut released = Vec::new();
         let mut ledger = self.ledger.lock();
         let active = ledger.target.as_ref().map(|target| target.segment);
-        while let Some(oldest) = ledger.segments.front()
+        while ledger.segments.len() > 1
+            && let Some(oldest) = ledger.segments.front()
             && oldest.ends_by(seqno)
             && active != Some(oldest.number.0)
         {
