@@ -51,6 +51,9 @@ mod database;
 #[doc(hidden)]
 pub mod inspect;
 
+#[cfg(test)]
+mod stories;
+
 pub use codec::{Codec, KeyCodec};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
 pub use commit::{Batch, Ticket};

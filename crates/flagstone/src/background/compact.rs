@@ -35,7 +35,9 @@ impl Shared {
     fn next_compaction(&self) -> Option<CompactionJob> {
         let mut queue = self.background.lock();
         let busy = queue.compacting.len() >= self.executor.workers(Lane::Compaction);
-        if busy || queue.compaction_paused || self.poisoned().is_some() {
+        // Neither poisoned, nor open for reading only, nor on the way to be closed.
+        let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
+        if busy || queue.compaction_paused || !is_open {
             return None;
         }
         let mut trees: Vec<(f64, Arc<Tree>)> = self

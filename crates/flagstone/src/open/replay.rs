@@ -59,7 +59,9 @@ pub(crate) fn check(
         }
     };
     let recovered = flagstone_wal::read(disk, dir, database, from, &mut visit)?;
-    Ok(Found { recovered, last })
+    // The log may end with SeqNos that it voided, which nobody was shown.
+    let logged = SeqNo::new(recovered.next_seqno.get().saturating_sub(1));
+    Ok(Found { recovered, last: last.max(logged) })
 }
 
 /// A keyspace that the catalog does not hold was dropped; one whose number it never gave out means

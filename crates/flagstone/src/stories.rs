@@ -1,0 +1,170 @@
+//! Bugs that were found by reading, each told by the test that it failed.
+
+use crate::{
+    Database, Durability, Environment, ErrorKind, Event, Keyspace, KeyspaceOptions, Routing,
+};
+use flagstone_env::names::{FileKind, Name, parse};
+use flagstone_env::{
+    Disk, Effect, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, SeededRandom,
+    StepExecutor,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A database on a disk in memory whose background work waits to be stepped.
+struct World {
+    disk: MemDisk,
+    faults: FaultDisk,
+    steps: Arc<StepExecutor>,
+}
+
+impl World {
+    fn on(disk: MemDisk) -> Self {
+        let faults = FaultDisk::new(Arc::new(disk.clone()));
+        Self { disk, faults, steps: Arc::default() }
+    }
+
+    fn new() -> Self {
+        let disk = MemDisk::default();
+        disk.create_dir(Path::new("db")).unwrap();
+        Self::on(disk)
+    }
+
+    fn builder(&self) -> crate::Builder {
+        let environment = Environment {
+            disk: Arc::new(self.faults.clone()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::clone(&self.steps)),
+        };
+        Database::builder("db").environment(environment).memory_budget(4 << 20)
+    }
+
+    fn open(&self) -> Database {
+        self.builder().open().unwrap()
+    }
+
+    /// What the disk holds when the process dies now.
+    fn killed(&self) -> Self {
+        Self::on(self.disk.kill())
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut files = self.disk.list(Path::new("db")).unwrap();
+        files.sort();
+        files
+    }
+}
+
+fn keyspace(db: &Database, name: &str) -> Keyspace {
+    let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+    db.keyspace_with(name, options).unwrap()
+}
+
+/// The SeqNos of a failed write are voided in the log. When the database was killed right then, the
+/// next one counted on from the last record that was a batch, and the log refused every write.
+#[test]
+fn a_failed_write_and_a_kill_leave_a_database_that_takes_writes() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    kv.put("before", "1").unwrap();
+    let fault = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).of(FileKind::Wal);
+    world.faults.inject(fault);
+    assert_eq!(kv.put("failed", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
+    let next = world.killed();
+    let db = next.open();
+    let kv = keyspace(&db, "a");
+    kv.put("after", "1").unwrap();
+    assert_eq!(kv.get("failed").unwrap(), None);
+    assert_eq!(kv.count().unwrap(), 2);
+}
+
+/// A database that was closed with compactions still to do began them when it was opened for
+/// reading only, again and again.
+#[test]
+fn a_database_open_for_reading_only_compacts_nothing() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    for i in 0..6_u32 {
+        kv.put("same", i.to_be_bytes()).unwrap();
+        kv.put(i.to_be_bytes(), "x").unwrap();
+        let shared = kv.handle().shared();
+        shared.seal_all();
+        shared.schedule();
+        while world.steps.step(Lane::Flush) {}
+    }
+    let next = world.killed();
+    let files = next.files();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let heard = Arc::clone(&begun);
+    let listener = move |event: &Event| {
+        let is_begin = matches!(event, Event::CompactionStarted { .. });
+        heard.fetch_add(usize::from(is_begin), Ordering::Relaxed);
+    };
+    let db = next.builder().listener(listener).open_read_only().unwrap();
+    next.steps.run_all();
+    assert_eq!(begun.load(Ordering::Relaxed), 0);
+    assert_eq!(db.keyspace("a").unwrap().count().unwrap(), 7);
+    db.close().unwrap();
+    assert_eq!(next.files(), files);
+}
+
+/// The flush of one group took along the memtables of the next, if they were sealed by then. So one
+/// half of an unlogged batch was installed before the other, and a crash between tore it.
+#[test]
+fn a_crash_between_two_groups_keeps_unlogged_batches_whole() {
+    let world = World::new();
+    let db = world.open();
+    let (a, b) = (keyspace(&db, "a"), keyspace(&db, "b"));
+    // Half of the memtables' share: `a` is sealed, its flush waits to be stepped.
+    a.put("large 1", vec![1; 600 << 10]).unwrap();
+    a.put("large 2", vec![2; 600 << 10]).unwrap();
+    let mut batch = db.batch();
+    batch.put(&a, "k", "1").unwrap();
+    batch.put(&b, "k", "1").unwrap();
+    db.commit_with(batch, Durability::None).unwrap();
+    let shared = a.handle().shared();
+    shared.seal_all();
+    assert_eq!(shared.background.lock().sealed, 2);
+    while shared.background.lock().installed == 0 {
+        assert!(world.steps.step(Lane::Flush));
+    }
+    let next = world.killed();
+    let db = next.open();
+    let found = ["a", "b"].map(|name| keyspace(&db, name).get("k").unwrap().is_some());
+    assert_eq!(found[0], found[1]);
+}
+
+/// A power cut can leave a segment that holds its header and no record. A flush before the first
+/// write released it, and the first record's segment said that it follows it: the database could
+/// not be opened any more.
+#[test]
+fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    kv.put("1", "1").unwrap();
+    db.flush().unwrap();
+    let killed = world.killed();
+    let wal = |name: &&String| matches!(parse(name), Name::Numbered(FileKind::Wal, _));
+    let name = killed.files().iter().rfind(wal).unwrap().clone();
+    let path = Path::new("db").join(name);
+    // Only the header arrived.
+    let bytes = killed.disk.content(&path).unwrap();
+    let mut torn = bytes[..192].to_vec();
+    torn.resize(bytes.len(), 0);
+    let header_only = World::on(killed.disk.clone());
+    header_only.disk.put_content(&path, &torn);
+    let db = header_only.open();
+    let kv = keyspace(&db, "a");
+    let mut batch = db.batch();
+    batch.put(&kv, "2", "2").unwrap();
+    db.commit_with(batch, Durability::None).unwrap();
+    db.flush().unwrap();
+    kv.put("3", "3").unwrap();
+    let db = header_only.killed().open();
+    assert_eq!(keyspace(&db, "a").count().unwrap(), 3);
+}
