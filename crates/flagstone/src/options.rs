@@ -199,7 +199,8 @@ impl Options {
 
     /// How many bytes all memtables together may hold.
     pub(crate) const fn memtable_share(&self) -> u64 {
-        self.memory_budget / 2
+        let half = self.memory_budget / 2;
+        if half < MEMTABLES_BYTES_MAX { half } else { MEMTABLES_BYTES_MAX }
     }
 
     /// How many bytes the block cache may hold.
@@ -228,6 +229,8 @@ impl Options {
 
 /// 1 MiB: tests fill a tree with it in a moment.
 pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
+/// 4 GiB: one memtable has addresses for 8 GiB, and all may lie in one tree.
+const MEMTABLES_BYTES_MAX: u64 = 4 << 30;
 /// 512 MiB of log are replayed in about two seconds.
 const WAL_BYTES_MAX: u64 = 512 << 20;
 

@@ -194,10 +194,6 @@ impl Shared {
         }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.state.load(Ordering::Acquire) == CLOSED
-    }
-
     pub(crate) fn is_read_only(&self) -> bool {
         self.log.is_none()
     }

@@ -11,6 +11,7 @@ use flagstone_env::{
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// A database on a disk in memory whose background work waits to be stepped.
 struct World {
@@ -167,4 +168,138 @@ fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
     kv.put("3", "3").unwrap();
     let db = header_only.killed().open();
     assert_eq!(keyspace(&db, "a").count().unwrap(), 3);
+}
+
+/// A timed sync that failed was the last one: once the disk had room again, commits were
+/// acknowledged and never synced. An idle database was synced for ever.
+#[test]
+fn timed_syncs_go_on_after_a_full_disk_and_rest_when_nothing_is_new() {
+    let world = World::new();
+    let db = world.builder().durability(Durability::Interval(Duration::from_millis(5))).open();
+    let db = db.unwrap();
+    let kv = keyspace(&db, "a");
+    let tick = || {
+        assert!(world.steps.ring_timer());
+        world.steps.run_all();
+    };
+    let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).of(FileKind::Wal);
+    world.faults.inject(full.forever());
+    kv.put("1", "1").unwrap_err();
+    tick();
+    world.faults.heal();
+    kv.put("2", "2").unwrap();
+    tick();
+    assert_eq!(
+        keyspace(&World::on(world.disk.crash_losing_unsynced()).open(), "a").count().unwrap(),
+        1
+    );
+    let syncs = db.stats().wal_syncs;
+    tick();
+    assert_eq!(db.stats().wal_syncs, syncs);
+}
+
+/// A shorter interval waited for the timer of the longer one.
+#[test]
+fn a_shorter_interval_has_a_timer_of_its_own() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    for seconds in [3600, 1] {
+        let mut batch = db.batch();
+        batch.put(&kv, "k", "v").unwrap();
+        db.commit_with(batch, Durability::Interval(Duration::from_secs(seconds))).unwrap();
+    }
+    assert!(world.steps.ring_timer() && world.steps.ring_timer());
+    world.steps.run_all();
+    // The long one has ended.
+    assert!(world.steps.ring_timer() && !world.steps.ring_timer());
+}
+
+/// A segment that could not be removed made the flush fail that had just been installed.
+#[test]
+fn a_segment_that_cannot_be_removed_is_no_failure_of_the_flush() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    for i in 0..3_u32 {
+        kv.put(i.to_be_bytes(), vec![0; 700 << 10]).unwrap();
+    }
+    let stuck = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Remove, Op::Rename]);
+    world.faults.inject(stuck.of(FileKind::Wal).forever());
+    db.flush().unwrap();
+    assert!(world.faults.hits() > 0);
+    let db = world.killed().open();
+    assert_eq!(keyspace(&db, "a").count().unwrap(), 3);
+}
+
+/// Writers who were stopped by too many runs waited for ever while every compaction failed.
+#[test]
+fn writers_that_wait_for_compactions_hear_why_these_fail() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    let shared = kv.handle().shared();
+    let mut runs = 0_u32;
+    loop {
+        let mut batch = db.batch();
+        batch.put(&kv, "a", "x").unwrap();
+        batch.put(&kv, "z", runs.to_be_bytes()).unwrap();
+        if db.try_commit(&batch).is_err() {
+            break;
+        }
+        shared.seal_all();
+        shared.schedule();
+        while world.steps.step(Lane::Flush) {}
+        if runs == 10 {
+            // The first compaction moves one table and writes none.
+            assert!(world.steps.step(Lane::Compaction));
+        }
+        runs += 1;
+    }
+    let broken = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]).of(FileKind::Table);
+    world.faults.inject(broken.forever());
+    let error = kv.put("b", "x").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    world.faults.heal();
+    kv.put("b", "x").unwrap();
+}
+
+/// A flush or a full compaction that waited while another thread closed the database waited for
+/// jobs that had been dropped.
+#[test]
+fn nobody_waits_for_jobs_that_a_close_has_dropped() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    kv.put("1", "1").unwrap();
+    let shared = Arc::clone(kv.handle().shared());
+    let tree = Arc::clone(&shared.all_trees()[0]);
+    shared.background.lock().compacting.insert(tree.id());
+    let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append, Op::Create]);
+    world.faults.inject(full.forever());
+    kv.put("2", "2").unwrap_err();
+    db.close().unwrap_err();
+    assert_eq!(shared.flush_all().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(shared.compact_tree(&tree).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(keyspace(&world.killed().open(), "a").count().unwrap(), 1);
+}
+
+/// When the log was too long, only the one tree with the very oldest write was flushed: trees that
+/// are seldom written kept the oldest segment one after another.
+#[test]
+fn a_log_that_is_too_long_flushes_all_trees_that_hold_its_oldest_segment() {
+    let world = World::new();
+    let db = world.builder().memory_budget(1 << 20).open().unwrap();
+    let quiet: Vec<_> = (0..8).map(|i| keyspace(&db, &format!("quiet {i}"))).collect();
+    quiet.iter().for_each(|kv| kv.put("k", "v").unwrap());
+    let busy = keyspace(&db, "busy");
+    let is_held = || quiet.iter().filter(|kv| kv.core().trees[0].oldest_unflushed().is_some());
+    for i in 0..40_u32 {
+        busy.put(i.to_be_bytes(), vec![0; 100 << 10]).unwrap();
+        world.steps.run_all();
+        if is_held().count() < 8 {
+            break;
+        }
+    }
+    assert_eq!(is_held().count(), 0);
 }

@@ -58,20 +58,27 @@ impl Shared {
     }
 
     fn wait_for_room(&self) -> Result<()> {
-        let failures = self.background.lock().flush_failures;
+        let (flushes, compactions) = {
+            let queue = self.background.lock();
+            (queue.flush_failures, queue.compaction_failures)
+        };
         loop {
             let pressure =
                 self.stall.pressure(self.memtable_bytes(), self.options.memtable_share());
-            if !matches!(pressure, Pressure::Stop(_)) {
-                return Ok(());
-            }
+            let Pressure::Stop(cause) = pressure else { return Ok(()) };
             self.check_open_for_writing()?;
-            // While flushes fail nothing makes room: say why instead of waiting for ever.
+            // While these fail nothing makes room: say why instead of waiting for ever.
             let queue = self.background.lock();
-            if queue.flush_failures > failures + 1
+            if queue.flush_failures > flushes + 1
                 && let Some(error) = &queue.last_error
             {
                 return Err(error.clone().context("writers wait for a flush that fails"));
+            }
+            if cause == StallCause::Compaction
+                && queue.compaction_failures > compactions + 1
+                && let Some(error) = &queue.last_compaction_error
+            {
+                return Err(error.clone().context("writers wait for a compaction that fails"));
             }
             drop(queue);
             self.seal_if_full();

@@ -65,6 +65,8 @@ impl Shared {
         let mut queue = self.background.lock();
         queue.compacting.remove(&tree.id());
         queue.compaction_paused |= error.is_some();
+        queue.compaction_failures += u64::from(error.is_some());
+        queue.last_compaction_error.clone_from(&error);
         drop(queue);
         if let Some(error) = error {
             self.note_failure(&error);
@@ -80,6 +82,7 @@ impl Shared {
         {
             let mut queue = self.background.lock();
             while !queue.compacting.insert(tree.id()) {
+                self.check_background_runs()?;
                 parking_lot::MutexGuard::unlocked(&mut queue, || self.executor.assist());
                 if queue.compacting.contains(&tree.id()) {
                     self.background.wait(&mut queue, LOOK_AGAIN);

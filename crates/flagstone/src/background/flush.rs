@@ -76,6 +76,7 @@ impl Shared {
         self.stall.ring();
         self.schedule();
         self.seal_if_full();
+        self.keep_log_short();
     }
 
     /// Runs `resume` and looks for work again after a while.

@@ -61,11 +61,15 @@ impl Shared {
         }
         self.note_definitions(&edit);
         for (tree, edit) in &live {
-            tree.install(edit)?;
+            // The manifest has it: a tree that has not would write the wrong things from now on.
+            tree.install(edit).inspect_err(|error| self.poison(error))?;
         }
         drop(room);
         if let (Some(log), Some(release)) = (&self.log, release) {
-            log.release_through(release.through)?;
+            // The edit is installed: a segment that stays in the way is removed by the next open.
+            if let Err(error) = log.release_through(release.through) {
+                self.tell(&Event::BackgroundFailed { doing: "release of the log", error });
+            }
         }
         self.sweep();
         Ok(())

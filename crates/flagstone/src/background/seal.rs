@@ -8,13 +8,14 @@ use super::state::SealGroup;
 use crate::shared::Shared;
 use flagstone_base::SeqNo;
 use flagstone_tree::Tree;
-use flagstone_wal::Log;
+use flagstone_wal::SegmentInfo;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a seal takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Take {
+    /// And the trees that hold the oldest part of the log, if that is too long.
     Largest,
     All,
     /// The trees that hold the oldest part of the log.
@@ -33,8 +34,7 @@ impl Shared {
 
     /// Seals the memtables that pin the oldest part of the log if it is too long.
     pub(crate) fn keep_log_short(&self) {
-        let is_long = |log: &Log| log.bytes() > self.options.wal_bytes_max();
-        if self.log.as_ref().is_some_and(is_long) {
+        if self.is_log_long() {
             self.seal_one(Take::Oldest);
         }
     }
@@ -62,8 +62,9 @@ impl Shared {
     }
 
     fn seal(&self, take: Take) -> bool {
-        let trees = self.all_trees();
         let mut numbering = self.numbering.lock();
+        // Behind the lock: a keyspace whose writes have numbers is among them.
+        let trees = self.all_trees();
         // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
         // installed by one edit.
         let take = if numbering.unlogged { Take::All } else { take };
@@ -71,16 +72,17 @@ impl Shared {
             return false;
         }
         let seal_seqno = SeqNo::new(numbering.next.get() - 1);
-        let chosen: Vec<Arc<Tree>> = match take {
+        let chosen = match take {
             Take::All => trees,
             Take::Largest => {
-                trees.into_iter().max_by_key(|tree| tree.active_bytes()).into_iter().collect()
+                // Full memtables are a reason to seal so often that a long log must not wait for
+                // a turn of its own.
+                let mut chosen = self.trees_of_oldest_segment(&trees, self.is_log_long());
+                let largest = trees.into_iter().max_by_key(|tree| tree.active_bytes());
+                chosen.extend(largest);
+                chosen
             }
-            Take::Oldest => {
-                let oldest = trees.iter().filter_map(|tree| tree.oldest_unflushed()).min();
-                let pins = |tree: &Arc<Tree>| oldest.is_some() && tree.oldest_unflushed() == oldest;
-                trees.into_iter().filter(pins).collect()
-            }
+            Take::Oldest => self.trees_of_oldest_segment(&trees, true),
         };
         let sealed: Vec<Arc<Tree>> =
             chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).collect();
@@ -92,5 +94,18 @@ impl Shared {
         }
         self.background.push(SealGroup { through: seal_seqno, trees: sealed });
         true
+    }
+
+    fn is_log_long(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| log.bytes() > self.options.wal_bytes_max())
+    }
+
+    /// The trees that hold the log's oldest segment, if that is `wanted`.
+    fn trees_of_oldest_segment(&self, trees: &[Arc<Tree>], wanted: bool) -> Vec<Arc<Tree>> {
+        let Some(log) = self.log.as_ref().filter(|_| wanted) else { return Vec::new() };
+        let oldest = trees.iter().filter_map(|tree| tree.oldest_unflushed()).min();
+        let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
+        let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
+        trees.iter().filter(pins).cloned().collect()
     }
 }

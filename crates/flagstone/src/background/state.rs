@@ -5,7 +5,7 @@ use flagstone_tree::Tree;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Memtables sealed at one SeqNo, which one edit installs together.
@@ -22,6 +22,10 @@ pub(crate) struct Background {
     bell: Condvar,
     /// Groups sealed and not yet installed; read without the lock.
     pending: AtomicU64,
+    /// A job makes a spare segment of the log.
+    pub(crate) preparing: AtomicBool,
+    /// Nothing queued will ever run: the database is closed.
+    stopped: AtomicBool,
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) stalls: AtomicU64,
@@ -44,6 +48,9 @@ pub(crate) struct Queue {
     /// Attempts of flushes that failed, and the last reason.
     pub(crate) flush_failures: u64,
     pub(crate) last_error: Option<Error>,
+    /// The same of compactions.
+    pub(crate) compaction_failures: u64,
+    pub(crate) last_compaction_error: Option<Error>,
 }
 
 impl Background {
@@ -71,6 +78,16 @@ impl Background {
         self.pending.fetch_sub(1, Ordering::Relaxed);
         drop(queue);
         self.ring();
+    }
+
+    /// No job runs from now on: whoever waits for one must give up.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
     }
 
     /// Wakes everybody who waits for background work.

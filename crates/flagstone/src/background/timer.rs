@@ -1,5 +1,6 @@
 //! Upkeep of the log: timed syncs for `Durability::Interval`, and spare segments.
 
+use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_env::{Lane, Progress};
 use std::sync::atomic::Ordering;
@@ -9,31 +10,42 @@ impl Shared {
     /// Sees to it that the log is synced at least every `interval` from now on.
     pub(crate) fn sync_every(&self, interval: Duration) {
         let nanos = interval.as_nanos().min(u128::from(u64::MAX)) as u64;
-        let now = self.sync_interval.load(Ordering::Relaxed);
-        if now != 0 && now <= nanos {
-            return;
-        }
-        if self.sync_interval.swap(nanos, Ordering::Relaxed) == 0 {
-            self.set_sync_timer();
+        let mut now = self.sync_interval.load(Ordering::Relaxed);
+        while now == 0 || nanos < now {
+            let order = Ordering::Relaxed;
+            match self.sync_interval.compare_exchange_weak(now, nanos, order, order) {
+                Ok(_) => return self.set_sync_timer(nanos),
+                Err(other) => now = other,
+            }
         }
     }
 
-    fn set_sync_timer(&self) {
+    /// Syncs the log every `nanos` until a shorter interval is asked for.
+    fn set_sync_timer(&self, nanos: u64) {
         let Some(weak) = self.weak.get().cloned() else { return };
-        let interval = Duration::from_nanos(self.sync_interval.load(Ordering::Relaxed));
         let job = move || {
             if let Some(shared) = weak.upgrade()
-                && let Some(log) = &shared.log
-                && !shared.is_closed()
+                && shared.sync_interval.load(Ordering::Relaxed) == nanos
+                && shared.check_open_for_writing().is_ok()
             {
-                match log.sync_all() {
-                    Ok(()) => shared.set_sync_timer(),
-                    Err(error) => shared.note_failure(&error),
-                }
+                shared.sync_what_is_new();
+                shared.set_sync_timer(nanos);
             }
             Progress::Done
         };
+        let interval = Duration::from_nanos(nanos);
         self.executor.submit_after(interval, Lane::Flush, Box::new(job));
+    }
+
+    fn sync_what_is_new(&self) {
+        let Some(log) = self.log.as_ref().filter(|log| log.synced() < log.enqueued()) else {
+            return;
+        };
+        if let Err(error) = log.sync_all() {
+            self.note_failure(&error);
+            // Unless that was the end, the next time may find room again.
+            self.tell(&Event::BackgroundFailed { doing: "timed sync", error });
+        }
     }
 
     /// Has a spare segment made in the background if the log wants one, so that writers never wait for
@@ -43,13 +55,17 @@ impl Shared {
             return;
         }
         let Some(weak) = self.weak.get().cloned() else { return };
+        if self.background.preparing.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let job = move || {
             let Some(shared) = weak.upgrade() else { return Progress::Done };
-            match shared.log.as_ref().map(flagstone_wal::Log::prepare) {
-                Some(Ok(true)) => Progress::Again,
-                // Without a spare the log makes its next segment itself, and says what is wrong.
-                _ => Progress::Done,
+            if let Some(Ok(true)) = shared.log.as_ref().map(flagstone_wal::Log::prepare) {
+                return Progress::Again;
             }
+            // Without a spare the log makes its next segment itself, and says what is wrong.
+            shared.background.preparing.store(false, Ordering::Release);
+            Progress::Done
         };
         self.executor.submit(Lane::Flush, Box::new(job));
     }

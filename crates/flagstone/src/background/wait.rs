@@ -21,6 +21,15 @@ impl Shared {
         self.wait_for_flushes()
     }
 
+    /// Refuses to wait for jobs that were dropped by a close.
+    pub(crate) fn check_background_runs(&self) -> Result<()> {
+        if !self.background.is_stopped() {
+            return Ok(());
+        }
+        let text = format!("{} was closed meanwhile", self.dir.display());
+        Err(Error::new(ErrorKind::Closed, text))
+    }
+
     fn wait_for_flushes(&self) -> Result<()> {
         let (goal, failures) = {
             let queue = self.background.lock();
@@ -42,6 +51,7 @@ impl Shared {
             if let Some(error) = self.poisoned() {
                 return Err(Error::new(ErrorKind::Poisoned, error.to_string()));
             }
+            self.check_background_runs()?;
             if !self.executor.assist() {
                 let mut queue = self.background.lock();
                 if queue.installed < goal {

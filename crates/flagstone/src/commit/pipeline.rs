@@ -92,10 +92,10 @@ impl Shared {
         for memtable in numbered.refs {
             ring |= memtable.release();
         }
-        written?;
         if ring {
             self.schedule();
         }
+        written?;
         self.seal_if_full();
         if last.get() % UPKEEP_EVERY == 0 || write.payload.len() > LARGE_PAYLOAD {
             self.keep_log_short();
@@ -235,7 +235,8 @@ impl Shared {
                 self.confirm(log, keyspace, definition)?;
             }
         }
-        insert(write, targets, numbered)
+        // What was logged cannot be taken back, and half of it may be there to be seen.
+        insert(write, targets, numbered).inspect_err(|error| self.poison(error))
     }
 
     /// A definition reached the log, so nobody needs to log it again. It can fail although the batch

@@ -14,6 +14,7 @@ pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
     shared.publisher.wait_for_all();
     let closed = if writable { write_out(shared) } else { Ok(()) };
     shared.executor.shut_down();
+    shared.background.stop();
     let marked = mark_clean(shared, writable && closed.is_ok());
     if closed.is_ok() && marked.is_ok() && writable {
         shared.sweep();

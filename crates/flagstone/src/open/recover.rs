@@ -182,7 +182,9 @@ impl Opening {
             trees: self.context,
             lock,
         });
-        let replayed_records = replay::replay(&shared, self.state.wal_from, &self.state)?;
+        let replayed = replay::replay(&shared, self.state.wal_from, &self.state);
+        // A job left over would keep the directory locked.
+        let replayed_records = replayed.inspect_err(|_| shared.executor.shut_down())?;
         shared.replaying.store(false, Ordering::Release);
         if let crate::Durability::Interval(interval) = shared.options.durability
             && !self.read_only
