@@ -8,6 +8,7 @@ use crate::log::{Log, Preparing};
 use crate::queue::Spare;
 use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_env::names::{FileKind, Name, parse};
 use std::sync::atomic::Ordering;
 
 /// One step of preparing a segment writes this much.
@@ -51,6 +52,25 @@ impl Log {
         let results: Vec<Result<()>> = released.iter().map(|one| self.retire(one)).collect();
         results.into_iter().collect::<Result<Vec<()>>>()?;
         Ok(released.len())
+    }
+
+    /// A number above every file of the log: recovery from there on reads none of them.
+    pub fn next_number(&self) -> FileNumber {
+        FileNumber(self.queue.lock().next_number())
+    }
+
+    /// Removes every file of the log. The last thing that is done with it, after everything in it
+    /// stands in tables and the manifest says that the log begins at [`Log::next_number`].
+    ///
+    /// # Errors
+    /// Whatever the disk answers; a file left behind is removed when the log is next opened.
+    pub fn remove_files(&self) -> Result<()> {
+        for name in self.disk.list(&self.dir)? {
+            if matches!(parse(&name), Name::Numbered(FileKind::Wal, _)) {
+                self.disk.remove(&self.dir.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     fn retire(&self, segment: &SegmentInfo) -> Result<()> {

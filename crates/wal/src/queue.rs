@@ -255,6 +255,11 @@ impl Queue {
         self.place.is_some() && !self.is_prepared
     }
 
+    /// The number that the next segment or spare will bear.
+    pub(crate) const fn next_number(&self) -> u64 {
+        self.next_number
+    }
+
     /// A number for a segment, larger than all given before.
     pub(crate) const fn take_number(&mut self) -> u64 {
         let number = self.next_number;

@@ -33,8 +33,36 @@ fn write_out(shared: &Arc<Shared>) -> Result<()> {
 
 fn mark_clean(shared: &Shared, clean: bool) -> Result<()> {
     let Some(mut manifest) = shared.manifest.lock().take() else { return Ok(()) };
-    if clean {
-        shared.append_edit(&mut manifest, Edit { clean_close: true, ..Edit::default() })?;
+    if !clean {
+        return Ok(());
     }
-    Ok(())
+    // Nothing is numbered any more and everything stands in tables: the log has done its work, and
+    // the next open has none to read.
+    let wal_from = shared.log.as_ref().map(flagstone_wal::Log::next_number);
+    shared.append_edit(&mut manifest, Edit { clean_close: true, wal_from, ..Edit::default() })?;
+    shared.log.as_ref().map_or(Ok(()), flagstone_wal::Log::remove_files)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Durability};
+
+    #[test]
+    fn a_clean_close_leaves_no_log_and_the_next_one_goes_on_behind_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut seqno = None;
+        for round in 0..3_u8 {
+            let db = Database::builder(dir.path()).durability(Durability::Group).open().unwrap();
+            let kv = db.keyspace("k").unwrap();
+            assert_eq!(kv.count().unwrap(), u64::from(round));
+            kv.put([round], "value").unwrap();
+            let newest = kv.get_versioned([round]).unwrap().map(|(seqno, _)| seqno);
+            assert!(newest > seqno, "numbers only rise");
+            seqno = newest;
+            db.close().unwrap();
+            let names = std::fs::read_dir(dir.path()).unwrap();
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            assert!(names.into_iter().all(|name| !name.ends_with(".wal")));
+        }
+    }
 }
