@@ -303,3 +303,39 @@ fn a_log_that_is_too_long_flushes_all_trees_that_hold_its_oldest_segment() {
     }
     assert_eq!(is_held().count(), 0);
 }
+
+/// A fold that panicked in the background took the flush with it: writers waited for ever.
+#[test]
+fn a_panic_in_a_background_job_poisons_instead_of_leaving_waiters() {
+    struct Panics;
+    impl crate::Fold for Panics {
+        fn name(&self) -> &'static str {
+            "panics/1"
+        }
+        fn fold(&self, _key: &[u8], _base: Option<&[u8]>, _operands: &[&[u8]]) -> Option<Vec<u8>> {
+            panic!("a fold of the user's")
+        }
+    }
+    let world = World::new();
+    let db = world.builder().fold(Panics).open().unwrap();
+    let options = KeyspaceOptions { fold: Some("panics/1".into()), ..KeyspaceOptions::default() };
+    let kv = db.keyspace_with("a", options).unwrap();
+    kv.put("k", "1").unwrap();
+    kv.merge("k", "2").unwrap();
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(kv.put("k", "3").unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(db.close().map_err(|error| error.kind()), Ok(()));
+}
+
+/// Every stopped writer that looked whether there was work rang the bell for all the others, who
+/// looked then, and rang: they kept the processor busy that the flush needed.
+#[test]
+fn stopped_writers_do_not_wake_one_another() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    let shared = kv.handle().shared();
+    let rung = shared.stall.rung();
+    shared.schedule();
+    assert_eq!(shared.stall.rung(), rung);
+}

@@ -30,7 +30,7 @@ impl Shared {
             Pressure::Free => return Ok(()),
             Pressure::Delay(delay) => {
                 if wait && !self.executor.assist() {
-                    self.stall.wait(delay);
+                    self.stall.wait(self.stall.rung(), delay);
                 }
                 return Ok(());
             }
@@ -63,6 +63,7 @@ impl Shared {
             (queue.flush_failures, queue.compaction_failures)
         };
         loop {
+            let seen = self.stall.rung();
             let pressure =
                 self.stall.pressure(self.memtable_bytes(), self.options.memtable_share());
             let Pressure::Stop(cause) = pressure else { return Ok(()) };
@@ -84,7 +85,7 @@ impl Shared {
             self.seal_if_full();
             self.schedule();
             if !self.executor.assist() {
-                self.stall.wait(LOOK_AGAIN);
+                self.stall.wait(seen, LOOK_AGAIN);
             }
         }
     }
@@ -96,8 +97,10 @@ impl Shared {
         // From 750 (no delay) at the free count to 1,000 (stop).
         let fill =
             if excess == 0 { 0 } else { 750 + 250 * excess / (L0_RUNS_STOP - L0_RUNS_FREE) as u32 };
-        self.stall.set_compaction_fill(fill);
-        self.stall.ring();
+        // Only if it became less: stopped writers come here too, and would wake one another.
+        if fill < self.stall.set_compaction_fill(fill) {
+            self.stall.ring();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Compaction jobs: the tree with the highest score first, one job a tree at a time.
 
 use super::install::Install;
+use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result};
@@ -33,32 +34,43 @@ impl Shared {
     /// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
     /// to be done.
     fn next_compaction(&self) -> Option<CompactionJob> {
-        let mut queue = self.background.lock();
-        let busy = queue.compacting.len() >= self.executor.workers(Lane::Compaction);
-        // Neither poisoned, nor open for reading only, nor on the way to be closed.
-        let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
-        if busy || queue.compaction_paused || !is_open {
-            return None;
-        }
+        self.may_compact(&self.background.lock()).then_some(())?;
+        // Outside the lock: it costs all tables, and a seal waits for the lock.
         let mut trees: Vec<(f64, Arc<Tree>)> = self
             .all_trees()
             .into_iter()
             .map(|tree| (tree.pressure().score, tree))
-            .filter(|(score, tree)| *score >= 1.0 && !queue.compacting.contains(&tree.id()))
+            .filter(|(score, _)| *score >= 1.0)
             .collect();
         trees.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, tree) in trees {
-            let Some(job) = pick(tree.view().version(), tree.options()) else { continue };
-            let (snapshots, visible) = self.snapshots.live(&self.publisher);
-            let Some(compaction) = Compaction::start(&tree, job, &snapshots, visible) else {
-                continue;
-            };
-            queue.compacting.insert(tree.id());
-            drop(queue);
-            let shared = self.arc()?;
-            return Some(CompactionJob::new(shared, tree, compaction));
+            {
+                let mut queue = self.background.lock();
+                self.may_compact(&queue).then_some(())?;
+                if !queue.compacting.insert(tree.id()) {
+                    continue;
+                }
+            }
+            if let Some(job) = self.start_compaction(&tree) {
+                return Some(job);
+            }
+            self.background.lock().compacting.remove(&tree.id());
         }
         None
+    }
+
+    fn may_compact(&self, queue: &Queue) -> bool {
+        // Neither poisoned, nor open for reading only, nor on the way to be closed.
+        let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
+        let is_busy = queue.compacting.len() >= self.executor.workers(Lane::Compaction);
+        is_open && !is_busy && !queue.compaction_paused
+    }
+
+    fn start_compaction(&self, tree: &Arc<Tree>) -> Option<CompactionJob> {
+        let job = pick(tree.view().version(), tree.options())?;
+        let (snapshots, visible) = self.snapshots.live(&self.publisher);
+        let compaction = Compaction::start(tree, job, &snapshots, visible)?;
+        Some(CompactionJob::new(self.arc()?, Arc::clone(tree), compaction))
     }
 
     fn finish_compaction(&self, tree: &Tree, error: Option<Error>) {
@@ -119,7 +131,8 @@ impl CompactionJob {
     }
 
     fn step(&mut self) -> Progress {
-        let error = match self.try_step() {
+        let shared = Arc::clone(&self.shared);
+        let error = match shared.run_step("a compaction", || self.try_step()) {
             Ok(Progress::Again) => return Progress::Again,
             Ok(Progress::Done) => None,
             Err(error) => Some(error),

@@ -95,7 +95,8 @@ impl Shared {
 
 impl FlushJob {
     fn step(&mut self) -> Progress {
-        match self.try_step() {
+        let shared = Arc::clone(&self.shared);
+        match shared.run_step("a flush", || self.try_step()) {
             Ok(Progress::Again) => Progress::Again,
             Ok(Progress::Done) => {
                 self.shared.background.note_installed();

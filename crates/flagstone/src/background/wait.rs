@@ -2,6 +2,8 @@
 
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_env::Progress;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 /// Somebody who waits looks again after this time even if no bell rang.
@@ -19,6 +21,18 @@ impl Shared {
     pub(crate) fn flush_replayed(&self, through: SeqNo) -> Result<()> {
         self.seal_through(through);
         self.wait_for_flushes()
+    }
+
+    /// Runs a step of a job. One that panics, in a fold or a listener say, poisons: its thread must
+    /// live, and those who wait for the job must hear that it will never end.
+    pub(crate) fn run_step(
+        &self,
+        what: &str,
+        step: impl FnOnce() -> Result<Progress>,
+    ) -> Result<Progress> {
+        std::panic::catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_payload| {
+            Err(Error::new(ErrorKind::Poisoned, format!("{what} panicked")))
+        })
     }
 
     /// Refuses to wait for jobs that were dropped by a close.

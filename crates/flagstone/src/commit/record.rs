@@ -47,7 +47,11 @@ pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Mal
     if key.is_empty() || key.len() > flagstone_base::key::KEY_BYTES_MAX {
         return Err(Malformed { at, expected: "a key of 1 to 65,535 bytes" });
     }
+    let value_at = decoder.position();
     let value = decoder.bytes("a value")?;
+    if kind == Kind::RangeDelete && value <= key {
+        return Err(Malformed { at: value_at, expected: "the end of a range above its start" });
+    }
     Ok(LoggedOp { kind, keyspace, key, value })
 }
 
@@ -100,6 +104,9 @@ mod tests {
             assert!(read_op(&mut Decoder::new(&out[..end])).is_err());
         }
         assert!(read_op(&mut Decoder::new(b"\x01\x01\x00\x00")).is_err(), "an empty key");
+        out.clear();
+        put_op(&mut out, &LoggedOp { kind: Kind::RangeDelete, key: b"b", value: b"b", ..op });
+        assert!(read_op(&mut Decoder::new(&out)).is_err(), "an empty range");
     }
 
     #[test]

@@ -36,14 +36,15 @@ pub(crate) enum Pressure {
 #[derive(Default)]
 pub(crate) struct Stall {
     compaction_fill: AtomicU32,
-    lock: Mutex<()>,
+    /// How often the bell rang.
+    rung: Mutex<u64>,
     bell: Condvar,
 }
 
 impl Stall {
-    /// Sets the fill of what waits for compaction, in thousandths.
-    pub(crate) fn set_compaction_fill(&self, fill: u32) {
-        self.compaction_fill.store(fill, Ordering::Relaxed);
+    /// Sets the fill of what waits for compaction, in thousandths; answers what it was.
+    pub(crate) fn set_compaction_fill(&self, fill: u32) -> u32 {
+        self.compaction_fill.swap(fill, Ordering::Relaxed)
     }
 
     /// What a writer must do when the memtables hold `bytes` of their `share`.
@@ -56,15 +57,22 @@ impl Stall {
         graded(bytes, share, compaction)
     }
 
-    /// Waits until the bell rings, at most for `limit`.
-    pub(crate) fn wait(&self, limit: Duration) {
-        let mut guard = self.lock.lock();
-        self.bell.wait_for(&mut guard, limit);
+    /// How often the bell rang so far: ask before looking whether to wait.
+    pub(crate) fn rung(&self) -> u64 {
+        *self.rung.lock()
+    }
+
+    /// Waits, at most for `limit`, until the bell has rung more often than `seen`.
+    pub(crate) fn wait(&self, seen: u64, limit: Duration) {
+        let mut rung = self.rung.lock();
+        if *rung == seen {
+            self.bell.wait_for(&mut rung, limit);
+        }
     }
 
     /// Something has become less: everybody looks again.
     pub(crate) fn ring(&self) {
-        let _guard = self.lock.lock();
+        *self.rung.lock() += 1;
         self.bell.notify_all();
     }
 }
@@ -99,6 +107,15 @@ mod tests {
         let Pressure::Delay(late) = stall.pressure(990, 1000) else { panic!() };
         assert!(Duration::ZERO < early && early < late && late <= DELAY_MAX);
         assert_eq!(stall.pressure(1000, 1000), Pressure::Stop(StallCause::Memory));
+    }
+
+    #[test]
+    fn a_bell_that_rang_since_one_looked_ends_the_wait_at_once() {
+        let stall = Stall::default();
+        let seen = stall.rung();
+        stall.ring();
+        // Would outlast the test.
+        stall.wait(seen, Duration::from_secs(3600));
     }
 
     #[test]
