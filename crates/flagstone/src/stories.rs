@@ -339,3 +339,80 @@ fn stopped_writers_do_not_wake_one_another() {
     shared.schedule();
     assert_eq!(shared.stall.rung(), rung);
 }
+
+/// Everything at once, on threads: writers of pairs under mixed durabilities, readers who must see
+/// both halves, a keyspace that comes and goes, flushes, compactions, and a close in the middle.
+#[test]
+fn pairs_stay_whole_while_everything_happens_at_once_and_a_close_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Database::builder(dir.path()).memory_budget(1 << 20).open().unwrap();
+    let pair = |db: &Database| [keyspace(db, "left"), keyspace(db, "right")];
+    for round in 0..3_u64 {
+        let db = open();
+        let ended = |error: crate::Error| {
+            assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::InvalidInput), "{error}");
+            error.kind() == ErrorKind::Closed
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..3_u64 {
+                let (db, [left, right]) = (db.clone(), pair(&db));
+                scope.spawn(move || {
+                    for i in 0_u64.. {
+                        let mut batch = db.batch();
+                        let key = (i % 97).to_be_bytes();
+                        let value = vec![(round + thread + i) as u8; 200 + (i % 3000) as usize];
+                        batch.put(&left, key, &value).unwrap();
+                        batch.put(&right, key, &value).unwrap();
+                        let durability = match (thread + i) % 5 {
+                            0 => Durability::Group,
+                            1 => Durability::None,
+                            _ => Durability::Buffered,
+                        };
+                        if db.commit_with(batch, durability).is_err_and(ended) {
+                            return;
+                        }
+                    }
+                });
+            }
+            let (reader, [left, right]) = (db.clone(), pair(&db));
+            scope.spawn(move || {
+                for i in 0_u64.. {
+                    let snapshot = reader.snapshot();
+                    let key = (i % 97).to_be_bytes();
+                    match (snapshot.get(&left, key), snapshot.get(&right, key)) {
+                        (Ok(a), Ok(b)) => assert_eq!(a, b),
+                        _ => return,
+                    }
+                }
+            });
+            let other = db.clone();
+            scope.spawn(move || {
+                for i in 0_u64.. {
+                    let done = other.keyspace("comes and goes").and_then(|kv| {
+                        kv.put(i.to_be_bytes(), [0; 500])?;
+                        if i % 3 == 0 {
+                            other.drop_keyspace("comes and goes")?
+                        } else {
+                            true
+                        };
+                        if i % 7 == 0 { other.flush() } else { Ok(()) }?;
+                        if i % 11 == 0 { other.compact() } else { Ok(()) }
+                    });
+                    if done.is_err_and(ended) {
+                        return;
+                    }
+                }
+            });
+            let visible = db.stats().visible_seqno;
+            while db.stats().visible_seqno < visible + 6_000 {
+                std::thread::yield_now();
+            }
+            db.close().unwrap();
+        });
+        let db = open();
+        let [left, right] = pair(&db);
+        assert!(left.scan_all().map(Result::unwrap).eq(right.scan_all().map(Result::unwrap)));
+        assert_eq!(left.count().unwrap(), 97);
+        db.verify().unwrap();
+    }
+}
