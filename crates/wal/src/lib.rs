@@ -24,7 +24,7 @@ mod write;
 mod pool;
 mod sync;
 
-pub use log::{Log, LogOptions, LogStats};
+pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
 pub use reader::{Record, Recovered, read};
 pub use record::{RecordKind, payload_checksum};

@@ -33,6 +33,35 @@ impl Default for LogOptions {
     }
 }
 
+/// A record to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRecord<'a> {
+    /// What it is for; not [`RecordKind::VOID`].
+    pub kind: RecordKind,
+    /// Its first SeqNo.
+    pub first_seqno: SeqNo,
+    /// How many it takes.
+    pub count: u32,
+    /// What it says.
+    pub payload: &'a [u8],
+    /// [`crate::payload_checksum`] of it.
+    pub payload_checksum: u32,
+}
+
+impl NewRecord<'_> {
+    /// Its length is checked to fit.
+    const fn header(&self) -> RecordHeader {
+        RecordHeader {
+            payload_len: self.payload.len() as u32,
+            payload_checksum: self.payload_checksum,
+            kind: self.kind,
+            first_seqno: self.first_seqno,
+            count: self.count,
+            synced_through: 0,
+        }
+    }
+}
+
 /// What a log has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
@@ -196,30 +225,39 @@ impl Log {
         payload: &[u8],
         payload_checksum: u32,
     ) -> Result<Lsn> {
+        let record = NewRecord { kind, first_seqno, count, payload, payload_checksum };
+        self.enqueue_together(&[record])
+    }
+
+    /// As [`Log::enqueue`], for records that follow one another: no failed write comes between two
+    /// of them, so when one is in the log, those before it are.
+    ///
+    /// # Errors
+    /// As [`Log::enqueue`]; none of them was framed then.
+    pub fn enqueue_together(&self, records: &[NewRecord<'_>]) -> Result<Lsn> {
         self.check()?;
-        let payload_len = match u32::try_from(payload.len()) {
-            Ok(len) if payload.len() <= PAYLOAD_BYTES_MAX && kind != RecordKind::VOID => len,
-            _ => return Err(refuse(kind, payload.len())),
-        };
+        for record in records {
+            let too_long = record.payload.len() > PAYLOAD_BYTES_MAX;
+            if too_long || record.kind == RecordKind::VOID {
+                return Err(refuse(record.kind, record.payload.len()));
+            }
+        }
         let synced = |segment: u64| self.synced_offset(segment);
         let mut queue = self.queue.lock();
-        let expected = queue.next_seqno();
-        if first_seqno < expected {
-            return Err(Error::invalid(format!("{first_seqno} was logged before {expected}")));
+        let mut expected = queue.next_seqno();
+        for record in records {
+            let first = record.first_seqno;
+            if first < expected {
+                return Err(Error::invalid(format!("{first} was logged before {expected}")));
+            }
+            expected = SeqNo::new(first.get() + u64::from(record.count));
         }
-        if first_seqno > expected && !queue.is_session_new() {
-            queue.push_void(first_seqno, synced);
+        for record in records {
+            if record.first_seqno > queue.next_seqno() && !queue.is_session_new() {
+                queue.push_void(record.first_seqno, synced);
+            }
+            queue.push(record.header(), record.payload, synced);
         }
-        let synced_through = 0;
-        let header = RecordHeader {
-            payload_len,
-            payload_checksum,
-            kind,
-            first_seqno,
-            count,
-            synced_through,
-        };
-        queue.push(header, payload, synced);
         Ok(Lsn(queue.end()))
     }
 

@@ -20,9 +20,9 @@ use crate::options::Durability;
 use crate::shared::Shared;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
-use flagstone_wal::{Log, Lsn, payload_checksum};
+use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
-
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
@@ -46,13 +46,16 @@ struct Numbered {
     refs: SmallVec<[MemtableRef; 1]>,
     place: PublishTicket,
     lsn: Option<Lsn>,
-    /// The definitions that went before it: for each keyspace, their place in the log and count.
+    /// The definitions that went before it in the log.
     definitions: SmallVec<[Definition; 1]>,
 }
 
+/// Names of a keyspace that are not known to be in the log.
 struct Definition {
+    /// Its place in the batch.
     keyspace: usize,
-    lsn: Lsn,
+    payload: Vec<u8>,
+    /// How many names there are then.
     names: u32,
 }
 
@@ -75,7 +78,7 @@ impl Shared {
     ) -> Result<Committed> {
         self.check_writable(write)?;
         let targets = targets(write);
-        let checksum = payload_checksum(write.payload);
+        let checksum = checksum_of(write.payload);
         let held = match held {
             Some(held) => held,
             None => self.stripes.hold(&mut write.stripes()),
@@ -173,17 +176,13 @@ impl Shared {
         // Again, under the lock that closing takes: nothing is numbered behind a close.
         self.check_open_for_writing()?;
         let mut definitions = SmallVec::new();
+        let mut first = numbering.next;
         let mut lsn = None;
         let log = self.log.as_ref().filter(|_| durability.is_logged() && count > 0);
         if let Some(log) = log {
-            for (at, keyspace) in write.keyspaces.iter().enumerate() {
-                definitions.extend(self.define(log, &mut numbering, at, keyspace)?);
-            }
-        }
-        let first = numbering.next;
-        if let Some(log) = log {
-            let count = count as u32;
-            lsn = Some(log.enqueue(record::BATCH, first, count, write.payload, checksum)?);
+            definitions = definitions_of(write);
+            first = first.plus(definitions.len() as u64);
+            lsn = Some(enqueue(log, numbering.next, &definitions, write, checksum)?);
         } else if count > 0 {
             numbering.unlogged = true;
         }
@@ -200,28 +199,6 @@ impl Shared {
         Ok(Numbered { first, last, refs, place, lsn, definitions })
     }
 
-    /// Logs the names of `keyspace` that are not known to be in the log. It takes one SeqNo.
-    fn define(
-        &self,
-        log: &Log,
-        numbering: &mut Numbering,
-        at: usize,
-        keyspace: &KeyspaceCore,
-    ) -> Result<Option<Definition>> {
-        let Some(names) = &keyspace.names else { return Ok(None) };
-        let (confirmed, len) = (keyspace.names_logged.load(Ordering::Acquire), names.len());
-        if confirmed >= len {
-            return Ok(None);
-        }
-        let names = names.since(confirmed).take((len - confirmed) as usize);
-        let names = names.map(|(_, name)| name.to_owned()).collect();
-        let payload = record::Names { keyspace: keyspace.id, first_id: confirmed, names }.encode();
-        let checksum = payload_checksum(&payload);
-        let lsn = log.enqueue(record::DEFINITION, numbering.next, 1, &payload, checksum)?;
-        numbering.next = numbering.next.plus(1);
-        Ok(Some(Definition { keyspace: at, lsn, names: len }))
-    }
-
     fn log_and_insert(
         &self,
         write: &Write<'_>,
@@ -231,29 +208,63 @@ impl Shared {
         if let (Some(log), Some(lsn)) = (&self.log, numbered.lsn) {
             log.write_through(lsn).inspect_err(|error| self.note_failure(error))?;
             for definition in &numbered.definitions {
+                // They went with the batch: nobody needs to log them again.
                 let keyspace = &write.keyspaces[definition.keyspace];
-                self.confirm(log, keyspace, definition)?;
+                keyspace.names_logged.fetch_max(definition.names, Ordering::AcqRel);
             }
         }
         // What was logged cannot be taken back, and half of it may be there to be seen.
         insert(write, targets, numbered).inspect_err(|error| self.poison(error))
     }
+}
 
-    /// A definition reached the log, so nobody needs to log it again. It can fail although the batch
-    /// behind it did not, when the log gave up a segment between the two: then it is logged again
-    /// before anybody is told of the batch.
-    fn confirm(&self, log: &Log, keyspace: &KeyspaceCore, definition: &Definition) -> Result<()> {
-        if log.write_through(definition.lsn).is_err() {
-            let mut numbering = self.numbering.lock();
-            let again = self.define(log, &mut numbering, definition.keyspace, keyspace)?;
-            drop(numbering);
-            if let Some(again) = again {
-                log.write_through(again.lsn).inspect_err(|error| self.poison(error))?;
-            }
+/// The names that must stand in the log before the batch.
+fn definitions_of(write: &Write<'_>) -> SmallVec<[Definition; 1]> {
+    let define = |(at, keyspace): (usize, &Arc<KeyspaceCore>)| {
+        let names = keyspace.names.as_ref()?;
+        let (confirmed, len) = (keyspace.names_logged.load(Ordering::Acquire), names.len());
+        if confirmed >= len {
+            return None;
         }
-        keyspace.names_logged.fetch_max(definition.names, Ordering::AcqRel);
-        Ok(())
+        let new = names.since(confirmed).take((len - confirmed) as usize);
+        let new = new.map(|(_, name)| name.to_owned()).collect();
+        let payload =
+            record::Names { keyspace: keyspace.id, first_id: confirmed, names: new }.encode();
+        Some(Definition { keyspace: at, payload, names: len })
+    };
+    write.keyspaces.iter().enumerate().filter_map(define).collect()
+}
+
+/// Enqueues the definitions, each with a SeqNo from `first` on, and the batch behind them. They go
+/// together: a batch must never stand in the log without the names that it uses.
+fn enqueue(
+    log: &Log,
+    first: SeqNo,
+    definitions: &[Definition],
+    write: &Write<'_>,
+    payload_checksum: u32,
+) -> Result<Lsn> {
+    let count = write.ops.len() as u32;
+    let batch = |first_seqno| NewRecord {
+        kind: record::BATCH,
+        first_seqno,
+        count,
+        payload: write.payload,
+        payload_checksum,
+    };
+    if definitions.is_empty() {
+        return log.enqueue_together(&[batch(first)]);
     }
+    let records = definitions.iter().zip(0..).map(|(definition, i)| NewRecord {
+        kind: record::DEFINITION,
+        first_seqno: first.plus(i),
+        count: 1,
+        payload: &definition.payload,
+        payload_checksum: checksum_of(&definition.payload),
+    });
+    let last = batch(first.plus(definitions.len() as u64));
+    let records: SmallVec<[NewRecord<'_>; 2]> = records.chain([last]).collect();
+    log.enqueue_together(&records)
 }
 
 fn targets(write: &Write<'_>) -> Targets {

@@ -4,7 +4,7 @@ use crate::{BATCH, ID, SMALL, create, dir, enqueue, file, mem, open, payload, re
 use flagstone_base::{DatabaseId, ErrorKind, FileNumber, SeqNo};
 use flagstone_env::{Disk, Op};
 use flagstone_wal::inspect::{Finding, Inspector};
-use flagstone_wal::{LogOptions, Lsn, RecordKind, payload_checksum, read};
+use flagstone_wal::{LogOptions, Lsn, NewRecord, RecordKind, payload_checksum, read};
 use std::sync::Arc;
 
 #[test]
@@ -27,6 +27,25 @@ fn what_was_enqueued_is_read_back_in_order_across_segments() {
     assert_eq!(recovered.dropped_bytes, 0);
     assert_eq!(recovered.segments, log.segments());
     assert_eq!(log.bytes(), recovered.segments.iter().map(|s| s.bytes).sum::<u64>());
+}
+
+#[test]
+fn records_enqueued_together_are_framed_all_or_none() {
+    let log = open(&mem(), SMALL);
+    let record = |seqno, kind| {
+        let (first_seqno, payload) = (SeqNo::new(seqno), &b"x"[..]);
+        let payload_checksum = payload_checksum(payload);
+        NewRecord { kind, first_seqno, count: 1, payload, payload_checksum }
+    };
+    let refused = [[(1, BATCH), (1, BATCH)], [(1, BATCH), (2, RecordKind::VOID)]];
+    for pair in refused {
+        let error = log.enqueue_together(&pair.map(|(seqno, kind)| record(seqno, kind)));
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(log.enqueued(), Lsn::default());
+    }
+    let end = log.enqueue_together(&[record(1, BATCH), record(2, BATCH)]).unwrap();
+    log.write_through(end).unwrap();
+    assert_eq!(log.stats().records, 2);
 }
 
 #[test]
