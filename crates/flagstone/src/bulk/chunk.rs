@@ -1,0 +1,142 @@
+//! A run of whole documents as text, and where each byte of it stands in its input.
+
+use std::fmt;
+use std::ops::Range;
+
+/// Whole lines, or whole elements of an array, as they stand in the input.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where the first byte stands in the input, in bytes.
+    pub offset: u64,
+    /// The place of the first byte; `None` when nobody has counted the lines before it.
+    pub place: Option<Place>,
+    /// The text.
+    pub bytes: Vec<u8>,
+    /// How far the input is consumed with this chunk: what was skipped counts, too.
+    pub end: u64,
+    /// The last document was longer than the limit: only so much of it is here that a parser will
+    /// refuse it.
+    pub is_cut: bool,
+    /// Where the elements stand; `None` when every line is a document.
+    pub(super) elements: Option<Vec<Range<usize>>>,
+}
+
+impl Chunk {
+    /// The documents and where they begin in [`Chunk::bytes`]. Lines come without their ends; those
+    /// of nothing but spaces are left out.
+    pub fn documents(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        Documents { bytes: &self.bytes, elements: self.elements.as_deref(), next: 0 }
+    }
+
+    /// The place of the byte `at` of a chunk whose first byte is at `first`.
+    pub fn place_of(&self, at: usize, first: Place) -> Place {
+        first.behind(self.bytes.get(..at).unwrap_or(&self.bytes))
+    }
+}
+
+/// A line and a column of a text, both from 1; columns count characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line.
+    pub line: u64,
+    /// The column in characters.
+    pub column: u64,
+}
+
+impl Place {
+    /// Where a text begins.
+    pub const START: Self = Self { line: 1, column: 1 };
+
+    /// Where a line begins.
+    pub const fn line(line: u64) -> Self {
+        Self { line, column: 1 }
+    }
+
+    /// The place behind `text` that begins here.
+    pub fn behind(self, text: &[u8]) -> Self {
+        let lines = memchr::memchr_iter(b'\n', text).count() as u64;
+        let last = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
+        // Bytes that continue a character have 10 on top.
+        let characters = text[last..].iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64;
+        let before = if lines == 0 { self.column } else { 1 };
+        Self { line: self.line + lines, column: before + characters }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.line, self.column)
+    }
+}
+
+struct Documents<'a> {
+    bytes: &'a [u8],
+    elements: Option<&'a [Range<usize>]>,
+    /// The offset of the next line, or the index of the next element.
+    next: usize,
+}
+
+impl<'a> Iterator for Documents<'a> {
+    type Item = (usize, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(elements) = self.elements {
+            let element = elements.get(self.next)?.clone();
+            self.next += 1;
+            return Some((element.start, &self.bytes[element]));
+        }
+        while self.next < self.bytes.len() {
+            let start = self.next;
+            let rest = &self.bytes[start..];
+            let len = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            self.next = start + len + 1;
+            let line = &rest[..len];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if !is_blank(line) {
+                return Some((start, line));
+            }
+        }
+        None
+    }
+}
+
+/// Whether there is nothing but what JSON calls white space.
+fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| is_space(*byte))
+}
+
+/// White space as JSON knows it.
+#[inline]
+pub(super) const fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+}
+
+/// What some editors put in front of UTF-8.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<(usize, String)> {
+        let chunk = Chunk { bytes: text.into(), ..Chunk::default() };
+        let text = |line: &[u8]| String::from_utf8(line.to_vec()).unwrap();
+        chunk.documents().map(|(at, line)| (at, text(line))).collect()
+    }
+
+    #[test]
+    fn lines_come_without_their_ends_and_blank_ones_not_at_all() {
+        assert_eq!(lines("{}\n[]"), [(0, "{}".into()), (3, "[]".into())]);
+        assert_eq!(lines("\n \t\r\n{}\r\n\r\n1\r"), [(5, "{}".into()), (11, "1".into())]);
+        assert_eq!(lines(""), []);
+        assert_eq!(lines(" "), []);
+    }
+
+    #[test]
+    fn a_place_counts_lines_and_characters() {
+        assert_eq!(Place::START.behind(b""), Place::START);
+        assert_eq!(Place::START.behind("aé".as_bytes()), Place { line: 1, column: 3 });
+        assert_eq!(Place { line: 4, column: 9 }.behind(b"ab"), Place { line: 4, column: 11 });
+        assert_eq!(Place { line: 4, column: 9 }.behind(b"a\nb\ncd").to_string(), "6:3");
+    }
+}

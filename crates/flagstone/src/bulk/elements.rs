@@ -1,0 +1,374 @@
+//! One JSON array as a stream, cut into chunks of whole elements.
+//!
+//! Only brackets, commas and strings are looked at: whether an element is JSON says the parser. A
+//! comma at depth one ends an element; the bracket that closes the array ends the stream, and only
+//! white space may follow it.
+
+use super::chunk::{BYTE_ORDER_MARK, Chunk, Place, is_space};
+use super::lines::CHUNK_BYTES;
+use std::fmt;
+use std::io::{self, Read};
+use std::ops::Range;
+
+/// Reads chunks of whole elements. Memory: a chunk and the longest element, which is bounded.
+#[derive(Debug)]
+pub struct Elements<R> {
+    input: R,
+    /// Read and not handed out; begins at `offset`.
+    pending: Vec<u8>,
+    offset: u64,
+    /// The place of `offset`.
+    place: Place,
+    /// So many of the pending bytes were looked at.
+    seen: usize,
+    state: State,
+    depth: usize,
+    /// Where the element at hand begins in `pending`.
+    start: Option<usize>,
+    /// That element was handed out, cut; the rest of it is dropped.
+    drops: bool,
+    /// The last thing was a comma, so an element must follow.
+    after_comma: bool,
+    found: Vec<Range<usize>>,
+    element_bytes_max: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the bracket that opens the array.
+    Before,
+    /// Between tokens of the array.
+    Inside,
+    /// In a string.
+    Text,
+    /// In a string, behind a backslash.
+    Escape,
+    /// Behind the bracket that closes the array.
+    Behind,
+}
+
+impl<R: Read> Elements<R> {
+    /// The elements of the array that `input` holds. One over `element_bytes_max` bytes is cut one
+    /// byte behind that and its chunk marked.
+    pub const fn of_stream(input: R, element_bytes_max: usize) -> Self {
+        Self {
+            input,
+            pending: Vec::new(),
+            offset: 0,
+            place: Place::START,
+            seen: 0,
+            state: State::Before,
+            depth: 0,
+            start: None,
+            drops: false,
+            after_comma: false,
+            found: Vec::new(),
+            element_bytes_max,
+        }
+    }
+
+    /// The next chunk; `None` behind the array.
+    ///
+    /// # Errors
+    /// Those of the input, and where it is no array of elements parted by commas.
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk>, ElementsError> {
+        loop {
+            let is_start = self.offset == 0 && self.pending.is_empty();
+            let is_end = !self.fill()?;
+            if is_start && self.pending.starts_with(BYTE_ORDER_MARK) {
+                self.pending.drain(..BYTE_ORDER_MARK.len());
+                self.offset = BYTE_ORDER_MARK.len() as u64;
+            }
+            self.look()?;
+            if !self.found.is_empty() {
+                return Ok(Some(self.take()));
+            }
+            match self.start {
+                Some(start) if !self.drops => {
+                    if self.seen - start > self.element_bytes_max {
+                        return Ok(Some(self.take_cut(start)));
+                    }
+                }
+                _ => self.forget(),
+            }
+            if is_end {
+                return self.end();
+            }
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<bool> {
+        self.pending.reserve(CHUNK_BYTES);
+        let read = self.input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut self.pending)?;
+        Ok(read > 0)
+    }
+
+    /// Looks at all pending bytes that were not looked at.
+    fn look(&mut self) -> Result<(), ElementsError> {
+        while self.seen < self.pending.len() {
+            let rest = &self.pending[self.seen..];
+            match self.state {
+                State::Text => {
+                    let skipped = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+                    self.seen += skipped;
+                    if let Some(byte) = rest.get(skipped) {
+                        let is_quote = *byte == b'"';
+                        self.state = if is_quote { State::Inside } else { State::Escape };
+                        self.seen += 1;
+                    }
+                }
+                State::Escape => {
+                    self.state = State::Text;
+                    self.seen += 1;
+                }
+                State::Inside => self.inside(rest[0])?,
+                State::Before if rest[0] == b'[' => {
+                    (self.state, self.depth) = (State::Inside, 1);
+                    self.seen += 1;
+                }
+                State::Before | State::Behind if is_space(rest[0]) => self.seen += 1,
+                State::Before => return Err(self.refused("an array")),
+                State::Behind => return Err(self.refused("nothing behind the array")),
+            }
+        }
+        Ok(())
+    }
+
+    /// One byte that is in no string.
+    #[inline]
+    fn inside(&mut self, byte: u8) -> Result<(), ElementsError> {
+        match byte {
+            b',' if self.depth == 1 => {
+                self.end_element("an element before the comma")?;
+                self.after_comma = true;
+            }
+            b']' | b'}' if self.depth == 1 => {
+                if byte == b'}' {
+                    return Err(self.refused("a comma or the array's closing bracket"));
+                }
+                if self.start.is_some() || self.after_comma {
+                    self.end_element("an element behind the comma")?;
+                }
+                (self.state, self.depth) = (State::Behind, 0);
+            }
+            _ => {
+                if self.start.is_none() && !is_space(byte) {
+                    self.start = Some(self.seen);
+                }
+                match byte {
+                    b'[' | b'{' => self.depth += 1,
+                    b']' | b'}' => self.depth -= 1,
+                    b'"' => self.state = State::Text,
+                    _ => {}
+                }
+            }
+        }
+        self.seen += 1;
+        Ok(())
+    }
+
+    fn end_element(&mut self, expected: &'static str) -> Result<(), ElementsError> {
+        let Some(start) = self.start.take() else { return Err(self.refused(expected)) };
+        self.after_comma = false;
+        if std::mem::take(&mut self.drops) {
+            return Ok(());
+        }
+        let element = &self.pending[start..self.seen];
+        let len = element.iter().rposition(|byte| !is_space(*byte)).map_or(0, |last| last + 1);
+        self.found.push(start..start + len);
+        Ok(())
+    }
+
+    /// Hands out the elements found.
+    fn take(&mut self) -> Chunk {
+        let len = self.start.unwrap_or(self.seen);
+        let rest = &self.pending[len..];
+        let mut next = Vec::with_capacity(rest.len() + CHUNK_BYTES);
+        next.extend_from_slice(rest);
+        let mut bytes = std::mem::replace(&mut self.pending, next);
+        bytes.truncate(len);
+        let chunk = Chunk {
+            offset: self.offset,
+            place: Some(self.place),
+            end: self.offset + len as u64,
+            is_cut: false,
+            elements: Some(std::mem::take(&mut self.found)),
+            bytes,
+        };
+        self.moved(len, self.place.behind(&chunk.bytes));
+        chunk
+    }
+
+    /// Hands out the start of an element that is too long; the rest of it will be dropped.
+    fn take_cut(&mut self, start: usize) -> Chunk {
+        let len = start + self.element_bytes_max + 1;
+        let chunk = Chunk {
+            offset: self.offset,
+            place: Some(self.place),
+            bytes: self.pending[..len].to_vec(),
+            end: self.offset + self.seen as u64,
+            is_cut: true,
+            elements: Some(vec![start..len]),
+        };
+        self.drops = true;
+        self.forget();
+        chunk
+    }
+
+    /// Drops what was looked at: there is nothing in it to be handed out.
+    fn forget(&mut self) {
+        let place = self.place.behind(&self.pending[..self.seen]);
+        self.pending.drain(..self.seen);
+        self.moved(self.seen, place);
+    }
+
+    /// The first `len` pending bytes are gone.
+    fn moved(&mut self, len: usize, place: Place) {
+        (self.offset, self.place) = (self.offset + len as u64, place);
+        self.seen -= len;
+        self.start = self.start.map(|start| start.saturating_sub(len));
+    }
+
+    fn end(&self) -> Result<Option<Chunk>, ElementsError> {
+        match self.state {
+            State::Behind => Ok(None),
+            State::Before => Err(self.refused("an array")),
+            _ => Err(self.refused("the end of the array")),
+        }
+    }
+
+    #[cold]
+    fn refused(&self, expected: &'static str) -> ElementsError {
+        let place = self.place.behind(&self.pending[..self.seen]);
+        ElementsError::NoArray { place, expected }
+    }
+}
+
+/// Why there are no more elements.
+#[derive(Debug)]
+pub enum ElementsError {
+    /// The input failed.
+    Input(io::Error),
+    /// The text is no array of elements parted by commas.
+    NoArray {
+        /// Where it is none.
+        place: Place,
+        /// What should have stood there.
+        expected: &'static str,
+    },
+}
+
+impl From<io::Error> for ElementsError {
+    fn from(error: io::Error) -> Self {
+        Self::Input(error)
+    }
+}
+
+impl fmt::Display for ElementsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(error) => write!(f, "{error}"),
+            Self::NoArray { place, expected } => write!(f, "{place}: expected {expected}"),
+        }
+    }
+}
+
+impl std::error::Error for ElementsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every element with its place, read in steps of `step` bytes; or the error.
+    fn elements(text: &str, step: usize, bytes_max: usize) -> Result<Vec<String>, String> {
+        struct Steps<'a>(&'a [u8], usize);
+        impl Read for Steps<'_> {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let len = self.1.min(buffer.len()).min(self.0.len());
+                buffer[..len].copy_from_slice(&self.0[..len]);
+                self.0 = &self.0[len..];
+                Ok(len)
+            }
+        }
+        let mut reader = Elements::of_stream(Steps(text.as_bytes(), step), bytes_max);
+        let (mut found, mut end) = (Vec::new(), 0);
+        while let Some(chunk) = reader.next_chunk().map_err(|error| error.to_string())? {
+            assert!(chunk.offset >= end && chunk.end > chunk.offset);
+            end = chunk.end;
+            for (at, element) in chunk.documents() {
+                let place = chunk.place_of(at, chunk.place.unwrap());
+                let len = element.len().min(bytes_max + 1);
+                found.push(format!("{place} {}", String::from_utf8_lossy(&element[..len])));
+            }
+        }
+        Ok(found)
+    }
+
+    fn whole(text: &str) -> Result<Vec<String>, String> {
+        let found = elements(text, usize::MAX, 1 << 20);
+        assert_eq!(found, elements(text, 1, 1 << 20));
+        found
+    }
+
+    #[test]
+    fn elements_are_parted_at_commas_of_the_first_level_only() {
+        assert_eq!(whole("[]").unwrap(), [""; 0]);
+        assert_eq!(whole(" \n[ \n ] \n").unwrap(), [""; 0]);
+        assert_eq!(whole("[1,2]").unwrap(), ["1:2 1", "1:4 2"]);
+        assert_eq!(
+            whole("\u{feff}[{\"a\":[1,{\"b\":2}]} ,\n  \"x,]}\\\"[\", [] ,null ]\n").unwrap(),
+            ["1:2 {\"a\":[1,{\"b\":2}]}", "2:3 \"x,]}\\\"[\"", "2:14 []", "2:18 null"]
+        );
+        assert_eq!(whole("[\"\\\\\",\"é\",3]").unwrap(), ["1:2 \"\\\\\"", "1:7 \"é\"", "1:11 3"]);
+    }
+
+    #[test]
+    fn what_is_no_array_is_refused_with_its_place() {
+        let refused =
+            |text: &str, error: &str| assert_eq!(whole(text).unwrap_err(), error, "{text}");
+        refused("", "1:1: expected an array");
+        refused("{}", "1:1: expected an array");
+        refused("[", "1:2: expected the end of the array");
+        refused("[1\n", "2:1: expected the end of the array");
+        refused("[1,]", "1:4: expected an element behind the comma");
+        refused("[,1]", "1:2: expected an element before the comma");
+        refused("[1,\n,2]", "2:1: expected an element before the comma");
+        refused("[1}", "1:3: expected a comma or the array's closing bracket");
+        refused("[1] \n 2", "2:2: expected nothing behind the array");
+        refused("[\"a", "1:4: expected the end of the array");
+    }
+
+    #[test]
+    fn an_element_over_the_limit_is_cut_and_those_around_it_stay_whole() {
+        for long in [11, 5000, 3 * CHUNK_BYTES] {
+            let text = format!("[1,\n\"{}\" ,\n3]", "é,".repeat(long / 3));
+            let found = elements(&text, usize::MAX, 10);
+            if long < 100 {
+                continue;
+            }
+            let found = found.unwrap();
+            assert_eq!(found.len(), 3, "{long}: {found:?}");
+            assert_eq!((&found[0][..], &found[2][..]), ("1:2 1", "3:1 3"));
+            assert!(found[1].starts_with("2:1 \"é,"));
+        }
+    }
+
+    #[test]
+    fn a_long_array_comes_in_bounded_chunks() {
+        let body: Vec<String> = (0..30_000)
+            .map(|n| format!("{{\"id\":{n},\"x\":\"{}\"}}", "y".repeat(n % 200)))
+            .collect();
+        let text = format!("[{}]", body.join(",\n"));
+        let mut reader = Elements::of_stream(text.as_bytes(), 1 << 20);
+        let mut found = Vec::new();
+        while let Some(chunk) = reader.next_chunk().unwrap() {
+            assert!(chunk.bytes.len() < 2 * CHUNK_BYTES);
+            for (at, element) in chunk.documents() {
+                let at = chunk.offset as usize + at;
+                assert_eq!(&text.as_bytes()[at..at + element.len()], element);
+                found.push(String::from_utf8(element.to_vec()).unwrap());
+            }
+        }
+        assert!(found == body);
+    }
+}
