@@ -1,3 +1,25 @@
-//! The command-line tool of flagstone.
+//! The command-line tool of flagstone: data on stdout, everything else on stderr.
+//!
+//! Modules stand from the ground up. Exit codes: see [`failure`].
 
-fn main() {}
+#![allow(clippy::print_stdout, reason = "a command-line tool prints")]
+
+mod failure;
+mod interrupt;
+mod output;
+mod units;
+
+mod args;
+mod load;
+mod run;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match run::run(args.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

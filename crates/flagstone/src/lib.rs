@@ -24,6 +24,7 @@
 //! Modules stand from the ground up, but for the knot that a database is: `shared` is known to all
 //! that work on it.
 
+pub mod bulk;
 pub mod codec;
 pub mod fold;
 
@@ -64,7 +65,7 @@ pub use event::{Event, Listener, StallCause};
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Result, SeqNo, Slice};
 pub use flagstone_doc::{
     Document, DocumentMut, Duplicates, JsonError, JsonOptions, NoJson, Number, Surrogates, Value,
-    View,
+    View, json,
 };
 pub use fold::Fold;
 pub use keyspace::Keyspace;

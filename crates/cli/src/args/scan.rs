@@ -1,0 +1,66 @@
+//! Arguments of the commands on many documents: scan, count, keys.
+
+use clap::Args;
+use std::path::PathBuf;
+
+/// Which collection.
+#[derive(Args, Debug)]
+pub(crate) struct CollectionArgs {
+    /// The directory of the database
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    /// The collection
+    #[arg(value_name = "COLLECTION")]
+    pub(crate) name: String,
+}
+
+/// Print the documents of a range of keys, one a line, in the order of the keys
+#[derive(Args, Debug)]
+pub(crate) struct ScanArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The first key
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+    /// The key to stop before
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) to: Option<String>,
+    /// Only keys that are text and begin so
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"])]
+    pub(crate) prefix: Option<String>,
+    /// At most so many documents
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Print {"key":..,"document":..}
+    #[arg(long)]
+    pub(crate) keys: bool,
+    /// The keys of --from and --to are JSON values
+    #[arg(long)]
+    pub(crate) json_key: bool,
+}
+
+/// Count the documents, by reading all keys
+#[derive(Args, Debug)]
+pub(crate) struct CountArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+}
+
+/// Print keys, one a line: all in order, or a random sample in random order
+#[derive(Args, Debug)]
+pub(crate) struct KeysArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// Only so many keys, each as likely as any other
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: Option<u32>,
+    /// Which sample; the same seed and data give the same one
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "sample")]
+    pub(crate) seed: u64,
+    /// Print every key as JSON, text too
+    #[arg(long)]
+    pub(crate) json_key: bool,
+}

@@ -1,0 +1,183 @@
+//! What is loaded: files, streams, or generated comments; what each is, by its first bytes.
+
+use super::lines::LineCounts;
+use crate::failure::Failure;
+use flagstone::bulk::{Chunk, Place};
+use flagstone_bench::Comments;
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One input of a load.
+pub(crate) struct Input {
+    /// Its name for messages: the path, or `stdin`.
+    pub(crate) name: String,
+    /// Its length as it lies, if that is known.
+    pub(crate) bytes: Option<u64>,
+    pub(super) form: Form,
+}
+
+/// How an input is read.
+pub(super) enum Form {
+    /// JSON lines in a plain file, read in ranges by several threads.
+    Plain(File, Mutex<LineCounts>),
+    /// Read by one thread from front to back.
+    Stream(Mutex<Option<Stream>>),
+    /// Made, not read: comments of this range.
+    Comments(Comments, Range<u64>),
+}
+
+/// A stream of JSON, decompressed.
+pub(super) struct Stream {
+    pub(super) text: Box<dyn Read + Send>,
+    pub(super) is_array: bool,
+    pub(super) consumed: Consumed,
+}
+
+/// How many bytes were read of a stream as it lies.
+#[derive(Clone, Default)]
+pub(super) struct Consumed(Arc<AtomicU64>);
+
+impl Consumed {
+    /// The bytes since the last call.
+    pub(super) fn take(&self) -> u64 {
+        self.0.swap(0, Ordering::Relaxed)
+    }
+}
+
+struct Counted<R> {
+    input: R,
+    consumed: Consumed,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.consumed.0.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// So much of an input is looked at to tell what it is.
+const HEAD_BYTES: usize = 4096;
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
+
+impl Input {
+    /// Opens `path`; `-` is stdin.
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let is_stdin = path == Path::new("-");
+        let name = if is_stdin { "stdin".into() } else { path.display().to_string() };
+        let refused = |error: io::Error| Failure::io("read", Path::new(&name), &error);
+        let (file, bytes): (Box<dyn Read + Send>, _) = if is_stdin {
+            (Box::new(io::stdin()), None)
+        } else {
+            let file = File::open(path).map_err(refused)?;
+            let about = file.metadata().map_err(refused)?;
+            if about.is_dir() {
+                return Err(refused(io::ErrorKind::IsADirectory.into()));
+            }
+            if about.is_file() {
+                let mut head = [0; HEAD_BYTES];
+                let len =
+                    read_head(&mut At { file: &file, offset: 0 }, &mut head).map_err(refused)?;
+                if !is_compressed(&head[..len]) && !begins_array(&head[..len]) {
+                    let form = Form::Plain(file, Mutex::default());
+                    return Ok(Self { name, bytes: Some(about.len()), form });
+                }
+            }
+            (Box::new(file), about.is_file().then_some(about.len()))
+        };
+        let stream = Stream::new(file).map_err(refused)?;
+        Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(stream))) })
+    }
+
+    /// The comments of `range`.
+    pub(crate) fn comments(comments: Comments, range: Range<u64>) -> Self {
+        Self { name: "comments".into(), bytes: None, form: Form::Comments(comments, range) }
+    }
+
+    /// Where the byte `at` of `chunk` stands in this input.
+    pub(super) fn place_of(&self, chunk: &Chunk, at: usize) -> Option<Place> {
+        let first = match (&self.form, chunk.place) {
+            (_, Some(place)) => place,
+            (Form::Plain(file, counts), None) => {
+                let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+                Place::line(counts.line_of(file, chunk.offset).ok()?)
+            }
+            _ => return None,
+        };
+        Some(chunk.place_of(at, first))
+    }
+}
+
+impl Stream {
+    fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
+        let consumed = Consumed::default();
+        let mut file = Counted { input: file, consumed: consumed.clone() };
+        let (head, len) = head_of(&mut file)?;
+        let is_zstd = head[..len].starts_with(&ZSTD_MAGIC);
+        let is_gzip = head[..len].starts_with(&GZIP_MAGIC);
+        let whole = Cursor::new(head).take(len as u64).chain(file);
+        let mut text: Box<dyn Read + Send> = if is_zstd {
+            Box::new(zstd::stream::read::Decoder::new(whole)?)
+        } else if is_gzip {
+            Box::new(flate2::read::MultiGzDecoder::new(whole))
+        } else {
+            Box::new(whole)
+        };
+        let (head, len) = head_of(&mut text)?;
+        let is_array = begins_array(&head[..len]);
+        Ok(Self {
+            text: Box::new(Cursor::new(head).take(len as u64).chain(text)),
+            is_array,
+            consumed,
+        })
+    }
+}
+
+fn head_of(input: &mut impl Read) -> io::Result<(Vec<u8>, usize)> {
+    let mut head = vec![0; HEAD_BYTES];
+    let len = read_head(input, &mut head)?;
+    Ok((head, len))
+}
+
+fn read_head(input: &mut impl Read, head: &mut [u8]) -> io::Result<usize> {
+    let mut len = 0;
+    while len < head.len() {
+        match input.read(&mut head[len..]) {
+            Ok(0) => break,
+            Ok(read) => len += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(len)
+}
+
+fn is_compressed(head: &[u8]) -> bool {
+    head.starts_with(&ZSTD_MAGIC) || head.starts_with(&GZIP_MAGIC)
+}
+
+fn begins_array(head: &[u8]) -> bool {
+    let text = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
+    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+}
+
+/// Reads a file from an offset on, without moving the file's own position.
+pub(super) struct At<'a> {
+    pub(super) file: &'a File,
+    pub(super) offset: u64,
+}
+
+impl Read for At<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}

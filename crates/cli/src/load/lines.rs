@@ -1,0 +1,58 @@
+//! Line numbers of a plain file that several threads read: counted only when somebody asks.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Knows how many lines end before some offsets, and counts on from the nearest.
+#[derive(Debug, Default)]
+pub(super) struct LineCounts {
+    /// Offset -> newlines before it.
+    known: BTreeMap<u64, u64>,
+}
+
+const BLOCK_BYTES: usize = 1 << 20;
+
+impl LineCounts {
+    /// The number, from 1, of the line that the byte at `offset` belongs to.
+    pub(super) fn line_of(&mut self, file: &File, offset: u64) -> io::Result<u64> {
+        let nearest = self.known.range(..=offset).next_back();
+        let (mut at, mut lines) = nearest.map_or((0, 0), |(at, lines)| (*at, *lines));
+        let mut block = vec![0; BLOCK_BYTES.min((offset - at) as usize)];
+        while at < offset {
+            let len = block.len().min((offset - at) as usize);
+            let read = file.read_at(&mut block[..len], at)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            lines += memchr::memchr_iter(b'\n', &block[..read]).count() as u64;
+            at += read as u64;
+        }
+        self.known.insert(offset, lines);
+        Ok(lines + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn lines_are_the_same_in_whatever_order_they_are_asked_for() {
+        let mut file = tempfile::tempfile().unwrap();
+        let text = b"a\nbb\n\nccc\nd".repeat(100);
+        file.write_all(&text).unwrap();
+        let mut counts = LineCounts::default();
+        for offset in [500, 3, 0, 1099, 700, 4, 2, 501, 1] {
+            let before = text[..offset].iter().filter(|byte| **byte == b'\n').count();
+            assert_eq!(
+                counts.line_of(&file, offset as u64).unwrap(),
+                before as u64 + 1,
+                "{offset}"
+            );
+        }
+        assert!(counts.line_of(&file, 5000).is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! A parser: makes batches of chunks.
+
+use super::bad::BadDocuments;
+use super::control::Control;
+use super::gate::Permit;
+use super::input::Input;
+use super::read::Parcel;
+use super::totals::Count;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use flagstone::bulk::Chunk;
+use flagstone::{Batch, Collection, Database, DocumentParser, ErrorKind, JsonOptions, Refused};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A batch on its way to a writer, and what it counts for once it is acknowledged.
+pub(super) struct Work {
+    pub(super) batch: Batch,
+    pub(super) count: Count,
+    /// Where its chunk stands, for messages.
+    pub(super) rank: super::control::Rank,
+    pub(super) permit: Arc<Permit>,
+}
+
+/// What a parser needs.
+pub(super) struct Parser {
+    pub(super) database: Database,
+    pub(super) collection: Collection,
+    pub(super) key_path: String,
+    pub(super) batch_bytes: usize,
+    pub(super) inputs: Arc<Vec<Input>>,
+    pub(super) bad: Arc<BadDocuments>,
+    pub(super) control: Arc<Control>,
+    pub(super) parcels: Receiver<Parcel>,
+    pub(super) works: Sender<Work>,
+}
+
+/// How long a stopping load waits for a reader that waits for its input.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// There is nobody to parse for any more.
+struct Stopped;
+
+impl Parser {
+    pub(super) fn run(&self) {
+        let mut parser = self.collection.parser(JsonOptions::default());
+        loop {
+            match self.parcels.recv_timeout(PATIENCE) {
+                Ok(_parcel) if self.control.has_failed() => {}
+                Ok(parcel) => {
+                    if let Err(Stopped) = self.parse(&mut parser, parcel) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if !self.control.is_stopping() => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn parse(&self, parser: &mut DocumentParser, parcel: Parcel) -> Result<(), Stopped> {
+        let Parcel { input, chunk, input_bytes, permit } = parcel;
+        let permit = Arc::new(permit);
+        let rank = (input, chunk.offset);
+        let mut batch = self.database.batch();
+        let mut count = Count::default();
+        for (at, json) in chunk.documents() {
+            match parser.put(&mut batch, json, &self.key_path) {
+                Ok(()) => count.documents += 1,
+                Err(refused) => {
+                    count.bad += 1;
+                    if !self.refused(input, &chunk, (at, json), &refused) {
+                        break;
+                    }
+                }
+            }
+            if batch.bytes() >= self.batch_bytes {
+                let (batch, count) = (std::mem::take(&mut batch), std::mem::take(&mut count));
+                self.send(Work { batch, count, rank, permit: Arc::clone(&permit) })?;
+            }
+        }
+        count.json_bytes = chunk.bytes.len() as u64;
+        count.input_bytes = input_bytes;
+        drop(chunk);
+        self.send(Work { batch, count, rank, permit })
+    }
+
+    fn send(&self, work: Work) -> Result<(), Stopped> {
+        self.works.send(work).map_err(|_nobody_writes| Stopped)
+    }
+
+    /// Deals with a document that was refused; false when the load ends with it.
+    fn refused(&self, input: usize, chunk: &Chunk, text: (usize, &[u8]), why: &Refused) -> bool {
+        let rank = (input, chunk.offset + text.0 as u64);
+        if let Refused::Batch(error) = why
+            && error.kind() != ErrorKind::InvalidInput
+        {
+            self.control.fail(rank, error.clone().into());
+            return false;
+        }
+        let taken = self.bad.take(&self.inputs[input], chunk, text, why);
+        taken.map_err(|failure| self.control.fail(rank, failure)).is_ok()
+    }
+}

@@ -1,0 +1,103 @@
+//! How far a load is: a bar on stderr, or one line of JSON a second on stdout.
+
+use super::totals::Count;
+use crate::output;
+use crate::units::{grouped, per_second, show_bytes};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+/// Shows how far a load is.
+pub(crate) enum Progress {
+    /// Not at all.
+    None,
+    /// A bar, made when the load starts.
+    Bar(Option<ProgressBar>),
+    /// Lines of JSON.
+    Json {
+        /// The inputs' bytes, if known.
+        input_bytes_total: Option<u64>,
+        /// When the next line is due.
+        next: Duration,
+    },
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const WITH_END: &str = "{bar:30} {percent:>3}%  {bytes} of {total_bytes}  {msg}  ETA {eta}";
+const WITHOUT_END: &str = "{spinner} {bytes}  {msg}";
+
+impl Progress {
+    /// Lines of JSON.
+    pub(crate) const fn json() -> Self {
+        Self::Json { input_bytes_total: None, next: SECOND }
+    }
+
+    /// A bar if somebody may be looking.
+    pub(crate) fn on_terminal() -> Self {
+        if std::io::stderr().is_terminal() { Self::Bar(None) } else { Self::None }
+    }
+
+    pub(super) fn start(&mut self, input_bytes: Option<u64>) {
+        match self {
+            Self::None => {}
+            Self::Json { input_bytes_total, .. } => *input_bytes_total = input_bytes,
+            Self::Bar(bar) => {
+                let new = input_bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+                let template = if input_bytes.is_some() { WITH_END } else { WITHOUT_END };
+                let style = ProgressStyle::with_template(template);
+                *bar = Some(style.into_iter().fold(new, ProgressBar::with_style));
+            }
+        }
+    }
+
+    /// Called some times a second.
+    pub(super) fn tick(&mut self, took: Duration, count: Count) {
+        match self {
+            Self::None | Self::Bar(None) => {}
+            Self::Bar(Some(bar)) => {
+                bar.set_message(rates(took, count));
+                bar.set_position(count.input_bytes);
+            }
+            Self::Json { next, .. } if took < *next => {}
+            Self::Json { next, .. } => {
+                *next += SECOND;
+                self.line(took, count, false);
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, took: Duration, count: Count) {
+        match self {
+            Self::Bar(Some(bar)) => bar.finish_and_clear(),
+            Self::Json { .. } => self.line(took, count, true),
+            _ => {}
+        }
+    }
+
+    fn line(&mut self, took: Duration, count: Count, is_done: bool) {
+        let Self::Json { input_bytes_total, .. } = self else { return };
+        let line = json!({
+            "seconds": (took.as_secs_f64() * 1000.0).round() / 1000.0,
+            "documents": count.documents,
+            "bad_documents": count.bad,
+            "json_bytes": count.json_bytes,
+            "input_bytes": count.input_bytes,
+            "input_bytes_total": input_bytes_total,
+            "documents_per_second": per_second(count.documents, took),
+            "json_bytes_per_second": per_second(count.json_bytes, took),
+            "done": is_done,
+        });
+        if output::write_all(format!("{line}\n").as_bytes()).is_err() {
+            // Nobody reads it any more; the load goes on.
+            *self = Self::None;
+        }
+    }
+}
+
+/// `123,456 documents/s, 156 MB/s`.
+pub(crate) fn rates(took: Duration, count: Count) -> String {
+    let documents = grouped(per_second(count.documents, took));
+    let bytes = show_bytes(per_second(count.json_bytes, took));
+    format!("{documents} documents/s, {bytes}/s")
+}

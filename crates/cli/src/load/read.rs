@@ -1,0 +1,145 @@
+//! A reader: takes one task after another and makes chunks of it.
+
+use super::control::Control;
+use super::gate::{Gate, Permit};
+use super::input::{At, Form, Input, Stream};
+use crate::failure::Failure;
+use crossbeam_channel::Sender;
+use flagstone::JsonOptions;
+use flagstone::bulk::{Chunk, Elements, ElementsError, Lines, Place, ranges};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A part of an input that one reader reads alone.
+pub(super) struct Task {
+    input: usize,
+    /// Of bytes, of comments, or empty for a whole stream.
+    range: Range<u64>,
+}
+
+/// A chunk on its way to a parser.
+pub(super) struct Parcel {
+    pub(super) input: usize,
+    pub(super) chunk: Chunk,
+    /// Bytes of the input as it lies that went into it.
+    pub(super) input_bytes: u64,
+    pub(super) permit: Permit,
+}
+
+/// What a reader needs; it knows no database, so one that waits for stdin holds nothing up.
+pub(super) struct Reader {
+    pub(super) inputs: Arc<Vec<Input>>,
+    pub(super) tasks: Arc<Mutex<std::vec::IntoIter<Task>>>,
+    pub(super) control: Arc<Control>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) parcels: Sender<Parcel>,
+}
+
+/// The most bytes of one range. 16 MiB: a reader that comes last to the end of a file has little left.
+const RANGE_BYTES_MAX: u64 = 16 << 20;
+/// The comments of one task: about a chunk.
+const COMMENTS: u64 = 800;
+
+/// Parts the inputs into tasks, in their order.
+pub(super) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
+    let mut tasks = Vec::new();
+    for (input, about) in inputs.iter().enumerate() {
+        let mut push = |range| tasks.push(Task { input, range });
+        match &about.form {
+            Form::Plain(..) => {
+                let len = about.bytes.unwrap_or_default();
+                let share = len / (u64::from(readers) * 4);
+                ranges(len, share.clamp(1 << 20, RANGE_BYTES_MAX)).for_each(push);
+            }
+            Form::Stream(_) => push(0..0),
+            Form::Comments(_, all) => ranges(all.end - all.start, COMMENTS)
+                .for_each(|range| push(all.start + range.start..all.start + range.end)),
+        }
+    }
+    tasks
+}
+
+/// There is nobody to read for any more.
+struct Stopped;
+
+impl Reader {
+    pub(super) fn run(&self) {
+        while !self.control.is_stopping() {
+            let task = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(task) = task else { return };
+            if let Err(Stopped) = self.carry_out(&task) {
+                return;
+            }
+        }
+    }
+
+    fn carry_out(&self, task: &Task) -> Result<(), Stopped> {
+        let line_bytes_max = JsonOptions::default().bytes_max;
+        match &self.inputs[task.input].form {
+            Form::Plain(file, _) => {
+                let offset = Lines::<At<'_>>::first_byte(&task.range);
+                let input = At { file, offset };
+                let mut lines = Lines::of_range(input, task.range.clone(), line_bytes_max);
+                self.send_all(task, || Ok(lines.next_chunk()?.map(with_its_bytes)))
+            }
+            Form::Stream(stream) => {
+                let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let Some(Stream { text, is_array, consumed }) = stream else { return Ok(()) };
+                if is_array {
+                    let mut elements = Elements::of_stream(text, line_bytes_max);
+                    self.send_all(task, || {
+                        Ok(elements.next_chunk()?.map(|chunk| (chunk, consumed.take())))
+                    })
+                } else {
+                    let mut lines = Lines::of_stream(text, line_bytes_max);
+                    self.send_all(task, || {
+                        Ok(lines.next_chunk()?.map(|chunk| (chunk, consumed.take())))
+                    })
+                }
+            }
+            Form::Comments(comments, all) => {
+                let mut chunk = Chunk::default();
+                comments.write_lines(task.range.clone(), &mut chunk.bytes);
+                chunk.place = Some(Place::line(task.range.start - all.start + 1));
+                chunk.end = chunk.bytes.len() as u64;
+                self.send(task.input, with_its_bytes(chunk))
+            }
+        }
+    }
+
+    fn send_all(
+        &self,
+        task: &Task,
+        mut next: impl FnMut() -> Result<Option<(Chunk, u64)>, ElementsError>,
+    ) -> Result<(), Stopped> {
+        let name = &self.inputs[task.input].name;
+        let mut at = task.range.start;
+        while !self.control.is_stopping() {
+            let failure = match next() {
+                Ok(Some((chunk, input_bytes))) => {
+                    at = chunk.end;
+                    self.send(task.input, (chunk, input_bytes))?;
+                    continue;
+                }
+                Ok(None) => return Ok(()),
+                Err(ElementsError::Input(error)) => Failure::io("read", Path::new(name), &error),
+                Err(error) => Failure::Usage(format!("{name}:{error}")),
+            };
+            self.control.fail((task.input, at), failure);
+        }
+        Err(Stopped)
+    }
+
+    fn send(&self, input: usize, (chunk, input_bytes): (Chunk, u64)) -> Result<(), Stopped> {
+        let permit = self.gate.enter(chunk.bytes.len() as u64);
+        let parcel = Parcel { input, chunk, input_bytes, permit };
+        self.parcels.send(parcel).map_err(|_nobody_parses| Stopped)
+    }
+}
+
+/// A plain chunk and how many bytes of the file it stands for.
+fn with_its_bytes(chunk: Chunk) -> (Chunk, u64) {
+    let bytes = chunk.end - chunk.offset;
+    (chunk, bytes)
+}

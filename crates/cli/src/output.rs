@@ -1,0 +1,87 @@
+//! Stdout, buffered; a reader that went away ends the command quietly.
+
+use crate::failure::Failure;
+use flagstone::{Document, Value};
+use std::io::{ErrorKind, Write};
+
+/// Where data goes.
+pub(crate) struct Output {
+    buffer: Vec<u8>,
+}
+
+/// Written out when it holds so much.
+const BUFFER_BYTES: usize = 64 << 10;
+
+impl Output {
+    pub(crate) const fn new() -> Self {
+        Self { buffer: Vec::new() }
+    }
+
+    /// A line of text.
+    pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
+        self.buffer.extend_from_slice(text.as_bytes());
+        self.end_line()
+    }
+
+    /// A document as a line of JSON.
+    pub(crate) fn document(&mut self, document: &Document) -> Result<(), Failure> {
+        self.put_document(document)?;
+        self.end_line()
+    }
+
+    /// A document and its key as a line of JSON: `{"key":..,"document":..}`.
+    pub(crate) fn entry(&mut self, key: &Value, document: &Document) -> Result<(), Failure> {
+        self.buffer.extend_from_slice(b"{\"key\":");
+        self.put_value(key)?;
+        self.buffer.extend_from_slice(b",\"document\":");
+        self.put_document(document)?;
+        self.buffer.push(b'}');
+        self.end_line()
+    }
+
+    /// A key on a line: text as it stands, anything else (and with `json` anything) as JSON.
+    pub(crate) fn key(&mut self, key: &Value, json: bool) -> Result<(), Failure> {
+        match key.as_str() {
+            Some(text) if !json => self.buffer.extend_from_slice(text.as_bytes()),
+            _ => self.put_value(key)?,
+        }
+        self.end_line()
+    }
+
+    fn put_document(&mut self, document: &Document) -> Result<(), Failure> {
+        flagstone::json::append_json(&document.root(), &mut self.buffer)
+            .map_err(|no_json| Failure::Check(no_json.to_string()))
+    }
+
+    fn put_value(&mut self, value: &Value) -> Result<(), Failure> {
+        flagstone::json::append_value_json(value, &mut self.buffer)
+            .map_err(|no_json| Failure::Check(no_json.to_string()))
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        self.buffer.push(b'\n');
+        if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
+    }
+
+    /// Writes out what is buffered.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        let written = write_all(&self.buffer);
+        self.buffer.clear();
+        written
+    }
+}
+
+/// Writes `bytes` to stdout at once.
+pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    written.map_err(|error| match error.kind() {
+        ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => Failure::Io(format!("cannot write to stdout: {error}")),
+    })
+}
+
+/// A line on stderr; a closed stderr is nobody's loss.
+pub(crate) fn note(text: &str) {
+    let _closed = writeln!(std::io::stderr(), "{text}");
+}

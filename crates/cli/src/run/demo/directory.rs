@@ -1,0 +1,64 @@
+//! Where the database of the demo lies, and its removal when nobody wants to keep it.
+
+use crate::failure::Failure;
+use crate::output::note;
+use flagstone::env::names::{Name, parse};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A directory that the demo may fill.
+pub(super) struct Directory {
+    path: PathBuf,
+    keeps: bool,
+}
+
+const DEFAULT: &str = "flagstone-demo";
+
+impl Directory {
+    /// The one that was asked for, or `./flagstone-demo`. One that holds anything else than a
+    /// database an earlier demo left is refused.
+    pub(super) fn choose(wanted: Option<&Path>, keeps: bool) -> Result<Self, Failure> {
+        let path = wanted.map_or_else(|| Path::new(".").join(DEFAULT), Path::to_owned);
+        let refused = |doing, error: io::Error| Failure::io(doing, &path, &error);
+        match fs::read_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(refused("read", error)),
+            Ok(entries) => {
+                let entries = entries.collect::<io::Result<Vec<_>>>();
+                let entries = entries.map_err(|error| refused("read", error))?;
+                let is_ours = |entry: &fs::DirEntry| {
+                    !matches!(parse(&entry.file_name().to_string_lossy()), Name::Foreign)
+                };
+                let may_go = wanted.is_none() && entries.iter().all(is_ours);
+                if !entries.is_empty() && !may_go {
+                    let path = path.display();
+                    let text = format!("{path} is not empty: name another directory by --dir");
+                    return Err(Failure::Usage(text));
+                }
+                fs::remove_dir_all(&path).map_err(|error| refused("remove", error))?;
+            }
+        }
+        Ok(Self { path, keeps })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Removes it, unless it is to be kept.
+    pub(super) fn leave(self) -> Result<(), Failure> {
+        let path = self.path.display();
+        if self.keeps {
+            note(&format!("the database is left in {path}: try `flagstone stats {path}`"));
+            return Ok(());
+        }
+        note(&format!("{path} is removed again; --keep leaves it"));
+        fs::remove_dir_all(&self.path).map_err(|error| Failure::io("remove", &self.path, &error))
+    }
+}
+
+/// The bytes of all files in `path`.
+pub(super) fn bytes_in(path: &Path) -> io::Result<u64> {
+    fs::read_dir(path)?.map(|entry| Ok(entry?.metadata()?.len())).sum()
+}

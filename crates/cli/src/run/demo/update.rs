@@ -1,0 +1,52 @@
+//! The demo's writing: scores counted up by several threads at once, none of which may be lost.
+
+use super::read::{below, is_comment};
+use super::samples::Samples;
+use crate::failure::Failure;
+use flagstone::Collection;
+use flagstone::env::SeededRandom;
+use flagstone_bench::Comments;
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// The numbers of the comments that the thread of `seed` counts up. Few comments, so that threads
+/// meet.
+pub(super) fn choices(count: u64, updates: u64, seed: u64) -> impl Iterator<Item = u64> {
+    let random = SeededRandom::new(seed);
+    let targets = (updates / 2).clamp(1, count);
+    let step = count / targets;
+    (0..updates).map(move |_| below(&random, targets) * step)
+}
+
+/// Counts the score of each of `numbers` up by one.
+pub(super) fn count_up(
+    collection: &Collection,
+    comments: Comments,
+    numbers: impl Iterator<Item = u64>,
+) -> Result<Samples, Failure> {
+    let mut samples = Samples::default();
+    for number in numbers {
+        let key = comments.key(number);
+        let started = Instant::now();
+        collection.update(key.as_str(), |d| d.set("score", d.int("score") + 1))?;
+        samples.push(started.elapsed());
+    }
+    Ok(samples.of_thread())
+}
+
+/// How many documents are not what so many increments make of them.
+pub(super) fn check(
+    collection: &Collection,
+    comments: Comments,
+    increments: &BTreeMap<u64, i64>,
+) -> Result<u64, Failure> {
+    let mut wrong = 0;
+    for (number, added) in increments {
+        let is_right = match collection.get(comments.key(*number).as_str())? {
+            Some(document) => is_comment(comments, *number, *added, &document)?,
+            None => false,
+        };
+        wrong += u64::from(!is_right);
+    }
+    Ok(wrong)
+}

@@ -1,0 +1,40 @@
+//! The commands: one file each.
+
+mod compact;
+mod count;
+mod delete;
+mod demo;
+mod generate;
+mod get;
+mod inspect;
+mod keys;
+mod load;
+mod open;
+mod put;
+mod scan;
+mod stats;
+mod update;
+mod verify;
+
+use crate::args::Command;
+use crate::failure::Failure;
+
+/// Does what a command says.
+pub(crate) fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Load(args) => load::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Put(args) => put::run(&args),
+        Command::Delete(args) => delete::run(&args),
+        Command::Update(args) => update::run(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Count(args) => count::run(&args),
+        Command::Keys(args) => keys::run(&args),
+        Command::Compact(args) => compact::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Demo(args) => demo::run(&args),
+    }
+}

@@ -1,0 +1,58 @@
+//! Opening for the commands: reading changes no file, and only writing makes what is missing.
+
+use crate::args::{CollectionArgs, KeyArgs};
+use crate::failure::Failure;
+use flagstone::{Builder, Collection, Database, Value};
+use std::path::Path;
+
+/// The database in `path`, for reading.
+pub(super) fn to_read(path: &Path) -> Result<Database, Failure> {
+    Ok(Database::open_read_only(path)?)
+}
+
+/// The database in `path`, which must exist, for writing.
+pub(super) fn to_write(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
+    Ok(builder(path, memory).create_if_missing(false).open()?)
+}
+
+/// The database in `path`, made if there is none.
+pub(super) fn or_make(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
+    Ok(builder(path, memory).open()?)
+}
+
+fn builder(path: &Path, memory: Option<u64>) -> Builder {
+    let builder = Database::builder(path);
+    match memory {
+        Some(bytes) => builder.memory_budget(bytes),
+        None => builder,
+    }
+}
+
+/// A collection that must be there.
+pub(super) fn collection(
+    database: &Database,
+    args: &CollectionArgs,
+) -> Result<Collection, Failure> {
+    database.existing_collection(&args.name)?.ok_or_else(|| {
+        let database = args.database.display();
+        Failure::NotFound(format!("there is no collection {:?} in {database}", args.name))
+    })
+}
+
+/// A key as it was given: text, or with `json` any JSON.
+pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
+    if !json {
+        return Ok(Value::from(text));
+    }
+    flagstone::json::parse(text).map_err(|error| Failure::Usage(format!("the key: {error}")))
+}
+
+/// The key of a document.
+pub(super) fn key_of(args: &KeyArgs) -> Result<Value, Failure> {
+    key(&args.key, args.json_key)
+}
+
+/// The answer when a key has no document.
+pub(super) fn no_document(args: &KeyArgs) -> Failure {
+    Failure::NotFound(format!("there is no document {} in {}", args.key, args.collection.name))
+}

@@ -1,0 +1,33 @@
+//! `put`: sets the document of a key.
+
+use super::open;
+use crate::args::PutArgs;
+use crate::failure::Failure;
+use flagstone::Document;
+use std::io::Read;
+
+pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
+    let key = open::key_of(&args.key)?;
+    let json = match &args.json {
+        Some(json) => json.clone().into_bytes(),
+        None => stdin()?,
+    };
+    // Before anything is made: bad JSON leaves no empty database behind.
+    let document = Document::from_json(&json)
+        .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
+    let database = open::or_make(&args.key.collection.database, None)?;
+    let collection = database.collection(&args.key.collection.name)?;
+    collection.put(key, &document)?;
+    Ok(database.close()?)
+}
+
+fn stdin() -> Result<Vec<u8>, Failure> {
+    let mut json = Vec::new();
+    // One byte more than a document may have, so that the parser refuses what is longer.
+    let limit = flagstone::JsonOptions::default().bytes_max as u64 + 1;
+    std::io::stdin()
+        .take(limit)
+        .read_to_end(&mut json)
+        .map_err(|error| Failure::Io(format!("cannot read stdin: {error}")))?;
+    Ok(json)
+}

@@ -1,0 +1,33 @@
+//! `scan`: the documents of a range of keys.
+
+use super::open;
+use crate::args::ScanArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use flagstone::Value;
+use std::ops::Bound;
+
+pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
+    let bound = |key: &Option<String>| -> Result<Option<Value>, Failure> {
+        key.as_ref().map(|key| open::key(key, args.json_key)).transpose()
+    };
+    let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
+    let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
+    let database = open::to_read(&args.collection.database)?;
+    let collection = open::collection(&database, &args.collection)?;
+    let scan = match &args.prefix {
+        Some(prefix) => collection.prefix(prefix),
+        None => collection.scan::<Value>((from, to))?,
+    };
+    let scan = if args.reverse { scan.rev() } else { scan };
+    let mut output = Output::new();
+    for entry in scan.take(args.limit.unwrap_or(usize::MAX)) {
+        let (key, document) = entry?;
+        if args.keys {
+            output.entry(&key, &document)?;
+        } else {
+            output.document(&document)?;
+        }
+    }
+    output.flush()
+}

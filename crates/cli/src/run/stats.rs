@@ -1,0 +1,161 @@
+//! `stats`: levels, sizes, amplification and cache hits, as a table or as JSON.
+
+use super::open;
+use crate::args::StatsArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::units::{grouped, show_bytes};
+use flagstone::{KeyspaceStats, LevelReport, Routing, Stats};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+pub(super) fn run(args: &StatsArgs) -> Result<(), Failure> {
+    let stats = open::to_read(&args.database)?.stats();
+    let mut output = Output::new();
+    if args.json {
+        output.line(&to_json(&stats).to_string())?;
+    } else {
+        output.line(draw(&stats).trim_end())?;
+    }
+    output.flush()
+}
+
+/// The statistics as a table for people.
+pub(super) fn draw(stats: &Stats) -> String {
+    let mut out = String::new();
+    for keyspace in &stats.keyspaces {
+        draw_keyspace(&mut out, keyspace);
+    }
+    let mut row = |name: &str, text: String| {
+        // Writing to a string does not fail.
+        let _always = writeln!(out, "{name:<14} {text}");
+    };
+    let cache = &stats.cache;
+    row("tables", format!("{} in {}", show_bytes(stats.table_bytes()), grouped(stats.tables())));
+    let (memtables, budget) = (show_bytes(stats.memtable_bytes), show_bytes(stats.memory_budget));
+    row("memory", format!("{memtables} in memtables, budget {budget}"));
+    let lookups = cache.hits + cache.misses;
+    let hits = match lookups {
+        0 => "not used yet".to_owned(),
+        _ => format!("{} of {} blocks found", percent(cache.hits, lookups), grouped(lookups)),
+    };
+    let (used, capacity) = (show_bytes(cache.used_bytes), show_bytes(cache.capacity_bytes));
+    let pinned = show_bytes(cache.pinned_bytes);
+    row("block cache", format!("{used} of {capacity}, {pinned} pinned, {hits}"));
+    let (log, written) = (show_bytes(stats.wal_bytes), show_bytes(stats.wal_bytes_written));
+    row("log", format!("{log}; {written} written, {} syncs", grouped(stats.wal_syncs)));
+    row(
+        "background",
+        format!(
+            "{} flushes, {} compactions, {} write stalls of {:.1} s in all",
+            grouped(stats.flushes),
+            grouped(stats.compactions),
+            grouped(stats.stalls),
+            stats.stalled_for.as_secs_f64()
+        ),
+    );
+    out
+}
+
+fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
+    let info = &keyspace.info;
+    let partitions = info.options.routing.partitions();
+    let head =
+        format!("{} ({}, {partitions} {})", info.name, info.content, kind(&info.options.routing));
+    let _always = writeln!(out, "{head}\n  level   tables       bytes      entries   tombstones");
+    for LevelReport { level, tables, bytes, entries, deletes } in &keyspace.levels {
+        let (tables, bytes) = (grouped(*tables), show_bytes(*bytes));
+        let (entries, deletes) = (grouped(*entries), grouped(*deletes));
+        let _always =
+            writeln!(out, "  L{level:<6} {tables:>6} {bytes:>11} {entries:>12} {deletes:>12}");
+    }
+    let mut amplification = format!("space {}", times(space_amplification(keyspace)));
+    if let Some(written) = write_amplification(keyspace) {
+        let _always = write!(amplification, ", write {} since opened", times(Some(written)));
+    }
+    let memtables = show_bytes(keyspace.memtable_bytes);
+    let _always = writeln!(
+        out,
+        "  amplification: {amplification}; {memtables} in memtables; {} field names\n",
+        grouped(keyspace.names)
+    );
+}
+
+const fn kind(routing: &Routing) -> &'static str {
+    match routing {
+        Routing::Hash(_) => "hash partitions",
+        Routing::Range(_) => "range partitions",
+    }
+}
+
+/// Bytes of all tables over those of the deepest level, which holds each key once.
+fn space_amplification(keyspace: &KeyspaceStats) -> Option<f64> {
+    let all: u64 = keyspace.levels.iter().map(|level| level.bytes).sum();
+    let deepest = keyspace.levels.iter().rfind(|level| level.bytes > 0)?.bytes;
+    Some(all as f64 / deepest as f64)
+}
+
+/// Bytes written to tables over those flushed, the log not counted.
+fn write_amplification(keyspace: &KeyspaceStats) -> Option<f64> {
+    let flushed = keyspace.flush_bytes_written;
+    let all = flushed + keyspace.compaction_bytes_written;
+    (flushed > 0).then(|| all as f64 / flushed as f64)
+}
+
+fn times(factor: Option<f64>) -> String {
+    factor.map_or_else(|| "-".to_owned(), |factor| format!("{factor:.2}x"))
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+/// The statistics for machines.
+fn to_json(stats: &Stats) -> Value {
+    json!({
+        "keyspaces": stats.keyspaces.iter().map(keyspace_to_json).collect::<Vec<_>>(),
+        "tables": stats.tables(),
+        "table_bytes": stats.table_bytes(),
+        "memory_budget": stats.memory_budget,
+        "memtable_bytes": stats.memtable_bytes,
+        "cache": {
+            "capacity_bytes": stats.cache.capacity_bytes,
+            "used_bytes": stats.cache.used_bytes,
+            "pinned_bytes": stats.cache.pinned_bytes,
+            "hits": stats.cache.hits,
+            "misses": stats.cache.misses,
+        },
+        "wal_bytes": stats.wal_bytes,
+        "wal_bytes_written": stats.wal_bytes_written,
+        "wal_syncs": stats.wal_syncs,
+        "flushes": stats.flushes,
+        "compactions": stats.compactions,
+        "stalls": stats.stalls,
+        "stalled_seconds": stats.stalled_for.as_secs_f64(),
+        "visible_seqno": stats.visible_seqno,
+    })
+}
+
+fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
+    let level = |level: &LevelReport| {
+        json!({
+            "level": level.level,
+            "tables": level.tables,
+            "bytes": level.bytes,
+            "entries": level.entries,
+            "deletes": level.deletes,
+        })
+    };
+    json!({
+        "name": keyspace.info.name,
+        "content": keyspace.info.content,
+        "partitions": keyspace.info.options.routing.partitions(),
+        "levels": keyspace.levels.iter().map(level).collect::<Vec<_>>(),
+        "memtable_bytes": keyspace.memtable_bytes,
+        "flush_bytes_written": keyspace.flush_bytes_written,
+        "compaction_bytes_written": keyspace.compaction_bytes_written,
+        "space_amplification": space_amplification(keyspace),
+        "write_amplification": write_amplification(keyspace),
+        "names": keyspace.names,
+    })
+}
