@@ -25,8 +25,9 @@ pub(crate) struct Input {
 pub(super) enum Form {
     /// JSON lines in a plain file, read in ranges by several threads.
     Plain(File, Mutex<LineCounts>),
-    /// Read by one thread from front to back.
-    Stream(Mutex<Option<Stream>>),
+    /// Read by one thread from front to back. Not even its first byte is read before that: it may
+    /// be long in coming.
+    Stream(Mutex<Option<Box<dyn Read + Send>>>),
     /// Made, not read: comments of this range.
     Comments(Comments, Range<u64>),
 }
@@ -92,8 +93,7 @@ impl Input {
             }
             (Box::new(file), about.is_file().then_some(about.len()))
         };
-        let stream = Stream::new(file).map_err(refused)?;
-        Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(stream))) })
+        Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(file))) })
     }
 
     /// The comments of `range`.
@@ -116,7 +116,8 @@ impl Input {
 }
 
 impl Stream {
-    fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
+    /// Finds out by its first bytes what `file` is.
+    pub(super) fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
         let consumed = Consumed::default();
         let mut file = Counted { input: file, consumed: consumed.clone() };
         let (head, len) = head_of(&mut file)?;

@@ -5,7 +5,6 @@ use super::gate::{Gate, Permit};
 use super::input::{At, Form, Input, Stream};
 use crate::failure::Failure;
 use crossbeam_channel::Sender;
-use flagstone::JsonOptions;
 use flagstone::bulk::{Chunk, Elements, ElementsError, Lines, Place, ranges};
 use std::ops::Range;
 use std::path::Path;
@@ -38,6 +37,8 @@ pub(super) struct Reader {
 
 /// The most bytes of one range. 16 MiB: a reader that comes last to the end of a file has little left.
 const RANGE_BYTES_MAX: u64 = 16 << 20;
+/// 16 MiB, as the parser's limit: it refuses what is cut behind it.
+const LINE_BYTES_MAX: usize = 16 << 20;
 /// The comments of one task: about a chunk.
 const COMMENTS: u64 = 800;
 
@@ -75,27 +76,19 @@ impl Reader {
     }
 
     fn carry_out(&self, task: &Task) -> Result<(), Stopped> {
-        let line_bytes_max = JsonOptions::default().bytes_max;
         match &self.inputs[task.input].form {
             Form::Plain(file, _) => {
                 let offset = Lines::<At<'_>>::first_byte(&task.range);
                 let input = At { file, offset };
-                let mut lines = Lines::of_range(input, task.range.clone(), line_bytes_max);
+                let mut lines = Lines::of_range(input, task.range.clone(), LINE_BYTES_MAX);
                 self.send_all(task, || Ok(lines.next_chunk()?.map(with_its_bytes)))
             }
             Form::Stream(stream) => {
-                let stream = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let Some(Stream { text, is_array, consumed }) = stream else { return Ok(()) };
-                if is_array {
-                    let mut elements = Elements::of_stream(text, line_bytes_max);
-                    self.send_all(task, || {
-                        Ok(elements.next_chunk()?.map(|chunk| (chunk, consumed.take())))
-                    })
-                } else {
-                    let mut lines = Lines::of_stream(text, line_bytes_max);
-                    self.send_all(task, || {
-                        Ok(lines.next_chunk()?.map(|chunk| (chunk, consumed.take())))
-                    })
+                let file = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let Some(file) = file else { return Ok(()) };
+                match Stream::new(file) {
+                    Ok(stream) => self.read_stream(task, stream),
+                    Err(error) => Err(self.fail(task, 0, ElementsError::Input(error))),
                 }
             }
             Form::Comments(comments, all) => {
@@ -108,27 +101,46 @@ impl Reader {
         }
     }
 
+    fn read_stream(&self, task: &Task, stream: Stream) -> Result<(), Stopped> {
+        let Stream { text, is_array, consumed } = stream;
+        let with_consumed = |chunk: Chunk| (chunk, consumed.take());
+        if is_array {
+            let mut elements = Elements::of_stream(text, LINE_BYTES_MAX);
+            self.send_all(task, || Ok(elements.next_chunk()?.map(with_consumed)))
+        } else {
+            let mut lines = Lines::of_stream(text, LINE_BYTES_MAX);
+            self.send_all(task, || Ok(lines.next_chunk()?.map(with_consumed)))
+        }
+    }
+
     fn send_all(
         &self,
         task: &Task,
         mut next: impl FnMut() -> Result<Option<(Chunk, u64)>, ElementsError>,
     ) -> Result<(), Stopped> {
-        let name = &self.inputs[task.input].name;
         let mut at = task.range.start;
         while !self.control.is_stopping() {
-            let failure = match next() {
+            match next() {
                 Ok(Some((chunk, input_bytes))) => {
                     at = chunk.end;
                     self.send(task.input, (chunk, input_bytes))?;
-                    continue;
                 }
                 Ok(None) => return Ok(()),
-                Err(ElementsError::Input(error)) => Failure::io("read", Path::new(name), &error),
-                Err(error) => Failure::Usage(format!("{name}:{error}")),
-            };
-            self.control.fail((task.input, at), failure);
+                Err(error) => return Err(self.fail(task, at, error)),
+            }
         }
         Err(Stopped)
+    }
+
+    #[cold]
+    fn fail(&self, task: &Task, at: u64, error: ElementsError) -> Stopped {
+        let name = &self.inputs[task.input].name;
+        let failure = match error {
+            ElementsError::Input(error) => Failure::io("read", Path::new(name), &error),
+            error @ ElementsError::NoArray { .. } => Failure::Usage(format!("{name}:{error}")),
+        };
+        self.control.fail((task.input, at), failure);
+        Stopped
     }
 
     fn send(&self, input: usize, (chunk, input_bytes): (Chunk, u64)) -> Result<(), Stopped> {

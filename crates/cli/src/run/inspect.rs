@@ -6,6 +6,8 @@ use crate::output;
 use std::fmt::{self, Write};
 
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
+    // What is missing is told before what its name means.
+    std::fs::metadata(&args.file).map_err(|error| Failure::io("read", &args.file, &error))?;
     let mut out = Pipe { buffer: String::new(), failure: None };
     let inspected = flagstone::inspect::file(&args.file, &mut out);
     let rest = out.flush();

@@ -20,7 +20,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::Stop,
     };
     let is_new = !args.collection.database.exists();
-    let database = open::or_make(&args.collection.database, args.memory)?;
+    let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
     let collection = collection(&database, args)?;
     interrupt::listen()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

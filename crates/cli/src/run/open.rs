@@ -2,7 +2,7 @@
 
 use crate::args::{CollectionArgs, KeyArgs};
 use crate::failure::Failure;
-use flagstone::{Builder, Collection, Database, Value};
+use flagstone::{Builder, Collection, Database, Durability, Value};
 use std::path::Path;
 
 /// The database in `path`, for reading.
@@ -12,16 +12,19 @@ pub(super) fn to_read(path: &Path) -> Result<Database, Failure> {
 
 /// The database in `path`, which must exist, for writing.
 pub(super) fn to_write(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
-    Ok(builder(path, memory).create_if_missing(false).open()?)
+    Ok(with_memory(Database::builder(path), memory).create_if_missing(false).open()?)
 }
 
 /// The database in `path`, made if there is none.
-pub(super) fn or_make(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
-    Ok(builder(path, memory).open()?)
+pub(super) fn or_make(
+    path: &Path,
+    memory: Option<u64>,
+    durability: Durability,
+) -> Result<Database, Failure> {
+    Ok(with_memory(Database::builder(path), memory).durability(durability).open()?)
 }
 
-fn builder(path: &Path, memory: Option<u64>) -> Builder {
-    let builder = Database::builder(path);
+fn with_memory(builder: Builder, memory: Option<u64>) -> Builder {
     match memory {
         Some(bytes) => builder.memory_budget(bytes),
         None => builder,

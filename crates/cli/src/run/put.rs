@@ -3,7 +3,7 @@
 use super::open;
 use crate::args::PutArgs;
 use crate::failure::Failure;
-use flagstone::Document;
+use flagstone::{Document, Durability};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
@@ -15,7 +15,7 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
     // Before anything is made: bad JSON leaves no empty database behind.
     let document = Document::from_json(&json)
         .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
-    let database = open::or_make(&args.key.collection.database, None)?;
+    let database = open::or_make(&args.key.collection.database, None, Durability::default())?;
     let collection = database.collection(&args.key.collection.name)?;
     collection.put(key, &document)?;
     Ok(database.close()?)

@@ -208,7 +208,7 @@ impl<R: Read> Elements<R> {
             bytes: self.pending[..len].to_vec(),
             end: self.offset + self.seen as u64,
             is_cut: true,
-            elements: Some(vec![start..len]),
+            elements: Some(std::iter::once(start..len).collect()),
         };
         self.drops = true;
         self.forget();

@@ -1,0 +1,143 @@
+//! What is not there, not a database, locked, damaged, or out of range: a clear error, the right
+//! exit code, nothing lost.
+
+use crate::run::Place;
+use std::process::Stdio;
+
+#[test]
+fn what_is_missing_is_said() {
+    let place = Place::new();
+    place.fails("get db c k", 3, "there is no database here");
+    for command in ["count db c", "scan db c", "keys db c", "compact db", "stats db", "verify db"] {
+        place.fails(command, 3, "there is no database here");
+        assert!(!place.path("db").exists(), "{command} made a database");
+    }
+    place.fails("delete db c k", 3, "there is no database here");
+    place.fails("update db c k a=1", 3, "there is no database here");
+    place.fails("load db c missing.jsonl", 3, "cannot read missing.jsonl");
+    place.fails("inspect missing.sst", 3, "missing.sst");
+    assert!(!place.path("db").exists());
+    place.ok("put db c k {}");
+    place.fails("count db other", 1, "there is no collection \"other\"");
+    std::fs::create_dir(place.path("dir")).unwrap();
+    place.fails("load db c dir", 3, "cannot read dir");
+}
+
+#[test]
+fn what_is_no_database_is_left_alone() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("photos")).unwrap();
+    place.file("photos/cat.jpg", "meow");
+    place.fails("get photos c k", 3, "there is no database here");
+    place.file("file", "text");
+    let refused = place.run("get file c k");
+    assert_eq!(refused.code, 3, "{refused:?}");
+    let refused = place.run("put file c k {}");
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert_eq!(place.read("file"), "text");
+    assert_eq!(place.read("photos/cat.jpg"), "meow");
+    place.fails("inspect photos/cat.jpg", 2, "expected a file of a database");
+}
+
+#[test]
+fn a_locked_database_is_busy() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    let mut holder = place.command("load db c -").stdin(Stdio::piped()).spawn().unwrap();
+    // The load waits for its stdin and holds the database; when it does is not known.
+    let busy = (0..500).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        let ran = place.run("put db c k {}");
+        ran.code == 3 && ran.stderr.contains("busy")
+    });
+    assert!(busy);
+    drop(holder.stdin.take());
+    assert!(holder.wait().unwrap().success());
+    place.ok("get db c k");
+}
+
+#[test]
+fn bad_json_and_bad_arguments_make_no_database() {
+    let place = Place::new();
+    place.fails("put db c k {\"a\":}", 2, "line 1, column 6");
+    place.fails("put db c [1 --json-key {}", 2, "the key: JSON, line 1, column 3");
+    place.fails("update db c k a", 2, "expected PATH=JSON");
+    place.fails("update db c k a=x", 2, "text needs its quotes");
+    let not_utf8 = place.run_with("put db c k", b"\"\xFF\"");
+    assert_eq!(not_utf8.code, 2);
+    assert!(not_utf8.stderr.contains("expected text in UTF-8"), "{not_utf8:?}");
+    place.file("in.jsonl", "");
+    for (option, text) in [
+        ("--partitions 0", "1..=256"),
+        ("--partitions 257", "1..=256"),
+        ("--readers 0", "1..=64"),
+        ("--parsers 65", "1..=64"),
+        ("--writers x", "invalid"),
+        ("--memory 1XB", "is no unit"),
+        ("--memory 1", "memory budget"),
+        ("--durability often", "expected none, buffered"),
+        ("--durability interval:0ms", "at least 1 ms"),
+        ("--progress loud", "invalid value"),
+        ("--no-such-option", "unexpected argument"),
+    ] {
+        place.fails(&format!("load db c in.jsonl {option}"), 2, text);
+    }
+    place.fails("", 2, "Usage");
+    place.fails("keys db c --sample 0", 2, "1..");
+    place.fails("generate comments", 2, "--count");
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn other_partitions_than_the_stored_are_refused() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"id\":1}");
+    place.ok("load db c in.jsonl --partitions 2");
+    place.fails("load db c in.jsonl --partitions 3", 2, "partitions");
+    place.ok("load db c in.jsonl");
+    place.ok("load db c in.jsonl --partitions 2");
+    assert_eq!(place.ok("count db c"), "1\n");
+}
+
+#[test]
+fn a_damaged_input_is_an_input_error() {
+    let place = Place::new();
+    let text = "{\"id\":1}\n".repeat(10_000);
+    let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
+    place.file("cut.zst", &packed[..packed.len() - 5]);
+    place.fails("load db c cut.zst", 3, "cannot read cut.zst");
+}
+
+#[test]
+fn a_damaged_database_is_corruption() {
+    let place = Place::new();
+    place.ok("generate comments --count 2000 --output in.jsonl");
+    place.ok("load db c in.jsonl --partitions 1");
+    place.ok("compact db");
+    let table = place.files("db", ".sst").pop().unwrap();
+    let whole = std::fs::read(place.path(&table)).unwrap();
+
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 3] ^= 0x10;
+    place.file(&table, &flipped);
+    place.fails("verify db", 3, "corruption");
+    let scanned = place.run("scan db c");
+    assert_eq!(scanned.code, 3, "{}", scanned.stderr);
+    assert!(scanned.stderr.contains(".sst"), "{}", scanned.stderr);
+
+    place.file(&table, &whole[..whole.len() - 100]);
+    place.fails("verify db", 3, "corruption");
+
+    std::fs::remove_file(place.path(&table)).unwrap();
+    place.fails("verify db", 3, ".sst");
+
+    place.file(&table, &whole);
+    place.ok("verify db");
+    assert_eq!(place.ok("count db c"), "2000\n");
+
+    let manifest = place.files("db", ".manifest").pop().unwrap();
+    let mut bytes = std::fs::read(place.path(&manifest)).unwrap();
+    bytes[100] ^= 1;
+    place.file(&manifest, &bytes);
+    place.fails("count db c", 3, "manifest");
+}

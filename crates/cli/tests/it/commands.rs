@@ -1,0 +1,164 @@
+//! Every command does its work.
+
+use crate::run::Place;
+use serde_json::Value;
+use std::io::Read;
+
+#[test]
+fn a_document_is_put_got_updated_and_deleted() {
+    let place = Place::new();
+    place.ok(r#"put db c k1 {"a":1.10,"big":18446744073709551617,"z":[1e400,-0]}"#);
+    assert_eq!(
+        place.ok("get db c k1"),
+        "{\"a\":1.10,\"big\":18446744073709551617,\"z\":[1e400,-0]}\n"
+    );
+    place.ok(r#"update db c k1 a=2 x.y="text" z.0=null"#);
+    assert_eq!(
+        place.ok("get db c k1"),
+        "{\"a\":2,\"big\":18446744073709551617,\"z\":[null,-0],\"x\":{\"y\":\"text\"}}\n"
+    );
+    let put = place.run_with("put db c k2", b" {\"from\": \"stdin\"}\n");
+    assert_eq!((put.code, &put.stdout[..]), (0, ""));
+    assert_eq!(place.ok("get db c k2"), "{\"from\":\"stdin\"}\n");
+    assert_eq!(place.ok("count db c"), "2\n");
+    place.ok("delete db c k1");
+    place.fails("delete db c k1", 1, "there is no document k1");
+    place.fails("get db c k1", 1, "there is no document k1");
+    place.fails("update db c k1 a=1", 1, "there is no document k1");
+    assert_eq!(place.ok("count db c"), "1\n");
+}
+
+#[test]
+fn a_failed_update_changes_nothing() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"a":1}"#);
+    place.fails("update db c k b=2 a.x=3", 2, "a.x");
+    assert_eq!(place.ok("get db c k"), "{\"a\":1}\n");
+}
+
+#[test]
+fn a_key_is_any_json_value_when_it_is_said() {
+    let place = Place::new();
+    for key in ["42", "\"42\"", "[1,\"a\"]", "4.5"] {
+        place.ok(&format!("put db c {key} --json-key {{\"k\":{key}}}"));
+    }
+    assert_eq!(place.ok("get db c 42"), "{\"k\":\"42\"}\n");
+    assert_eq!(place.ok("get db c 42 --json-key"), "{\"k\":42}\n");
+    assert_eq!(place.ok("get db c 42.0 --json-key"), "{\"k\":42}\n");
+    assert_eq!(place.ok("keys db c"), "4.5\n42\n42\n[1,\"a\"]\n");
+    assert_eq!(place.ok("keys db c --json-key"), "4.5\n42\n\"42\"\n[1,\"a\"]\n");
+    assert_eq!(
+        place.ok("scan db c --json-key --from 5 --to [] --keys"),
+        "{\"key\":42,\"document\":{\"k\":42}}\n{\"key\":\"42\",\"document\":{\"k\":\"42\"}}\n"
+    );
+}
+
+#[test]
+fn a_scan_keeps_to_its_range_its_direction_and_its_limit() {
+    let place = Place::new();
+    let lines: String = (0..100).map(|n| format!("{{\"id\":\"k{n:02}\"}}\n")).collect();
+    place.file("in.jsonl", &lines);
+    place.ok("load db c in.jsonl");
+    let scanned = |args: &str| -> Vec<String> {
+        let lines = place.ok(&format!("scan db c {args}"));
+        lines.lines().map(|line| line[7..10].to_owned()).collect()
+    };
+    assert_eq!(place.ok("scan db c"), lines);
+    assert_eq!(scanned("--from k10 --to k13"), ["k10", "k11", "k12"]);
+    assert_eq!(scanned("--from k98"), ["k98", "k99"]);
+    assert_eq!(scanned("--to k02 --reverse"), ["k01", "k00"]);
+    assert_eq!(scanned("--prefix k5 --limit 2"), ["k50", "k51"]);
+    assert_eq!(scanned("--prefix k5 --limit 1 --reverse"), ["k59"]);
+    assert_eq!(scanned("--limit 0").len(), 0);
+    assert_eq!(scanned("--prefix x").len(), 0);
+    place.fails("scan db c --prefix k --from k", 2, "cannot be used with");
+}
+
+#[test]
+fn a_sample_of_keys_is_reproducible_and_without_repetition() {
+    let place = Place::new();
+    let lines: String = (0..500).map(|n| format!("{{\"id\":{n}}}\n")).collect();
+    place.file("in.jsonl", lines);
+    place.ok("load db c in.jsonl");
+    let first = place.ok("keys db c --sample 50 --seed 3");
+    assert_eq!(place.ok("keys db c --sample 50 --seed 3"), first);
+    assert_ne!(place.ok("keys db c --sample 50 --seed 4"), first);
+    let mut keys: Vec<u32> = first.lines().map(|key| key.parse().unwrap()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 50);
+    assert_eq!(place.ok("keys db c --sample 1000").lines().count(), 500);
+}
+
+#[test]
+fn upkeep_reports_on_the_database_and_its_files() {
+    let place = Place::new();
+    place.ok("generate comments --count 3000 --seed 5 --output in.jsonl");
+    place.ok("load db c in.jsonl --partitions 2");
+    assert_eq!(place.ok("compact db"), "");
+    assert!(place.ok("verify db").contains("all checksums, orders and bounds hold"));
+    let table = place.ok("stats db");
+    assert!(table.contains("c (documents, 2 hash partitions)"), "{table}");
+    let stats: Value = serde_json::from_str(&place.ok("stats db --json")).unwrap();
+    let keyspace = &stats["keyspaces"][0];
+    assert_eq!((&keyspace["name"], &keyspace["partitions"]), (&"c".into(), &2.into()));
+    let levels = keyspace["levels"].as_array().unwrap();
+    let entries: u64 = levels.iter().map(|level| level["entries"].as_u64().unwrap()).sum();
+    assert_eq!(entries, 3000);
+    for end in [".sst", ".wal", ".manifest", "CURRENT"] {
+        let files = place.files("db", end);
+        let file = files.first().unwrap_or_else(|| panic!("no file {end}"));
+        place.ok(&format!("inspect {file}"));
+    }
+    assert!(place.ok(&format!("inspect {}", place.files("db", ".sst")[0])).contains("entries"));
+}
+
+#[test]
+fn generated_comments_depend_on_seed_and_number_alone() {
+    let place = Place::new();
+    let two = place.ok("generate comments --count 2500 --seed 9 --threads 2");
+    let one = place.ok("generate comments --count 2000 --seed 9 --threads 1");
+    assert_eq!(two.lines().count(), 2500);
+    assert!(two.starts_with(&one));
+    assert_ne!(place.ok("generate comments --count 2000 --seed 8"), one);
+    place.ok("generate comments --count 2000 --seed 9 --output out.jsonl");
+    assert_eq!(place.read("out.jsonl"), one);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_quietly() {
+    let place = Place::new();
+    place.ok("generate comments --count 3000 --output in.jsonl");
+    place.ok("load db c in.jsonl");
+    for args in ["scan db c", "keys db c", "generate comments --count 100000"] {
+        let mut child = place.command(args).spawn().unwrap();
+        let mut start = [0; 10];
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut start).unwrap();
+        drop(stdout);
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(ended.stderr).unwrap(), "", "{args}");
+        assert_eq!(ended.status.code(), Some(0), "{args}");
+    }
+}
+
+#[test]
+fn the_demo_finds_every_answer_right() {
+    let place = Place::new();
+    let said = place.ok("demo --count 2000 --dir demo --keep");
+    assert!(said.contains("all answers were right"), "{said}");
+    assert!(!said.contains("WRONG"), "{said}");
+    assert_eq!(place.ok("count demo comments"), "2000\n");
+    place.fails("demo --count 2000 --dir demo", 2, "demo is not empty");
+    place.ok("demo --count 10");
+    assert!(!place.path("flagstone-demo").exists());
+}
+
+#[test]
+fn help_is_data() {
+    let place = Place::new();
+    for command in ["", "load ", "demo ", "generate comments "] {
+        assert!(place.ok(&format!("{command}--help")).contains("Usage: flagstone"));
+    }
+    assert!(place.ok("--version").starts_with("flagstone "));
+}

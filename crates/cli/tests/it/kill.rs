@@ -1,0 +1,119 @@
+//! Death in the middle of a load: what was acknowledged is there afterwards.
+
+use crate::run::{Place, ran};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+
+/// Loads an endless stream of comments; the load, and the thread that feeds it.
+fn endless_load(place: &Place, options: &str) -> (Child, JoinHandle<()>) {
+    let mut command = place.command(&format!("load db c - --progress json {options}"));
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || {
+        let comments = flagstone_bench::Comments::new(1);
+        let mut lines = Vec::new();
+        for start in (0..).step_by(500) {
+            lines.clear();
+            comments.write_lines(start..start + 500, &mut lines);
+            if stdin.write_all(&lines).is_err() {
+                return;
+            }
+        }
+    });
+    (child, feeder)
+}
+
+/// Waits until so many documents were acknowledged; the number last told.
+fn wait_for(child: &mut Child, documents: u64) -> u64 {
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    loop {
+        let line: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        let acknowledged = line["documents"].as_u64().unwrap();
+        if acknowledged >= documents {
+            return acknowledged;
+        }
+    }
+}
+
+/// Every document there must be the generator's; with `is_prefix` there are no gaps.
+fn check(place: &Place, acknowledged: u64, is_prefix: bool) {
+    let comments = flagstone_bench::Comments::new(1);
+    assert!(place.ok("verify db").contains("hold"));
+    let scanned = place.ok("scan db c");
+    let mut generated = Vec::new();
+    let mut found = 0;
+    for line in scanned.lines() {
+        let document: Value = serde_json::from_str(line).unwrap();
+        let number = comments.number(document["id"].as_str().unwrap().as_bytes()).unwrap();
+        assert!(!is_prefix || number == found, "{number} at place {found}");
+        generated.clear();
+        comments.write(number, &mut generated);
+        assert_eq!(document, serde_json::from_slice::<Value>(&generated).unwrap());
+        found += 1;
+    }
+    assert!(found >= acknowledged, "{found} of {acknowledged} acknowledged documents");
+    println!("{acknowledged} acknowledged, {found} found");
+}
+
+#[test]
+fn what_a_killed_load_has_acknowledged_is_there() {
+    for (options, is_prefix) in [
+        ("--memory 16MiB --readers 1 --parsers 1 --writers 1", true),
+        ("--memory 16MiB --durability group --writers 3", false),
+    ] {
+        let place = Place::new();
+        let (mut child, feeder) = endless_load(&place, options);
+        let acknowledged = wait_for(&mut child, 3000);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        feeder.join().unwrap();
+        check(&place, acknowledged, is_prefix);
+        // And it takes documents again.
+        place.file("in.jsonl", "{\"id\":\"~\"}");
+        place.ok("load db c in.jsonl");
+        place.ok("delete db c ~");
+        check(&place, acknowledged, is_prefix);
+    }
+}
+
+#[test]
+fn ctrl_c_leaves_a_database_that_opens_and_says_how_far_it_came() {
+    let place = Place::new();
+    let (mut child, feeder) = endless_load(&place, "--memory 16MiB --parsers 1 --writers 1");
+    let acknowledged = wait_for(&mut child, 1000);
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let ended = ran(child.wait_with_output().unwrap());
+    feeder.join().unwrap();
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(ended.stderr.contains("documents loaded into c of db"), "{ended:?}");
+    assert!(ended.stderr.contains("stopped before the end; the database is closed"), "{ended:?}");
+    let last: Value = serde_json::from_str(ended.stdout.lines().last().unwrap()).unwrap();
+    let told = last["documents"].as_u64().unwrap();
+    assert!(told >= acknowledged);
+    assert_eq!(place.ok("count db c"), format!("{told}\n"));
+    check(&place, told, true);
+}
+
+#[test]
+fn ctrl_c_ends_a_load_that_waits_for_its_input() {
+    let place = Place::new();
+    let mut command = place.command("load db c -");
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let stdin = child.stdin.take().unwrap();
+    // It listens for the signal as soon as the database is open.
+    for _ in 0..1000 {
+        if place.path("db/CURRENT").exists() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = ran(child.wait_with_output().unwrap());
+    drop(stdin);
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert_eq!(place.ok("count db c"), "0\n");
+}

@@ -1,0 +1,194 @@
+//! Loading: every form of input, exact with any number of threads, bad lines with their places.
+
+use crate::run::Place;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+fn lines(count: usize) -> String {
+    // Lengths differ, so that chunks and ranges end anywhere.
+    (0..count)
+        .map(|n| format!("{{\"id\":\"{n:06}\",\"pad\":\"{}\"}}\n", "x".repeat(n * 7 % 400)))
+        .collect()
+}
+
+#[test]
+fn every_form_of_input_gives_the_same_documents() {
+    let place = Place::new();
+    let text = lines(5000);
+    let array = format!("\u{feff} [\n{}\n]\n", text.trim_end().replace('\n', " ,\r\n"));
+    place.file("plain.jsonl", &text);
+    place.file("crlf.jsonl", format!("\u{feff}\n{}", text.replace('\n', "\r\n\r\n").trim_end()));
+    place.file("array.json", &array);
+    place.file("lines.zst", zstd::encode_all(text.as_bytes(), 1).unwrap());
+    place.file("array.zst", zstd::encode_all(array.as_bytes(), 1).unwrap());
+    let mut frames = zstd::encode_all(&text.as_bytes()[..1000], 1).unwrap();
+    frames.extend(zstd::encode_all(&text.as_bytes()[1000..], 1).unwrap());
+    place.file("frames.zst", frames);
+    let gzip = |text: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let members = [gzip(&text.as_bytes()[..777]), gzip(&text.as_bytes()[777..])].concat();
+    place.file("members.gz", members);
+    for name in [
+        "plain.jsonl",
+        "crlf.jsonl",
+        "array.json",
+        "lines.zst",
+        "array.zst",
+        "frames.zst",
+        "members.gz",
+    ] {
+        place.ok(&format!("load {name}.db c {name}"));
+        assert!(place.ok(&format!("scan {name}.db c")) == text, "{name}");
+    }
+    for name in ["plain.jsonl", "array.zst"] {
+        let bytes = std::fs::read(place.path(name)).unwrap();
+        let loaded = place.run_with(&format!("load stdin-{name} c -"), &bytes);
+        assert_eq!(loaded.code, 0, "{loaded:?}");
+        assert!(place.ok(&format!("scan stdin-{name} c")) == text, "{name} from stdin");
+    }
+}
+
+#[test]
+fn no_line_is_lost_or_doubled_whatever_the_number_of_threads() {
+    let place = Place::new();
+    let text = lines(30_000);
+    place.file("in.jsonl", &text);
+    assert!(text.len() > 6 << 20);
+    for (readers, parsers, writers) in [(1, 1, 1), (2, 3, 2), (5, 2, 3), (36, 4, 1)] {
+        let threads = format!("--readers {readers} --parsers {parsers} --writers {writers}");
+        let db = format!("db{readers}");
+        let said = place.run(&format!("load {db} c in.jsonl {threads} --memory 8MiB"));
+        assert!(said.stderr.starts_with("30,000 documents loaded"), "{said:?}");
+        assert!(place.ok(&format!("scan {db} c")) == text, "{threads}");
+    }
+}
+
+#[test]
+fn several_files_are_one_load_and_later_loads_replace() {
+    let place = Place::new();
+    place.file("a.jsonl", "{\"k\":{\"id\":1},\"v\":1}\n");
+    place.file("b.jsonl", "{\"k\":{\"id\":2},\"v\":2}");
+    place.file("empty.jsonl", "");
+    place.ok("load db c a.jsonl empty.jsonl b.jsonl --key k.id");
+    assert_eq!(place.ok("count db c"), "2\n");
+    place.file("a.jsonl", "{\"k\":{\"id\":1},\"v\":3}\n");
+    place.ok("load db c a.jsonl --key k.id");
+    assert_eq!(place.ok("get db c 1 --json-key"), "{\"k\":{\"id\":1},\"v\":3}\n");
+    assert_eq!(place.ok("count db c"), "2\n");
+}
+
+#[test]
+fn with_one_thread_each_the_last_document_of_a_key_wins() {
+    let place = Place::new();
+    let text: String = (0..20_000).map(|n| format!("{{\"id\":{},\"n\":{n}}}\n", n % 7)).collect();
+    place.file("in.jsonl", text);
+    place.ok("load db c in.jsonl --readers 1 --parsers 1 --writers 1");
+    let expected: String = (0..7)
+        .map(|id| {
+            format!("{{\"id\":{id},\"n\":{}}}\n", (0..20_000).rfind(|n| n % 7 == id).unwrap())
+        })
+        .collect();
+    assert_eq!(place.ok("scan db c"), expected);
+}
+
+#[test]
+fn a_bad_line_stops_the_load_with_its_place_and_reason() {
+    let place = Place::new();
+    let refused = |text: &[u8], expected: &str| {
+        place.file("in.jsonl", text);
+        place.fails("load db c in.jsonl", 2, expected);
+    };
+    refused(b"{\"id\":1}\n\n{\"id\":2,}\n", "in.jsonl:3:9: expected a");
+    refused(b"{\"id\":1}\r\n{\"no\":2}\r\n", "in.jsonl:2:1: there is no field \"id\"");
+    refused("{\"id\":\"\u{e9}\u{e9}\" x}".as_bytes(), "in.jsonl:1:12: expected");
+    refused(b"{\"id\":\"\xFF\"}", "in.jsonl:1:8: expected text in UTF-8");
+    refused(b"\xFF\xFE{\0", "in.jsonl:1:1: expected");
+    refused(b"{\"id\":1}\n  {\"id\":2", "in.jsonl:2:10: expected");
+    refused(b"7\n", "in.jsonl:1:1: there is no field");
+    refused(format!("{{\"id\":1,\"x\":{}", "[".repeat(1000)).as_bytes(), "in.jsonl:1:");
+    refused(b"[{\"id\":1},\n {\"id\":2} {\"id\":3}]", "in.jsonl:2:11: expected");
+    refused(b"[{\"id\":1},\n {\"no\":2}]", "in.jsonl:2:2: there is no field");
+    refused(b"[{\"id\":1},\n", "in.jsonl:2:1: expected the end of the array");
+    refused(b"[{\"id\":1}] x", "in.jsonl:1:12: expected nothing behind the array");
+    let key = "k".repeat(70_000);
+    refused(
+        format!("{{\"id\":1}}\n{{\"id\":\"{key}\"}}").as_bytes(),
+        "in.jsonl:2:1: a primary key",
+    );
+}
+
+#[test]
+fn a_document_over_the_limit_is_refused_and_the_next_is_loaded() {
+    let place = Place::new();
+    let long = "x".repeat(18 << 20);
+    place.file("in.jsonl", format!("{{\"id\":1}}\n{{\"id\":2,\"x\":\"{long}\"}}\n{{\"id\":3}}\n"));
+    place.fails(
+        "load db c in.jsonl",
+        2,
+        "in.jsonl:2:16777217: expected a document within the limit",
+    );
+    place.ok("load db c in.jsonl --bad-lines bad.txt");
+    assert_eq!(place.ok("keys db c"), "1\n3\n");
+    let bad = place.read("bad.txt");
+    assert!(bad.starts_with("# in.jsonl:2:16777217: expected a document within"), "{}", &bad[..99]);
+    assert!(bad.lines().next().unwrap().ends_with("(only its beginning follows)"));
+}
+
+#[test]
+fn bad_lines_are_copied_with_exact_places_and_the_load_goes_on() {
+    let place = Place::new();
+    let (mut text, mut places) = (String::new(), Vec::new());
+    for n in 0..40_000 {
+        if n % 1000 == 17 {
+            places.push((n + 1, text.len()));
+            let _always = writeln!(text, "{{\"id\":{n}, \"oops\": }}");
+        } else {
+            let _always = writeln!(text, "{{\"id\":{n},\"pad\":\"{}\"}}", "y".repeat(n % 150));
+        }
+    }
+    place.file("in.jsonl", &text);
+    for readers in [1, 7] {
+        let db = format!("db{readers}");
+        place.ok(&format!("load {db} c in.jsonl --readers {readers} --bad-lines bad.txt"));
+        assert_eq!(place.ok(&format!("count {db} c")), "39960\n");
+        let bad = place.read("bad.txt");
+        let mut found: Vec<(String, String)> = Vec::new();
+        let mut bad = bad.lines();
+        while let (Some(reason), Some(line)) = (bad.next(), bad.next()) {
+            found.push((reason.to_owned(), line.to_owned()));
+        }
+        assert_eq!(found.len(), places.len());
+        for (line, at) in &places {
+            let bad = text[*at..].lines().next().unwrap();
+            let column = bad.find(" }").unwrap() + 2;
+            let reason = format!("# in.jsonl:{line}:{column}: expected a value, found '}}'");
+            assert!(found.contains(&(reason.clone(), bad.to_owned())), "{reason}: {found:?}");
+        }
+    }
+    let fixed = place.read("bad.txt").replace("\"oops\": ", "\"ok\":1");
+    let fixed: String =
+        fixed.lines().filter(|line| !line.starts_with('#')).map(|l| format!("{l}\n")).collect();
+    place.file("fixed.jsonl", fixed);
+    place.ok("load db1 c fixed.jsonl");
+    assert_eq!(place.ok("count db1 c"), "40000\n");
+    place.fails("load db1 c in.jsonl --bad-lines ./in.jsonl", 2, "bad lines would overwrite it");
+    assert!(place.read("in.jsonl") == text);
+}
+
+#[test]
+fn progress_as_json_ends_with_the_whole() {
+    let place = Place::new();
+    let text = lines(2000);
+    place.file("in.jsonl", &text);
+    let said = place.ok("load db c in.jsonl --progress json --durability group");
+    let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(last["documents"], 2000);
+    assert_eq!(last["json_bytes"], text.len());
+    assert_eq!(last["input_bytes"], text.len());
+    assert_eq!(last["input_bytes_total"], text.len());
+    assert_eq!(last["done"], true);
+}

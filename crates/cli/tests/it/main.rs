@@ -1,0 +1,9 @@
+//! The binary as users run it: every command, every bad input it can meet, kills and Ctrl-C.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
+
+mod bad_input;
+mod commands;
+mod kill;
+mod load;
+mod run;
