@@ -69,6 +69,9 @@ fn what_a_killed_load_has_acknowledged_is_there() {
         child.kill().unwrap();
         child.wait().unwrap();
         feeder.join().unwrap();
+        for log in place.files("db", ".wal") {
+            place.ok(&format!("inspect {log}"));
+        }
         check(&place, acknowledged, is_prefix);
         // And it takes documents again.
         place.file("in.jsonl", "{\"id\":\"~\"}");
