@@ -1,1 +1,33 @@
 //! What flagstone's tests share: oracle, generators, crash and fault loops.
+//!
+//! ```text
+//! Rng --> Workload --> Step, Change --+--> Driver: the database and the Model side by side
+//!         random_options              +--> History: what was acknowledged, what was promised
+//! World: a disk in memory that crashes and fails, a clock that stands still, steps one by one
+//! ```
+
+pub mod seed;
+
+pub mod rng;
+
+pub mod choices;
+pub mod model;
+
+pub mod workload;
+
+pub mod world;
+
+pub mod driver;
+pub mod history;
+
+/// The checksum of headers, for tests that forge one.
+pub use flagstone_base::checksum::crc32c;
+
+pub use choices::{random_keyspace, random_options};
+pub use driver::Driver;
+pub use history::{History, Promise};
+pub use model::{Change, Model, Table};
+pub use rng::Rng;
+pub use seed::{is_long, rounds, seed};
+pub use workload::{Step, Workload};
+pub use world::{Session, World, dump};

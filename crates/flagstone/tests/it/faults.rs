@@ -1,0 +1,148 @@
+//! Does an error leave us whole? Every k-th operation of the disk fails once: what was acknowledged is
+//! there, what failed is absent, the database works on or says Poisoned. And a disk that is full.
+
+use crate::support::{folding, hashed, small_with};
+use flagstone::env::{Effect, Failure, Fault};
+use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options};
+use flagstone_testkit::history::End;
+use flagstone_testkit::workload::{Step, Workload};
+use flagstone_testkit::{History, Promise, World, dump, rounds, seed};
+
+const FOLDS: [Option<&str>; 2] = [None, Some("add-i64/1")];
+
+fn keyspaces() -> Vec<KeyspaceOptions> {
+    vec![hashed(4), folding(2, "add-i64/1")]
+}
+
+fn fail_everywhere(name: &str, durability: Durability, effects: &[Effect]) {
+    let seed = seed(name, 21);
+    for round in 0..rounds(1, 30) {
+        let seed = seed + round;
+        let options = small_with(durability);
+        let steps = Workload::new(seed, &FOLDS, 60).write_steps(120);
+        let world = World::new(seed);
+        let (end, _) = History::new(&keyspaces()).run(&world, &options, &keyspaces(), &steps);
+        assert_eq!(end, End::Finished);
+        let total = world.disk.operations();
+        let stride = (total / rounds(70, 1000)).max(1);
+        let mut at = 1 + seed % stride;
+        while at <= total {
+            for effect in effects {
+                fail_once(seed, at, *effect, &options, &steps);
+            }
+            at += stride;
+        }
+    }
+}
+
+fn fail_once(seed: u64, at: u64, effect: Effect, options: &Options, steps: &[Step]) {
+    let (world, keyspaces) = (World::new(seed), keyspaces());
+    let mut history = History::new(&keyspaces);
+    world.disk.inject(Fault::new(effect).nth(at));
+    eprintln!("seed {seed}, {:?}, {effect:?} at operation {at}", options.durability);
+    let (end, session) = history.run(&world, options, &keyspaces, steps);
+    world.disk.heal();
+    if let (End::Finished, Some(session)) = (end, &session) {
+        history.check_live(&session.db);
+        session.db.verify().unwrap();
+        goes_on(&mut history, session, options);
+    }
+    let is_logged = options.durability != Durability::None;
+    let (after, promise) = match at % 3 {
+        // Closing: nothing acknowledged is lost.
+        0 => {
+            if let Some(session) = session
+                && session.db.close().is_ok()
+                && !history.is_poisoned
+                && is_logged
+            {
+                assert_eq!(history.promised(Promise::Kill), history.acknowledged());
+            }
+            (world.after_kill(at), Promise::Kill)
+        }
+        1 => (world.after_kill(at), Promise::Kill),
+        _ => (world.after_power_cut(at), Promise::PowerCut),
+    };
+    let again = after.open(options).unwrap();
+    history.check_recovered(&again.db, promise);
+    again.db.verify().unwrap();
+}
+
+/// With a healthy disk again, writes work or say Poisoned.
+fn goes_on(history: &mut History, session: &flagstone_testkit::Session, options: &Options) {
+    let kv = session.db.keyspaces().into_iter().find(|info| info.name == "ks0").unwrap();
+    let kv = session.db.keyspace_with("ks0", kv.options).unwrap();
+    match kv.put("afterwards", "1") {
+        Ok(()) => {
+            let change = flagstone_testkit::Change::Put(0, b"afterwards".to_vec(), b"1".to_vec());
+            history.commit(&[change], options.durability);
+            history.check_live(&session.db);
+        }
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Poisoned, "{error:?}"),
+    }
+}
+
+const FAIL: [Effect; 2] = [Effect::Fail(Failure::Io), Effect::Fail(Failure::NoSpace)];
+const SHORT: [Effect; 2] = [Effect::Short(13, Failure::Io), Effect::FailAfter(Failure::Io)];
+
+#[test]
+fn a_failed_operation_loses_nothing_acknowledged_with_buffered_commits() {
+    let name = "a_failed_operation_loses_nothing_acknowledged_with_buffered_commits";
+    fail_everywhere(name, Durability::Buffered, &FAIL);
+}
+
+#[test]
+fn a_failed_operation_loses_nothing_acknowledged_with_group_commits() {
+    let name = "a_failed_operation_loses_nothing_acknowledged_with_group_commits";
+    fail_everywhere(name, Durability::Group, &FAIL);
+}
+
+#[test]
+fn a_failed_operation_keeps_a_whole_cut_of_unlogged_commits() {
+    let name = "a_failed_operation_keeps_a_whole_cut_of_unlogged_commits";
+    fail_everywhere(name, Durability::None, &FAIL);
+}
+
+#[test]
+fn a_short_write_loses_nothing_acknowledged() {
+    let name = "a_short_write_loses_nothing_acknowledged";
+    fail_everywhere(name, Durability::Buffered, &SHORT);
+    fail_everywhere(name, Durability::Group, &SHORT);
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_answers_reads_until_there_is_room_again() {
+    let (world, options) = (World::new(8), small_with(Durability::Buffered));
+    let session = world.open(&options).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let value = vec![7; 4000];
+    let key = |n: u32| n.to_be_bytes();
+    for n in 0..100 {
+        kv.put(key(n), &value).unwrap();
+    }
+    session.db.flush().unwrap();
+    world.disk.set_room(Some(300_000));
+    let mut written = 100;
+    let error = loop {
+        match kv.put(key(written), &value) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 10_000, "the disk never became full");
+    };
+    assert_eq!(error.kind(), ErrorKind::OutOfSpace, "{error:?}");
+    for n in 0..written {
+        assert_eq!(kv.get(key(n)).unwrap().as_deref(), Some(value.as_slice()), "key {n}");
+    }
+    assert_eq!(kv.get(key(written)).unwrap(), None, "the refused write is absent");
+    assert_eq!(kv.put(key(written), &value).unwrap_err().kind(), ErrorKind::OutOfSpace);
+    assert_eq!(dump(&kv).unwrap().len(), written as usize);
+    world.disk.set_room(None);
+    kv.put(key(written), &value).expect("writing resumes when there is room");
+    session.db.flush().unwrap();
+    drop(kv);
+    session.db.close().unwrap();
+    let again = world.open(&options).unwrap();
+    let kv = again.db.keyspace_with("kv", hashed(4)).unwrap();
+    assert_eq!(kv.count().unwrap(), u64::from(written) + 1);
+}

@@ -1,0 +1,14 @@
+//! The database from outside: is it a map, does a crash or an error lose what was promised, do the
+//! rules hold, can bad input hurt, is it right under many threads, on real documents.
+
+mod crashes;
+mod damage;
+mod documents;
+mod faults;
+mod input;
+mod kill;
+mod map;
+mod origin;
+mod rules;
+mod support;
+mod threads;

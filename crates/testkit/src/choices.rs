@@ -1,0 +1,59 @@
+//! Random options: what must not matter to results.
+
+use crate::rng::Rng;
+use flagstone::{Compression, Durability, KeyspaceOptions, Options, Routing};
+use std::time::Duration;
+
+/// Options of a small database: 1 to 4 MiB of memory, so that memtables are tiny.
+pub fn random_options(rng: &mut Rng) -> Options {
+    let durabilities = [
+        Durability::None,
+        Durability::Buffered,
+        Durability::Buffered,
+        Durability::Interval(Duration::from_millis(10)),
+        Durability::Group,
+        Durability::Each,
+    ];
+    Options {
+        memory_budget: rng.between(1 << 20, 4 << 20),
+        durability: *rng.pick(&durabilities),
+        compaction_workers: rng.between(1, 3) as usize,
+        ..Options::default()
+    }
+}
+
+/// Options of a keyspace: 1 to 8 partitions by hash or range, any compression, any block size.
+pub fn random_keyspace(rng: &mut Rng, fold: Option<&str>) -> KeyspaceOptions {
+    let compressions = [
+        Compression::None,
+        Compression::Lz4,
+        Compression::Zstd(1),
+        Compression::Zstd(3),
+    ];
+    KeyspaceOptions {
+        routing: random_routing(rng),
+        compression: *rng.pick(&compressions),
+        bottom_compression: *rng.pick(&compressions),
+        block_bytes: 1 << rng.between(10, 16),
+        filter_bits: *rng.pick(&[0, 1, 5, 10, 10, 20]),
+        fold: fold.map(str::to_owned),
+    }
+}
+
+fn random_routing(rng: &mut Rng) -> Routing {
+    let partitions = rng.between(1, 8) as u16;
+    if rng.percent(50) {
+        return Routing::Hash(partitions);
+    }
+    let mut bounds: Vec<Vec<u8>> = (1..partitions)
+        .map(|_| match rng.below(4) {
+            0 => vec![rng.below(256) as u8],
+            1 => format!("k{:03}", rng.below(400)).into_bytes(),
+            2 => format!("k{}", rng.below(10)).into_bytes(),
+            _ => vec![0xFF; rng.between(1, 3) as usize],
+        })
+        .collect();
+    bounds.sort();
+    bounds.dedup();
+    Routing::Range(bounds)
+}

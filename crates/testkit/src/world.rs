@@ -1,0 +1,138 @@
+//! An outside world for one database: a disk in memory that can crash and fail, a clock that stands
+//! still, background work one step at a time.
+
+use crate::model::Table;
+use flagstone::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
+use flagstone::{Database, Environment, Keyspace, KeyspaceOptions, Options, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The world of one database.
+pub struct World {
+    /// What is on disk.
+    pub mem: MemDisk,
+    /// The same disk, as the database sees it.
+    pub disk: FaultDisk,
+    /// The time.
+    pub clock: Arc<ManualClock>,
+    seed: AtomicU64,
+}
+
+/// A database open in a world.
+pub struct Session {
+    /// The database.
+    pub db: Database,
+    /// Its background work.
+    pub executor: Arc<StepExecutor>,
+}
+
+impl World {
+    /// An empty disk.
+    pub fn new(seed: u64) -> Self {
+        Self::on(MemDisk::default(), seed)
+    }
+
+    /// A world with the disk `mem`.
+    pub fn on(mem: MemDisk, seed: u64) -> Self {
+        let disk = FaultDisk::new(Arc::new(mem.clone()));
+        Self { mem, disk, clock: Arc::default(), seed: AtomicU64::new(seed) }
+    }
+
+    /// The directory of the database.
+    pub fn dir() -> &'static Path {
+        Path::new("/db")
+    }
+
+    /// The path of a file of the database.
+    pub fn path(name: &str) -> PathBuf {
+        Self::dir().join(name)
+    }
+
+    /// The world after a power cut at this moment; `luck` decides what of the unsynced survives.
+    #[must_use]
+    pub fn after_power_cut(&self, luck: u64) -> Self {
+        let mem = match luck % 4 {
+            0 => self.mem.crash_losing_unsynced(),
+            _ => self.mem.crash(luck),
+        };
+        Self::on(mem, luck ^ 0xC0FFEE)
+    }
+
+    /// The world after the process was killed at this moment.
+    #[must_use]
+    pub fn after_kill(&self, luck: u64) -> Self {
+        Self::on(self.mem.kill(), luck ^ 0xDECAF)
+    }
+
+    /// What a database is opened with here. Each call draws other random numbers.
+    pub fn environment(&self) -> (Environment, Arc<StepExecutor>) {
+        let executor = Arc::new(StepExecutor::default());
+        let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+        let environment = Environment {
+            disk: Arc::new(self.disk.clone()),
+            clock: Arc::clone(&self.clock) as _,
+            random: Arc::new(SeededRandom::new(flagstone_base::hash::remix(seed + 1))),
+            executor: Some(Arc::clone(&executor) as _),
+        };
+        (environment, executor)
+    }
+
+    /// The environment with threads of its own for background work.
+    pub fn environment_with_threads(&self) -> Environment {
+        Environment { executor: None, ..self.environment().0 }
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    /// Those of opening.
+    pub fn open(&self, options: &Options) -> Result<Session> {
+        let (environment, executor) = self.environment();
+        let builder = Database::builder(Self::dir()).options(options.clone());
+        Ok(Session { db: builder.environment(environment).open()?, executor })
+    }
+
+    /// The names of the database's files, sorted.
+    pub fn files(&self) -> Vec<String> {
+        self.mem.list(Self::dir()).unwrap_or_default()
+    }
+
+    /// Every file of the database with its content.
+    pub fn contents(&self) -> Vec<(String, Vec<u8>)> {
+        let read = |name: String| {
+            let content = self.mem.content(&Self::path(&name)).unwrap_or_default();
+            (name, content)
+        };
+        self.files().into_iter().map(read).collect()
+    }
+}
+
+impl Session {
+    /// Opens or makes the keyspaces `ks0`, `ks1` and so on.
+    ///
+    /// # Errors
+    /// Those of making a keyspace.
+    pub fn keyspaces(&self, options: &[KeyspaceOptions]) -> Result<Vec<Keyspace>> {
+        let named = options.iter().enumerate();
+        named.map(|(at, o)| self.db.keyspace_with(&format!("ks{at}"), o.clone())).collect()
+    }
+
+    /// Runs background work until there is none, at most a thousand steps: a timer never ends.
+    pub fn settle(&self) {
+        use flagstone::env::Executor;
+        for _ in 0..1000 {
+            if !self.executor.assist() {
+                break;
+            }
+        }
+    }
+}
+
+/// All entries of a keyspace.
+///
+/// # Errors
+/// Those of the scan.
+pub fn dump(keyspace: &Keyspace) -> Result<Table> {
+    keyspace.scan_all().map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
+}
