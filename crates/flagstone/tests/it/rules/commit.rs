@@ -1,0 +1,282 @@
+//! Rules 1 to 6: order, failed writes, conditions, durability, flushes and batches, merge operands.
+
+use crate::support::{folding, hashed, number, open, small, small_with};
+use flagstone::env::names::FileKind;
+use flagstone::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::{Durability, ErrorKind, Keyspace, SeqNo};
+use flagstone_testkit::{Rng, Session, World};
+
+/// Rule 1: a commit is acknowledged only when everything before it in the log is as durable as itself.
+#[test]
+fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    kv.put("buffered", "1").unwrap();
+    for durability in [Durability::Group, Durability::Each] {
+        let mut batch = session.db.batch();
+        batch.put(&kv, format!("{durability:?}"), "1").unwrap();
+        session.db.commit_with(batch, durability).unwrap();
+    }
+    kv.put("later", "1").unwrap();
+    let after = World::on(world.mem.crash_losing_unsynced(), 1);
+    let again = open(&after, &small());
+    let kv = again.db.keyspace_with("kv", hashed(4)).unwrap();
+    assert!(["buffered", "Group", "Each"].iter().all(|key| kv.get(key).unwrap().is_some()));
+    assert_eq!(kv.get("later").unwrap(), None);
+}
+
+/// Rule 1: reads may see a commit before it is durable, and its ticket tells when it is.
+#[test]
+fn a_started_commit_is_visible_before_it_is_durable() {
+    let world = World::new(2);
+    let session = open(&world, &small_with(Durability::Group));
+    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let mut batch = session.db.batch();
+    batch.put(&kv, "a", "1").unwrap();
+    batch.put(&kv, "b", "2").unwrap();
+    let ticket = session.db.commit_start(batch).unwrap();
+    assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
+    assert_eq!(kv.get_versioned("b").unwrap().unwrap().0, ticket.seqno());
+    assert!(!ticket.is_done());
+    ticket.wait().unwrap();
+    let after = World::on(world.mem.crash_losing_unsynced(), 1);
+    let kv = open(&after, &small()).db.keyspace("kv").unwrap();
+    assert_eq!(kv.count().unwrap(), 2);
+}
+
+/// Rule 1: the last write of a key in a batch wins, and a range deleted in it hides what stands before.
+#[test]
+fn the_operations_of_a_batch_happen_in_their_order() {
+    let world = World::new(3);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(4, "append/1")).unwrap();
+    let mut batch = session.db.batch();
+    batch.put(&kv, "a", "first").unwrap();
+    batch.put(&kv, "a", "second").unwrap();
+    batch.put(&kv, "b", "gone").unwrap();
+    batch.put(&kv, "c", "gone").unwrap();
+    batch.delete_range(&kv, "b", "d").unwrap();
+    batch.put(&kv, "c", "back").unwrap();
+    batch.put(&kv, "e", "x").unwrap();
+    batch.delete(&kv, "e").unwrap();
+    batch.merge(&kv, "e", "yz").unwrap();
+    session.db.commit(batch).unwrap();
+    let check = |kv: &Keyspace| {
+        let found: Vec<_> = kv.scan_all().map(|e| e.unwrap()).collect();
+        let found: Vec<_> = found.iter().map(|(k, v)| (&k[..], &v[..])).collect();
+        assert_eq!(found, [(&b"a"[..], &b"second"[..]), (b"c", b"back"), (b"e", b"yz")]);
+    };
+    check(&kv);
+    let replayed = world.after_kill(1);
+    let again = open(&replayed, &small());
+    check(&again.db.keyspace("kv").unwrap());
+    session.db.compact().unwrap();
+    check(&kv);
+}
+
+/// Rule 2: nothing is appended behind the hole of a failed write; writing goes on.
+#[test]
+fn after_a_failed_log_write_the_batch_is_absent_and_writing_goes_on() {
+    let effects = [
+        Effect::Fail(Failure::Io),
+        Effect::Fail(Failure::NoSpace),
+        Effect::Short(1, Failure::Io),
+        Effect::Short(60, Failure::NoSpace),
+        Effect::FailAfter(Failure::Io),
+    ];
+    for (at, effect) in effects.into_iter().enumerate() {
+        let world = World::new(at as u64);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+        let other = session.db.keyspace_with("other", hashed(2)).unwrap();
+        kv.put("before", "1").unwrap();
+        world.disk.inject(Fault::new(effect).on(&[Op::Append]).of(FileKind::Wal));
+        let mut batch = session.db.batch();
+        batch.put(&kv, "failed", vec![1; 100]).unwrap();
+        batch.put(&other, "failed", vec![1; 100]).unwrap();
+        assert!(session.db.commit(batch).is_err());
+        world.disk.heal();
+        kv.put("behind", "1").unwrap();
+        let check = |session: &Session| {
+            let kv = session.db.keyspace("kv").unwrap();
+            let other = session.db.keyspace("other").unwrap();
+            assert_eq!((kv.count().unwrap(), other.count().unwrap()), (2, 0), "{effect:?}");
+            assert!(kv.get("before").unwrap().is_some() && kv.get("behind").unwrap().is_some());
+        };
+        check(&session);
+        check(&open(&world.after_kill(1), &small()));
+        session.db.sync().unwrap();
+        check(&open(&World::on(world.mem.crash_losing_unsynced(), 3), &small()));
+    }
+}
+
+/// Rule 2: a failed sync of the log poisons, for what is on disk is unknown: reads go on, writes are
+/// refused, opening again works.
+#[test]
+fn a_failed_sync_of_the_log_poisons_and_reads_go_on() {
+    let world = World::new(4);
+    let session = open(&world, &small_with(Durability::Group));
+    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    kv.put("a", "1").unwrap();
+    let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]).of(FileKind::Wal);
+    world.disk.inject(fault);
+    assert_eq!(kv.put("b", "1").unwrap_err().kind(), ErrorKind::Poisoned);
+    world.disk.heal();
+    assert_eq!(kv.put("c", "1").unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(session.db.flush().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(session.db.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
+    drop((kv, session));
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    assert!(kv.get("a").unwrap().is_some() && kv.get("c").unwrap().is_none());
+    kv.put("c", "1").unwrap();
+}
+
+/// Rule 2: a failed write or sync of a new table does not poison; the flush is done again.
+#[test]
+fn a_table_that_cannot_be_written_is_written_again() {
+    for op in [Op::Create, Op::Append, Op::Sync] {
+        let world = World::new(5);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        (0..100_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 200]).unwrap());
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[op]).of(FileKind::Table);
+        world.disk.inject(fault);
+        assert_eq!(session.db.flush().unwrap_err().kind(), ErrorKind::Io, "{op:?}");
+        assert_eq!(kv.count().unwrap(), 100);
+        kv.put("more", "1").unwrap();
+        session.settle();
+        session.db.flush().unwrap();
+        session.db.verify().unwrap();
+        let files = world.files().iter().filter(|name| name.ends_with(".sst")).count();
+        assert_eq!(files as u64, session.db.stats().tables(), "the half-written file stayed");
+        let after = World::on(world.mem.crash_losing_unsynced(), 3);
+        let again = open(&after, &small());
+        assert_eq!(again.db.keyspace("kv").unwrap().count().unwrap(), 101);
+    }
+}
+
+/// Rule 3: conditions are checked with the batch, which happens as a whole or not.
+#[test]
+fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
+    let world = World::new(6);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let other = session.db.keyspace_with("other", hashed(2)).unwrap();
+    kv.put("a", "1").unwrap();
+    let (seqno, _) = kv.get_versioned("a").unwrap().unwrap();
+    let commit = |condition: &dyn Fn(&mut flagstone::Batch)| {
+        let mut batch = session.db.batch();
+        condition(&mut batch);
+        batch.put(&kv, "a", "2").unwrap();
+        batch.put(&other, "b", "2").unwrap();
+        session.db.commit(batch).map_err(|error| error.kind())
+    };
+    let conflict = Err(ErrorKind::Conflict);
+    assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect_seqno(&kv, "a", seqno.plus(1)).unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect_seqno(&kv, "missing", SeqNo::ZERO).unwrap()), conflict);
+    let one_of_two = commit(&|b| {
+        b.expect_seqno(&kv, "a", seqno).unwrap();
+        b.expect_absent(&kv, "a").unwrap();
+    });
+    assert_eq!(one_of_two, conflict);
+    assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
+    assert_eq!(other.count().unwrap(), 0);
+    let both_hold = commit(&|b| {
+        b.expect_seqno(&kv, "a", seqno).unwrap();
+        b.expect_absent(&other, "b").unwrap();
+    });
+    assert_eq!(both_hold, Ok(()));
+    // The SeqNo of a key stays through flush and compaction; a deleted key is absent.
+    let (seqno, _) = kv.get_versioned("a").unwrap().unwrap();
+    session.db.compact().unwrap();
+    assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, seqno);
+    kv.delete("a").unwrap();
+    assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), Ok(()));
+}
+
+/// A database with two keyspaces, the first of which is flushed by itself again and again: batches put
+/// much into it and little into the other. Calls `check` after each flush.
+fn flushed_one_sided(durability: Durability, check: impl Fn(&World, u64)) {
+    let world = World::new(7);
+    let session = open(&world, &small_with(durability));
+    let much = session.db.keyspace_with("much", folding(1, "append/1")).unwrap();
+    let little = session.db.keyspace_with("little", folding(1, "add-i64/1")).unwrap();
+    let (mut flushes, mut checks) = (0, 0);
+    for n in 0..2500_u64 {
+        let mut batch = session.db.batch();
+        batch.merge(&much, (n % 50).to_be_bytes(), Rng::new(n).bytes(900)).unwrap();
+        batch.merge(&little, "count", 1_i64.to_le_bytes()).unwrap();
+        batch.put(&little, n.to_be_bytes(), "").unwrap();
+        session.db.commit(batch).unwrap();
+        session.executor.assist();
+        let now = session.db.stats().flushes;
+        if now > flushes {
+            flushes = now;
+            checks += 1;
+            check(&world, n + 1);
+        }
+    }
+    assert!(checks >= 3, "only {checks} flushes");
+}
+
+fn check_one_sided(after: &World, at_least: u64) {
+    let again = open(after, &small());
+    let much = again.db.keyspace("much").unwrap();
+    let little = again.db.keyspace("little").unwrap();
+    let there = little.count().unwrap().saturating_sub(1);
+    assert!(there >= at_least, "{there} of {at_least}");
+    assert_eq!(number(little.get("count").unwrap()), there as i64);
+    let operands = |n: u64| (n..there).step_by(50).flat_map(|n| Rng::new(n).bytes(900));
+    for n in 0..50.min(there) {
+        let expected: Vec<u8> = operands(n).collect();
+        let found = much.get(n.to_be_bytes()).unwrap().unwrap();
+        assert!(found == expected, "key {n}: {} bytes, not {}", found.len(), expected.len());
+    }
+}
+
+/// Rule 5: before a flush is installed the log is synced through what it holds, or a power cut would
+/// keep the flushed half of a batch.
+#[test]
+fn a_flush_of_one_tree_never_breaks_a_batch() {
+    flushed_one_sided(Durability::Buffered, |world, _| {
+        check_one_sided(&World::on(world.mem.crash_losing_unsynced(), 9), 1);
+    });
+}
+
+/// Rule 6: replay skips, tree by tree, what stands in tables, or merge operands would count twice.
+#[test]
+fn merge_operands_of_a_tree_flushed_by_itself_are_replayed_exactly_once() {
+    flushed_one_sided(Durability::Buffered, |world, n| check_one_sided(&world.after_kill(n), n));
+}
+
+/// Rule 6: numbering goes on above everything that was ever numbered.
+#[test]
+fn numbers_are_never_given_twice() {
+    let mut world = World::new(8);
+    let mut last = SeqNo::ZERO;
+    for round in 0..8_u64 {
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        kv.put("key", round.to_be_bytes()).unwrap();
+        let (seqno, _) = kv.get_versioned("key").unwrap().unwrap();
+        assert!(seqno > last, "{seqno} after {last}");
+        last = seqno;
+        match round % 4 {
+            0 => session.db.flush().unwrap(),
+            1 => kv.delete("other").unwrap(),
+            2 => session.db.compact().unwrap(),
+            _ => {}
+        }
+        drop(kv);
+        world = if round % 2 == 0 {
+            world.after_kill(round)
+        } else {
+            session.db.close().unwrap();
+            world
+        };
+    }
+}

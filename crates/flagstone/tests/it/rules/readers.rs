@@ -1,0 +1,241 @@
+//! Rules 10 to 13: snapshots and long scans while everything moves below them; folds.
+
+use crate::support::{folding, hashed, number, open, owned, small, threaded};
+use flagstone::{Keyspace, Options, Snapshot};
+use flagstone_testkit::{Rng, Session, World, seed};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn all(snapshot: &Snapshot, kv: &Keyspace, reverse: bool) -> Entries {
+    let scan = snapshot.scan::<Vec<u8>>(kv, ..).unwrap();
+    let scan = if reverse { scan.rev() } else { scan };
+    let mut entries: Entries =
+        scan.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect();
+    if reverse {
+        entries.reverse();
+    }
+    entries
+}
+
+/// Overwrites, deletes and adds, then flushes or compacts.
+fn stir(session: &Session, kv: &Keyspace, rng: &mut Rng, upkeep: u64) {
+    for _ in 0..150 {
+        let key = rng.below(300).to_be_bytes();
+        match rng.below(10) {
+            0..=5 => {
+                let len = rng.index(400);
+                kv.put(key, rng.bytes(len)).unwrap();
+            }
+            6..=8 => kv.delete(key).unwrap(),
+            _ => kv.delete_range(key.to_vec()..(rng.below(300)).to_be_bytes().to_vec()).unwrap(),
+        }
+    }
+    match upkeep % 3 {
+        0 => session.db.flush().unwrap(),
+        1 => session.db.compact().unwrap(),
+        _ => session.settle(),
+    }
+}
+
+/// Rule 10: a snapshot shows the same for as long as it is held.
+#[test]
+fn a_snapshot_does_not_change_through_flushes_and_compactions() {
+    let seed = seed("a_snapshot_does_not_change_through_flushes_and_compactions", 1);
+    let world = World::new(seed);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(3)).unwrap();
+    let mut rng = Rng::new(seed);
+    let mut held: Vec<(Snapshot, Entries)> = Vec::new();
+    for round in 0..24 {
+        stir(&session, &kv, &mut rng, round);
+        let snapshot = session.db.snapshot();
+        let entries = all(&snapshot, &kv, false);
+        held.push((snapshot, entries));
+        if held.len() > 6 {
+            held.remove(rng.index(held.len()));
+        }
+        for (snapshot, entries) in &held {
+            assert_eq!(&all(snapshot, &kv, round % 2 == 0), entries, "round {round}");
+            let (key, value) = rng.pick(entries);
+            assert_eq!(owned(snapshot.get(&kv, key).unwrap()).as_ref(), Some(value));
+        }
+    }
+}
+
+/// Rule 11: a scan that goes on while memtables are flushed and tables compacted under it still shows
+/// one moment, both ways.
+#[test]
+fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
+    let seed = seed("a_long_scan_shows_one_moment_while_everything_moves_below_it", 2);
+    for reverse in [false, true] {
+        let world = World::new(seed);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", hashed(3)).unwrap();
+        let mut rng = Rng::new(seed);
+        (0..3).for_each(|round| stir(&session, &kv, &mut rng, round));
+        let expected = all(&session.db.snapshot(), &kv, false);
+        let mut scan = if reverse { kv.scan_all().rev() } else { kv.scan_all() };
+        let mut found: Entries = Vec::new();
+        let mut upkeep = 0;
+        while let Some(entry) = scan.next() {
+            let (key, value) = entry.unwrap();
+            found.push((key.to_vec(), value.to_vec()));
+            if found.len() % 8 == 0 {
+                stir(&session, &kv, &mut rng, upkeep);
+                upkeep += 1;
+            }
+        }
+        if reverse {
+            found.reverse();
+        }
+        assert!(upkeep > 3);
+        assert_eq!(found, expected);
+    }
+}
+
+/// Rule 11: a scan that waits pins no memtable and, once it has moved on, no dropped table.
+#[test]
+fn a_waiting_scan_pins_no_memory() {
+    let world = World::new(3);
+    let session = open(&world, &Options { memory_budget: 4 << 20, ..small() });
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let fill = || (0..500_u32).for_each(|n| kv.put(n.to_be_bytes(), [7; 1000]).unwrap());
+    fill();
+    let mut scan = kv.scan_all();
+    assert!(scan.advance().unwrap());
+    let before = session.db.stats().memtable_bytes;
+    for _ in 0..8 {
+        session.db.flush().unwrap();
+        fill();
+        assert!(scan.advance().unwrap());
+    }
+    let after = session.db.stats().memtable_bytes;
+    assert!(after < before * 3, "{before} bytes of memtables became {after}");
+    session.db.compact().unwrap();
+    assert!(scan.advance().unwrap());
+    drop(scan);
+    session.db.compact().unwrap();
+    session.settle();
+    let files = world.files().iter().filter(|name| name.ends_with(".sst")).count();
+    assert_eq!(files as u64, session.db.stats().tables());
+}
+
+/// Rule 10: with threads that write, flush and compact as fast as they can, a snapshot shows what it
+/// showed at first.
+#[test]
+fn snapshots_stay_as_they_are_among_threads() {
+    let seed = seed("snapshots_stay_as_they_are_among_threads", 4);
+    let world = World::new(seed);
+    let db = threaded(&world, small());
+    let kv = db.keyspace_with("kv", hashed(3)).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (kv, done) = (&kv, &done);
+            scope.spawn(move || {
+                let mut rng = Rng::new(seed + thread);
+                while !done.load(Ordering::Relaxed) {
+                    let key = rng.below(200).to_be_bytes();
+                    let len = rng.index(300);
+                    let value = rng.bytes(len);
+                    if rng.percent(70) { kv.put(key, value) } else { kv.delete(key) }.unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                db.flush().unwrap();
+                db.compact().unwrap();
+            }
+        });
+        for round in 0..flagstone_testkit::rounds(40, 1000) {
+            let snapshot = db.snapshot();
+            let first = all(&snapshot, &kv, false);
+            assert_eq!(all(&snapshot, &kv, true), first, "round {round}");
+            for (key, value) in first.iter().step_by(7) {
+                assert_eq!(owned(snapshot.get(&kv, key).unwrap()).as_ref(), Some(value));
+            }
+            std::thread::yield_now();
+            assert_eq!(all(&snapshot, &kv, false), first, "round {round}");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Rule 13: operands are not combined across a snapshot.
+#[test]
+fn operands_are_not_combined_across_a_snapshot() {
+    let world = World::new(5);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    let mut held = Vec::new();
+    for n in 1..=40_i64 {
+        kv.merge("sum", n.to_le_bytes()).unwrap();
+        if n % 4 == 0 {
+            held.push((session.db.snapshot(), n * (n + 1) / 2));
+        }
+        match n % 10 {
+            3 => session.db.flush().unwrap(),
+            7 => session.db.compact().unwrap(),
+            _ => {}
+        }
+        for (snapshot, sum) in &held {
+            assert_eq!(number(snapshot.get(&kv, "sum").unwrap()), *sum);
+        }
+        assert_eq!(number(kv.get("sum").unwrap()), n * (n + 1) / 2);
+        if n % 16 == 0 {
+            held.remove(0);
+        }
+    }
+}
+
+/// Rule 13: a fold is total: an operand that does not apply changes nothing, wherever it is folded.
+#[test]
+fn an_operand_that_does_not_apply_changes_nothing() {
+    let world = World::new(6);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+    let one = 1_i64.to_le_bytes();
+    kv.put("text", "not a number").unwrap();
+    for upkeep in 0..3 {
+        kv.merge("text", one).unwrap();
+        kv.merge("number", one).unwrap();
+        kv.merge("number", "junk").unwrap();
+        match upkeep {
+            0 => {}
+            1 => session.db.flush().unwrap(),
+            _ => session.db.compact().unwrap(),
+        }
+        assert_eq!(kv.get("text").unwrap().as_deref(), Some(b"not a number".as_slice()));
+        assert_eq!(number(kv.get("number").unwrap()), upkeep + 1);
+    }
+    kv.delete("number").unwrap();
+    kv.merge("number", one).unwrap();
+    session.db.compact().unwrap();
+    assert_eq!(number(kv.get("number").unwrap()), 1);
+}
+
+/// Rule 13: a key with many operands stays right while gets make the next write fold it.
+#[test]
+fn a_key_with_thousands_of_operands_stays_right() {
+    let world = World::new(7);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
+    let mut expected = Vec::new();
+    for n in 0..3000_u64 {
+        let operand = [n as u8, (n >> 8) as u8];
+        kv.merge("list", operand).unwrap();
+        expected.extend_from_slice(&operand);
+        if n % 50 == 0 {
+            assert_eq!(owned(kv.get("list").unwrap()).as_ref(), Some(&expected));
+        }
+        if n % 700 == 0 {
+            session.db.flush().unwrap();
+        }
+    }
+    assert_eq!(owned(kv.get("list").unwrap()), Some(expected.clone()));
+    let after = world.after_kill(1);
+    let again = open(&after, &small());
+    assert_eq!(owned(again.db.keyspace("kv").unwrap().get("list").unwrap()), Some(expected));
+}

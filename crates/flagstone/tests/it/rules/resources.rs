@@ -1,0 +1,94 @@
+//! Rules 22 and 24: filters in one of many partitions, memory; and writes that are refused, not blocked.
+
+use crate::support::{hashed, open, small, threaded};
+use flagstone::{ErrorKind, Options};
+use flagstone_testkit::{Rng, World};
+
+/// Rule 22: inside a partition the high bits of the hash are constant; a filter that used them would
+/// use one part in 256 of itself. So: hardly a get of an absent key reads a block.
+#[test]
+fn filters_work_in_one_of_256_partitions() {
+    let world = World::new(1);
+    let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
+    let kv = session.db.keyspace_with("kv", hashed(256)).unwrap();
+    for start in (0..100_000_u32).step_by(1000) {
+        let mut batch = session.db.batch();
+        (start..start + 1000).for_each(|n| batch.put(&kv, n.to_be_bytes(), "v").unwrap());
+        session.db.commit(batch).unwrap();
+    }
+    session.db.flush().unwrap();
+    let looked_at = |world: &World| {
+        let cache = session.db.stats().cache;
+        (cache.hits + cache.misses, world.mem.counts().of(flagstone::env::Op::Read))
+    };
+    let before = looked_at(&world);
+    let absent = 20_000;
+    for n in 0..absent {
+        assert_eq!(kv.get([b"absent", &(n as u32).to_be_bytes()[..]].concat()).unwrap(), None);
+    }
+    let blocks = looked_at(&world).0 - before.0;
+    assert!(blocks < absent / 33, "{blocks} blocks looked at for {absent} absent keys");
+    for n in (0..100_000_u32).step_by(97) {
+        assert!(kv.get(n.to_be_bytes()).unwrap().is_some());
+    }
+}
+
+/// Rule 24: an empty tree costs next to nothing.
+#[test]
+fn a_thousand_empty_trees_take_little_memory() {
+    let world = World::new(2);
+    let session = open(&world, &small());
+    for n in 0..64 {
+        session.db.keyspace_with(&format!("ks{n}"), hashed(16)).unwrap();
+    }
+    let used = session.db.stats().memtable_bytes;
+    assert!(used < 200_000, "{used} bytes for 1,024 empty trees");
+}
+
+/// Rule 24: memtables and cache stay within their parts of the budget whatever is written and read.
+#[test]
+fn memtables_and_cache_stay_within_the_budget() {
+    let world = World::new(3);
+    let budget = 2 << 20;
+    let db = threaded(&world, Options { memory_budget: budget, ..small() });
+    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let mut rng = Rng::new(3);
+    for n in 0..8000_u64 {
+        let len = if n % 500 == 0 { 200_000 } else { 800 };
+        kv.put(rng.below(4000).to_be_bytes(), rng.bytes(len)).unwrap();
+        kv.get(rng.below(4000).to_be_bytes()).unwrap();
+        if n % 100 == 0 {
+            let stats = db.stats();
+            let memory = stats.memtable_bytes + stats.cache.used_bytes;
+            assert!(memory <= budget + budget / 4, "{memory} bytes: {stats:?}");
+            assert!(stats.cache.used_bytes <= stats.cache.capacity_bytes);
+        }
+    }
+    assert!(db.stats().flushes > 4);
+}
+
+/// `try_commit` answers Busy where a commit would stop, and works again when memtables were flushed.
+#[test]
+fn try_commit_is_busy_instead_of_waiting() {
+    let world = World::new(4);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
+    let mut refused = None;
+    for n in 0..5000_u32 {
+        let mut batch = session.db.batch();
+        batch.put(&kv, n.to_be_bytes(), [7; 1000]).unwrap();
+        match session.db.try_commit(&batch) {
+            Ok(()) => {}
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Busy, "{error:?}");
+                refused = Some((n, batch));
+                break;
+            }
+        }
+    }
+    let (n, batch) = refused.expect("without background work the memtables fill up");
+    assert_eq!(kv.count().unwrap(), u64::from(n), "the refused batch left nothing");
+    session.settle();
+    session.db.try_commit(&batch).unwrap();
+    assert_eq!(kv.count().unwrap(), u64::from(n) + 1);
+}
