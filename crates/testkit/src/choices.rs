@@ -24,12 +24,8 @@ pub fn random_options(rng: &mut Rng) -> Options {
 
 /// Options of a keyspace: 1 to 8 partitions by hash or range, any compression, any block size.
 pub fn random_keyspace(rng: &mut Rng, fold: Option<&str>) -> KeyspaceOptions {
-    let compressions = [
-        Compression::None,
-        Compression::Lz4,
-        Compression::Zstd(1),
-        Compression::Zstd(3),
-    ];
+    let compressions =
+        [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(3)];
     KeyspaceOptions {
         routing: random_routing(rng),
         compression: *rng.pick(&compressions),

@@ -215,7 +215,8 @@ impl History {
             let keys = found.keys().chain(expected.keys());
             for key in keys {
                 if found.get(key) != expected.get(key) {
-                    let text = |t: &Table| t.get(key).map(|v| (v.len(), v.escape_ascii().to_string()));
+                    let text =
+                        |t: &Table| t.get(key).map(|v| (v.len(), v.escape_ascii().to_string()));
                     let key = key.escape_ascii();
                     return Some(format!(
                         "ks{at} {key}: found {:.100?}, expected {:.100?}",

@@ -124,7 +124,8 @@ impl Model {
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
         if let (Bound::Included(s) | Bound::Excluded(s), Bound::Included(e) | Bound::Excluded(e)) =
             (start, end)
-            && (s > e || (s == e && !matches!((start, end), (Bound::Included(_), Bound::Included(_)))))
+            && (s > e
+                || (s == e && !matches!((start, end), (Bound::Included(_), Bound::Included(_)))))
         {
             return Vec::new();
         }
@@ -148,9 +149,10 @@ impl Model {
 
 /// The digest of whole tables, as [`Model::digest`] counts it.
 pub fn digest_of(tables: &[Table]) -> u64 {
-    let entries = tables.iter().enumerate().flat_map(|(at, table)| {
-        table.iter().map(move |(key, value)| hash_of(at, key, value))
-    });
+    let entries = tables
+        .iter()
+        .enumerate()
+        .flat_map(|(at, table)| table.iter().map(move |(key, value)| hash_of(at, key, value)));
     entries.fold(0, u64::wrapping_add)
 }
 

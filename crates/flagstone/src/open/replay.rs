@@ -133,38 +133,44 @@ fn each_op(
 }
 
 /// Pass 2: inserts what is not in tables yet, flushing when memtables are full. Answers how many
-/// records were read.
+/// records held such entries.
 pub(crate) fn replay(shared: &Arc<Shared>, from: Option<FileNumber>, state: &State) -> Result<u64> {
     let (disk, dir) = (&*shared.environment.disk, &shared.dir);
     let keyspaces = shared.keyspaces.load_full();
+    let mut replayed = 0;
     let mut visit = |record: Record<'_>| {
         if record.kind != record::BATCH {
             return Ok(());
         }
+        let mut is_new = false;
         let done = each_op(&record, |seqno, op| {
             let Some(keyspace) = keyspaces.by_id.get(&op.keyspace) else { return Ok(()) };
-            insert(keyspace, state, seqno, &op)
+            is_new |= insert(keyspace, state, seqno, &op)?;
+            Ok(())
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
+        replayed += u64::from(is_new);
         make_room(shared, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
     };
-    let recovered = flagstone_wal::read(disk, dir, shared.id, from, &mut visit)?;
-    Ok(recovered.records)
+    flagstone_wal::read(disk, dir, shared.id, from, &mut visit)?;
+    Ok(replayed)
 }
 
-fn insert(keyspace: &KeyspaceCore, state: &State, seqno: SeqNo, op: &LoggedOp<'_>) -> Result<()> {
+/// Inserts an operation into the trees that do not have it in tables; false when all have.
+fn insert(keyspace: &KeyspaceCore, state: &State, seqno: SeqNo, op: &LoggedOp<'_>) -> Result<bool> {
     let hash = keyspace.hash(op.key);
     let partition = keyspace.route.partition(op.key, hash);
     let into = |tree: &Arc<Tree>| {
         let flushed = state.trees.get(&tree.id()).and_then(|tree| tree.flushed_through);
         if flushed.is_some_and(|through| seqno <= through) {
-            return Ok(());
+            return Ok(false);
         }
         let memtable = tree.reserve(seqno);
-        memtable.insert(EntryRef::new(op.key, seqno, op.kind, op.value), hash)
+        memtable.insert(EntryRef::new(op.key, seqno, op.kind, op.value), hash)?;
+        Ok(true)
     };
     if op.kind == Kind::RangeDelete {
-        keyspace.trees.iter().try_for_each(into)
+        keyspace.trees.iter().try_fold(false, |is_new, tree| Ok(into(tree)? | is_new))
     } else {
         into(&keyspace.trees[partition])
     }

@@ -48,8 +48,7 @@ fn round_trip(name: &str, limit: usize) {
     assert_eq!(collection.count().unwrap(), lines.len() as u64);
     for (at, line) in lines.iter().enumerate() {
         let document = collection.get(at as i64).unwrap().unwrap();
-        let found: serde_json::Value =
-            serde_json::from_str(&document.to_json().unwrap()).unwrap();
+        let found: serde_json::Value = serde_json::from_str(&document.to_json().unwrap()).unwrap();
         let expected: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(found, expected, "{name}, line {}", at + 1);
     }
@@ -122,8 +121,7 @@ fn comments_loaded_in_batches_by_their_id_come_back() {
     assert_eq!(collection.count().unwrap(), by_id.len() as u64);
     for (id, expected) in by_id {
         let document = collection.get(id).unwrap().unwrap();
-        let found: serde_json::Value =
-            serde_json::from_str(&document.to_json().unwrap()).unwrap();
+        let found: serde_json::Value = serde_json::from_str(&document.to_json().unwrap()).unwrap();
         assert_eq!(found, expected);
     }
 }

@@ -338,9 +338,8 @@ fn a_dropped_keyspace_takes_no_writes_and_its_name_is_free() {
     let new = session.db.keyspace_with("kv", folding(3, "append/1")).unwrap();
     assert_eq!(new.count().unwrap(), 1);
     session.db.verify().unwrap();
-    let tables = |world: &World| {
-        world.files().iter().filter(|name| name.ends_with(".sst")).count() as u64
-    };
+    let tables =
+        |world: &World| world.files().iter().filter(|name| name.ends_with(".sst")).count() as u64;
     assert_eq!(tables(&after), session.db.stats().tables());
 }
 

@@ -424,7 +424,8 @@ fn bug_14_results_do_not_share_memory_with_anything_that_changes() {
     let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
     let value = |n: u32| Rng::new(u64::from(n)).bytes(700);
     (0..300_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n)).unwrap());
-    let mut kept: Vec<_> = (0..300_u32).map(|n| kv.get(n.to_be_bytes()).unwrap().unwrap()).collect();
+    let mut kept: Vec<_> =
+        (0..300_u32).map(|n| kv.get(n.to_be_bytes()).unwrap().unwrap()).collect();
     session.db.flush().unwrap();
     kept.extend((0..300_u32).map(|n| kv.get(n.to_be_bytes()).unwrap().unwrap()));
     let (mut one, mut other) = (kv.scan_all(), kv.scan_all().rev());

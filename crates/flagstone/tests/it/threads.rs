@@ -242,9 +242,8 @@ fn concurrent_merges_lose_no_increment_and_count_none_twice() {
             }
         });
     });
-    let total = |kv: &Keyspace| {
-        (0..7_u64).map(|n| number(kv.get(n.to_be_bytes()).unwrap())).sum::<i64>()
-    };
+    let total =
+        |kv: &Keyspace| (0..7_u64).map(|n| number(kv.get(n.to_be_bytes()).unwrap())).sum::<i64>();
     assert_eq!(total(&counters), 8 * each as i64);
     let after = world.after_kill(3);
     let session = open(&after, &small());
@@ -282,7 +281,8 @@ fn every_snapshot_sees_all_the_money_while_batches_move_it() {
     let seed = seed("every_snapshot_sees_all_the_money_while_batches_move_it", 5);
     let world = World::new(seed);
     let db = threaded(&world, small());
-    let kvs = [db.keyspace_with("a", hashed(4)).unwrap(), db.keyspace_with("b", hashed(3)).unwrap()];
+    let kvs =
+        [db.keyspace_with("a", hashed(4)).unwrap(), db.keyspace_with("b", hashed(3)).unwrap()];
     for n in 0..ACCOUNTS {
         kvs[n as usize % 2].put(n.to_be_bytes(), 100_i64.to_le_bytes()).unwrap();
     }
@@ -447,8 +447,11 @@ fn crash_among_threads(durability: Durability, power_cut: bool, seed: u64) {
             if durability == Durability::None {
                 db.flush().unwrap();
             }
-            let after =
-                if power_cut { world.after_power_cut(seed + round) } else { world.after_kill(seed + round) };
+            let after = if power_cut {
+                world.after_power_cut(seed + round)
+            } else {
+                world.after_kill(seed + round)
+            };
             crashes.push((promised, after));
         }
         stop.store(true, Ordering::Relaxed);

@@ -2,9 +2,7 @@
 
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::env::{MemDisk, StepExecutor};
-use flagstone::{
-    Database, Durability, ErrorKind, Event, KeyspaceOptions, Options, Routing,
-};
+use flagstone::{Database, Durability, ErrorKind, Event, KeyspaceOptions, Options, Routing};
 use flagstone_testkit::{Rng, World};
 use std::sync::{Arc, Mutex};
 
@@ -68,7 +66,9 @@ fn recovery_that_is_refused_leaves_every_file_as_it_was() {
     for _ in 0..2 {
         assert_eq!(world.open(&small()).err().unwrap().kind(), ErrorKind::Corruption);
         let after = world.contents().into_iter().filter(|(name, _)| name != "LOCK");
-        assert!(before.iter().filter(|(name, _)| name != "LOCK").eq(after.collect::<Vec<_>>().iter()));
+        assert!(
+            before.iter().filter(|(name, _)| name != "LOCK").eq(after.collect::<Vec<_>>().iter())
+        );
     }
     world.mem.put_content(&World::path(&name), &whole);
     let session = open(&world, &small());
