@@ -6,6 +6,13 @@
 //! World: a disk in memory that crashes and fails, a clock that stands still, steps one by one
 //! ```
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "it runs in tests alone, where a panic is the answer"
+)]
+
 pub mod seed;
 
 pub mod rng;

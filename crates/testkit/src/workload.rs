@@ -156,7 +156,7 @@ impl Workload {
 
     /// Bounds of every kind; sometimes upside down.
     pub fn bounds(&mut self) -> Bounds {
-        let mut bound = |this: &mut Self| match this.rng.below(5) {
+        let bound = |this: &mut Self| match this.rng.below(5) {
             0 => Bound::Unbounded,
             1 | 2 => Bound::Included(this.any_key()),
             _ => Bound::Excluded(this.any_key()),

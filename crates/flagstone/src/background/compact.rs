@@ -95,8 +95,9 @@ impl Shared {
             let mut queue = self.background.lock();
             while !queue.compacting.insert(tree.id()) {
                 self.check_background_runs()?;
-                parking_lot::MutexGuard::unlocked(&mut queue, || self.executor.assist());
-                if queue.compacting.contains(&tree.id()) {
+                let has_run =
+                    parking_lot::MutexGuard::unlocked(&mut queue, || self.executor.assist());
+                if !has_run && queue.compacting.contains(&tree.id()) {
                     self.background.wait(&mut queue, LOOK_AGAIN);
                 }
             }

@@ -59,7 +59,7 @@ fn crash_once(seed: u64, at: u64, promise: Promise, options: &Options, steps: &[
     let (_, session) = history.run(&world, options, &keyspaces, steps);
     let mut world = crash(&world, promise, seed ^ at);
     drop(session);
-    if at % 3 == 0 {
+    if at.is_multiple_of(3) {
         // The recovery is cut off as well, somewhere.
         world.disk.cut_power_at(1 + at / 3 % 25);
         drop(world.open(options));

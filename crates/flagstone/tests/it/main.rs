@@ -1,6 +1,8 @@
 //! The database from outside: is it a map, does a crash or an error lose what was promised, do the
 //! rules hold, can bad input hurt, is it right under many threads, on real documents.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
+
 mod crashes;
 mod damage;
 mod documents;

@@ -7,11 +7,11 @@ use flagstone::{Compression, Durability, ErrorKind, KeyspaceOptions, Options, Ro
 use flagstone_testkit::{Rng, World, dump};
 use std::collections::BTreeMap;
 
-/// 1. There, the partition was `abs(hash) % n`, and the absolute value of the smallest integer is
+/// Bug 1. There, the partition was `abs(hash) % n`, and the absolute value of the smallest integer is
 /// negative: a key with that hash went to a partition that did not exist. Here every hash has a
 /// partition, for every number of them; a hundred thousand keys hit every one of 256.
 #[test]
-fn bug_1_every_key_has_a_partition() {
+fn every_key_has_a_partition() {
     let world = World::new(1);
     let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
     for partitions in [1, 2, 3, 7, 255, 256] {
@@ -29,10 +29,10 @@ fn bug_1_every_key_has_a_partition() {
     }
 }
 
-/// 2. There, the number of partitions was not stored: 4 reopened as 8 lost 501 of 1,000 keys. Here it
+/// Bug 2. There, the number of partitions was not stored: 4 reopened as 8 lost 501 of 1,000 keys. Here it
 /// is stored, another number is refused, and saying nothing opens what there is.
 #[test]
-fn bug_2_another_number_of_partitions_is_refused_and_loses_nothing() {
+fn another_number_of_partitions_is_refused_and_loses_nothing() {
     let world = World::new(2);
     let session = open(&world, &small());
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
@@ -50,10 +50,10 @@ fn bug_2_another_number_of_partitions_is_refused_and_loses_nothing() {
     assert_eq!((0..1000_u32).filter(|n| kv.get(n.to_be_bytes()).unwrap().is_some()).count(), 1000);
 }
 
-/// 3. There, a certain value stood for "deleted", so a user who stored it deleted his key. Here any
+/// Bug 3. There, a certain value stood for "deleted", so a user who stored it deleted his key. Here any
 /// value is a value, the empty one too.
 #[test]
-fn bug_3_no_value_means_deleted() {
+fn no_value_means_deleted() {
     let world = World::new(3);
     let session = open(&world, &small());
     let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
@@ -74,10 +74,10 @@ fn bug_3_no_value_means_deleted() {
     check(&kv);
 }
 
-/// 4. There, delete answered true for keys that were never there, and the count was wrong after
+/// Bug 4. There, delete answered true for keys that were never there, and the count was wrong after
 /// deletes and overwrites.
 #[test]
-fn bug_4_remove_tells_whether_the_key_was_there_and_count_counts() {
+fn remove_tells_whether_the_key_was_there_and_count_counts() {
     let world = World::new(4);
     let session = open(&world, &small());
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
@@ -103,10 +103,10 @@ fn bug_4_remove_tells_whether_the_key_was_there_and_count_counts() {
     assert_eq!(kv.count().unwrap(), 49);
 }
 
-/// 5. There, maps compared by their size alone and 5 was below 1.5, since integers and decimals were
+/// Bug 5. There, maps compared by their size alone and 5 was below 1.5, since integers and decimals were
 /// types of their own; and bytes compared signed. Here primary keys come in one total order.
 #[test]
-fn bug_5_keys_come_in_the_total_order_of_values() {
+fn keys_come_in_the_total_order_of_values() {
     let world = World::new(5);
     let session = open(&world, &small());
     let documents = session.db.collection_with("documents", hashed(3)).unwrap();
@@ -156,10 +156,10 @@ fn bug_5_keys_come_in_the_total_order_of_values() {
     assert_eq!(bytes, (0..=255).collect::<Vec<u8>>());
 }
 
-/// 6. There, duplicate keys, integers over 64 bits, the smallest integer, 100,000 nested arrays and
+/// Bug 6. There, duplicate keys, integers over 64 bits, the smallest integer, 100,000 nested arrays and
 /// text in another charset than the environment's failed or came back changed.
 #[test]
-fn bug_6_json_of_every_kind_comes_back_exactly() {
+fn json_of_every_kind_comes_back_exactly() {
     let world = World::new(6);
     let session = open(&world, &small());
     let documents = session.db.collection_with("documents", hashed(2)).unwrap();
@@ -196,10 +196,10 @@ fn log_of(world: &World) -> (String, Vec<u8>, usize) {
     used.max_by_key(|(_, _, used)| *used).unwrap()
 }
 
-/// 7. There, a log whose last record was cut short by a crash refused to open. Here what was never
+/// Bug 7. There, a log whose last record was cut short by a crash refused to open. Here what was never
 /// acknowledged is dropped, for a cut at any byte of it.
 #[test]
-fn bug_7_a_torn_tail_of_the_log_is_dropped() {
+fn a_torn_tail_of_the_log_is_dropped() {
     let world = World::new(7);
     let session = open(&world, &small());
     let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
@@ -220,10 +220,10 @@ fn bug_7_a_torn_tail_of_the_log_is_dropped() {
     }
 }
 
-/// 8. There, a log of many files refused to open, or lost data while it was replayed. Here a log of
+/// Bug 8. There, a log of many files refused to open, or lost data while it was replayed. Here a log of
 /// many segments is replayed within the memory budget, and again if that is cut short.
 #[test]
-fn bug_8_a_log_of_many_segments_is_replayed() {
+fn a_log_of_many_segments_is_replayed() {
     let world = World::new(8);
     let options = Options { memory_budget: 16 << 20, ..small() };
     let session = open(&world, &options);
@@ -254,10 +254,10 @@ fn bug_8_a_log_of_many_segments_is_replayed() {
     check(&world.after_kill(10), &options);
 }
 
-/// 9. There, a temporary file left by a crash kept the store from opening. Here leftovers are removed,
+/// Bug 9. There, a temporary file left by a crash kept the store from opening. Here leftovers are removed,
 /// and what is not ours is left alone.
 #[test]
-fn bug_9_leftover_files_are_removed_and_foreign_ones_stay() {
+fn leftover_files_are_removed_and_foreign_ones_stay() {
     let world = World::new(9);
     let session = open(&world, &small());
     session.db.keyspace_with("kv", hashed(2)).unwrap().put("a", "1").unwrap();
@@ -278,11 +278,11 @@ fn bug_9_leftover_files_are_removed_and_foreign_ones_stay() {
     session.db.verify().unwrap();
 }
 
-/// 10. There, two files were to change together, and a crash between them left one of each. Here one
+/// Bug 10. There, two files were to change together, and a crash between them left one of each. Here one
 /// edit of the manifest installs the tables of all trees: at every change of the disk during a flush and
 /// a compaction of four partitions, a power cut leaves all or nothing.
 #[test]
-fn bug_10_tables_of_many_trees_are_installed_together() {
+fn tables_of_many_trees_are_installed_together() {
     for at in 1..70 {
         let (world, options) = (World::new(10), small_with(Durability::None));
         let session = open(&world, &options);
@@ -305,11 +305,11 @@ fn bug_10_tables_of_many_trees_are_installed_together() {
     }
 }
 
-/// 11. There, no checksum guarded the data: damaged bytes came back as values. Here each flipped bit
+/// Bug 11. There, no checksum guarded the data: damaged bytes came back as values. Here each flipped bit
 /// of a table is found by a read or does not matter to it, and verify names the file. (`damage` does
 /// this for every kind of file.)
 #[test]
-fn bug_11_damaged_bytes_are_detected() {
+fn damaged_bytes_are_detected() {
     let world = World::new(11);
     let session = open(&world, &small());
     let plain = KeyspaceOptions {
@@ -347,10 +347,10 @@ fn bug_11_damaged_bytes_are_detected() {
     assert!(refused > 0);
 }
 
-/// 12. There, flushes that ran side by side were installed as they finished, so an old value could
+/// Bug 12. There, flushes that ran side by side were installed as they finished, so an old value could
 /// bury a newer one for ever. Here the newest wins, however often flushes and compactions run.
 #[test]
-fn bug_12_an_old_value_never_buries_a_newer_one() {
+fn an_old_value_never_buries_a_newer_one() {
     let world = World::new(12);
     let db = threaded(&world, small());
     let kv = db.keyspace_with("kv", hashed(4)).unwrap();
@@ -387,11 +387,11 @@ fn bug_12_an_old_value_never_buries_a_newer_one() {
     check(&open(&world, &small()).db.keyspace("kv").unwrap());
 }
 
-/// 13. There, the log was removed as soon as a flush had written its file, before the file or its
+/// Bug 13. There, the log was removed as soon as a flush had written its file, before the file or its
 /// directory was synced: a power cut lost both. Here, whenever a segment of the log goes, what stood in
 /// it survives the hardest power cut.
 #[test]
-fn bug_13_the_log_goes_only_after_its_data_is_durable() {
+fn the_log_goes_only_after_its_data_is_durable() {
     let (world, options) = (World::new(13), small_with(Durability::Group));
     let session = open(&world, &options);
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
@@ -415,10 +415,10 @@ fn bug_13_the_log_goes_only_after_its_data_is_durable() {
     }
 }
 
-/// 14. There, two open results shared a buffer, so reading one changed the other. Here every result is
+/// Bug 14. There, two open results shared a buffer, so reading one changed the other. Here every result is
 /// its own, and outlives snapshots, flushes, compactions and the database.
 #[test]
-fn bug_14_results_do_not_share_memory_with_anything_that_changes() {
+fn results_do_not_share_memory_with_anything_that_changes() {
     let world = World::new(14);
     let session = open(&world, &small());
     let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
@@ -445,10 +445,10 @@ fn bug_14_results_do_not_share_memory_with_anything_that_changes() {
     }
 }
 
-/// 15. There, an option added the number of a file instead of its size, so it did nothing. Here each
+/// Bug 15. There, an option added the number of a file instead of its size, so it did nothing. Here each
 /// option of a keyspace and of a database changes what it says.
 #[test]
-fn bug_15_every_option_changes_something() {
+fn every_option_changes_something() {
     let tables_of = |options: KeyspaceOptions| {
         let world = World::new(15);
         let session = open(&world, &small());
@@ -503,10 +503,10 @@ fn bug_15_every_option_changes_something() {
     assert!(syncs(Durability::Group).0 >= 50 && syncs(Durability::Each).0 >= 50);
 }
 
-/// 17. There, two threads that read, changed and wrote a document lost one change. Here none is lost;
+/// Bug 17. There, two threads that read, changed and wrote a document lost one change. Here none is lost;
 /// `threads` has the same for documents and merges among many threads.
 #[test]
-fn bug_17_concurrent_updates_lose_no_increment() {
+fn concurrent_updates_lose_no_increment() {
     let world = World::new(17);
     let db = threaded(&world, small());
     let counters = db.typed_with::<u64, i64>("counters", hashed(2)).unwrap();
@@ -523,11 +523,11 @@ fn bug_17_concurrent_updates_lose_no_increment() {
     assert_eq!(total, 2000);
 }
 
-/// 18. There, memory was bounded by a number of jobs, not bytes, and a flood of puts ended in writers
+/// Bug 18. There, memory was bounded by a number of jobs, not bytes, and a flood of puts ended in writers
 /// that woke to write near-empty files. Here a flood stays within the budget, and its tables are not
 /// tiny.
 #[test]
-fn bug_18_a_flood_of_puts_stays_within_the_memory_budget() {
+fn a_flood_of_puts_stays_within_the_memory_budget() {
     let world = World::new(18);
     let options = Options { memory_budget: 2 << 20, ..small() };
     let db = threaded(&world, options.clone());
@@ -553,10 +553,10 @@ fn bug_18_a_flood_of_puts_stays_within_the_memory_budget() {
     assert!(stats.flushes < 400, "{} flushes for {written} bytes", stats.flushes);
 }
 
-/// 19. There, tables were searched oldest first, so overwritten keys returned old values; compaction
+/// Bug 19. There, tables were searched oldest first, so overwritten keys returned old values; compaction
 /// with deletes lost all live keys; and reopening, then compacting, panicked.
 #[test]
-fn bug_19_overwrites_deletes_compactions_and_reopening_mix() {
+fn overwrites_deletes_compactions_and_reopening_mix() {
     let world = World::new(19);
     let mut expected: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for round in 0..6_u8 {
@@ -592,10 +592,10 @@ fn bug_19_overwrites_deletes_compactions_and_reopening_mix() {
     }
 }
 
-/// 13, again: a directory that could not be synced was taken for one that was. Here the flush fails, and
+/// Bug 13, again: a directory that could not be synced was taken for one that was. Here the flush fails, and
 /// the log stays.
 #[test]
-fn bug_13_a_flush_fails_whose_directory_cannot_be_synced() {
+fn a_flush_fails_whose_directory_cannot_be_synced() {
     let (world, options) = (World::new(130), small_with(Durability::Group));
     let session = open(&world, &options);
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();

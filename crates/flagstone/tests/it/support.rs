@@ -4,42 +4,42 @@ use flagstone::{Database, Durability, KeyspaceOptions, Options, Routing, Slice};
 use flagstone_testkit::{Session, World};
 
 /// Options of a small database.
-pub fn small() -> Options {
+pub(crate) fn small() -> Options {
     Options { memory_budget: 1 << 20, compaction_workers: 1, ..Options::default() }
 }
 
 /// The same with a durability.
-pub fn small_with(durability: Durability) -> Options {
+pub(crate) fn small_with(durability: Durability) -> Options {
     Options { durability, ..small() }
 }
 
 /// A keyspace of so many hash partitions.
-pub fn hashed(partitions: u16) -> KeyspaceOptions {
+pub(crate) fn hashed(partitions: u16) -> KeyspaceOptions {
     KeyspaceOptions { routing: Routing::Hash(partitions), ..KeyspaceOptions::default() }
 }
 
 /// A keyspace of so many hash partitions that folds.
-pub fn folding(partitions: u16, fold: &str) -> KeyspaceOptions {
+pub(crate) fn folding(partitions: u16, fold: &str) -> KeyspaceOptions {
     KeyspaceOptions { fold: Some(fold.to_owned()), ..hashed(partitions) }
 }
 
 /// A database in memory with threads of its own.
-pub fn threaded(world: &World, options: Options) -> Database {
+pub(crate) fn threaded(world: &World, options: Options) -> Database {
     let environment = world.environment_with_threads();
     Database::builder(World::dir()).options(options).environment(environment).open().unwrap()
 }
 
 /// A session in `world` with these options.
-pub fn open(world: &World, options: &Options) -> Session {
+pub(crate) fn open(world: &World, options: &Options) -> Session {
     world.open(options).unwrap()
 }
 
 /// A value as owned bytes.
-pub fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
+pub(crate) fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
     found.map(|value| value.to_vec())
 }
 
 /// A number from 8 little-endian bytes; 0 when absent.
-pub fn number(found: Option<Slice>) -> i64 {
+pub(crate) fn number(found: Option<Slice>) -> i64 {
     found.map_or(0, |value| i64::from_le_bytes(value[..].try_into().unwrap()))
 }

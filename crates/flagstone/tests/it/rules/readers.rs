@@ -75,13 +75,13 @@ fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
         let mut rng = Rng::new(seed);
         (0..3).for_each(|round| stir(&session, &kv, &mut rng, round));
         let expected = all(&session.db.snapshot(), &kv, false);
-        let mut scan = if reverse { kv.scan_all().rev() } else { kv.scan_all() };
+        let scan = if reverse { kv.scan_all().rev() } else { kv.scan_all() };
         let mut found: Entries = Vec::new();
         let mut upkeep = 0;
-        while let Some(entry) = scan.next() {
+        for entry in scan {
             let (key, value) = entry.unwrap();
             found.push((key.to_vec(), value.to_vec()));
-            if found.len() % 8 == 0 {
+            if found.len().is_multiple_of(8) {
                 stir(&session, &kv, &mut rng, upkeep);
                 upkeep += 1;
             }
