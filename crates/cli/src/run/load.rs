@@ -8,6 +8,7 @@ use crate::load::{BadDocuments, Input, Outcome, Plan, Progress, carry_out};
 use crate::output::note;
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
+use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is made.
@@ -38,9 +39,12 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     };
     let outcome = carry_out(plan, progress(args));
     // Closed whatever happened, so that the next command finds nothing to replay.
+    let closing = Instant::now();
     let closed = database.close();
+    let closing = closing.elapsed();
     let outcome = outcome?;
     report(args, is_new, &outcome);
+    note(&format!("closed in {:.1} s", closing.as_secs_f64()));
     match outcome {
         Outcome { failure: Some(failure), .. } => Err(failure),
         Outcome { is_interrupted: true, .. } => {

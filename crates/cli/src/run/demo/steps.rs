@@ -89,6 +89,9 @@ impl<'a> Demo<'a> {
         if let Some(failure) = outcome.failure {
             return Err(failure);
         }
+        if outcome.is_interrupted {
+            return Err(Failure::Interrupted("stopped while loading".into()));
+        }
         let (count, took) = (outcome.count, outcome.took);
         let (documents, rates) = (grouped(count.documents), rates(took, count));
         let text = format!("{documents} comments made and loaded: {rates} of JSON");
