@@ -24,7 +24,8 @@ pub(crate) enum Progress {
 }
 
 const SECOND: Duration = Duration::from_secs(1);
-const WITH_END: &str = "{bar:30} {percent:>3}%  {decimal_bytes} of {decimal_total_bytes}  {msg}  ETA {eta}";
+const WITH_END: &str =
+    "{bar:30} {percent:>3}%  {decimal_bytes} of {decimal_total_bytes}  {msg}  ETA {eta}";
 const WITHOUT_END: &str = "{spinner} {decimal_bytes}  {msg}";
 
 impl Progress {
