@@ -68,7 +68,16 @@ pub trait ReadFile: Send + Sync {
     fn path(&self) -> &Path;
 }
 
-/// The right to be the only process in a directory; given back when dropped.
+/// Who else may hold a lock at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Nobody: for the one who writes.
+    Exclusive,
+    /// Others who hold it shared: for those who only read.
+    Shared,
+}
+
+/// A lock of a directory; given back when dropped.
 pub trait DiskLock: Send + Sync {}
 
 /// A file system.
@@ -104,8 +113,9 @@ pub trait Disk: Send + Sync {
     /// Whether there is a file or directory of this name.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Locks `path` (made if missing) for this process, or answers Busy at once.
-    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>>;
+    /// Locks `path`, or answers Busy at once. An exclusive lock makes the file if it is missing; a
+    /// shared one needs no right to write it.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>>;
 
     /// How many bytes can still be written below `path`.
     fn free_bytes(&self, path: &Path) -> Result<u64>;

@@ -1,7 +1,7 @@
 //! A disk that fails on purpose: the Nth operation of a kind, for once or for ever, or all of them
 //! from a power cut on; a disk that is full; a read with a flipped bit.
 
-use crate::disk::{Access, Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use crate::names::{FileKind, Name, parse};
 use crate::op::Op;
 use flagstone_base::{Error, Result};
@@ -383,8 +383,8 @@ impl Disk for FaultDisk {
         self.inner.exists(path)
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>> {
-        self.run(Op::Lock, path, || self.inner.lock(path))
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
+        self.run(Op::Lock, path, || self.inner.lock(path, mode))
     }
 
     fn free_bytes(&self, path: &Path) -> Result<u64> {

@@ -17,7 +17,7 @@ pub mod os;
 pub mod slow;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use disk::{Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+pub use disk::{Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 pub use executor::{Executor, Lane, Progress, StepExecutor, ThreadExecutor};
 pub use fault::{Effect, Failure, Fault, FaultDisk};
 pub use mem::MemDisk;

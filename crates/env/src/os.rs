@@ -1,6 +1,6 @@
 //! The real disk: files of the operating system, by `std::fs` and `rustix`.
 
-use crate::disk::{Access, Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use std::fs::{self, File, OpenOptions};
@@ -200,14 +200,16 @@ impl Disk for OsDisk {
         path.try_exists().map_err(failed("examine", path))
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(failed("open", path))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
+        let (file, operation) = match mode {
+            LockMode::Exclusive => (
+                OpenOptions::new().write(true).create(true).truncate(false).open(path),
+                FlockOperation::NonBlockingLockExclusive,
+            ),
+            LockMode::Shared => (File::open(path), FlockOperation::NonBlockingLockShared),
+        };
+        let file = file.map_err(failed("open", path))?;
+        match rustix::fs::flock(&file, operation) {
             Ok(()) => Ok(Box::new(OsLock { _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
                 ErrorKind::Busy,
@@ -280,10 +282,13 @@ mod tests {
     fn a_directory_is_locked_once() {
         let dir = scratch();
         let path = dir.path().join("LOCK");
-        let held = OsDisk.lock(&path).unwrap();
-        assert_eq!(OsDisk.lock(&path).err().unwrap().kind(), ErrorKind::Busy);
+        let lock = |mode| OsDisk.lock(&path, mode);
+        let held = lock(LockMode::Exclusive).unwrap();
+        assert_eq!(lock(LockMode::Exclusive).err().unwrap().kind(), ErrorKind::Busy);
+        assert_eq!(lock(LockMode::Shared).err().unwrap().kind(), ErrorKind::Busy);
         drop(held);
-        assert!(OsDisk.lock(&path).is_ok());
+        let _readers = [lock(LockMode::Shared).unwrap(), lock(LockMode::Shared).unwrap()];
+        assert_eq!(lock(LockMode::Exclusive).err().unwrap().kind(), ErrorKind::Busy);
     }
 
     #[test]

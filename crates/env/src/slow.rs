@@ -1,6 +1,6 @@
 //! A disk as slow as asked for: bandwidth and the latency of syncs and reads.
 
-use crate::disk::{Access, Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use flagstone_base::Result;
 use parking_lot::Mutex;
 use std::path::Path;
@@ -175,8 +175,8 @@ impl Disk for SlowDisk {
         self.inner.exists(path)
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>> {
-        self.inner.lock(path)
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
+        self.inner.lock(path, mode)
     }
 
     fn free_bytes(&self, path: &Path) -> Result<u64> {

@@ -64,8 +64,8 @@ pub use database::{
 pub use event::{Event, Listener, StallCause};
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Result, SeqNo, Slice};
 pub use flagstone_doc::{
-    Document, DocumentMut, Duplicates, JsonError, JsonOptions, NoJson, Number, Surrogates, Value,
-    View, json,
+    DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, Map, NoJson, Number,
+    Surrogates, Value, View, doc, json,
 };
 pub use fold::Fold;
 pub use keyspace::Keyspace;

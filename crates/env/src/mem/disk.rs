@@ -2,11 +2,11 @@
 
 use super::file::Inode;
 use super::names::{Fate, Names, Shared};
-use crate::disk::{Access, Disk, DiskLock, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use crate::op::{Op, OpCounts};
 use flagstone_base::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,10 +22,14 @@ pub struct MemDisk {
     state: Arc<Mutex<State>>,
 }
 
+/// More than can ever share a lock.
+const EXCLUSIVE: usize = usize::MAX;
+
 #[derive(Default)]
 struct State {
     names: Names,
-    locked: BTreeSet<PathBuf>,
+    /// How many hold each lock; `EXCLUSIVE` stands for the one who holds it alone.
+    locked: BTreeMap<PathBuf, usize>,
     counts: OpCounts,
 }
 
@@ -142,7 +146,13 @@ impl DiskLock for MemLock {}
 
 impl Drop for MemLock {
     fn drop(&mut self) {
-        self.state.lock().locked.remove(&self.path);
+        let locked = &mut self.state.lock().locked;
+        match locked.get_mut(&self.path) {
+            Some(holders) if *holders != EXCLUSIVE && *holders > 1 => *holders -= 1,
+            _ => {
+                locked.remove(&self.path);
+            }
+        }
     }
 }
 
@@ -306,14 +316,20 @@ impl Disk for MemDisk {
         Ok(state.names.get(path).is_some() || state.names.is_dir(path))
     }
 
-    fn lock(&self, path: &Path) -> Result<Box<dyn DiskLock>> {
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
         let mut state = self.state.lock();
         state.counts.add(Op::Lock);
-        if state.names.get(path).is_none() {
+        if mode == LockMode::Shared {
+            state.file(Op::Lock, path)?;
+        } else if state.names.get(path).is_none() {
             state.check_new(Op::Lock, path)?;
             state.names.make(path, Shared::default());
         }
-        if !state.locked.insert(path.to_owned()) {
+        let holders = state.locked.entry(path.to_owned()).or_default();
+        let free = *holders == 0 || (mode == LockMode::Shared && *holders != EXCLUSIVE);
+        if free {
+            *holders = if mode == LockMode::Shared { *holders + 1 } else { EXCLUSIVE };
+        } else {
             let text = format!("{} is locked by another handle of this disk", path.display());
             return Err(Error::new(ErrorKind::Busy, text));
         }

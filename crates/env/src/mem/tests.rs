@@ -1,7 +1,8 @@
 //! Tests of the disk in memory: that it is a disk, and that it forgets like one.
 
 use super::*;
-use crate::disk::{read_whole, replace_whole};
+use crate::disk::{LockMode, read_whole, replace_whole};
+use std::collections::BTreeSet;
 
 fn path(name: &str) -> PathBuf {
     Path::new("/db").join(name)
@@ -132,12 +133,15 @@ fn a_move_between_directories_is_whole_once_either_is_synced() {
 #[test]
 fn a_killed_process_leaves_everything_written_and_nothing_more_durable() {
     let disk = disk();
-    let _held = disk.lock(&path("LOCK")).unwrap();
-    assert_eq!(disk.lock(&path("LOCK")).err().unwrap().kind(), ErrorKind::Busy);
+    let _held = disk.lock(&path("LOCK"), LockMode::Exclusive).unwrap();
+    assert_eq!(
+        disk.lock(&path("LOCK"), LockMode::Exclusive).err().unwrap().kind(),
+        ErrorKind::Busy
+    );
     let mut file = disk.create(&path("a")).unwrap();
     file.append(b"written").unwrap();
     let left = disk.kill();
-    assert!(left.lock(&path("LOCK")).is_ok());
+    assert!(left.lock(&path("LOCK"), LockMode::Exclusive).is_ok());
     assert_eq!(left.content(&path("a")).unwrap(), b"written");
     assert!(!left.crash_losing_unsynced().exists(&path("a")).unwrap());
     file.append(b" later").unwrap();
@@ -147,8 +151,8 @@ fn a_killed_process_leaves_everything_written_and_nothing_more_durable() {
 #[test]
 fn a_lock_is_given_back_when_it_is_dropped() {
     let disk = disk();
-    drop(disk.lock(&path("LOCK")).unwrap());
-    assert!(disk.lock(&path("LOCK")).is_ok());
+    drop(disk.lock(&path("LOCK"), LockMode::Exclusive).unwrap());
+    assert!(disk.lock(&path("LOCK"), LockMode::Exclusive).is_ok());
 }
 
 #[test]
@@ -165,4 +169,20 @@ fn the_same_seed_crashes_the_same_way() {
             assert_eq!(one.content(&path(&name)).unwrap(), two.content(&path(&name)).unwrap());
         }
     }
+}
+
+#[test]
+fn readers_share_a_lock_that_a_writer_holds_alone() {
+    let disk = disk();
+    let lock = |mode| disk.lock(&path("LOCK"), mode);
+    assert!(lock(LockMode::Shared).err().unwrap().is_missing_file(), "readers make no file");
+    drop(lock(LockMode::Exclusive).unwrap());
+    let readers = [lock(LockMode::Shared).unwrap(), lock(LockMode::Shared).unwrap()];
+    assert_eq!(lock(LockMode::Exclusive).err().unwrap().kind(), ErrorKind::Busy);
+    let [first, second] = readers;
+    drop(first);
+    assert_eq!(lock(LockMode::Exclusive).err().unwrap().kind(), ErrorKind::Busy);
+    drop(second);
+    let _writer = lock(LockMode::Exclusive).unwrap();
+    assert_eq!(lock(LockMode::Shared).err().unwrap().kind(), ErrorKind::Busy);
 }

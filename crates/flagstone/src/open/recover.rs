@@ -10,7 +10,7 @@ use crate::manifest::{Loaded, Manifest, Place, State};
 use crate::shared::{Keyspaces, Parts, Shared};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind, Name};
-use flagstone_env::{Disk, DiskLock, Executor, ThreadExecutor};
+use flagstone_env::{Disk, DiskLock, Executor, LockMode, ThreadExecutor};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Obsolete, Tree, TreeContext, Version};
 use flagstone_wal::{Log, LogOptions};
@@ -74,7 +74,8 @@ fn take_directory(
     {
         return Manifest::load(disk, dir)?.map_or(Err(no_database(dir)), |_| Ok(None));
     }
-    match disk.lock(&dir.join(names::LOCK)) {
+    let mode = if read_only { LockMode::Shared } else { LockMode::Exclusive };
+    match disk.lock(&dir.join(names::LOCK), mode) {
         Ok(lock) => Ok(Some(lock)),
         Err(error) if read_only && error.kind() == ErrorKind::Io => Ok(None),
         Err(error) => Err(error),
@@ -277,4 +278,27 @@ fn make_keyspaces(
         keyspaces.by_id.insert(core.id, core);
     }
     Ok(keyspaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, ErrorKind};
+
+    #[test]
+    fn readers_open_side_by_side_and_keep_writers_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        db.keyspace("k").unwrap().put("a", "1").unwrap();
+        let busy = |error: crate::Error| assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        busy(Database::open_read_only(dir.path()).unwrap_err());
+        db.close().unwrap();
+        let readers: Vec<Database> =
+            (0..2).map(|_| Database::open_read_only(dir.path()).unwrap()).collect();
+        busy(Database::open(dir.path()).unwrap_err());
+        for reader in readers {
+            assert_eq!(reader.keyspace("k").unwrap().get("a").unwrap().unwrap(), b"1");
+            reader.close().unwrap();
+        }
+        Database::open(dir.path()).unwrap().close().unwrap();
+    }
 }
