@@ -77,3 +77,8 @@ pub use typed::{Typed, TypedScan};
 /// The outside world: disks, clocks, executors; for tests that bring their own.
 #[doc(hidden)]
 pub use flagstone_env as env;
+
+/// The quick start of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
