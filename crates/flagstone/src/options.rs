@@ -83,11 +83,10 @@ impl Routing {
 pub struct KeyspaceOptions {
     /// How keys find their partition.
     pub routing: Routing,
-    /// Compression of all but the deepest level. lz4: about 2.5 times smaller for a fifth of the
-    /// time of zstd.
+    /// Compression of all but the deepest level. lz4, for speed: these levels are rewritten soon.
     pub compression: Compression,
-    /// Compression of the deepest level, which holds about nine tenths of the data. zstd 1: a
-    /// quarter smaller than lz4, read a little slower.
+    /// Compression of the deepest level, which holds most of the data and is rewritten seldom. zstd 1,
+    /// for space.
     pub bottom_compression: Compression,
     /// Bytes of a block before compression, 1 KiB to 1 MiB. 16 KiB: larger compresses better, smaller
     /// reads less for one uncached get.
@@ -231,7 +230,7 @@ impl Options {
 pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 /// 4 GiB: one memtable has addresses for 8 GiB, and all may lie in one tree.
 const MEMTABLES_BYTES_MAX: u64 = 4 << 30;
-/// 512 MiB of log are replayed in about two seconds.
+/// Replay at open reads at most about this much.
 const WAL_BYTES_MAX: u64 = 512 << 20;
 
 /// Refuses an interval that nothing can keep.

@@ -17,8 +17,8 @@ use std::time::Duration;
 const DELAY_FROM: u32 = 750;
 /// A fill at which they stop.
 const STOP_AT: u32 = 1000;
-/// The delay just below the stop. A millisecond: longer makes the tail, shorter does not slow down
-/// 16 writers enough to let one flush keep up.
+/// The delay just below the stop: a choice not measured yet. Longer delays show in the tail, shorter
+/// ones leave more to the stop.
 const DELAY_MAX: Duration = Duration::from_millis(1);
 
 /// What a writer must do.

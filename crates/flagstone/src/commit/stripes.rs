@@ -6,7 +6,7 @@ use flagstone_base::hash::remix;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-/// 1,024: with 64 writers of random keys, one in 32 meets another's stripe.
+/// 1,024: with 64 writers of random keys, about one in 16 meets another's stripe.
 const STRIPES: usize = 1024;
 
 /// The locks, each on a cache line of its own.
