@@ -1,7 +1,9 @@
-//! The comment generator and the workloads of flagstone.
+//! The comment generator, the workloads of flagstone, and their reports.
 //!
 //! Modules stand from the ground up; a module uses only modules listed above it.
 
 pub mod comments;
+pub mod engine;
+pub mod record;
 
 pub use comments::{Comments, Key};

@@ -1,0 +1,232 @@
+//! The lines of a result file.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the form that this code writes.
+pub const FORMAT: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Line {
+    /// What is measured, where, from what state.
+    Header(Header),
+    /// One interval.
+    Row(RowLine),
+    /// Something the engine told.
+    Event(EventLine),
+    /// The whole trial.
+    Summary(Summary),
+}
+
+/// What is measured, where, from what state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// `put-heavy`, `load`, `get`, `ycsb-a`, ...
+    pub workload: String,
+    /// `flagstone`, `rocksdb`, ...
+    pub engine: String,
+    /// The version of the engine.
+    pub engine_version: String,
+    /// The commit of this repository, `unknown` outside one, with `+` when files differ from it.
+    pub commit: String,
+    /// When it began, UTC, as in `2026-01-31T12:00:00Z`.
+    pub started: String,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Every option of the trial by its long name, defaults included: numbers as numbers.
+    pub options: BTreeMap<String, serde_json::Value>,
+    /// What the store held when the clock started, for humans.
+    pub starting_state: String,
+}
+
+/// Where a trial ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor, as it calls itself.
+    pub cpu: String,
+    /// Logical processors.
+    pub cores: u32,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Operating system and kernel version.
+    pub system: String,
+    /// The file system of the store's directory.
+    pub file_system: String,
+}
+
+/// The kinds of operations that have a latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpKind {
+    /// One key written.
+    Put,
+    /// One key removed.
+    Delete,
+    /// One key read.
+    Get,
+    /// A few entries read in order.
+    Scan,
+    /// One key or document read and written.
+    Update,
+    /// One operand merged without reading.
+    Merge,
+    /// One batch of documents committed.
+    Batch,
+}
+
+impl OpKind {
+    /// All kinds, in the order of a report.
+    pub const ALL: [Self; 7] =
+        [Self::Put, Self::Delete, Self::Get, Self::Scan, Self::Update, Self::Merge, Self::Batch];
+}
+
+/// How long operations of one kind took, in microseconds, from an HDR histogram of three digits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Operations.
+    pub count: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// 99 in 100 were as fast.
+    pub p99: f64,
+    /// 999 in 1,000 were as fast.
+    pub p999: f64,
+    /// The slowest.
+    pub max: f64,
+}
+
+/// One interval. Counts and bytes are those of the interval alone, unless they say "now".
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RowLine {
+    /// Seconds from the start of the trial to the end of the interval.
+    pub t: f64,
+    /// Seconds of the interval.
+    pub dt: f64,
+    /// Operations of all kinds; for a load, documents.
+    pub ops: u64,
+    /// Latencies by kind, of kinds that happened; each holds its count.
+    pub latency: BTreeMap<OpKind, Latency>,
+    /// Gets that found their key.
+    pub gets_found: u64,
+    /// Deletes that found their key, where deletes tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletes_found: Option<u64>,
+    /// Entries that scans returned.
+    pub scanned: u64,
+    /// Bytes of keys and values put, or of JSON loaded.
+    pub user_bytes: u64,
+    /// Share of the worker threads' time that went into making keys and values, outside the timed
+    /// calls, 0 to 1.
+    pub make_share: f64,
+    /// Bytes of all files of the store, now.
+    pub disk_bytes: u64,
+    /// Bytes of memtables, now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memtable_bytes: Option<u64>,
+    /// Bytes by level from L0 down, now, over all partitions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub level_bytes: Vec<u64>,
+    /// Blocks found in the cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_hits: Option<u64>,
+    /// Blocks read from files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_misses: Option<u64>,
+    /// Bytes that this process had the device read.
+    pub disk_read_bytes: u64,
+    /// Bytes that this process gave the file system to write, the log included.
+    pub disk_write_bytes: u64,
+    /// Bytes written to the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_write_bytes: Option<u64>,
+    /// Syncs of the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_syncs: Option<u64>,
+    /// Seconds that writers stood still, as the engine counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalled_s: Option<f64>,
+    /// CPU seconds of this process, user and system.
+    pub cpu_s: f64,
+    /// Share of the interval that the device was busy, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_busy: Option<f64>,
+    /// Runnable threads of this process, now.
+    pub runnable: u32,
+    /// Resident bytes of this process, now.
+    pub rss_bytes: u64,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A memtable was written to tables.
+    Flush,
+    /// Tables were merged.
+    Compaction,
+    /// Writers stood still.
+    Stall,
+    /// The trial itself did something: a phase began.
+    Phase,
+}
+
+/// Something the engine told, from `t` to `until`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventLine {
+    /// Seconds from the start of the trial when it began.
+    pub t: f64,
+    /// Seconds from the start of the trial when it ended.
+    pub until: f64,
+    /// What it is about.
+    pub kind: EventKind,
+    /// Bytes written by it.
+    #[serde(default)]
+    pub bytes: u64,
+    /// More, for humans: which tree, which job, which phase.
+    #[serde(default)]
+    pub what: String,
+}
+
+/// The whole trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Seconds measured.
+    pub seconds: f64,
+    /// Operations of all kinds; for a load, documents.
+    pub ops: u64,
+    /// Operations a second over the whole trial.
+    pub ops_per_s: f64,
+    /// The median row's operations a second.
+    pub row_median: f64,
+    /// The worst row's operations a second, the last, shorter one left out.
+    pub row_worst: f64,
+    /// The worst hundredth of the rows: the mean of the `ceil(rows / 100)` worst.
+    pub row_worst_hundredth: f64,
+    /// Latencies by kind over the whole trial.
+    pub latency: BTreeMap<OpKind, Latency>,
+    /// Share of the worker threads' time that went into making keys and values.
+    pub make_share: f64,
+    /// The largest `rss_bytes` seen.
+    pub rss_max_bytes: u64,
+    /// The largest `disk_bytes` of the last sixth of the trial.
+    pub disk_bytes: u64,
+    /// Bytes of keys and values put, or of JSON loaded.
+    pub user_bytes: u64,
+    /// Bytes written to the file system, the log included.
+    pub disk_write_bytes: u64,
+    /// Bytes written / bytes put; absent when nothing was put.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_amplification: Option<f64>,
+    /// CPU seconds, user and system.
+    pub cpu_s: f64,
+    /// Figures that only this workload has, by name with the unit last: `close_s`, `compact_s`,
+    /// `stored_per_json`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub figures: BTreeMap<String, f64>,
+}

@@ -1,0 +1,15 @@
+//! Result files: one trial each, as lines of JSON: a header, a row an interval, events, a summary.
+//!
+//! A line is a [`Line`]; the first is its header, the last its summary. What was not measured is
+//! absent, never zero. Reports read nothing but these files, so any engine that writes them can be
+//! drawn.
+
+mod line;
+mod read;
+mod write;
+
+pub use line::{
+    EventKind, EventLine, FORMAT, Header, Latency, Line, Machine, OpKind, RowLine, Summary,
+};
+pub use read::{Trial, read_dir, read_file};
+pub use write::RecordWriter;
