@@ -2,6 +2,7 @@
 //! wrongly, 3 input, output or corruption, 130 interrupted.
 
 use flagstone::{Error, ErrorKind};
+use flagstone_load::LoadError;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -48,6 +49,16 @@ impl Failure {
         // A closed stderr leaves nobody to tell.
         let _closed = writeln!(std::io::stderr(), "flagstone: {text}");
         ExitCode::from(code)
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Usage(text) => Self::Usage(text),
+            LoadError::Engine(error) => Self::Engine(error),
+            other => Self::Io(other.to_string()),
+        }
     }
 }
 

@@ -9,8 +9,9 @@ mod interrupt;
 mod output;
 mod units;
 
+mod progress;
+
 mod args;
-mod load;
 mod run;
 
 use clap::Parser;

@@ -4,21 +4,23 @@ use super::open;
 use crate::args::{LoadArgs, ProgressForm};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::load::{BadDocuments, Input, Outcome, Plan, Progress, carry_out};
 use crate::output::note;
+use crate::progress::{Progress, rates};
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
+use flagstone_load::{BadDocuments, Input, LoadError, Outcome, Plan, carry_out};
 use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is made.
-    let inputs = args.files.iter().map(|path| Input::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let inputs =
+        args.files.iter().map(|path| Input::open(path)).collect::<Result<Vec<_>, LoadError>>()?;
     if args.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("stdin can be loaded only once".into()));
     }
     let bad = match &args.bad_lines {
         Some(path) => BadDocuments::copy_to(path, &args.files)?,
-        None => BadDocuments::Stop,
+        None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
@@ -37,7 +39,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         memory_budget: args.memory.unwrap_or(Options::default().memory_budget),
         bad,
     };
-    let outcome = carry_out(plan, progress(args));
+    let outcome = carry_out(plan, &mut progress(args));
     // Closed whatever happened, so that the next command finds nothing to replay.
     let closing = Instant::now();
     let closed = database.close();
@@ -46,7 +48,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     report(args, is_new, &outcome);
     note(&format!("closed in {:.1} s", closing.as_secs_f64()));
     match outcome {
-        Outcome { failure: Some(failure), .. } => Err(failure),
+        Outcome { failure: Some(failure), .. } => Err(failure.into()),
         Outcome { is_interrupted: true, .. } => {
             closed?;
             Err(Failure::Interrupted("stopped before the end; the database is closed".into()))
@@ -86,7 +88,7 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         if is_new { " (new)" } else { "" },
         show_bytes(count.json_bytes),
         took.as_secs_f64(),
-        crate::load::rates(*took, *count)
+        rates(*took, *count)
     ));
     if let Some(path) = &args.bad_lines {
         note(&format!("{} bad documents copied to {}", grouped(count.bad), path.display()));

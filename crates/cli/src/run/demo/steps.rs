@@ -5,12 +5,13 @@ use super::samples::Samples;
 use super::{read, update};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::load::{BadDocuments, Input, Plan, Progress, carry_out, rates};
 use crate::output::write_all;
+use crate::progress::{Progress, rates};
 use crate::run::stats;
 use crate::units::{grouped, show_bytes};
-use flagstone::{Collection, Database, Durability, Options};
+use flagstone::{Collection, Database};
 use flagstone_bench::Comments;
+use flagstone_load::{Input, Plan, carry_out};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -73,21 +74,13 @@ impl<'a> Demo<'a> {
 
     fn load(&mut self) -> Result<u64, Failure> {
         let database = Database::open(self.dir)?;
-        let plan = Plan {
-            collection: database.collection(COLLECTION)?,
-            database: database.clone(),
-            inputs: vec![Input::comments(self.comments, 0..self.count)],
-            key_path: "id".into(),
-            readers: 1,
-            parsers: self.threads.min(64) as u16,
-            writers: 2,
-            durability: Durability::Buffered,
-            memory_budget: Options::default().memory_budget,
-            bad: BadDocuments::Stop,
-        };
-        let outcome = carry_out(plan, Progress::on_terminal())?;
+        let comments = self.comments;
+        let make = move |numbers, lines: &mut Vec<u8>| comments.write_lines(numbers, lines);
+        let inputs = vec![Input::made("comments", 0..self.count, Box::new(make))];
+        let plan = Plan::new(&database, &database.collection(COLLECTION)?, inputs);
+        let outcome = carry_out(plan, &mut Progress::on_terminal())?;
         if let Some(failure) = outcome.failure {
-            return Err(failure);
+            return Err(failure.into());
         }
         if outcome.is_interrupted {
             return Err(Failure::Interrupted("stopped while loading".into()));

@@ -11,21 +11,21 @@ pub(crate) struct Totals {
     bad: AtomicU64,
 }
 
-/// The counters at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Count {
+/// What a load has done up to one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
     /// Documents acknowledged under the load's durability.
-    pub(crate) documents: u64,
+    pub documents: u64,
     /// Bytes of JSON that were dealt with.
-    pub(crate) json_bytes: u64,
+    pub json_bytes: u64,
     /// Bytes of the files as they lie that were dealt with.
-    pub(crate) input_bytes: u64,
+    pub input_bytes: u64,
     /// Documents that could not be loaded.
-    pub(crate) bad: u64,
+    pub bad: u64,
 }
 
 impl Totals {
-    pub(super) fn add(&self, count: Count) {
+    pub(crate) fn add(&self, count: Count) {
         self.documents.fetch_add(count.documents, Ordering::Relaxed);
         self.json_bytes.fetch_add(count.json_bytes, Ordering::Relaxed);
         self.input_bytes.fetch_add(count.input_bytes, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 /// Knows how many lines end before some offsets, and counts on from the nearest.
 #[derive(Debug, Default)]
-pub(super) struct LineCounts {
+pub(crate) struct LineCounts {
     /// Offset -> newlines before it.
     known: BTreeMap<u64, u64>,
 }
@@ -16,7 +16,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 
 impl LineCounts {
     /// The number, from 1, of the line that the byte at `offset` belongs to.
-    pub(super) fn line_of(&mut self, file: &File, offset: u64) -> io::Result<u64> {
+    pub(crate) fn line_of(&mut self, file: &File, offset: u64) -> io::Result<u64> {
         let nearest = self.known.range(..=offset).next_back();
         let (mut at, mut lines) = nearest.map_or((0, 0), |(at, lines)| (*at, *lines));
         let mut block = vec![0; BLOCK_BYTES.min((offset - at) as usize)];

@@ -1,8 +1,9 @@
 //! How far a load is: a bar on stderr, or one line of JSON a second on stdout.
 
-use super::totals::Count;
+use crate::interrupt;
 use crate::output;
 use crate::units::{grouped, per_second, show_bytes};
+use flagstone_load::{Count, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -39,43 +40,6 @@ impl Progress {
         if std::io::stderr().is_terminal() { Self::Bar(None) } else { Self::None }
     }
 
-    pub(super) fn start(&mut self, input_bytes: Option<u64>) {
-        match self {
-            Self::None => {}
-            Self::Json { input_bytes_total, .. } => *input_bytes_total = input_bytes,
-            Self::Bar(bar) => {
-                let new = input_bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
-                let template = if input_bytes.is_some() { WITH_END } else { WITHOUT_END };
-                let style = ProgressStyle::with_template(template);
-                *bar = Some(style.into_iter().fold(new, ProgressBar::with_style));
-            }
-        }
-    }
-
-    /// Called some times a second.
-    pub(super) fn tick(&mut self, took: Duration, count: Count) {
-        match self {
-            Self::None | Self::Bar(None) => {}
-            Self::Bar(Some(bar)) => {
-                bar.set_message(rates(took, count));
-                bar.set_position(count.input_bytes);
-            }
-            Self::Json { next, .. } if took < *next => {}
-            Self::Json { next, .. } => {
-                *next += SECOND;
-                self.line(took, count, false);
-            }
-        }
-    }
-
-    pub(super) fn end(&mut self, took: Duration, count: Count) {
-        match self {
-            Self::Bar(Some(bar)) => bar.finish_and_clear(),
-            Self::Json { .. } => self.line(took, count, true),
-            _ => {}
-        }
-    }
-
     fn line(&mut self, took: Duration, count: Count, is_done: bool) {
         let Self::Json { input_bytes_total, .. } = self else { return };
         let line = json!({
@@ -93,6 +57,48 @@ impl Progress {
             // Nobody reads it any more; the load goes on.
             *self = Self::None;
         }
+    }
+}
+
+impl Watcher for Progress {
+    fn start(&mut self, input_bytes: Option<u64>) {
+        match self {
+            Self::None => {}
+            Self::Json { input_bytes_total, .. } => *input_bytes_total = input_bytes,
+            Self::Bar(bar) => {
+                let new = input_bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+                let template = if input_bytes.is_some() { WITH_END } else { WITHOUT_END };
+                let style = ProgressStyle::with_template(template);
+                *bar = Some(style.into_iter().fold(new, ProgressBar::with_style));
+            }
+        }
+    }
+
+    fn tick(&mut self, took: Duration, count: Count) {
+        match self {
+            Self::None | Self::Bar(None) => {}
+            Self::Bar(Some(bar)) => {
+                bar.set_message(rates(took, count));
+                bar.set_position(count.input_bytes);
+            }
+            Self::Json { next, .. } if took < *next => {}
+            Self::Json { next, .. } => {
+                *next += SECOND;
+                self.line(took, count, false);
+            }
+        }
+    }
+
+    fn end(&mut self, took: Duration, count: Count) {
+        match self {
+            Self::Bar(Some(bar)) => bar.finish_and_clear(),
+            Self::Json { .. } => self.line(took, count, true),
+            _ => {}
+        }
+    }
+
+    fn stops(&self) -> bool {
+        interrupt::is_asked()
     }
 }
 

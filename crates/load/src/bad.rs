@@ -1,7 +1,7 @@
 //! Documents that cannot be loaded: the load stops at the first, or they are copied to a file.
 
-use super::input::Input;
-use crate::failure::Failure;
+use crate::error::LoadError;
+use crate::input::Input;
 use flagstone::Refused;
 use flagstone::bulk::Chunk;
 use std::fs::File;
@@ -9,56 +9,64 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// What happens to bad documents.
-pub(crate) enum BadDocuments {
-    /// The load stops.
-    Stop,
-    /// They are copied to a file, each behind a line with its place and the reason.
-    Copy(PathBuf, Mutex<BufWriter<File>>),
+/// What happens to documents that cannot be loaded.
+#[derive(Debug)]
+pub struct BadDocuments {
+    /// Where they are copied to; without it the load stops.
+    copies: Option<(PathBuf, Mutex<BufWriter<File>>)>,
 }
 
 impl BadDocuments {
-    /// Copies them to `path`, which is emptied; it may be none of `inputs`.
-    pub(crate) fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, Failure> {
+    /// The load stops at the first; what was acknowledged before stays.
+    pub const fn stop() -> Self {
+        Self { copies: None }
+    }
+
+    /// They are copied to the file `path`, each behind a line with its place and the reason, and the
+    /// load goes on. What the file holds goes; it may be none of `inputs`.
+    ///
+    /// # Errors
+    /// When it is one of `inputs`, or cannot be created.
+    pub fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, LoadError> {
         let same = |input: &&PathBuf| match (input.canonicalize(), path.canonicalize()) {
             (Ok(input), Ok(path)) => input == path,
             _ => false,
         };
         if let Some(input) = inputs.iter().find(same) {
             let text = format!("{} is to be loaded: bad lines would overwrite it", input.display());
-            return Err(Failure::Usage(text));
+            return Err(LoadError::Usage(text));
         }
-        let file = File::create(path).map_err(|error| Failure::io("create", path, &error))?;
-        Ok(Self::Copy(path.to_owned(), Mutex::new(BufWriter::new(file))))
+        let file = File::create(path).map_err(|error| LoadError::io("create", path, &error))?;
+        Ok(Self { copies: Some((path.to_owned(), Mutex::new(BufWriter::new(file)))) })
     }
 
     /// Deals with the document that stands at `at` of `chunk`; an error ends the load.
-    pub(super) fn take(
+    pub(crate) fn take(
         &self,
         input: &Input,
         chunk: &Chunk,
         (at, text): (usize, &[u8]),
         refused: &Refused,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), LoadError> {
         let (inside, reason) = reason_of(refused);
         let place = input.place_of(chunk, at + inside);
         let place = place.map_or_else(|| format!("byte {}", chunk.offset), |p| p.to_string());
         let reason = format!("{}:{place}: {reason}", input.name);
-        let Self::Copy(path, file) = self else { return Err(Failure::Usage(reason)) };
+        let Some((path, file)) = &self.copies else { return Err(LoadError::Usage(reason)) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let is_cut = chunk.is_cut && at + text.len() == chunk.bytes.len();
         let cut = if is_cut { " (only its beginning follows)" } else { "" };
         let written = writeln!(file, "# {reason}{cut}")
             .and_then(|()| file.write_all(text))
             .and_then(|()| file.write_all(b"\n"));
-        written.map_err(|error| Failure::io("write", path, &error))
+        written.map_err(|error| LoadError::io("write", path, &error))
     }
 
     /// Writes out what is buffered.
-    pub(super) fn flush(&self) -> Result<(), Failure> {
-        let Self::Copy(path, file) = self else { return Ok(()) };
+    pub(crate) fn flush(&self) -> Result<(), LoadError> {
+        let Some((path, file)) = &self.copies else { return Ok(()) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.flush().map_err(|error| Failure::io("write", path, &error))
+        file.flush().map_err(|error| LoadError::io("write", path, &error))
     }
 }
 

@@ -3,25 +3,25 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Lets bytes in while there is room; a single piece larger than all the room goes in alone.
-pub(super) struct Gate {
+pub(crate) struct Gate {
     inside: Mutex<u64>,
     bell: Condvar,
     bytes_max: u64,
 }
 
 /// The right of some bytes to be inside; they leave when it is dropped.
-pub(super) struct Permit {
+pub(crate) struct Permit {
     gate: Arc<Gate>,
     bytes: u64,
 }
 
 impl Gate {
-    pub(super) fn new(bytes_max: u64) -> Arc<Self> {
+    pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { inside: Mutex::new(0), bell: Condvar::new(), bytes_max })
     }
 
     /// Waits until there is room for `bytes`.
-    pub(super) fn enter(self: &Arc<Self>, bytes: u64) -> Permit {
+    pub(crate) fn enter(self: &Arc<Self>, bytes: u64) -> Permit {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         while *inside > 0 && *inside + bytes > self.bytes_max {
             inside = self.bell.wait(inside).unwrap_or_else(PoisonError::into_inner);

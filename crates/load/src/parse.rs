@@ -1,11 +1,11 @@
 //! A parser: makes batches of chunks.
 
-use super::bad::BadDocuments;
-use super::control::Control;
-use super::gate::Permit;
-use super::input::Input;
-use super::read::Parcel;
-use super::totals::Count;
+use crate::bad::BadDocuments;
+use crate::control::Control;
+use crate::gate::Permit;
+use crate::input::Input;
+use crate::read::Parcel;
+use crate::totals::Count;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use flagstone::bulk::Chunk;
 use flagstone::{Batch, Collection, Database, DocumentParser, ErrorKind, JsonOptions, Refused};
@@ -13,25 +13,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A batch on its way to a writer, and what it counts for once it is acknowledged.
-pub(super) struct Work {
-    pub(super) batch: Batch,
-    pub(super) count: Count,
+pub(crate) struct Work {
+    pub(crate) batch: Batch,
+    pub(crate) count: Count,
     /// Where its chunk stands, for messages.
-    pub(super) rank: super::control::Rank,
-    pub(super) permit: Arc<Permit>,
+    pub(crate) rank: crate::control::Rank,
+    pub(crate) permit: Arc<Permit>,
 }
 
 /// What a parser needs.
-pub(super) struct Parser {
-    pub(super) database: Database,
-    pub(super) collection: Collection,
-    pub(super) key_path: String,
-    pub(super) batch_bytes: usize,
-    pub(super) inputs: Arc<Vec<Input>>,
-    pub(super) bad: Arc<BadDocuments>,
-    pub(super) control: Arc<Control>,
-    pub(super) parcels: Receiver<Parcel>,
-    pub(super) works: Sender<Work>,
+pub(crate) struct Parser {
+    pub(crate) database: Database,
+    pub(crate) collection: Collection,
+    pub(crate) key_path: String,
+    pub(crate) batch_bytes: usize,
+    pub(crate) inputs: Arc<Vec<Input>>,
+    pub(crate) bad: Arc<BadDocuments>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) parcels: Receiver<Parcel>,
+    pub(crate) works: Sender<Work>,
 }
 
 /// How long a stopping load waits for a reader that waits for its input.
@@ -41,7 +41,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 struct Stopped;
 
 impl Parser {
-    pub(super) fn run(&self) {
+    pub(crate) fn run(&self) {
         let mut parser = self.collection.parser(JsonOptions::default());
         loop {
             match self.parcels.recv_timeout(PATIENCE) {

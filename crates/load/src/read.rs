@@ -1,9 +1,9 @@
 //! A reader: takes one task after another and makes chunks of it.
 
-use super::control::Control;
-use super::gate::{Gate, Permit};
-use super::input::{At, Form, Input, Stream};
-use crate::failure::Failure;
+use crate::control::Control;
+use crate::error::LoadError;
+use crate::gate::{Gate, Permit};
+use crate::input::{At, Form, Input, Stream};
 use crossbeam_channel::Sender;
 use flagstone::bulk::{Chunk, Elements, ElementsError, Lines, Place, ranges};
 use std::ops::Range;
@@ -11,39 +11,39 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A part of an input that one reader reads alone.
-pub(super) struct Task {
+pub(crate) struct Task {
     input: usize,
-    /// Of bytes, of comments, or empty for a whole stream.
+    /// Of bytes, of documents that are made, or empty for a whole stream.
     range: Range<u64>,
 }
 
 /// A chunk on its way to a parser.
-pub(super) struct Parcel {
-    pub(super) input: usize,
-    pub(super) chunk: Chunk,
+pub(crate) struct Parcel {
+    pub(crate) input: usize,
+    pub(crate) chunk: Chunk,
     /// Bytes of the input as it lies that went into it.
-    pub(super) input_bytes: u64,
-    pub(super) permit: Permit,
+    pub(crate) input_bytes: u64,
+    pub(crate) permit: Permit,
 }
 
 /// What a reader needs; it knows no database, so one that waits for stdin holds nothing up.
-pub(super) struct Reader {
-    pub(super) inputs: Arc<Vec<Input>>,
-    pub(super) tasks: Arc<Mutex<std::vec::IntoIter<Task>>>,
-    pub(super) control: Arc<Control>,
-    pub(super) gate: Arc<Gate>,
-    pub(super) parcels: Sender<Parcel>,
+pub(crate) struct Reader {
+    pub(crate) inputs: Arc<Vec<Input>>,
+    pub(crate) tasks: Arc<Mutex<std::vec::IntoIter<Task>>>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) parcels: Sender<Parcel>,
 }
 
 /// The most bytes of one range. 16 MiB: a reader that comes last to the end of a file has little left.
 const RANGE_BYTES_MAX: u64 = 16 << 20;
 /// 16 MiB, as the parser's limit: it refuses what is cut behind it.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// The comments of one task: about a chunk.
-const COMMENTS: u64 = 800;
+/// The documents of one task that are made: of about 1 KiB each they fill a chunk.
+const MADE: u64 = 800;
 
 /// Parts the inputs into tasks, in their order.
-pub(super) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
+pub(crate) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
     let mut tasks = Vec::new();
     for (input, about) in inputs.iter().enumerate() {
         let mut push = |range| tasks.push(Task { input, range });
@@ -54,7 +54,7 @@ pub(super) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
                 ranges(len, share.clamp(1 << 20, RANGE_BYTES_MAX)).for_each(push);
             }
             Form::Stream(_) => push(0..0),
-            Form::Comments(_, all) => ranges(all.end - all.start, COMMENTS)
+            Form::Made(_, all) => ranges(all.end - all.start, MADE)
                 .for_each(|range| push(all.start + range.start..all.start + range.end)),
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
 struct Stopped;
 
 impl Reader {
-    pub(super) fn run(&self) {
+    pub(crate) fn run(&self) {
         while !self.control.is_stopping() {
             let task = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(task) = task else { return };
@@ -91,9 +91,9 @@ impl Reader {
                     Err(error) => Err(self.fail(task, 0, ElementsError::Input(error))),
                 }
             }
-            Form::Comments(comments, all) => {
+            Form::Made(make, all) => {
                 let mut chunk = Chunk::default();
-                comments.write_lines(task.range.clone(), &mut chunk.bytes);
+                make(task.range.clone(), &mut chunk.bytes);
                 chunk.place = Some(Place::line(task.range.start - all.start + 1));
                 chunk.end = chunk.bytes.len() as u64;
                 self.send(task.input, with_its_bytes(chunk))
@@ -136,8 +136,8 @@ impl Reader {
     fn fail(&self, task: &Task, at: u64, error: ElementsError) -> Stopped {
         let name = &self.inputs[task.input].name;
         let failure = match error {
-            ElementsError::Input(error) => Failure::io("read", Path::new(name), &error),
-            error @ ElementsError::NoArray { .. } => Failure::Usage(format!("{name}:{error}")),
+            ElementsError::Input(error) => LoadError::io("read", Path::new(name), &error),
+            error @ ElementsError::NoArray { .. } => LoadError::Usage(format!("{name}:{error}")),
         };
         self.control.fail((task.input, at), failure);
         Stopped

@@ -1,9 +1,9 @@
-//! What is loaded: files, streams, or generated comments; what each is, by its first bytes.
+//! What is loaded: files, streams, or documents made on the way; what each is, by its first bytes.
 
-use super::lines::LineCounts;
-use crate::failure::Failure;
+use crate::error::LoadError;
+use crate::lines::LineCounts;
 use flagstone::bulk::{Chunk, Place};
-use flagstone_bench::Comments;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::ops::Range;
@@ -13,39 +13,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One input of a load.
-pub(crate) struct Input {
+pub struct Input {
     /// Its name for messages: the path, or `stdin`.
     pub(crate) name: String,
     /// Its length as it lies, if that is known.
     pub(crate) bytes: Option<u64>,
-    pub(super) form: Form,
+    pub(crate) form: Form,
 }
 
+/// Appends the documents of a range to a buffer, one JSON document a line, each line ended by a
+/// newline. Called by the readers, by several at once.
+pub type MakeLines = Box<dyn Fn(Range<u64>, &mut Vec<u8>) + Send + Sync>;
+
 /// How an input is read.
-pub(super) enum Form {
+pub(crate) enum Form {
     /// JSON lines in a plain file, read in ranges by several threads.
     Plain(File, Mutex<LineCounts>),
     /// Read by one thread from front to back. Not even its first byte is read before that: it may
     /// be long in coming.
     Stream(Mutex<Option<Box<dyn Read + Send>>>),
-    /// Made, not read: comments of this range.
-    Comments(Comments, Range<u64>),
+    /// Made, not read: the documents of this range.
+    Made(MakeLines, Range<u64>),
 }
 
 /// A stream of JSON, decompressed.
-pub(super) struct Stream {
-    pub(super) text: Box<dyn Read + Send>,
-    pub(super) is_array: bool,
-    pub(super) consumed: Consumed,
+pub(crate) struct Stream {
+    pub(crate) text: Box<dyn Read + Send>,
+    pub(crate) is_array: bool,
+    pub(crate) consumed: Consumed,
 }
 
 /// How many bytes were read of a stream as it lies.
 #[derive(Clone, Default)]
-pub(super) struct Consumed(Arc<AtomicU64>);
+pub(crate) struct Consumed(Arc<AtomicU64>);
 
 impl Consumed {
     /// The bytes since the last call.
-    pub(super) fn take(&self) -> u64 {
+    pub(crate) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
@@ -69,11 +73,15 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 
 impl Input {
-    /// Opens `path`; `-` is stdin.
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+    /// The file at `path`, plain or compressed by zstd or gzip, of JSON lines or a JSON array; `-` is
+    /// stdin, of which nothing is read before it is its turn.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or read, or is a directory.
+    pub fn open(path: &Path) -> Result<Self, LoadError> {
         let is_stdin = path == Path::new("-");
         let name = if is_stdin { "stdin".into() } else { path.display().to_string() };
-        let refused = |error: io::Error| Failure::io("read", Path::new(&name), &error);
+        let refused = |error: io::Error| LoadError::io("read", Path::new(&name), &error);
         let (file, bytes): (Box<dyn Read + Send>, _) = if is_stdin {
             (Box::new(io::stdin()), None)
         } else {
@@ -96,13 +104,18 @@ impl Input {
         Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(file))) })
     }
 
-    /// The comments of `range`.
-    pub(crate) fn comments(comments: Comments, range: Range<u64>) -> Self {
-        Self { name: "comments".into(), bytes: None, form: Form::Comments(comments, range) }
+    /// The documents that `make` makes of `range`; `name` is for messages.
+    pub fn made(name: &str, range: Range<u64>, make: MakeLines) -> Self {
+        Self { name: name.into(), bytes: None, form: Form::Made(make, range) }
+    }
+
+    /// Its length as it lies, if that is known.
+    pub const fn bytes(&self) -> Option<u64> {
+        self.bytes
     }
 
     /// Where the byte `at` of `chunk` stands in this input.
-    pub(super) fn place_of(&self, chunk: &Chunk, at: usize) -> Option<Place> {
+    pub(crate) fn place_of(&self, chunk: &Chunk, at: usize) -> Option<Place> {
         let first = match (&self.form, chunk.place) {
             (_, Some(place)) => place,
             (Form::Plain(file, counts), None) => {
@@ -115,9 +128,15 @@ impl Input {
     }
 }
 
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Input({}, {:?} bytes)", self.name, self.bytes)
+    }
+}
+
 impl Stream {
     /// Finds out by its first bytes what `file` is.
-    pub(super) fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
+    pub(crate) fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
         let consumed = Consumed::default();
         let mut file = Counted { input: file, consumed: consumed.clone() };
         let (head, len) = head_of(&mut file)?;
@@ -170,9 +189,9 @@ fn begins_array(head: &[u8]) -> bool {
 }
 
 /// Reads a file from an offset on, without moving the file's own position.
-pub(super) struct At<'a> {
-    pub(super) file: &'a File,
-    pub(super) offset: u64,
+pub(crate) struct At<'a> {
+    pub(crate) file: &'a File,
+    pub(crate) offset: u64,
 }
 
 impl Read for At<'_> {

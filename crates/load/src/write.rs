@@ -1,23 +1,23 @@
 //! A writer: commits batches and counts what is acknowledged.
 
-use super::control::Control;
-use super::parse::Work;
-use super::totals::Totals;
+use crate::control::Control;
+use crate::parse::Work;
+use crate::totals::Totals;
 use crossbeam_channel::Receiver;
 use flagstone::{Database, Durability};
 use std::sync::Arc;
 
 /// What a writer needs.
-pub(super) struct Writer {
-    pub(super) database: Database,
-    pub(super) durability: Durability,
-    pub(super) control: Arc<Control>,
-    pub(super) totals: Arc<Totals>,
-    pub(super) works: Receiver<Work>,
+pub(crate) struct Writer {
+    pub(crate) database: Database,
+    pub(crate) durability: Durability,
+    pub(crate) control: Arc<Control>,
+    pub(crate) totals: Arc<Totals>,
+    pub(crate) works: Receiver<Work>,
 }
 
 impl Writer {
-    pub(super) fn run(&self) {
+    pub(crate) fn run(&self) {
         let mut has_failed = false;
         for Work { batch, count, rank, permit } in &self.works {
             // What was parsed before a bad document is still committed; after an error of the

@@ -1,0 +1,46 @@
+//! The load: readers, parsers and writers on threads of their own, bounded queues between them.
+//!
+//! ```text
+//!   task --> readers --> Parcel (a chunk) --> parsers --> Work (a batch) --> writers --> totals
+//!              ^                                                               |
+//!              +---------------- gate: bytes under way are bounded <-----------+
+//! ```
+//! Only what a commit has acknowledged is counted. Memory does not depend on the size of the input.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let file = dir.path().join("users.json");
+//! # std::fs::write(&file, "{\"id\":1}\n{\"id\":2}\n")?;
+//! use flagstone_load::{Input, Plan, Unwatched, carry_out};
+//!
+//! let database = flagstone::Database::open(dir.path().join("db"))?;
+//! let collection = database.collection("users")?;
+//! let plan = Plan::new(&database, &collection, vec![Input::open(&file)?]);
+//! let loaded = carry_out(plan, &mut Unwatched)?.whole()?;
+//! assert_eq!(loaded.documents, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! Modules stand from the ground up.
+
+mod error;
+
+mod gate;
+mod totals;
+
+mod input;
+mod lines;
+
+mod bad;
+mod control;
+
+mod parse;
+mod read;
+mod write;
+
+mod pipeline;
+
+pub use bad::BadDocuments;
+pub use error::LoadError;
+pub use input::{Input, MakeLines};
+pub use pipeline::{Outcome, Plan, Unwatched, Watcher, carry_out};
+pub use totals::Count;
