@@ -12,7 +12,7 @@ pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
 pub(crate) use load::{LoadArgs, ProgressForm};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
-pub(crate) use upkeep::{CompactArgs, InspectArgs, StatsArgs, VerifyArgs};
+pub(crate) use upkeep::{CheckpointArgs, CompactArgs, InspectArgs, StatsArgs, VerifyArgs};
 
 use clap::{Parser, Subcommand};
 
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     Scan(ScanArgs),
     Count(CountArgs),
     Keys(KeysArgs),
+    Checkpoint(CheckpointArgs),
     Compact(CompactArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),

@@ -1,8 +1,22 @@
-//! Arguments of the commands on a whole database: compact, stats, verify, inspect.
+//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, inspect.
 
 use crate::units;
 use clap::Args;
 use std::path::PathBuf;
+
+/// Make an independent copy of a database in milliseconds, by hard links of its tables
+///
+/// The copy may be read, written, compacted and removed like any other. To another file system its
+/// tables are copied.
+#[derive(Args, Debug)]
+pub(crate) struct CheckpointArgs {
+    /// The directory of the database
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    /// The directory of the copy, which must be missing or empty
+    #[arg(value_name = "DIR")]
+    pub(crate) copy: PathBuf,
+}
 
 /// Merge every tree down to its deepest level: what was overwritten or deleted goes
 #[derive(Args, Debug)]

@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod checkpoint;
 mod compact;
 mod count;
 mod delete;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Scan(args) => scan::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),
+        Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Verify(args) => verify::run(&args),

@@ -114,6 +114,23 @@ fn upkeep_reports_on_the_database_and_its_files() {
 }
 
 #[test]
+fn a_checkpoint_is_a_database_of_its_own() {
+    let place = Place::new();
+    place.ok(r#"put db c k1 {"a":1}"#);
+    assert_eq!(place.ok("checkpoint db copies/first"), "");
+    place.ok("update db c k1 a=2");
+    place.ok("update copies/first c k1 a=3");
+    place.ok("compact db");
+    assert_eq!(place.ok("get db c k1"), "{\"a\":2}\n");
+    assert_eq!(place.ok("get copies/first c k1"), "{\"a\":3}\n");
+    place.ok("verify db");
+    place.ok("verify copies/first");
+    place.fails("checkpoint db copies/first", 2, "new or empty directory");
+    place.fails("checkpoint missing copies/second", 3, "there is no database here");
+    assert!(!place.path("copies/second").exists());
+}
+
+#[test]
 fn generated_comments_depend_on_seed_and_number_alone() {
     let place = Place::new();
     let two = place.ok("generate comments --count 2500 --seed 9 --threads 2");

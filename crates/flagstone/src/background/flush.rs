@@ -109,7 +109,8 @@ impl FlushJob {
                     tree.abandon(&edit);
                 }
                 let trees = std::mem::take(&mut self.group.trees);
-                let group = SealGroup { through: self.group.through, trees };
+                let cut = self.group.cut.take();
+                let group = SealGroup { through: self.group.through, trees, cut };
                 self.shared.finish_flush(Some(group), Some(error));
                 Progress::Done
             }
@@ -142,7 +143,7 @@ impl FlushJob {
         }
         let edits = std::mem::take(&mut self.done);
         self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
-        self.shared.install(Install::Flush, edits)?;
+        self.shared.install(Install::Flush(&self.group), edits)?;
         Ok(Progress::Done)
     }
 

@@ -1,5 +1,6 @@
 //! The one place where edits become current: manifest first, then the trees, then what they free.
 
+use super::state::SealGroup;
 use crate::event::Event;
 use crate::manifest::{Definition, Edit};
 use crate::shared::Shared;
@@ -19,16 +20,16 @@ struct Release {
 }
 
 /// What an edit comes from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Install {
-    Flush,
+#[derive(Clone, Copy)]
+pub(crate) enum Install<'a> {
+    Flush(&'a SealGroup),
     Compaction,
 }
 
 impl Shared {
     /// Appends one manifest edit for all of `edits` and installs them; on an error none is
     /// installed and all are abandoned.
-    pub(crate) fn install(&self, from: Install, edits: Vec<(Arc<Tree>, TreeEdit)>) -> Result<()> {
+    pub(crate) fn install(&self, from: Install<'_>, edits: Vec<(Arc<Tree>, TreeEdit)>) -> Result<()> {
         let mut room = self.manifest.lock();
         let Some(manifest) = room.as_mut() else {
             for (tree, edit) in &edits {
@@ -43,7 +44,7 @@ impl Shared {
         for (tree, edit) in &dropped {
             tree.abandon(edit);
         }
-        let frees = from == Install::Flush && !self.replaying.load(Ordering::Acquire);
+        let frees = matches!(from, Install::Flush(_)) && !self.replaying.load(Ordering::Acquire);
         let release = frees.then(|| self.plan_release(&live)).flatten();
         let edit = Edit {
             tables: live.iter().map(|(_, edit)| edit.clone()).collect(),
@@ -63,6 +64,9 @@ impl Shared {
         for (tree, edit) in &live {
             // The manifest has it: a tree that has not would write the wrong things from now on.
             tree.install(edit).inspect_err(|error| self.poison(error))?;
+        }
+        if let Install::Flush(SealGroup { through, cut: Some(cut), .. }) = from {
+            cut.give(*through, manifest, &self.all_trees());
         }
         drop(room);
         if let (Some(log), Some(release)) = (&self.log, release) {

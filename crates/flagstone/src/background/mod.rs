@@ -8,6 +8,7 @@
 
 mod back_pressure;
 mod compact;
+mod cut;
 mod flush;
 mod install;
 mod seal;
@@ -15,4 +16,5 @@ mod state;
 mod timer;
 mod wait;
 
+pub(crate) use cut::Cut;
 pub(crate) use state::Background;

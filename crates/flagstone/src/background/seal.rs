@@ -4,6 +4,7 @@
 //! be flushed, the largest is sealed. The total stays about constant, and partitions that fill alike
 //! are flushed one after another instead of all at once.
 
+use super::cut::CutWanted;
 use super::state::SealGroup;
 use crate::shared::Shared;
 use flagstone_base::SeqNo;
@@ -41,14 +42,20 @@ impl Shared {
 
     fn seal_one(&self, take: Take) {
         let busy = self.background.is_flush_pending() || self.replaying.load(Ordering::Relaxed);
-        if !busy && self.seal(take) {
+        if !busy && self.seal(take, None) {
             self.schedule();
         }
     }
 
     /// Seals everything, as one group.
     pub(crate) fn seal_all(&self) -> bool {
-        self.seal(Take::All)
+        self.seal(Take::All, None)
+    }
+
+    /// Seals everything, as one group whose install hands out the cut behind it; also when there is
+    /// nothing to seal.
+    pub(super) fn seal_all_and_cut(&self, wanted: CutWanted) {
+        self.seal(Take::All, Some(wanted));
     }
 
     /// Seals everything at `through`, the last SeqNo that a replay has inserted: what stands behind
@@ -57,11 +64,11 @@ impl Shared {
         let trees = self.all_trees();
         let sealed: Vec<_> = trees.into_iter().filter(|tree| tree.seal(through)).collect();
         if !sealed.is_empty() {
-            self.background.push(SealGroup { through, trees: sealed });
+            self.background.push(SealGroup { through, trees: sealed, cut: None });
         }
     }
 
-    fn seal(&self, take: Take) -> bool {
+    fn seal(&self, take: Take, cut: Option<CutWanted>) -> bool {
         let mut numbering = self.numbering.lock();
         // Behind the lock: a keyspace whose writes have numbers is among them.
         let trees = self.all_trees();
@@ -89,10 +96,10 @@ impl Shared {
         if take == Take::All {
             numbering.unlogged = false;
         }
-        if sealed.is_empty() {
+        if sealed.is_empty() && cut.is_none() {
             return false;
         }
-        self.background.push(SealGroup { through: seal_seqno, trees: sealed });
+        self.background.push(SealGroup { through: seal_seqno, trees: sealed, cut });
         true
     }
 

@@ -1,5 +1,6 @@
 //! What is queued, what runs, and the bell for those who wait for it.
 
+use super::cut::CutWanted;
 use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_tree::Tree;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -13,6 +14,8 @@ pub(crate) struct SealGroup {
     /// That SeqNo: the edit holds nothing behind it, whatever was sealed since.
     pub(crate) through: SeqNo,
     pub(crate) trees: Vec<Arc<Tree>>,
+    /// Somebody wants the state right behind this group; then it holds all trees that hold writes.
+    pub(super) cut: Option<CutWanted>,
 }
 
 /// The queue of the background work and its counters.

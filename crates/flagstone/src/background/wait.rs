@@ -1,9 +1,12 @@
 //! Waiting for flushes: `flush`, `close`, and a replay that has filled its memory.
 
+use super::cut::{Cut, CutWanted};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::Progress;
+use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Somebody who waits looks again after this time even if no bell rang.
@@ -15,6 +18,17 @@ impl Shared {
         self.publisher.wait_for_all();
         self.seal_all();
         self.wait_for_flushes()
+    }
+
+    /// Flushes everything acknowledged so far, and answers the state right behind it. Writes and
+    /// compactions go on meanwhile.
+    pub(crate) fn cut(&self) -> Result<Cut> {
+        let place = Arc::new(Mutex::new(None));
+        self.publisher.wait_for_all();
+        self.seal_all_and_cut(CutWanted::new(&place));
+        self.wait_for_flushes()?;
+        let cut = place.lock().take();
+        cut.ok_or_else(|| Error::new(ErrorKind::Closed, "the database was closed meanwhile"))
     }
 
     /// As [`Shared::flush_all`], while the log is replayed: the last SeqNo inserted is `through`.

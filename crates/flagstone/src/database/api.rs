@@ -1,5 +1,6 @@
 //! The database handle: keyspaces by name, commits over them, upkeep.
 
+use super::checkpoint::{self, CheckpointReport};
 use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
 use super::{Builder, Handle};
 use crate::catalog::{KeyspaceContent, check_name};
@@ -347,6 +348,35 @@ impl Database {
         }
         shared.sweep();
         Ok(())
+    }
+
+    /// Makes an independent copy of the database in `dir`, which must be missing or empty: it holds
+    /// everything acknowledged before the call, whatever its durability, as of one moment, and may be
+    /// opened, written, compacted and removed like any other. Reads, writes and compactions go on
+    /// meanwhile.
+    ///
+    /// Memtables are flushed, then each table gets a second name (a hard link): milliseconds, however
+    /// large the database is, and no room on disk until the two differ. Where the file system makes
+    /// no such link, to another device say, tables are copied, which takes their size in time and room.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// db.keyspace("sessions")?.put("alice", "1")?;
+    /// db.checkpoint(dir.path().join("copy"))?;
+    /// db.keyspace("sessions")?.put("bob", "2")?;
+    ///
+    /// let copy = flagstone::Database::open(dir.path().join("copy"))?;
+    /// assert_eq!(copy.keyspace("sessions")?.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput when `dir` holds something, or this database is open for reading only; Busy when
+    /// somebody else makes a database there; OutOfSpace, Io, Poisoned, Closed. After an error or a
+    /// crash there is no database in `dir`.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
+        checkpoint::checkpoint(self.shared(), dir.as_ref())
     }
 
     /// Reads every table and checks every checksum, order and bound.

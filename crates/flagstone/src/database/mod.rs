@@ -1,11 +1,15 @@
 //! The database: the handle that users hold, how it is built, what it tells of itself.
 
-mod api;
 mod builder;
 mod handle;
+
+mod checkpoint;
 mod report;
+
+mod api;
 
 pub use api::Database;
 pub use builder::Builder;
+pub use checkpoint::CheckpointReport;
 pub(crate) use handle::Handle;
 pub use report::{CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, Stats, VerifyReport};
