@@ -59,7 +59,8 @@ pub use codec::{Codec, KeyCodec};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
 pub use commit::{Batch, Ticket};
 pub use database::{
-    Builder, CacheReport, CheckpointReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport, Stats, VerifyReport,
+    Builder, CacheReport, CheckpointReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport,
+    Stats, VerifyReport,
 };
 pub use event::{Event, Listener, StallCause};
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Result, SeqNo, Slice};

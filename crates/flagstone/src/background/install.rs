@@ -29,7 +29,11 @@ pub(crate) enum Install<'a> {
 impl Shared {
     /// Appends one manifest edit for all of `edits` and installs them; on an error none is
     /// installed and all are abandoned.
-    pub(crate) fn install(&self, from: Install<'_>, edits: Vec<(Arc<Tree>, TreeEdit)>) -> Result<()> {
+    pub(crate) fn install(
+        &self,
+        from: Install<'_>,
+        edits: Vec<(Arc<Tree>, TreeEdit)>,
+    ) -> Result<()> {
         let mut room = self.manifest.lock();
         let Some(manifest) = room.as_mut() else {
             for (tree, edit) in &edits {
