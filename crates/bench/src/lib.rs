@@ -5,5 +5,6 @@
 pub mod comments;
 pub mod engine;
 pub mod record;
+pub mod report;
 
 pub use comments::{Comments, Key};

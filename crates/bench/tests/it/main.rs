@@ -1,6 +1,7 @@
-//! The comments as a whole: their distributions, and that each is a function of (seed, i) alone.
+//! The crate from outside: comments as a whole, and reports of result files.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code")]
 
 mod distributions;
 mod documents;
+mod report;

@@ -1,0 +1,152 @@
+//! From values to places: linear and logarithmic scales, and where their ticks stand.
+
+/// Maps a domain of values onto a range of places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::report) struct Scale {
+    log: bool,
+    domain: (f64, f64),
+    range: (f64, f64),
+}
+
+impl Scale {
+    /// Equal steps for equal differences. An empty domain is widened.
+    pub(in crate::report) fn linear(domain: (f64, f64), range: (f64, f64)) -> Self {
+        let (low, high) = finite(domain);
+        let high = if high > low { high } else { low + 1.0 };
+        Self { log: false, domain: (low, high), range }
+    }
+
+    /// Equal steps for equal factors. What is not above zero is taken for a small part of the end.
+    pub(in crate::report) fn log(domain: (f64, f64), range: (f64, f64)) -> Self {
+        let (low, high) = finite(domain);
+        let high = if high > 0.0 { high } else { 1.0 };
+        let low = if low > 0.0 { low.min(high) } else { high / 1000.0 };
+        let (low, high) = if high > low { (low, high) } else { (low / 2.0, high * 2.0) };
+        Self { log: true, domain: (low, high), range }
+    }
+
+    /// From zero to a round number at or above `most`, with a tick there.
+    pub(in crate::report) fn from_zero(most: f64, range: (f64, f64)) -> Self {
+        let most = if most.is_finite() && most > 0.0 { most } else { 1.0 };
+        let step = round_step(most / 5.0);
+        Self::linear((0.0, step * (most / step - 1e-9).ceil()), range)
+    }
+
+    /// The largest value.
+    pub(in crate::report) const fn most(&self) -> f64 {
+        self.domain.1
+    }
+
+    /// The place of `value`, inside the range.
+    pub(in crate::report) fn at(&self, value: f64) -> f64 {
+        let (low, high) = self.domain;
+        let share = if self.log {
+            (value.max(low) / low).ln() / (high / low).ln()
+        } else {
+            (value - low) / (high - low)
+        };
+        let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+        self.range.0 + share * (self.range.1 - self.range.0)
+    }
+
+    /// About `count` round values over the domain; powers of ten, and between them where there are
+    /// few, on a logarithmic scale.
+    pub(in crate::report) fn ticks(&self, count: usize) -> Vec<f64> {
+        if self.log { self.log_ticks(count) } else { self.linear_ticks(count) }
+    }
+
+    fn linear_ticks(&self, count: usize) -> Vec<f64> {
+        let (low, high) = self.domain;
+        let step = round_step((high - low) / count.max(1) as f64);
+        let first = (low / step - 1e-9).ceil();
+        let last = (high / step + 1e-9).floor();
+        let ticks = ((last - first).max(0.0) as usize).min(1000);
+        (0..=ticks).map(|at| (first + at as f64) * step).collect()
+    }
+
+    fn log_ticks(&self, count: usize) -> Vec<f64> {
+        let (low, high) = self.domain;
+        let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
+        let decades = (high / low).log10();
+        let between: &[f64] = if decades * 3.0 <= count as f64 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let every = ((decades / count.max(1) as f64).ceil() as i32).max(1);
+        let inside = |tick: &f64| *tick >= low * 0.999_999 && *tick <= high * 1.000_001;
+        (first..=last)
+            .filter(|power| power.rem_euclid(every) == 0)
+            .flat_map(|power| between.iter().map(move |digit| digit * 10f64.powi(power)))
+            .filter(inside)
+            .collect()
+    }
+}
+
+fn finite((low, high): (f64, f64)) -> (f64, f64) {
+    (if low.is_finite() { low } else { 0.0 }, if high.is_finite() { high } else { 1.0 })
+}
+
+/// The smallest of 1, 2, 2.5 and 5 times a power of ten that is at least `step`.
+fn round_step(step: f64) -> f64 {
+    let power = 10f64.powf(step.log10().floor());
+    if !power.is_normal() {
+        return 1.0;
+    }
+    let fits = |digit: &f64| digit * power >= step * (1.0 - 1e-9);
+    [1.0, 2.0, 2.5, 5.0].into_iter().find(fits).unwrap_or(10.0) * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(values: &[f64], expected: &[f64]) -> bool {
+        let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
+        values.len() == expected.len() && values.iter().zip(expected).all(close)
+    }
+
+    #[test]
+    fn places_are_between_the_ends_and_never_outside() {
+        let scale = Scale::linear((0.0, 200.0), (100.0, 0.0));
+        assert_eq!([0.0, 50.0, 200.0].map(|v| scale.at(v)), [100.0, 75.0, 0.0]);
+        assert_eq!([-5.0, 900.0, f64::NAN].map(|v| scale.at(v)), [100.0, 0.0, 100.0]);
+        let scale = Scale::log((1.0, 100.0), (0.0, 10.0));
+        assert!(near(&[1.0, 10.0, 100.0, 0.0].map(|v| scale.at(v)), &[0.0, 5.0, 10.0, 0.0]));
+    }
+
+    #[test]
+    fn ticks_are_round() {
+        let ticks = |low, high, count| Scale::linear((low, high), (0.0, 1.0)).ticks(count);
+        assert!(near(&ticks(0.0, 100.0, 5), &[0.0, 20.0, 40.0, 60.0, 80.0, 100.0]));
+        assert!(near(&ticks(3.0, 13.0, 5), &[4.0, 6.0, 8.0, 10.0, 12.0]));
+        assert!(near(&ticks(0.0, 1.0, 4), &[0.0, 0.25, 0.5, 0.75, 1.0]));
+    }
+
+    #[test]
+    fn ticks_of_factors_are_powers_of_ten_or_between() {
+        let ticks = |low, high, count| Scale::log((low, high), (0.0, 1.0)).ticks(count);
+        assert!(near(&ticks(1.0, 1e4, 6), &[1.0, 10.0, 100.0, 1e3, 1e4]));
+        assert!(near(&ticks(10.0, 100.0, 6), &[10.0, 20.0, 50.0, 100.0]));
+        assert!(near(&ticks(1.0, 1e8, 4), &[1.0, 100.0, 1e4, 1e6, 1e8]));
+    }
+
+    #[test]
+    fn an_axis_from_zero_ends_at_a_tick() {
+        let ends = |most| Scale::from_zero(most, (0.0, 1.0)).most();
+        assert!(near(&[ends(87.0), ends(100.0), ends(101.0)], &[100.0, 100.0, 125.0]));
+        assert!(near(&[ends(0.0), ends(f64::NAN)], &[1.0, 1.0]));
+    }
+
+    #[test]
+    fn any_domain_makes_a_scale() {
+        for end in [0.0, -1.0, 1e-300, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
+            for start in [0.0, f64::NAN, 5.0, -7.0] {
+                for scale in [
+                    Scale::linear((start, end), (0.0, 1.0)),
+                    Scale::log((start, end), (0.0, 1.0)),
+                    Scale::from_zero(end, (0.0, 1.0)),
+                ] {
+                    assert!(scale.ticks(5).len() < 1100, "{start} {end}");
+                    assert!((0.0..=1.0).contains(&scale.at(1.0)), "{start} {end}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Cells: the trials that repeat each other, and which of them a figure sets side by side.
+
+use super::stats::median;
+use crate::record::{Latency, OpKind, Summary, Trial};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The mixes of keys and values, in the order of a report.
+const MIXES: [&str; 4] = ["put-heavy", "balanced", "delete-heavy", "get-heavy"];
+
+/// Options that say where a trial ran or which repetition it is, not what it does.
+const WHERE: [&str; 17] = [
+    "seed",
+    "dir",
+    "db",
+    "out",
+    "output",
+    "keys",
+    "file",
+    "input",
+    "documents",
+    "resume",
+    "round",
+    "rounds",
+    "trial",
+    "repeat",
+    "checkpoint",
+    "progress",
+    "force",
+];
+
+/// Options that are the axes of figures.
+const AXES: [&str; 5] = ["partitions", "threads", "readers", "parsers", "writers"];
+
+/// The threads of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::report) struct Lanes {
+    /// All of them.
+    pub(in crate::report) threads: u64,
+    /// Of a load: those that read and those that parse.
+    pub(in crate::report) load: Option<(u64, u64)>,
+}
+
+impl std::fmt::Display for Lanes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.load {
+            Some((readers, parsers)) => write!(f, "{readers} + {parsers}"),
+            None => write!(f, "{}", self.threads),
+        }
+    }
+}
+
+/// Trials of one engine, workload, number of partitions and threads: repetitions of each other.
+#[derive(Clone, Debug)]
+pub(in crate::report) struct Cell<'a> {
+    pub(in crate::report) engine: &'a str,
+    pub(in crate::report) workload: String,
+    pub(in crate::report) partitions: u64,
+    pub(in crate::report) lanes: Lanes,
+    /// At least one.
+    pub(in crate::report) trials: Vec<&'a Trial>,
+}
+
+impl<'a> Cell<'a> {
+    /// The median of something over the trials.
+    pub(in crate::report) fn median(&self, of: impl Fn(&Summary) -> f64) -> f64 {
+        median(self.trials.iter().map(|trial| of(&trial.summary))).unwrap_or(0.0)
+    }
+
+    /// The median rate.
+    pub(in crate::report) fn rate(&self) -> f64 {
+        self.median(|summary| summary.ops_per_s)
+    }
+
+    /// The lowest and the highest rate, where there are several.
+    pub(in crate::report) fn spread(&self) -> Option<(f64, f64)> {
+        let rates = || self.trials.iter().map(|trial| trial.summary.ops_per_s);
+        let low = rates().fold(f64::INFINITY, f64::min);
+        (self.trials.len() > 1).then(|| (low, rates().fold(0.0, f64::max)))
+    }
+
+    /// The trial whose rate is nearest to the median.
+    pub(in crate::report) fn middle(&self) -> &'a Trial {
+        let middle = self.rate();
+        let off = |trial: &Trial| (trial.summary.ops_per_s - middle).abs();
+        let nearest = |a: &'a Trial, b: &'a Trial| if off(b) < off(a) { b } else { a };
+        self.trials[1..].iter().fold(self.trials[0], |a, b| nearest(a, b))
+    }
+
+    /// Latencies of a kind, each the median over the trials.
+    pub(in crate::report) fn latency(&self, kind: OpKind) -> Option<Latency> {
+        let all: Vec<_> =
+            self.trials.iter().filter_map(|trial| trial.summary.latency.get(&kind)).collect();
+        let of = |part: fn(&Latency) -> f64| median(all.iter().map(|latency| part(latency)));
+        Some(Latency {
+            count: of(|l| l.count as f64)? as u64,
+            mean: of(|l| l.mean)?,
+            p50: of(|l| l.p50)?,
+            p99: of(|l| l.p99)?,
+            p999: of(|l| l.p999)?,
+            max: of(|l| l.max)?,
+        })
+    }
+
+    /// A figure that only this workload has.
+    pub(in crate::report) fn figure(&self, name: &str) -> Option<f64> {
+        median(self.trials.iter().filter_map(|trial| trial.summary.figures.get(name)).copied())
+    }
+
+    /// `16 partitions, 8 threads`.
+    pub(in crate::report) fn place(&self) -> String {
+        let Self { partitions, lanes, .. } = self;
+        let partitions = plural(*partitions, "partition");
+        match lanes.load {
+            Some(_) => format!("{partitions}, {lanes} readers + parsers"),
+            None => format!("{partitions}, {}", plural(lanes.threads, "thread")),
+        }
+    }
+}
+
+/// `1 thread`, `2 threads`.
+fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Cells that may be set side by side.
+#[derive(Clone, Debug, Default)]
+pub(in crate::report) struct Cells<'a> {
+    /// By workload, partitions and threads.
+    pub(in crate::report) cells: Vec<Cell<'a>>,
+    /// Trials with other options, or at other commits.
+    pub(in crate::report) left_out: usize,
+}
+
+/// Groups trials into cells. Of each engine and workload those trials stay whose other options occur
+/// most often (the newest, if that is a draw), and of each cell those at the commit of the newest.
+pub(in crate::report) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
+    let mut kinds: BTreeMap<(usize, String, &str), BTreeMap<String, Vec<&Trial>>> = BTreeMap::new();
+    let mut count = 0;
+    for trial in trials {
+        let name = name(trial);
+        let key = (mix_order(&name), name, trial.header.engine.as_str());
+        kinds.entry(key).or_default().entry(variant(trial)).or_default().push(trial);
+        count += 1;
+    }
+    let mut out = Vec::new();
+    for ((_, workload, engine), variants) in kinds {
+        let newest = |trials: &[&Trial]| trials.iter().map(|t| t.header.started.clone()).max();
+        let usual = variants.into_values().max_by_key(|trials| (trials.len(), newest(trials)));
+        let mut found: BTreeMap<(u64, Lanes), Vec<&Trial>> = BTreeMap::new();
+        for trial in usual.unwrap_or_default() {
+            let partitions = number(trial, "partitions").unwrap_or(1);
+            found.entry((partitions, lanes(trial))).or_default().push(trial);
+        }
+        for ((partitions, lanes), mut trials) in found {
+            let newest = trials.iter().max_by_key(|trial| &trial.header.started);
+            let commit = newest.map(|trial| trial.header.commit.as_str()).unwrap_or_default();
+            trials.retain(|trial| trial.header.commit == commit);
+            out.push(Cell { engine, workload: workload.clone(), partitions, lanes, trials });
+        }
+    }
+    let kept: usize = out.iter().map(|cell| cell.trials.len()).sum();
+    Cells { cells: out, left_out: count - kept }
+}
+
+/// Where a workload stands among the mixes; behind them if it is none.
+pub(in crate::report) fn mix_order(workload: &str) -> usize {
+    MIXES.iter().position(|mix| *mix == workload).unwrap_or(MIXES.len())
+}
+
+/// flagstone first, the no-op store last, others by name.
+pub(in crate::report) fn engine_order(engine: &str) -> (u8, &str) {
+    let rank = match engine {
+        "flagstone" => 0,
+        "noop" => 2,
+        _ => 1,
+    };
+    (rank, engine)
+}
+
+impl Cells<'_> {
+    /// Whether a workload is one of the four mixes.
+    pub(in crate::report) fn is_mix(workload: &str) -> bool {
+        MIXES.contains(&workload)
+    }
+}
+
+/// The workload, and what tells it from others of that name.
+pub(in crate::report) fn name(trial: &Trial) -> String {
+    let mut name = trial.header.workload.clone();
+    let details: Vec<String> = ["how", "path", "decode"]
+        .into_iter()
+        .filter_map(|option| match trial.header.options.get(option)? {
+            Value::Bool(true) => Some(option.to_owned()),
+            Value::String(text) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        })
+        .collect();
+    if !details.is_empty() {
+        name = format!("{name} ({})", details.join(", "));
+    }
+    name
+}
+
+fn variant(trial: &Trial) -> String {
+    let options = trial.header.options.iter().map(|(name, value)| (plain(name), value));
+    let kept = options.filter(|(name, _)| !is_axis(name) && !WHERE.contains(&name.as_str()));
+    kept.map(|(name, value)| format!("{name}={value};")).collect()
+}
+
+fn is_axis(name: &str) -> bool {
+    AXES.contains(&name)
+}
+
+/// The name of an option as code writes it: `value_size` for `value-size`.
+fn plain(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn number(trial: &Trial, name: &str) -> Option<u64> {
+    trial.header.options.get(name)?.as_u64()
+}
+
+fn lanes(trial: &Trial) -> Lanes {
+    let load = number(trial, "readers").zip(number(trial, "parsers"));
+    let sum = load.map(|(readers, parsers)| readers + parsers);
+    Lanes { threads: number(trial, "threads").or(sum).unwrap_or(1), load }
+}
+
+/// The names of options whose values differ among `trials`, as they stand in the headers.
+pub(in crate::report) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
+    let names: BTreeSet<&String> =
+        trials.iter().flat_map(|trial| trial.header.options.keys()).collect();
+    let order = |name: &str| AXES.iter().position(|axis| *axis == name).unwrap_or(AXES.len());
+    let mut names: Vec<String> = names
+        .into_iter()
+        .filter(|name| !WHERE.contains(&plain(name).as_str()))
+        .filter(|name| {
+            let value = |trial: &Trial| trial.header.options.get(*name).cloned();
+            trials.iter().any(|trial| value(trial) != value(trials[0]))
+        })
+        .cloned()
+        .collect();
+    names.sort_by_key(|name| order(name));
+    names
+}
+
+/// An option of a trial, for humans.
+pub(in crate::report) fn shown(trial: &Trial, option: &str) -> String {
+    match trial.header.options.get(option) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => "\u{2013}".to_owned(),
+        Some(value) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(partitions: u64, seed: u64, durability: &str, rate: f64) -> Trial {
+        let mut trial = Trial {
+            path: "x".into(),
+            header: crate::record::Header::default(),
+            rows: Vec::new(),
+            events: Vec::new(),
+            summary: Summary { ops_per_s: rate, ..Summary::default() },
+        };
+        trial.header.workload = "balanced".to_owned();
+        let options = &mut trial.header.options;
+        options.insert("partitions".to_owned(), partitions.into());
+        options.insert("seed".to_owned(), seed.into());
+        options.insert("durability".to_owned(), durability.into());
+        trial
+    }
+
+    #[test]
+    fn repetitions_make_one_cell_with_its_median_and_spread() {
+        let trials =
+            [trial(1, 1, "none", 10.0), trial(1, 2, "none", 40.0), trial(1, 3, "none", 20.0)];
+        let found = cells(trials.iter());
+        assert_eq!((found.cells.len(), found.left_out), (1, 0));
+        let cell = &found.cells[0];
+        assert_eq!((cell.rate(), cell.spread()), (20.0, Some((10.0, 40.0))));
+        assert_eq!(cell.middle().summary.ops_per_s, 20.0);
+    }
+
+    #[test]
+    fn trials_with_unusual_options_are_not_mixed_in() {
+        let trials =
+            [trial(1, 1, "none", 10.0), trial(4, 1, "none", 20.0), trial(1, 1, "each", 1.0)];
+        let found = cells(trials.iter());
+        assert_eq!((found.cells.len(), found.left_out), (2, 1));
+        assert!(found.cells.iter().all(|cell| cell.rate() >= 10.0));
+        let all: Vec<_> = trials.iter().collect();
+        assert_eq!(options_that_vary(&all), ["partitions", "durability"]);
+    }
+
+    #[test]
+    fn a_cell_measured_again_at_a_newer_commit_is_new() {
+        let (mut old, mut new) = (trial(1, 1, "none", 10.0), trial(1, 2, "none", 30.0));
+        old.header.started = "2026-01-01T00:00:00Z".to_owned();
+        new.header.started = "2026-01-02T00:00:00Z".to_owned();
+        new.header.commit = "b".to_owned();
+        let found = [old, new];
+        let found = cells(found.iter());
+        assert_eq!((found.cells[0].rate(), found.left_out), (30.0, 1));
+    }
+}

@@ -1,0 +1,17 @@
+//! What the figures show, taken from result files: cells, medians, curves over time, sizes.
+
+mod stats;
+
+mod cell;
+mod figure_name;
+mod sizes;
+mod time;
+
+pub(super) use cell::{
+    Cell, Cells, Lanes, cells, engine_order, mix_order, options_that_vary, shown,
+};
+pub(super) use figure_name::FigureName;
+pub(super) use sizes::Distribution;
+pub use sizes::DocumentSizes;
+pub(super) use stats::{median, smooth};
+pub(super) use time::{Moment, moments, rates, sizes_over_time, thin, window_around_worst};

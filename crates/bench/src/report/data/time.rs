@@ -1,0 +1,133 @@
+//! Curves over time, and the window worth looking at closely.
+
+use super::stats::median;
+use crate::record::{EventKind, EventLine, RowLine};
+
+/// Operations a second of each row, at the middle of its interval.
+pub(in crate::report) fn rates(rows: &[RowLine]) -> Vec<(f64, f64)> {
+    let whole = rows.iter().filter(|row| row.dt > 0.0);
+    whole.map(|row| (row.t - row.dt / 2.0, row.ops as f64 / row.dt)).collect()
+}
+
+/// Bytes of the store's files at the end of each row.
+pub(in crate::report) fn sizes_over_time(rows: &[RowLine]) -> Vec<(f64, f64)> {
+    rows.iter().map(|row| (row.t, row.disk_bytes as f64)).collect()
+}
+
+/// At most about `most` points: of each run of points the lowest and the highest stay, so that no dip
+/// is lost.
+pub(in crate::report) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    if points.len() <= most {
+        return points.to_vec();
+    }
+    let run = points.len().div_ceil((most / 2).max(1));
+    let mut out = Vec::with_capacity(most + 2);
+    for run in points.chunks(run) {
+        let by = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        if let (Some(low), Some(high)) = (run.iter().min_by(by), run.iter().max_by(by)) {
+            let (first, second) = if low.0 <= high.0 { (low, high) } else { (high, low) };
+            out.push(*first);
+            if first.0 < second.0 {
+                out.push(*second);
+            }
+        }
+    }
+    out
+}
+
+/// The window around the slowest row: 60 seconds of a run of five minutes or more, else a tenth of it
+/// and at least ten rows. A last, shorter row does not count. `None` when that is most of the run.
+pub(in crate::report) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
+    let step = median(rows.iter().map(|row| row.dt))?;
+    let end = rows.last()?.t;
+    let last = rows.len() - usize::from(rows.last().is_some_and(|row| row.dt < step * 0.9));
+    let rate = |row: &&RowLine| row.ops as f64 / row.dt.max(1e-9);
+    let worst = rows[..last].iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let width = if end >= 300.0 { 60.0 } else { end / 10.0 }.max(step * 10.0);
+    if width > end * 0.8 {
+        return None;
+    }
+    let start = (worst.t - worst.dt / 2.0 - width / 2.0).clamp(0.0, end - width);
+    Some((start, start + width))
+}
+
+/// When something went on, from and to.
+pub(in crate::report) type Moment = (f64, f64);
+
+/// When events of a kind went on, inside `window`; those nearer than `gap` are one.
+pub(in crate::report) fn moments(
+    events: &[EventLine],
+    kind: EventKind,
+    window: Moment,
+    gap: f64,
+) -> Vec<Moment> {
+    let of_kind = events.iter().filter(|event| event.kind == kind);
+    let mut found: Vec<Moment> = of_kind
+        .filter(|event| event.until >= window.0 && event.t <= window.1)
+        .map(|event| (event.t.max(window.0), event.until.min(window.1)))
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<Moment> = Vec::new();
+    for moment in found {
+        match out.last_mut() {
+            Some(last) if moment.0 <= last.1 + gap => last.1 = last.1.max(moment.1),
+            _ => out.push(moment),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(count: u32, worst: u32) -> Vec<RowLine> {
+        let row = |at: u32| RowLine {
+            t: f64::from(at + 1),
+            dt: 1.0,
+            ops: if at == worst { 10 } else { 1000 },
+            ..RowLine::default()
+        };
+        (0..count).map(row).collect()
+    }
+
+    #[test]
+    fn the_window_stands_around_the_worst_row_and_inside_the_run() {
+        assert_eq!(window_around_worst(&rows(600, 300)), Some((270.5, 330.5)));
+        assert_eq!(window_around_worst(&rows(600, 599)), Some((540.0, 600.0)));
+        assert_eq!(window_around_worst(&rows(200, 0)), Some((0.0, 20.0)));
+        assert_eq!(window_around_worst(&rows(10, 5)), None);
+        assert_eq!(window_around_worst(&[]), None);
+    }
+
+    #[test]
+    fn a_last_shorter_row_is_not_the_worst() {
+        let mut rows = rows(600, 100);
+        rows.push(RowLine { t: 600.01, dt: 0.01, ops: 0, ..RowLine::default() });
+        assert_eq!(window_around_worst(&rows), Some((70.5, 130.5)));
+    }
+
+    #[test]
+    fn thinning_keeps_the_dips() {
+        let mut points: Vec<_> = (0..10_000).map(|x| (f64::from(x), 5.0)).collect();
+        points[7_777].1 = 0.0;
+        let thinned = thin(&points, 100);
+        assert!(thinned.len() <= 102 && thinned.contains(&(7_777.0, 0.0)), "{}", thinned.len());
+        assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
+    }
+
+    #[test]
+    fn moments_that_touch_are_one() {
+        let event = |t, until| EventLine {
+            t,
+            until,
+            kind: EventKind::Flush,
+            bytes: 0,
+            what: String::new(),
+        };
+        let events = [event(5.0, 6.0), event(0.0, 1.0), event(1.5, 2.0), event(9.0, 12.0)];
+        let found = moments(&events, EventKind::Flush, (0.5, 10.0), 0.6);
+        assert_eq!(found, [(0.5, 2.0), (5.0, 6.0), (9.0, 10.0)]);
+        assert!(moments(&events, EventKind::Stall, (0.0, 10.0), 1.0).is_empty());
+    }
+}

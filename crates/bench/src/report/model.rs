@@ -1,0 +1,124 @@
+//! The parts of a page, before they are written as HTML.
+
+use super::data::{Cell, Cells, Distribution, cells, engine_order};
+use crate::record::Trial;
+
+/// A drawn figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// A name for its file and its place in the page: letters, digits and dashes.
+    pub id: String,
+    /// What is seen.
+    pub title: String,
+    /// A whole SVG element that needs nothing beside it.
+    pub svg: String,
+}
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    /// Titles, and whether their cells are numbers.
+    pub(super) columns: Vec<(String, bool)>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table without rows. Titles of numbers begin with `#`.
+    pub(super) fn new(titles: &[&str]) -> Self {
+        let column = |title: &&str| match title.strip_prefix('#') {
+            Some(title) => (title.to_owned(), true),
+            None => ((*title).to_owned(), false),
+        };
+        Self { columns: titles.iter().map(column).collect(), rows: Vec::new() }
+    }
+}
+
+/// A part of a section.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Figure(Figure),
+    Table(Table),
+    Note(String),
+    /// A heading, and what is shown when it is opened.
+    Folded(String, Vec<Part>),
+}
+
+/// A section of the page.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    /// What is there; or one line that says what would make it.
+    pub(super) content: Result<Vec<Part>, &'static str>,
+}
+
+impl Section {
+    /// A section that is there if it has parts; else `missing` says what would make it.
+    pub(super) fn new(
+        id: &'static str,
+        title: &'static str,
+        parts: Vec<Part>,
+        missing: &'static str,
+    ) -> Self {
+        Self { id, title, content: if parts.is_empty() { Err(missing) } else { Ok(parts) } }
+    }
+}
+
+/// What sections are made of.
+#[derive(Debug)]
+pub(super) struct Material<'a> {
+    pub(super) trials: &'a [Trial],
+    pub(super) cells: Cells<'a>,
+    /// The engine of all figures that show only one.
+    pub(super) engine: &'a str,
+    pub(super) sizes: Option<Distribution>,
+}
+
+impl<'a> Material<'a> {
+    pub(super) fn new(trials: &'a [Trial], sizes: Option<Distribution>) -> Self {
+        let engines = trials.iter().map(|trial| trial.header.engine.as_str());
+        let engine = engines.min_by_key(|engine| engine_order(engine)).unwrap_or_default();
+        Self { trials, cells: cells(trials.iter()), engine, sizes }
+    }
+
+    /// The cells of the main engine whose workload is as asked.
+    pub(super) fn of(&self, wanted: impl Fn(&str) -> bool) -> Vec<&Cell<'a>> {
+        let main = self.cells.cells.iter().filter(|cell| cell.engine == self.engine);
+        main.filter(|cell| wanted(&cell.workload)).collect()
+    }
+
+    /// The mixes of the main engine.
+    pub(super) fn mixes(&self) -> Vec<&Cell<'a>> {
+        self.of(Cells::is_mix)
+    }
+}
+
+/// Values without repetitions, in order.
+pub(super) fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let set: std::collections::BTreeSet<T> = values.collect();
+    set.into_iter().collect()
+}
+
+/// Workloads in the order of their cells, without repetitions.
+pub(super) fn workloads<'c>(cells: &[&'c Cell<'_>]) -> Vec<&'c str> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in cells {
+        if !names.contains(&cell.workload.as_str()) {
+            names.push(&cell.workload);
+        }
+    }
+    names
+}
+
+/// `text` as part of an id: letters, digits and dashes.
+pub(super) fn slug(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() {
+            out.push(c.to_ascii_lowercase());
+        } else if !out.ends_with('-') && !out.is_empty() {
+            out.push('-');
+        }
+    }
+    out.trim_end_matches('-').to_owned()
+}

@@ -1,0 +1,103 @@
+//! The page: sections written as HTML.
+
+use super::chart::escape;
+use super::model::{Part, Section, Table};
+use std::fmt::Write;
+
+/// What stands above the sections.
+#[derive(Clone, Debug)]
+pub(super) struct Header {
+    pub(super) lines: Vec<(&'static str, String)>,
+}
+
+/// Everything the page looks like.
+const STYLE: &str = "\
+body{margin:0 auto;max-width:1000px;padding:24px 20px 80px;color:#1f2933;background:#fff;\
+font:15px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}\
+h1{font-size:26px;margin:0 0 12px}h2{font-size:20px;margin:48px 0 8px;padding-top:14px;\
+border-top:1px solid #cbd2d9}dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;\
+margin:0 0 16px}dt{color:#5f6b7a}dd{margin:0}nav{font-size:14px}nav a{margin-right:14px;\
+white-space:nowrap}a{color:#0b5c94;text-decoration:none}a:hover{text-decoration:underline}\
+figure{margin:20px 0 28px}svg{width:100%;height:auto;display:block}\
+.table{overflow-x:auto;margin:12px 0 24px}table{border-collapse:collapse;font-size:13.5px;\
+font-variant-numeric:tabular-nums}th,td{padding:3px 14px 3px 0;text-align:left;\
+white-space:nowrap;border-bottom:1px solid #e4e7eb}th{color:#5f6b7a;font-weight:600}\
+.n{text-align:right}.missing{color:#5f6b7a}summary{cursor:pointer;padding:4px 0}\
+@media print{details{display:block}h2{break-after:avoid}figure{break-inside:avoid}}";
+
+/// The whole page.
+pub(super) fn html(header: &Header, sections: &[Section]) -> String {
+    let mut out = String::new();
+    out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+    out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
+    out.push_str("<title>flagstone: benchmarks</title>\n<style>");
+    out.push_str(STYLE);
+    out.push_str("</style>\n</head>\n<body>\n<h1>Benchmarks</h1>\n<dl>\n");
+    for (name, text) in &header.lines {
+        put(&mut out, format_args!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(text)));
+    }
+    out.push_str("</dl>\n<nav>\n");
+    for section in sections.iter().filter(|section| section.content.is_ok()) {
+        let (id, title) = (section.id, escape(section.title));
+        put(&mut out, format_args!("<a href=\"#{id}\">{title}</a>\n"));
+    }
+    out.push_str("</nav>\n");
+    for Section { id, title, content } in sections {
+        let title = escape(title);
+        put(&mut out, format_args!("<section id=\"{id}\">\n<h2>{title}</h2>\n"));
+        match content {
+            Ok(content) => parts(&mut out, content),
+            Err(missing) => {
+                let missing = escape(missing);
+                put(&mut out, format_args!("<p class=\"missing\">Not measured: {missing}</p>\n"));
+            }
+        }
+        out.push_str("</section>\n");
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn parts(out: &mut String, all: &[Part]) {
+    for part in all {
+        match part {
+            Part::Figure(figure) => {
+                let (id, svg) = (escape(&figure.id), &figure.svg);
+                put(out, format_args!("<figure id=\"{id}\">\n{svg}</figure>\n"));
+            }
+            Part::Table(rows) => table(out, rows),
+            Part::Note(text) => put(out, format_args!("<p>{}</p>\n", escape(text))),
+            Part::Folded(title, inner) => {
+                let title = escape(title);
+                put(out, format_args!("<details>\n<summary>{title}</summary>\n"));
+                parts(out, inner);
+                out.push_str("</details>\n");
+            }
+        }
+    }
+}
+
+fn table(out: &mut String, table: &Table) {
+    let class = |at: usize| match table.columns.get(at) {
+        Some((_, true)) => " class=\"n\"",
+        _ => "",
+    };
+    out.push_str("<div class=\"table\"><table>\n<thead><tr>");
+    for (at, (title, _)) in table.columns.iter().enumerate() {
+        put(out, format_args!("<th{}>{}</th>", class(at), escape(title)));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in &table.rows {
+        out.push_str("<tr>");
+        for (at, cell) in row.iter().enumerate() {
+            put(out, format_args!("<td{}>{}</td>", class(at), escape(cell)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // A String takes whatever is written to it.
+    let _ = out.write_fmt(text);
+}

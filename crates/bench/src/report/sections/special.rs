@@ -1,0 +1,194 @@
+//! Workloads with figures of their own, as tables: durability, sequential, device, YCSB, and any
+//! other.
+
+use super::trials;
+use crate::record::Trial;
+use crate::report::chart::{Bar, BarChart, Group, Unit, hue};
+use crate::report::data::{Cells, median, shown};
+use crate::report::model::{Figure, Material, Part, Section};
+use std::collections::BTreeMap;
+
+/// The kinds of sections here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Durability,
+    Ycsb,
+    Sequential,
+    Device,
+    Other,
+}
+
+/// Where a trial is shown; `None` if it has figures elsewhere.
+fn kind(trial: &Trial) -> Option<Kind> {
+    let workload = trial.header.workload.as_str();
+    let shown = ["load", "get", "update", "partial-get", "document-sizes"].contains(&workload);
+    let starts = |start: &str| workload.starts_with(start);
+    Some(match workload {
+        _ if starts("durab") => Kind::Durability,
+        _ if starts("ycsb") => Kind::Ycsb,
+        _ if starts("sequential") => Kind::Sequential,
+        _ if starts("device") => Kind::Device,
+        _ if shown || Cells::is_mix(workload) => return None,
+        _ => Kind::Other,
+    })
+}
+
+pub(super) fn sections(material: &Material<'_>) -> Vec<Section> {
+    let of = |wanted: Kind| -> Vec<&Trial> {
+        material.trials.iter().filter(|trial| kind(trial) == Some(wanted)).collect()
+    };
+    let mut durability = of(Kind::Durability);
+    durability.extend(mixes_with_durabilities(material.trials));
+    let table = |trials: &[&Trial]| -> Vec<Part> {
+        if trials.is_empty() { Vec::new() } else { vec![Part::Table(trials::table(trials))] }
+    };
+    let mut durability_parts = durability_figure(&durability);
+    durability_parts.extend(table(&durability));
+    let mut ycsb_parts = ycsb_figure(&of(Kind::Ycsb));
+    ycsb_parts.extend(table(&of(Kind::Ycsb)));
+    vec![
+        Section::new(
+            "durability",
+            "Durability",
+            durability_parts,
+            "flagstone bench durability --out DIR",
+        ),
+        Section::new("ycsb", "YCSB", ycsb_parts, "flagstone bench ycsb-a (to ycsb-f) --out DIR"),
+        Section::new(
+            "sequential",
+            "Sequential",
+            table(&of(Kind::Sequential)),
+            "flagstone bench sequential --out DIR",
+        ),
+        Section::new(
+            "device",
+            "Device",
+            table(&of(Kind::Device)),
+            "flagstone bench device --out DIR",
+        ),
+        Section::new(
+            "other",
+            "Other workloads",
+            table(&of(Kind::Other)),
+            "flagstone bench larger, scan, cached-get, ... --out DIR",
+        ),
+    ]
+}
+
+/// Trials of mixes that differ in nothing but their durability from others.
+fn mixes_with_durabilities(trials: &[Trial]) -> Vec<&Trial> {
+    let mut groups: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| Cells::is_mix(&trial.header.workload)) {
+        let header = &trial.header;
+        let mut options = header.options.clone();
+        for name in ["durability", "seed", "dir", "out"] {
+            options.remove(name);
+        }
+        let key = format!("{} {} {options:?}", header.engine, header.workload);
+        groups.entry(key).or_default().push(trial);
+    }
+    let differ = |trials: &Vec<&Trial>| {
+        trials.iter().any(|trial| shown(trial, "durability") != shown(trials[0], "durability"))
+    };
+    groups.into_values().filter(differ).flatten().collect()
+}
+
+/// Weakest first, as they are listed in the documentation; intervals by length.
+fn durability_order(name: &str) -> (u8, f64) {
+    let length = name.strip_prefix("interval").map(|rest| {
+        let digits: String = rest.chars().filter(char::is_ascii_digit).collect();
+        let second = if rest.ends_with("ms") { 1.0 } else { 1000.0 };
+        -digits.parse::<f64>().unwrap_or(0.0) * second
+    });
+    match (name, length) {
+        (_, Some(length)) => (2, length),
+        ("none", _) => (0, 0.0),
+        ("buffered", _) => (1, 0.0),
+        ("group", _) => (3, 0.0),
+        ("each", _) => (4, 0.0),
+        _ => (5, 0.0),
+    }
+}
+
+fn durability_figure(trials: &[&Trial]) -> Vec<Part> {
+    let mut cells: BTreeMap<(String, u64, u64), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.header.options.contains_key("durability")) {
+        let header = &trial.header;
+        let number = |name: &str| header.options.get(name).and_then(|v| v.as_u64()).unwrap_or(1);
+        let name = format!("{}, {}", header.workload, header.engine);
+        let cell = cells.entry((name, number("partitions"), number("threads"))).or_default();
+        cell.entry(shown(trial, "durability")).or_default().push(trial.summary.ops_per_s);
+    }
+    let mut groups = Vec::new();
+    for ((name, partitions, threads), cell) in cells {
+        let mut rates: Vec<(String, Vec<f64>)> = cell.into_iter().collect();
+        rates.sort_by(|a, b| {
+            durability_order(&a.0)
+                .partial_cmp(&durability_order(&b.0))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let none = rates.iter().find(|(name, _)| name == "none");
+        let none = none.and_then(|(_, rates)| median(rates.iter().copied())).filter(|r| *r > 0.0);
+        let bar = |(durability, rates): &(String, Vec<f64>)| {
+            let value = median(rates.iter().copied()).unwrap_or(0.0);
+            let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = rates.iter().copied().fold(0.0, f64::max);
+            let against = none.filter(|_| durability != "none");
+            let note = against
+                .map(|none| format!("{} against none", super::best::change(value / none - 1.0)));
+            Bar {
+                label: durability.clone(),
+                value,
+                spread: (rates.len() > 1).then_some((low, high)),
+                note: note.unwrap_or_default(),
+                color: hue(usize::from(durability_order(durability).0)),
+            }
+        };
+        let (partitions, threads) = (plural(partitions, "partition"), plural(threads, "thread"));
+        let title = format!("{name}: {partitions}, {threads}");
+        groups.push(Group { title, bars: rates.iter().map(bar).collect() });
+    }
+    bars("durability", "Operations a second by durability", groups)
+}
+
+fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn ycsb_figure(trials: &[&Trial]) -> Vec<Part> {
+    let mut cells: BTreeMap<(&str, String), BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+    for trial in trials {
+        let header = &trial.header;
+        let threads = shown(trial, "threads");
+        let cell = cells.entry((&header.workload, threads)).or_default();
+        cell.entry(&header.engine).or_default().push(trial.summary.ops_per_s);
+    }
+    let mut groups = Vec::new();
+    for ((workload, threads), cell) in cells {
+        let bar = |(at, (engine, rates)): (usize, (&str, Vec<f64>))| Bar {
+            label: engine.to_owned(),
+            value: median(rates.iter().copied()).unwrap_or(0.0),
+            spread: None,
+            note: String::new(),
+            color: hue(at),
+        };
+        let bars = cell.into_iter().enumerate().map(bar).collect();
+        groups.push(Group { title: format!("{workload}, {threads} threads"), bars });
+    }
+    bars("ycsb", "YCSB: operations a second", groups)
+}
+
+fn bars(id: &str, title: &str, groups: Vec<Group>) -> Vec<Part> {
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let chart = BarChart {
+        title: title.to_owned(),
+        subtitle: "Medians; thin lines: lowest to highest of repeated trials".to_owned(),
+        unit: Unit::Rate,
+        groups,
+        own_scales: false,
+    };
+    let svg = chart.draw();
+    vec![Part::Figure(Figure { id: id.to_owned(), title: chart.title, svg })]
+}
