@@ -3,9 +3,10 @@
 use super::WIDTH;
 use super::labels::{self, Label};
 use super::number::Unit;
+use super::palette::INK;
 use super::panel::{Axis, Frame, Panel};
 use super::scale::Scale;
-use super::svg::Svg;
+use super::svg::{Anchor, Svg};
 use super::text::width;
 
 /// How a curve is drawn.
@@ -39,8 +40,8 @@ pub(in crate::report) struct Curve {
 pub(in crate::report) enum Across {
     /// Equal steps for equal factors, with a tick at each value measured: threads, partitions.
     Measured,
-    /// From zero on, in seconds.
-    Seconds,
+    /// From zero to an end, in seconds.
+    Seconds(f64),
     /// Equal steps for equal factors, in bytes.
     Bytes,
     /// Names in an order; x is their index.
@@ -54,6 +55,8 @@ pub(in crate::report) struct CurvePanel {
     pub(in crate::report) across: (Across, String),
     pub(in crate::report) up: (Unit, String),
     pub(in crate::report) curves: Vec<Curve>,
+    /// Points with something said beside them.
+    pub(in crate::report) notes: Vec<((f64, f64), String)>,
 }
 
 /// A chart of curves.
@@ -116,10 +119,20 @@ impl CurvePanel {
         for curve in &self.curves {
             curve.draw(svg, &panel, self.up.0);
         }
+        for (at, text) in &self.notes {
+            let (x, y) = panel.at(*at);
+            svg.mark(0, (x, y), 4.5, INK, text);
+            svg.text(x + 8.0, y + 15.0, Anchor::Start, INK, text);
+        }
         let label = |curve: &Curve| {
             let (_, y) = panel.at(*curve.points.last()?);
             let text = curve.label.clone();
-            (!text.is_empty()).then_some(Label { y, text, color: curve.color })
+            (!text.is_empty()).then_some(Label {
+                y,
+                text,
+                color: curve.color,
+                shape: if curve.style == Style::Marked { curve.shape } else { 1 },
+            })
         };
         let labels = self.curves.iter().filter_map(label).collect();
         labels::draw(svg, frame.right(), (frame.top, frame.bottom()), labels);
@@ -145,8 +158,8 @@ impl CurvePanel {
                 let ticks = names.iter().enumerate().map(|(at, name)| (at as f64, name.clone()));
                 Axis { title: title.clone(), scale, ticks: ticks.collect() }
             }
-            Across::Seconds => {
-                let scale = Scale::linear((0.0, high), frame.across(0.0));
+            Across::Seconds(end) => {
+                let scale = Scale::linear((0.0, end.max(high)), frame.across(0.0));
                 Axis::round(title, Unit::Seconds, scale, (frame.width / 90.0) as usize)
             }
             Across::Bytes => {
@@ -178,7 +191,10 @@ impl Curve {
         for ((x, _), spread) in places.iter().zip(&self.spread) {
             let (low, high) = (panel.y.scale.at(spread.0), panel.y.scale.at(spread.1));
             if (low - high).abs() > 1.0 {
-                svg.line((*x, low), (*x, high), self.color, 1.2);
+                svg.line((*x, low), (*x, high), self.color, 1.6);
+                for y in [low, high] {
+                    svg.line((x - 4.0, y), (x + 4.0, y), self.color, 1.6);
+                }
             }
         }
         let line = if self.style == Style::Steps { steps(&places) } else { places.clone() };

@@ -8,6 +8,8 @@ pub(in crate::report) struct Label {
     pub(in crate::report) y: f64,
     pub(in crate::report) text: String,
     pub(in crate::report) color: &'static str,
+    /// Of the marks of its line.
+    pub(in crate::report) shape: usize,
 }
 
 /// Height of a line of text.
@@ -21,7 +23,7 @@ pub(in crate::report) fn draw(svg: &mut Svg, x: f64, bounds: (f64, f64), mut lab
         if (y - label.y).abs() > 2.0 {
             svg.path(&[(x + 4.0, label.y), (x + 9.0, y), (x + 11.0, y)], label.color, 0.8);
         }
-        svg.rect([x + 13.0, y - 4.0, 8.0, 8.0], label.color, 1.0, "");
+        svg.mark(label.shape, (x + 17.0, y), 4.5, label.color, "");
         svg.text(x + 25.0, y + 4.0, Anchor::Start, super::palette::INK, &label.text);
     }
 }

@@ -25,11 +25,11 @@ pub(super) use curves::{Across, Curve, CurveChart, CurvePanel, Style};
 pub(super) use dumbbell::{Dumbbell, DumbbellChart};
 pub(super) use legend::{Entry as LegendEntry, Swatch, draw as draw_legend};
 pub(super) use number::{Unit, grouped};
-pub(super) use palette::{PALE, QUIET, hue, step};
+pub(super) use palette::{PALE, hue, step};
 pub(super) use panel::{Axis, Frame, Panel};
 pub(super) use scale::Scale;
 pub(super) use scatter::{Point, ScatterChart};
-pub(super) use svg::{Anchor, Svg};
+pub(super) use svg::Svg;
 pub(super) use text::escape;
 
 /// Units of a figure's width; a page shows it at its own width.

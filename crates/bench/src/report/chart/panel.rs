@@ -71,7 +71,7 @@ impl Panel {
     /// For the labels of the left axis.
     pub(in crate::report) const LEFT: f64 = 62.0;
     /// For the title of the left axis.
-    pub(in crate::report) const ABOVE: f64 = 24.0;
+    pub(in crate::report) const ABOVE: f64 = 28.0;
     /// For the labels and the title of the lower axis.
     pub(in crate::report) const BELOW: f64 = 42.0;
 
@@ -90,7 +90,7 @@ impl Panel {
             svg.text(at, bottom + 18.0, Anchor::Middle, QUIET, label);
         }
         svg.line((frame.left, bottom), (frame.right(), bottom), QUIET, 1.0);
-        svg.text(frame.left - Self::LEFT + 10.0, frame.top - 10.0, Anchor::Start, INK, &y.title);
+        svg.text(frame.left - Self::LEFT + 10.0, frame.top - 14.0, Anchor::Start, INK, &y.title);
         let middle = frame.left + frame.width / 2.0;
         svg.text(middle, bottom + 36.0, Anchor::Middle, INK, &x.title);
     }
@@ -103,7 +103,7 @@ impl Panel {
             svg.line((right, at), (right + 4.0, at), color, 1.0);
             svg.text(right + 8.0, at + 4.0, Anchor::Start, color, label);
         }
-        svg.text(right + Self::LEFT - 4.0, self.frame.top - 10.0, Anchor::End, color, &axis.title);
+        svg.text(right + Self::LEFT - 4.0, self.frame.top - 14.0, Anchor::End, color, &axis.title);
     }
 
     /// The place of a pair of values.

@@ -7,6 +7,9 @@ use std::fmt::Write;
 /// Fonts of figures; the first is the one of their pictures.
 const FONTS: &str = "Noto Sans, system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif";
 
+/// Empty space around a figure.
+const MARGIN: f64 = 8.0;
+
 /// A figure being drawn. All text is escaped here and nowhere else.
 #[derive(Debug)]
 pub(in crate::report) struct Svg {
@@ -37,11 +40,13 @@ impl Svg {
     pub(in crate::report) fn finish(self) -> String {
         let Self { width, height, about, body } = self;
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{} {} {} {}\" role=\"img\" \
              aria-label=\"{}\" font-family=\"{FONTS}\" font-size=\"12\" fill=\"{INK}\">\n\
-             <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{body}</svg>\n",
-            N(width),
-            N(height),
+             <rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#fff\"/>\n{body}</svg>\n",
+            N(-MARGIN),
+            N(-MARGIN),
+            N(width + 2.0 * MARGIN),
+            N(height + 2.0 * MARGIN),
             escape(&about),
         )
     }

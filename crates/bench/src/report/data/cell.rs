@@ -102,11 +102,6 @@ impl<'a> Cell<'a> {
         })
     }
 
-    /// A figure that only this workload has.
-    pub(in crate::report) fn figure(&self, name: &str) -> Option<f64> {
-        median(self.trials.iter().filter_map(|trial| trial.summary.figures.get(name)).copied())
-    }
-
     /// `16 partitions, 8 threads`.
     pub(in crate::report) fn place(&self) -> String {
         let Self { partitions, lanes, .. } = self;
@@ -119,7 +114,7 @@ impl<'a> Cell<'a> {
 }
 
 /// `1 thread`, `2 threads`.
-fn plural(count: u64, what: &str) -> String {
+pub(in crate::report) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 

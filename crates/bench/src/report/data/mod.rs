@@ -8,10 +8,10 @@ mod sizes;
 mod time;
 
 pub(super) use cell::{
-    Cell, Cells, Lanes, cells, engine_order, mix_order, options_that_vary, shown,
+    Cell, Cells, Lanes, cells, engine_order, mix_order, options_that_vary, plural, shown,
 };
 pub(super) use figure_name::FigureName;
 pub(super) use sizes::Distribution;
 pub use sizes::DocumentSizes;
 pub(super) use stats::{median, smooth};
-pub(super) use time::{Moment, moments, rates, sizes_over_time, thin, window_around_worst};
+pub(super) use time::{Moment, clip, moments, rates, sizes_over_time, thin, window_around_worst};

@@ -35,6 +35,24 @@ pub(in crate::report) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f
     out
 }
 
+/// The points inside `window`, and where the line between points enters and leaves it.
+pub(in crate::report) fn clip(points: &[(f64, f64)], window: Moment) -> Vec<(f64, f64)> {
+    let crossing = |a: (f64, f64), b: (f64, f64), x: f64| {
+        (a.0 < x && x < b.0).then(|| (x, a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0)))
+    };
+    let mut out = Vec::new();
+    for (at, &point) in points.iter().enumerate() {
+        if let Some(before) = at.checked_sub(1).map(|before| points[before]) {
+            out.extend(crossing(before, point, window.0));
+            out.extend(crossing(before, point, window.1));
+        }
+        if point.0 >= window.0 && point.0 <= window.1 {
+            out.push(point);
+        }
+    }
+    out
+}
+
 /// The window around the slowest row: 60 seconds of a run of five minutes or more, else a tenth of it
 /// and at least ten rows. A last, shorter row does not count. `None` when that is most of the run.
 pub(in crate::report) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
@@ -114,6 +132,15 @@ mod tests {
         let thinned = thin(&points, 100);
         assert!(thinned.len() <= 102 && thinned.contains(&(7_777.0, 0.0)), "{}", thinned.len());
         assert!(thinned.is_sorted_by(|a, b| a.0 < b.0));
+    }
+
+    #[test]
+    fn a_clipped_line_begins_and_ends_at_the_window() {
+        let line = [(0.0, 0.0), (10.0, 10.0), (20.0, 0.0)];
+        assert_eq!(clip(&line, (5.0, 15.0)), [(5.0, 5.0), (10.0, 10.0), (15.0, 5.0)]);
+        assert_eq!(clip(&line, (2.0, 4.0)), [(2.0, 2.0), (4.0, 4.0)]);
+        assert_eq!(clip(&line, (-5.0, 50.0)), line);
+        assert!(clip(&line, (30.0, 40.0)).is_empty());
     }
 
     #[test]

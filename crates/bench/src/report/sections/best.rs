@@ -1,7 +1,7 @@
 //! The best number of threads for each workload and number of partitions.
 
 use crate::report::chart::{Bar, BarChart, Group, Unit, step};
-use crate::report::data::Cell;
+use crate::report::data::{Cell, plural};
 use crate::report::model::{Figure, Material, Part, Section, Table, distinct, workloads};
 
 /// The best cell of a number of partitions, and its rate against one partition.
@@ -47,14 +47,12 @@ fn figure(engine: &str, cells: &[&Cell<'_>]) -> Figure {
         let bar = |best: &Best<'_, '_>| {
             let Cell { partitions, lanes, .. } = best.cell;
             let at = counts.iter().position(|count| count == partitions).unwrap_or(0);
-            let threads = if lanes.threads == 1 { "thread" } else { "threads" };
-            let mut note = format!("with {lanes} {threads}");
+            let mut note = format!("with {}", plural(lanes.threads, "thread"));
             if let Some(gain) = best.gain {
                 note = format!("{note}, {} against 1 partition", change(gain));
             }
-            let plural = if *partitions == 1 { "" } else { "s" };
             Bar {
-                label: format!("{partitions} partition{plural}"),
+                label: plural(*partitions, "partition"),
                 value: best.rate,
                 spread: best.cell.spread(),
                 note,

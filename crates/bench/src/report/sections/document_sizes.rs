@@ -42,6 +42,12 @@ fn parts(found: &Distribution) -> Vec<Part> {
         spread: Vec::new(),
         dots: Vec::new(),
     };
+    let noted =
+        found.percentiles.iter().filter(|(share, _)| [0.5, 0.9, 0.99, 0.999].contains(share));
+    let note = |(share, value): &(f64, f64)| {
+        ((*value, *share), format!("{}: {}", name(*share), bytes(*value)))
+    };
+    let notes = noted.map(note).collect();
     let chart = CurveChart {
         title: "Share of documents up to a size".to_owned(),
         subtitle: subtitle.join(", "),
@@ -50,24 +56,29 @@ fn parts(found: &Distribution) -> Vec<Part> {
             across: (Across::Bytes, "Bytes of a document as JSON".to_owned()),
             up: (Unit::Share, "Share of documents".to_owned()),
             curves: vec![curve],
+            notes,
         }],
         columns: 1,
         height: 280.0,
     };
     let mut table = Table::new(&["Percentile", "#Bytes"]);
     for (share, value) in &found.percentiles {
-        let name = match *share {
-            0.0 => "smallest".to_owned(),
-            1.0 => "largest".to_owned(),
-            share => format!("p{}", (share * 1e6).round() / 1e4),
-        };
-        table.rows.push(vec![name, grouped(*value as u64)]);
+        table.rows.push(vec![name(*share), grouped(*value as u64)]);
     }
     let svg = chart.draw();
     vec![
         Part::Figure(Figure { id: "document-sizes".to_owned(), title: chart.title, svg }),
         Part::Table(table),
     ]
+}
+
+fn name(share: f64) -> String {
+    match share {
+        0.0 => "smallest".to_owned(),
+        0.5 => "median".to_owned(),
+        1.0 => "largest".to_owned(),
+        share => format!("p{}", (share * 1e6).round() / 1e4),
+    }
 }
 
 fn bytes(value: f64) -> String {

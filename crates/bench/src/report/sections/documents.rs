@@ -3,7 +3,7 @@
 use super::overlay::{self, Named, What};
 use super::scaling::{curve, prefer};
 use crate::report::chart::{Across, CurveChart, CurvePanel, Unit, step};
-use crate::report::data::Cell;
+use crate::report::data::{Cell, plural};
 use crate::report::model::{Figure, Material, Part, Section, distinct, slug, workloads};
 
 const MISSING: &str =
@@ -28,7 +28,9 @@ pub(super) fn section(material: &Material<'_>) -> Section {
             let cells: Vec<_> = cells.iter().copied().filter(here).collect();
             if !cells.is_empty() {
                 let style = (step(at, counts.len()), at);
-                curves.push(curve(&name(*partitions), style, &cells, |c| c.lanes.threads as f64));
+                curves.push(curve(&plural(*partitions, "partition"), style, &cells, |c| {
+                    c.lanes.threads as f64
+                }));
             }
         }
         CurvePanel {
@@ -36,6 +38,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
             across: (Across::Measured, "Threads".to_owned()),
             up: (Unit::Count, "Documents a second".to_owned()),
             curves,
+            notes: Vec::new(),
         }
     };
     let panels: Vec<_> = workloads(&cells).into_iter().map(panel).collect();
@@ -59,10 +62,6 @@ pub(super) fn section(material: &Material<'_>) -> Section {
     Section::new("documents", "Getting and updating documents", parts, MISSING)
 }
 
-fn name(partitions: u64) -> String {
-    format!("{partitions} partition{}", if partitions == 1 { "" } else { "s" })
-}
-
 pub(super) fn over_time(material: &Material<'_>) -> Section {
     let mut cells = material.of(is_document);
     cells.retain(|cell| overlay::has_rows(cell));
@@ -84,14 +83,14 @@ fn figure(engine: &str, workload: &str, cells: &[&Cell<'_>]) -> Figure {
     let partitions = prefer(u64::MAX, cells.iter().map(|cell| cell.partitions));
     let threads = prefer(u64::MAX, cells.iter().map(|cell| cell.lanes.threads));
     let by_threads: Vec<Named<'_, '_>> = few(cells.iter().filter(|c| c.partitions == partitions))
-        .map(|cell| (cell, format!("{} threads", cell.lanes)))
+        .map(|cell| (cell, plural(cell.lanes.threads, "thread")))
         .collect();
     let by_partitions: Vec<Named<'_, '_>> =
         few(cells.iter().filter(|cell| cell.lanes.threads == threads))
-            .map(|cell| (cell, name(cell.partitions)))
+            .map(|cell| (cell, plural(cell.partitions, "partition")))
             .collect();
-    let threads_title = format!("by threads, {}", name(partitions));
-    let partitions_title = format!("by partitions, {threads} threads");
+    let threads_title = format!("by threads, {}", plural(partitions, "partition"));
+    let partitions_title = format!("by partitions, {}", plural(threads, "thread"));
     let mut panels = vec![
         overlay::panel(&format!("Rate {threads_title}"), What::Rate, &by_threads),
         overlay::panel(&format!("Rate {partitions_title}"), What::Rate, &by_partitions),

@@ -2,12 +2,15 @@
 
 use crate::record::{OpKind, Summary};
 use crate::report::chart::{Bar, BarChart, Group, Unit, hue};
-use crate::report::data::{Cell, Lanes, engine_order, mix_order};
+use crate::report::data::{Cell, Lanes, engine_order, mix_order, plural};
 use crate::report::model::{Figure, Material, Part, Section, Table, distinct};
 use std::collections::BTreeMap;
 
 /// The engine that others are measured against.
 const OURS: &str = "flagstone";
+
+/// The fastest cell of each engine, in their order.
+type Fastest<'c, 'a> = BTreeMap<(u8, &'c str), &'c Cell<'a>>;
 
 /// The fastest cell of each engine, all of one workload and number of threads.
 struct Match<'c, 'a> {
@@ -35,8 +38,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
 }
 
 fn matches<'c, 'a>(cells: &'c [Cell<'a>]) -> Vec<Match<'c, 'a>> {
-    let mut found: BTreeMap<(usize, &str, Lanes), BTreeMap<(u8, &str), &'c Cell<'a>>> =
-        BTreeMap::new();
+    let mut found: BTreeMap<(usize, &str, Lanes), Fastest<'c, 'a>> = BTreeMap::new();
     for cell in cells {
         let key = (mix_order(&cell.workload), cell.workload.as_str(), cell.lanes);
         let engines = found.entry(key).or_default();
@@ -60,8 +62,10 @@ fn ours<'c, 'a>(cells: &[&'c Cell<'a>]) -> Option<&'c Cell<'a>> {
 }
 
 fn title(workload: &str, lanes: Lanes) -> String {
-    let plural = if lanes.load.is_none() && lanes.threads == 1 { "thread" } else { "threads" };
-    format!("{workload}, {lanes} {plural}")
+    match lanes.load {
+        Some(_) => format!("{workload}, {lanes} readers + parsers"),
+        None => format!("{workload}, {}", plural(lanes.threads, "thread")),
+    }
 }
 
 fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Figure {

@@ -2,7 +2,7 @@
 
 use crate::record::{Latency, OpKind};
 use crate::report::chart::{Dumbbell, DumbbellChart, Unit, grouped};
-use crate::report::data::Cell;
+use crate::report::data::{Cell, engine_order, mix_order};
 use crate::report::model::{Figure, Material, Part, Section, Table};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,11 @@ const TABLE_MAX: usize = 24;
 
 pub(super) fn section(material: &Material<'_>) -> Section {
     let cells = &material.cells.cells;
-    let with: Vec<&Cell<'_>> = cells.iter().filter(|cell| kinds(cell).next().is_some()).collect();
+    let mut with: Vec<&Cell<'_>> =
+        cells.iter().filter(|cell| kinds(cell).next().is_some()).collect();
+    with.sort_by_key(|cell| {
+        (mix_order(&cell.workload), cell.workload.as_str(), engine_order(cell.engine))
+    });
     let mut parts = Vec::new();
     if !with.is_empty() {
         parts.push(Part::Figure(figure(&with)));
@@ -66,7 +70,7 @@ fn figure(cells: &[&Cell<'_>]) -> Figure {
         title: "Latency of single operations".to_owned(),
         subtitle: format!("Of each workload and engine the cell with the highest rate{more}"),
         unit: Unit::Micros,
-        axis: "Latency, in factors of ten".to_owned(),
+        axis: "Latency, logarithmic".to_owned(),
         names: ["median", "p99", "p99.9", "slowest"].map(str::to_owned).into(),
         rows,
     };

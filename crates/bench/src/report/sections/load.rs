@@ -3,7 +3,7 @@
 use super::overlay::{self, What};
 use super::scaling::curve;
 use crate::report::chart::{Across, CurveChart, CurvePanel, Unit, step};
-use crate::report::data::{Cell, Lanes};
+use crate::report::data::{Cell, Lanes, plural};
 use crate::report::model::{Figure, Material, Part, Section, Table, distinct};
 
 const MISSING: &str = "flagstone bench matrix --workload load --out DIR";
@@ -22,10 +22,6 @@ pub(super) fn section(material: &Material<'_>) -> Section {
     Section::new("load", "Loading documents", parts, MISSING)
 }
 
-fn name(partitions: u64) -> String {
-    format!("{partitions} partition{}", if partitions == 1 { "" } else { "s" })
-}
-
 fn by_threads(engine: &str, cells: &[&Cell<'_>]) -> Figure {
     let lanes: Vec<Lanes> = distinct(cells.iter().map(|cell| cell.lanes));
     let counts = distinct(cells.iter().map(|cell| cell.partitions));
@@ -34,7 +30,12 @@ fn by_threads(engine: &str, cells: &[&Cell<'_>]) -> Figure {
     for (at, partitions) in counts.iter().enumerate() {
         let cells: Vec<_> =
             cells.iter().copied().filter(|cell| cell.partitions == *partitions).collect();
-        curves.push(curve(&name(*partitions), (step(at, counts.len()), at), &cells, place));
+        curves.push(curve(
+            &plural(*partitions, "partition"),
+            (step(at, counts.len()), at),
+            &cells,
+            place,
+        ));
     }
     let split = lanes.iter().any(|lanes| lanes.load.is_some());
     let axis = if split { "Readers + parsers" } else { "Threads" };
@@ -49,6 +50,7 @@ fn by_threads(engine: &str, cells: &[&Cell<'_>]) -> Figure {
             across: (Across::Names(lanes.iter().map(Lanes::to_string).collect()), axis.to_owned()),
             up: (Unit::Count, "Documents a second".to_owned()),
             curves,
+            notes: Vec::new(),
         }],
         columns: 1,
         height: 300.0,
@@ -91,7 +93,7 @@ pub(super) fn over_time(material: &Material<'_>) -> Section {
     for partitions in distinct(cells.iter().map(|cell| cell.partitions)) {
         let of = cells.iter().filter(|cell| cell.partitions == partitions);
         if let Some(best) = of.max_by(|a, b| a.rate().total_cmp(&b.rate())) {
-            named.push((*best, format!("{}, {}", name(partitions), best.lanes)));
+            named.push((*best, format!("{}, {}", plural(partitions, "partition"), best.lanes)));
         }
     }
     let mut parts = Vec::new();
@@ -103,8 +105,8 @@ pub(super) fn over_time(material: &Material<'_>) -> Section {
                 material.engine
             ),
             panels: vec![
-                overlay::panel("Documents a second", What::Rate, &named),
-                overlay::panel("Size on disk", What::Size, &named),
+                overlay::panel("", What::Rate, &named),
+                overlay::panel("", What::Size, &named),
             ],
             columns: 1,
             height: 200.0,

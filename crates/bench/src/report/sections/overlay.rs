@@ -40,14 +40,17 @@ pub(super) fn panel(title: &str, what: What, cells: &[Named<'_, '_>]) -> CurvePa
         }
     };
     let up = match what {
-        What::Rate => (Unit::Count, "A second".to_owned()),
+        What::Rate => (Unit::Count, "Documents a second".to_owned()),
         What::Size => (Unit::Bytes, "Size on disk".to_owned()),
     };
+    let ends = cells.iter().filter_map(|(cell, _)| cell.middle().rows.last()).map(|row| row.t);
+    let end = ends.fold(0.0, f64::max);
     CurvePanel {
         title: title.to_owned(),
-        across: (Across::Seconds, "Time".to_owned()),
+        across: (Across::Seconds(end), "Time".to_owned()),
         up,
         curves: cells.iter().enumerate().map(draw).collect(),
+        notes: Vec::new(),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::record::{EventKind, Trial};
 use crate::report::chart::{
-    Anchor, Axis, Frame, LegendEntry, PALE, Panel, QUIET, Scale, Svg, Swatch, Unit, WIDTH,
-    draw_legend,
+    Axis, Frame, LegendEntry, PALE, Panel, Scale, Svg, Swatch, Unit, WIDTH, draw_legend,
 };
-use crate::report::data::{Moment, moments, rates, sizes_over_time, thin, window_around_worst};
+use crate::report::data::{
+    Moment, clip, moments, rates, sizes_over_time, thin, window_around_worst,
+};
 
 /// Kinds of events in lanes under the plot, with their colours.
 const LANES: [(EventKind, &str, &str); 3] = [
@@ -80,10 +81,10 @@ fn panel(svg: &mut Svg, trial: &Trial, frame: Frame, window: Moment, lanes: &[&L
     panel.draw(svg);
     panel.draw_right(svg, &Axis::round("Size", Unit::Bytes, right, 4), SIZE);
     let inside = |points: &[(f64, f64)], scale: &Scale| -> Vec<(f64, f64)> {
-        let step = trial.rows.first().map_or(0.0, |row| row.dt);
-        let near = |point: &&(f64, f64)| point.0 >= window.0 - step && point.0 <= window.1 + step;
-        let points: Vec<_> = points.iter().filter(near).copied().collect();
-        thin(&points, 1000).iter().map(|point| (x.at(point.0), scale.at(point.1))).collect()
+        thin(&clip(points, window), 1000)
+            .iter()
+            .map(|point| (x.at(point.0), scale.at(point.1)))
+            .collect()
     };
     let places = inside(&rates, &y);
     svg.area(&places, frame.bottom(), RATE, 0.10);
@@ -97,6 +98,5 @@ fn panel(svg: &mut Svg, trial: &Trial, frame: Frame, window: Moment, lanes: &[&L
             let tip = format!("{name}: {from:.2} to {until:.2} s");
             svg.rect([left, top, wide, LANE - 2.0], color, 0.85, &tip);
         }
-        svg.text(frame.right() + 8.0, top + 9.0, Anchor::Start, QUIET, name);
     }
 }

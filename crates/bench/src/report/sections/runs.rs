@@ -3,7 +3,7 @@
 use super::run;
 use crate::record::Trial;
 use crate::report::chart::Unit;
-use crate::report::data::{median, shown};
+use crate::report::data::{median, plural, shown};
 use crate::report::model::{Figure, Material, Part, Section, slug};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,10 +46,14 @@ pub(super) fn section(material: &Material<'_>) -> Section {
 fn figure(trial: &Trial, ids: &mut BTreeSet<String>) -> Figure {
     let header = &trial.header;
     let mut place = Vec::new();
-    for (option, name) in [("partitions", "partitions"), ("threads", "threads"), ("durability", "")]
-    {
+    for (option, name) in [("partitions", "partition"), ("threads", "thread")] {
+        if let Some(count) = header.options.get(option).and_then(|value| value.as_u64()) {
+            place.push(plural(count, name));
+        }
+    }
+    for option in ["durability", "how"] {
         if header.options.contains_key(option) {
-            place.push(format!("{} {name}", shown(trial, option)).trim().to_owned());
+            place.push(shown(trial, option));
         }
     }
     let title = format!("{}, {}: {}", header.workload, header.engine, place.join(", "));

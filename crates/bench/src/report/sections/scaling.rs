@@ -1,7 +1,7 @@
 //! Rates of the mixes by threads and by partitions.
 
 use crate::report::chart::{Across, Curve, CurveChart, CurvePanel, Style, Unit, hue};
-use crate::report::data::{Cell, mix_order};
+use crate::report::data::{Cell, mix_order, plural};
 use crate::report::model::{Figure, Material, Part, Section, workloads};
 
 /// Partitions and threads that figures prefer to hold fixed, as the origin did.
@@ -15,7 +15,7 @@ pub(super) fn by_threads(material: &Material<'_>) -> Section {
     let mut cells = material.mixes();
     let fixed = prefer(PARTITIONS, cells.iter().map(|cell| cell.partitions));
     cells.retain(|cell| cell.partitions == fixed);
-    let held = format!("with {fixed} partition{}", plural(fixed));
+    let held = format!("with {}", plural(fixed, "partition"));
     let figure = figure("by-threads", material.engine, &cells, ("Threads", &held), |cell| {
         cell.lanes.threads
     });
@@ -26,15 +26,11 @@ pub(super) fn by_partitions(material: &Material<'_>) -> Section {
     let mut cells = material.mixes();
     let fixed = prefer(THREADS, cells.iter().map(|cell| cell.lanes.threads));
     cells.retain(|cell| cell.lanes.threads == fixed);
-    let held = format!("with {fixed} thread{}", plural(fixed));
+    let held = format!("with {}", plural(fixed, "thread"));
     let figure = figure("by-partitions", material.engine, &cells, ("Partitions", &held), |cell| {
         cell.partitions
     });
     Section::new("partitions", "Rate by partitions", figure, MISSING)
-}
-
-fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 /// `wanted` if it was measured, else the most that was.
@@ -88,6 +84,7 @@ fn figure(
         across: (Across::Measured, axis.to_owned()),
         up: (Unit::Count, "Operations a second".to_owned()),
         curves: workloads(cells).into_iter().map(of).collect(),
+        notes: Vec::new(),
     };
     let chart = CurveChart {
         title: format!("Operations a second by {}, {held}", axis.to_lowercase()),

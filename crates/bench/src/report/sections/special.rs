@@ -3,9 +3,9 @@
 
 use super::trials;
 use crate::record::Trial;
-use crate::report::chart::{Bar, BarChart, Group, Unit, hue};
-use crate::report::data::{Cells, median, shown};
-use crate::report::model::{Figure, Material, Part, Section};
+use crate::report::chart::{Bar, BarChart, Group, Unit, hue, step};
+use crate::report::data::{Cells, median, plural, shown};
+use crate::report::model::{Figure, Material, Part, Section, distinct};
 use std::collections::BTreeMap;
 
 /// The kinds of sections here.
@@ -131,17 +131,15 @@ fn durability_figure(trials: &[&Trial]) -> Vec<Part> {
         let none = none.and_then(|(_, rates)| median(rates.iter().copied())).filter(|r| *r > 0.0);
         let bar = |(durability, rates): &(String, Vec<f64>)| {
             let value = median(rates.iter().copied()).unwrap_or(0.0);
-            let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = rates.iter().copied().fold(0.0, f64::max);
             let against = none.filter(|_| durability != "none");
             let note = against
                 .map(|none| format!("{} against none", super::best::change(value / none - 1.0)));
             Bar {
                 label: durability.clone(),
                 value,
-                spread: (rates.len() > 1).then_some((low, high)),
+                spread: spread(rates),
                 note: note.unwrap_or_default(),
-                color: hue(usize::from(durability_order(durability).0)),
+                color: step(usize::from(durability_order(durability).0), 5),
             }
         };
         let (partitions, threads) = (plural(partitions, "partition"), plural(threads, "thread"));
@@ -151,31 +149,35 @@ fn durability_figure(trials: &[&Trial]) -> Vec<Part> {
     bars("durability", "Operations a second by durability", groups)
 }
 
-fn plural(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
+/// A group for each workload when there are several engines, else one with a bar for each workload.
 fn ycsb_figure(trials: &[&Trial]) -> Vec<Part> {
-    let mut cells: BTreeMap<(&str, String), BTreeMap<&str, Vec<f64>>> = BTreeMap::new();
+    let engines = distinct(trials.iter().map(|trial| trial.header.engine.as_str()));
+    let mut cells: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for trial in trials {
         let header = &trial.header;
-        let threads = shown(trial, "threads");
-        let cell = cells.entry((&header.workload, threads)).or_default();
-        cell.entry(&header.engine).or_default().push(trial.summary.ops_per_s);
+        let threads = header.options.get("threads").and_then(|value| value.as_u64()).unwrap_or(1);
+        let (engine, workload) = (header.engine.as_str(), header.workload.as_str());
+        let (group, bar) = if engines.len() > 1 { (workload, engine) } else { (engine, workload) };
+        let group = format!("{group}, {}", plural(threads, "thread"));
+        cells.entry((group, bar.to_owned())).or_default().push(trial.summary.ops_per_s);
     }
-    let mut groups = Vec::new();
-    for ((workload, threads), cell) in cells {
-        let bar = |(at, (engine, rates)): (usize, (&str, Vec<f64>))| Bar {
-            label: engine.to_owned(),
-            value: median(rates.iter().copied()).unwrap_or(0.0),
-            spread: None,
-            note: String::new(),
-            color: hue(at),
-        };
-        let bars = cell.into_iter().enumerate().map(bar).collect();
-        groups.push(Group { title: format!("{workload}, {threads} threads"), bars });
+    let mut groups: Vec<Group> = Vec::new();
+    for ((title, label), rates) in cells {
+        let color = hue(engines.iter().position(|engine| *engine == label).unwrap_or(0));
+        let value = median(rates.iter().copied()).unwrap_or(0.0);
+        let bar = Bar { label, value, spread: spread(&rates), note: String::new(), color };
+        match groups.last_mut() {
+            Some(group) if group.title == title => group.bars.push(bar),
+            _ => groups.push(Group { title, bars: vec![bar] }),
+        }
     }
     bars("ycsb", "YCSB: operations a second", groups)
+}
+
+/// The lowest and the highest, where there are several.
+fn spread(rates: &[f64]) -> Option<(f64, f64)> {
+    let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    (rates.len() > 1).then(|| (low, rates.iter().copied().fold(0.0, f64::max)))
 }
 
 fn bars(id: &str, title: &str, groups: Vec<Group>) -> Vec<Part> {

@@ -198,10 +198,10 @@ fn events(t: f64, stall: bool, noise: &mut Noise) -> Vec<EventLine> {
         what: "tree 3".to_owned(),
     };
     let mut out = Vec::new();
-    if t as u32 % 3 == 0 {
+    if (t as u32).is_multiple_of(3) {
         out.push(event(EventKind::Flush, t - 0.9, 0.5 * noise.around(0.5)));
     }
-    if t as u32 % 8 == 0 {
+    if (t as u32).is_multiple_of(8) {
         out.push(event(EventKind::Compaction, t - 6.0, 5.0 * noise.around(0.5)));
     }
     if stall {
