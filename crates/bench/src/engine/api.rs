@@ -1,8 +1,9 @@
-//! The seam between workloads and what they measure: one trait, two implementations here and one a
-//! peer in `peers/`.
+//! What an engine does for a workload, and what it is given.
 
+use crate::record::EventKind;
 use flagstone::Durability;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// Errors of any engine.
 pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
@@ -50,6 +51,19 @@ pub trait Engine: Send + Sync {
     /// What the engine says.
     fn delete(&self, key: &[u8]) -> Outcome<()>;
 
+    /// Removes `key` and tells whether it was there. Unless an engine has a call for it, a get and a
+    /// delete, between which others may come.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn remove(&self, key: &[u8]) -> Outcome<bool> {
+        let found = self.get(key, &mut |_| {})?;
+        if found {
+            self.delete(key)?;
+        }
+        Ok(found)
+    }
+
     /// Hands at most `limit` entries from `from` on to `each`, in the order of their keys; answers how
     /// many.
     ///
@@ -72,6 +86,11 @@ pub trait Engine: Send + Sync {
 
     /// Sizes and counters as of now.
     fn gauges(&self) -> Gauges;
+
+    /// What ended since it was asked last; nothing, where the engine tells nothing.
+    fn take_events(&self) -> Vec<EngineEvent> {
+        Vec::new()
+    }
 
     /// `name version`, as in `rocksdb 11.8.1`.
     fn version(&self) -> String;
@@ -106,4 +125,30 @@ pub struct Gauges {
     pub wal_syncs: Option<u64>,
     /// Seconds that writers stood still since it was opened.
     pub stalled_s: Option<f64>,
+}
+
+/// Something an engine did on its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineEvent {
+    /// When it began.
+    pub began: Instant,
+    /// When it ended.
+    pub ended: Instant,
+    /// What it is about.
+    pub kind: EventKind,
+    /// Bytes written by it.
+    pub bytes: u64,
+    /// More, for humans.
+    pub what: String,
+}
+
+/// A durability as options spell it: `none`, `buffered`, `interval:100ms`, `group`, `each`.
+pub fn durability_name(durability: Durability) -> String {
+    match durability {
+        Durability::None => "none".into(),
+        Durability::Buffered => "buffered".into(),
+        Durability::Interval(interval) => format!("interval:{}ms", interval.as_millis()),
+        Durability::Group => "group".into(),
+        Durability::Each => "each".into(),
+    }
 }
