@@ -4,9 +4,9 @@ use super::ledger::Ledger;
 use super::meter::{Meter, Slot, Worker};
 use super::pace::{Length, Pace};
 use crate::engine::{Engine, EngineEvent, Gauges, Outcome};
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What is asked of a store while it is measured.
@@ -44,6 +44,15 @@ impl Worked {
     }
 }
 
+/// The time between two looks at the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The look before; at first, when the first thread began.
+    pub from: Instant,
+    /// This look.
+    pub to: Instant,
+}
+
 /// Lets the workers work as `pace` says, each on a thread of its own, and calls `each` with what was
 /// done every interval and at the end; a late call sees a longer interval. `pace.threads` must be the
 /// number of the workers.
@@ -53,25 +62,30 @@ impl Worked {
 pub fn work<'w>(
     pace: &Pace,
     workers: Vec<Box<dyn Worker + 'w>>,
-    each: &mut dyn FnMut(Instant, &Ledger) -> Outcome<()>,
+    each: &mut dyn FnMut(Interval, &Ledger) -> Outcome<()>,
 ) -> Outcome<Worked> {
     let slots: Vec<Slot> = workers.iter().map(|_| Slot::default()).collect();
     let stop = AtomicBool::new(false);
+    // Set by whichever thread runs first: with more threads than cores this one may come late.
+    let started = OnceLock::new();
     let barrier = Barrier::new(workers.len() + 1);
     let (done, finished) = channel();
     std::thread::scope(|scope| {
         let mut handles = Vec::new();
         for (thread, (mut worker, slot)) in workers.into_iter().zip(&slots).enumerate() {
-            let (done, barrier, stop) = (Done(Some(done.clone())), &barrier, &stop);
+            let (done, barrier) = (Done(Some(done.clone())), &barrier);
+            let (stop, started) = (&stop, &started);
             let quota = pace.quota(thread);
             handles.push(scope.spawn(move || {
                 barrier.wait();
+                started.get_or_init(Instant::now);
                 done.say(labour(&mut *worker, &mut Meter::new(slot, stop), quota));
             }));
         }
         drop(done);
         barrier.wait();
-        let watched = Watcher { pace, slots: &slots, stop: &stop }.watch(&finished, each);
+        let started = *started.get_or_init(Instant::now);
+        let watched = Watcher { pace, slots: &slots, stop: &stop, started }.watch(&finished, each);
         stop.store(true, Ordering::Relaxed);
         for handle in handles {
             // A panic has been told as the thread's error.
@@ -114,21 +128,22 @@ struct Watcher<'a> {
     pace: &'a Pace,
     slots: &'a [Slot],
     stop: &'a AtomicBool,
+    started: Instant,
 }
 
 impl Watcher<'_> {
     fn watch(
         &self,
         finished: &Receiver<Outcome<()>>,
-        each: &mut dyn FnMut(Instant, &Ledger) -> Outcome<()>,
+        each: &mut dyn FnMut(Interval, &Ledger) -> Outcome<()>,
     ) -> Outcome<Worked> {
-        let started = Instant::now();
+        let started = self.started;
         let deadline = match self.pace.length {
             Length::Time(time) => Some(started + time),
             _ => None,
         };
         let interval = self.pace.interval.max(Duration::from_millis(1));
-        let mut next = started + interval;
+        let (mut next, mut from) = (started + interval, started);
         let (mut ended, mut failed, mut ops) = (0, None, 0);
         let mut spares = [Ledger::default(), Ledger::default()];
         while ended < self.slots.len() {
@@ -154,7 +169,8 @@ impl Watcher<'_> {
                     // The row at the deadline is the last one, with what runs then.
                     if now >= next && deadline.is_none_or(|deadline| next < deadline) {
                         ops += self.take(&mut spares).ops;
-                        each(now, &spares[1])?;
+                        each(Interval { from, to: now }, &spares[1])?;
+                        from = now;
                     }
                     while next <= now {
                         next += interval;
@@ -165,7 +181,7 @@ impl Watcher<'_> {
         }
         let now = Instant::now();
         ops += self.take(&mut spares).ops;
-        each(now, &spares[1])?;
+        each(Interval { from, to: now }, &spares[1])?;
         let seconds = (now - started).as_secs_f64();
         failed.map_or(Ok(Worked { ops, seconds }), Err)
     }
@@ -225,13 +241,16 @@ mod tests {
 
     #[test]
     fn time_ends_a_phase_and_rows_come_until_then() {
-        let mut rows = 0;
+        let (mut rows, mut time) = (0, 0.0);
         let pace = pace(2, Length::Time(Duration::from_millis(100)));
-        let worked = work(&pace, counts(2), &mut |_, _| {
+        let worked = work(&pace, counts(2), &mut |interval, _| {
             rows += 1;
+            time += (interval.to - interval.from).as_secs_f64();
             Ok(())
         });
-        assert!(worked.unwrap().seconds >= 0.1);
+        let seconds = worked.unwrap().seconds;
+        assert!(seconds >= 0.1);
+        assert!((time - seconds).abs() < 1e-6, "rows of {time} s in {seconds} s");
         assert!((1..=5).contains(&rows), "{rows}");
     }
 

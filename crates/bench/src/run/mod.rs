@@ -19,7 +19,7 @@ mod rows;
 mod show;
 mod store;
 
-pub use crew::{Probe, Worked, work};
+pub use crew::{Interval, Probe, Worked, work};
 pub use ledger::{Ledger, latency};
 pub use meter::{Meter, Tally, Worker};
 pub use pace::{Length, Pace};

@@ -1,6 +1,6 @@
 //! One trial: its phases, its rows and events, its file, its summary.
 
-use super::crew::{Probe, Worked, with_probe, work};
+use super::crew::{Interval, Probe, Worked, with_probe, work};
 use super::ledger::Ledger;
 use super::meter::Worker;
 use super::pace::Pace;
@@ -134,10 +134,10 @@ impl<'a> Recorder<'a> {
         }
         let threads = workers.len();
         let started = self.start();
-        let mut before = Look::take(Instant::now(), &self.dir, &self.disk, probe);
-        let worked = work(pace, workers, &mut |now, ledger| {
-            let look = Look::take(now, &self.dir, &self.disk, probe);
-            let row = look.row_since(&before, started, threads, ledger);
+        let mut before = Look::take(&self.dir, &self.disk, probe);
+        let worked = work(pace, workers, &mut |interval, ledger| {
+            let look = Look::take(&self.dir, &self.disk, probe);
+            let row = look.row_since(&before, interval, started, threads, ledger);
             before = look;
             self.total.add(ledger);
             self.thread_seconds += row.dt * threads as f64;
@@ -166,11 +166,12 @@ impl<'a> Recorder<'a> {
         call: impl FnOnce(&Path) -> Outcome<()>,
     ) -> Outcome<f64> {
         let started = self.start();
+        let before = Look::take(&self.dir, &self.disk, probe);
         let began = Instant::now();
-        let before = Look::take(began, &self.dir, &self.disk, probe);
         call(&self.dir)?;
-        let after = Look::take(Instant::now(), &self.dir, &self.disk, probe);
-        let row = after.row_since(&before, started, 0, &Ledger::default());
+        let interval = Interval { from: began, to: Instant::now() };
+        let after = Look::take(&self.dir, &self.disk, probe);
+        let row = after.row_since(&before, interval, started, 0, &Ledger::default());
         self.add_totals(&row);
         self.figure(&format!("{what}_s"), row.dt);
         let t = began.saturating_duration_since(started).as_secs_f64();

@@ -1,6 +1,6 @@
 //! A row: the difference of two looks at everything, and what the threads did between them.
 
-use super::crew::Probe;
+use super::crew::{Interval, Probe};
 use super::ledger::Ledger;
 use crate::engine::Gauges;
 use crate::record::RowLine;
@@ -11,17 +11,15 @@ use std::time::Instant;
 /// Everything that grows or changes, as of one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Look {
-    pub(super) at: Instant,
-    pub(super) process: ProcessSample,
+    process: ProcessSample,
     gauges: Gauges,
     busy_ms: Option<u64>,
     disk_bytes: u64,
 }
 
 impl Look {
-    pub(super) fn take(at: Instant, dir: &Path, disk: &DiskClock, probe: &Probe<'_>) -> Self {
+    pub(super) fn take(dir: &Path, disk: &DiskClock, probe: &Probe<'_>) -> Self {
         Self {
-            at,
             process: ProcessSample::now(),
             gauges: (probe.gauges)(),
             busy_ms: disk.busy_ms(),
@@ -29,19 +27,21 @@ impl Look {
         }
     }
 
-    /// The row of the time from `before` to this, in a trial that began at `started`.
+    /// The row of an interval at whose ends `before` and this were taken, in a trial that began at
+    /// `started`.
     pub(super) fn row_since(
         &self,
         before: &Self,
+        interval: Interval,
         started: Instant,
         threads: usize,
         ledger: &Ledger,
     ) -> RowLine {
-        let dt = (self.at - before.at).as_secs_f64().max(1e-9);
+        let dt = (interval.to - interval.from).as_secs_f64().max(1e-9);
         let (gauges, old) = (&self.gauges, &before.gauges);
         let busy = grown(self.busy_ms, before.busy_ms);
         RowLine {
-            t: self.at.saturating_duration_since(started).as_secs_f64(),
+            t: interval.to.saturating_duration_since(started).as_secs_f64(),
             dt,
             ops: ledger.ops,
             latency: ledger.latencies().collect(),
@@ -77,9 +77,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn look(at: Instant, written: u64, hits: u64) -> Look {
+    fn look(written: u64, hits: u64) -> Look {
         Look {
-            at,
             process: ProcessSample { write_bytes: written, ..ProcessSample::default() },
             gauges: Gauges { cache_hits: Some(hits), ..Gauges::default() },
             busy_ms: Some(written),
@@ -94,7 +93,13 @@ mod tests {
             (started + Duration::from_secs(1), started + Duration::from_millis(4500));
         let mut ledger = Ledger::default();
         (ledger.ops, ledger.make_ns) = (70, 3_500_000_000);
-        let row = look(second, 900, 30).row_since(&look(first, 200, 10), started, 2, &ledger);
+        let row = look(900, 30).row_since(
+            &look(200, 10),
+            Interval { from: first, to: second },
+            started,
+            2,
+            &ledger,
+        );
         assert_eq!((row.t, row.dt), (4.5, 3.5));
         assert_eq!((row.ops, row.disk_write_bytes, row.cache_hits), (70, 700, Some(20)));
         assert_eq!((row.make_share, row.disk_bytes), (0.5, 5));
