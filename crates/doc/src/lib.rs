@@ -14,6 +14,8 @@ mod order;
 mod show;
 mod value;
 
+mod arithmetic;
+
 mod layout;
 mod names;
 
@@ -25,6 +27,8 @@ pub mod sort_key;
 
 mod path;
 
+mod patch;
+
 mod document;
 
 pub use datetime::DateTime;
@@ -34,6 +38,7 @@ pub use json::{JsonError, JsonOptions, JsonParser, NoJson, Surrogates};
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
+pub use patch::{Patch, Patcher};
 pub use sort_key::Direction;
 pub use value::{DEPTH_MAX, Value};
 pub use view::{FieldKey, Fields, Items, View, validate};

@@ -60,6 +60,21 @@ impl Map {
         Some(self.pairs.remove(at).1)
     }
 
+    /// Calls the field `name` by `new`, in its place; a field that was called so goes. False when
+    /// there is no such field.
+    pub fn rename(&mut self, name: &str, new: &str) -> bool {
+        let place = |pairs: &[(Value, Value)], name: &str| {
+            pairs.iter().position(|(key, _)| key.as_str() == Some(name))
+        };
+        let Some(at) = place(&self.pairs, name) else { return false };
+        let other = place(&self.pairs, new).filter(|other| *other != at);
+        self.pairs[at].0 = Value::from(new);
+        if let Some(other) = other {
+            self.pairs.remove(other);
+        }
+        true
+    }
+
     /// The pairs, in their order.
     pub fn iter(&self) -> std::slice::Iter<'_, (Value, Value)> {
         self.pairs.iter()

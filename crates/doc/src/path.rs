@@ -22,9 +22,18 @@ impl Value {
     /// InvalidInput when the way leads through something that is neither map nor array, or beyond
     /// the end of an array; nothing is changed then.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> Result<Option<Value>> {
-        self.check_way(path)?;
+        self.set_at(path.split('.'), value).map_err(|step| no_way(path, step))
+    }
+
+    /// As [`Value::set`], by the steps of a path; the error is the step that leads nowhere.
+    pub(crate) fn set_at<'p>(
+        &mut self,
+        steps: impl Iterator<Item = &'p str> + Clone,
+        value: impl Into<Value>,
+    ) -> Result<Option<Value>, &'p str> {
+        self.check_way(steps.clone())?;
         let mut target = self;
-        let mut steps = path.split('.').peekable();
+        let mut steps = steps.peekable();
         while let Some(step) = steps.next() {
             let is_last = steps.peek().is_none();
             let next = match target {
@@ -38,19 +47,24 @@ impl Value {
                 }
                 _ => None,
             };
-            let Some(next) = next else { return Err(no_way(path, step)) };
-            target = next;
+            target = next.ok_or(step)?;
         }
         Ok(Some(std::mem::replace(target, value.into())))
     }
 
     /// Removes what stands at `path` and returns it; `None` when nothing does.
     pub fn remove(&mut self, path: &str) -> Option<Value> {
-        let (above, last) = match path.rsplit_once('.') {
-            Some((above, last)) => (self.path_mut(above)?, last),
-            None => (self, path),
-        };
-        match above {
+        self.remove_at(path.split('.'))
+    }
+
+    /// As [`Value::remove`], by the steps of a path.
+    pub(crate) fn remove_at<'p>(
+        &mut self,
+        steps: impl Iterator<Item = &'p str> + Clone,
+    ) -> Option<Value> {
+        let above = steps.clone().count().checked_sub(1)?;
+        let last = steps.clone().last()?;
+        match self.at_mut(steps.take(above))? {
             Value::Map(map) => map.remove(last),
             Value::Array(items) => {
                 let index = last.parse().ok().filter(|index| *index < items.len())?;
@@ -62,24 +76,32 @@ impl Value {
 
     /// What stands at the dotted path `path`, to be changed.
     pub fn path_mut(&mut self, path: &str) -> Option<&mut Value> {
-        path.split('.').try_fold(self, |value, step| match value {
+        self.at_mut(path.split('.'))
+    }
+
+    /// As [`Value::path_mut`], by the steps of a path.
+    pub(crate) fn at_mut<'p>(
+        &mut self,
+        mut steps: impl Iterator<Item = &'p str>,
+    ) -> Option<&mut Value> {
+        steps.try_fold(self, |value, step| match value {
             Value::Map(map) => map.get_mut(step),
             Value::Array(items) => items.get_mut(step.parse::<usize>().ok()?),
             _ => None,
         })
     }
 
-    /// Refuses a path on which [`Value::set`] would get stuck.
-    fn check_way(&self, path: &str) -> Result<()> {
+    /// Refuses a path on which [`Value::set_at`] would get stuck.
+    fn check_way<'p>(&self, steps: impl Iterator<Item = &'p str>) -> Result<(), &'p str> {
         let mut here = self;
-        for step in path.split('.') {
+        for step in steps {
             let next = match here {
                 Value::Map(map) => map.get(step),
                 Value::Array(items) => match step.parse::<usize>() {
                     Ok(index) if index <= items.len() => items.get(index),
-                    _ => return Err(no_way(path, step)),
+                    _ => return Err(step),
                 },
-                _ => return Err(no_way(path, step)),
+                _ => return Err(step),
             };
             // What is missing is made: only a map or one more element, so the rest is free.
             let Some(next) = next else { return Ok(()) };

@@ -28,6 +28,13 @@ impl Encoder {
         Self { builder: Builder::new() }
     }
 
+    /// An encoder that defines no names: those that the table does not have stand in the document.
+    pub(crate) fn of_known_names() -> Self {
+        let mut builder = Builder::new();
+        builder.memory.defines = false;
+        Self { builder }
+    }
+
     /// Appends `value` in the binary form. With `names`, fields are ids of that table and new names
     /// are defined there; without, the document is self-contained.
     ///

@@ -39,6 +39,8 @@ pub(crate) struct KeyMemory {
     table: Vec<u32>,
     root_first: u32,
     serial: u32,
+    /// Whether names that the table does not have are defined in it.
+    pub(super) defines: bool,
 }
 
 impl KeyMemory {
@@ -51,6 +53,7 @@ impl KeyMemory {
             table: vec![0; 256],
             root_first: NONE,
             serial: 0,
+            defines: true,
         }
     }
 
@@ -59,7 +62,7 @@ impl KeyMemory {
         let owner = names.map_or(0, Names::identity);
         let too_large = self.slots.len() > SLOTS_MAX || self.text.len() > TEXT_MAX;
         if self.owner != owner || too_large {
-            *self = Self { owner, ..Self::new() };
+            *self = Self { owner, defines: self.defines, ..Self::new() };
         }
     }
 
@@ -124,11 +127,15 @@ impl KeyMemory {
         }
         let slot = self.slots.len() as u32;
         let plain = !name.iter().any(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
-        let intern = |names: &Names| names.intern(std::str::from_utf8(name).ok()?);
+        let defines = self.defines;
+        let id_of = |names: &Names| {
+            let name = std::str::from_utf8(name).ok()?;
+            if defines { names.intern(name) } else { names.id(name) }
+        };
         self.slots.push(Slot {
             at: self.text.len() as u32,
             len: name.len() as u32,
-            id: names.and_then(intern).unwrap_or(NONE),
+            id: names.and_then(id_of).unwrap_or(NONE),
             next: NONE,
             first: NONE,
             stamp: 0,

@@ -3,42 +3,63 @@
 use super::view::View;
 use crate::layout::{form, heap_len, sum_of_widths, tag, width};
 use crate::names::Names;
+use flagstone_base::codec::varint_len;
 use flagstone_base::{Decoder, Malformed};
+use std::ops::Range;
 
 /// The tags of a container's values.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Tags<'a> {
+pub(crate) enum Tags<'a> {
     Each(&'a [u8]),
     One(u8),
 }
 
 /// A container whose areas are known to lie within its bytes; its values are not checked yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Body<'a> {
-    pub(super) form: u8,
+pub(crate) struct Body<'a> {
+    pub(crate) form: u8,
     /// How many values; a pair of a map with keys of any value counts as two.
-    pub(super) count: usize,
-    pub(super) keys: &'a [u8],
-    pub(super) tags: Tags<'a>,
+    pub(crate) count: usize,
+    pub(crate) keys: &'a [u8],
+    pub(crate) tags: Tags<'a>,
     /// The fixed area, then the heap.
-    pub(super) values: &'a [u8],
+    pub(crate) values: &'a [u8],
     /// Where the heap begins in `values`.
-    pub(super) heap_at: usize,
+    pub(crate) heap_at: usize,
     /// Where `values` begins in the document.
     at: usize,
-    pub(super) names: Option<&'a Names>,
+    pub(crate) names: Option<&'a Names>,
+}
+
+/// Where the areas of a container lie in its document, one behind the other; the fixed area lies
+/// between the tags and the heap.
+#[derive(Clone, Debug)]
+pub(crate) struct Areas {
+    pub(crate) count: Range<usize>,
+    pub(crate) keys: Range<usize>,
+    pub(crate) tags: Range<usize>,
+    pub(crate) heap: Range<usize>,
+}
+
+/// Where the bytes of one value lie in its document.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) tag: u8,
+    pub(crate) fixed: Range<usize>,
+    /// Empty if it has nothing in the heap: where that would stand.
+    pub(crate) heap: Range<usize>,
 }
 
 /// Where a value lies in a body.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) index: usize,
-    pub(super) fixed: usize,
-    pub(super) heap: usize,
+pub(crate) struct Place {
+    pub(crate) index: usize,
+    pub(crate) fixed: usize,
+    pub(crate) heap: usize,
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn open(view: &View<'a>) -> Result<Self, Malformed> {
+    pub(crate) fn open(view: &View<'a>) -> Result<Self, Malformed> {
         let payload = view.payload;
         let shifted = |malformed: Malformed| Malformed { at: view.at + malformed.at, ..malformed };
         let mut decoder = Decoder::new(payload);
@@ -108,12 +129,12 @@ impl<'a> Body<'a> {
     }
 
     /// The place of the first value.
-    pub(super) const fn start(&self) -> Place {
+    pub(crate) const fn start(&self) -> Place {
         Place { index: 0, fixed: 0, heap: self.heap_at }
     }
 
     /// The place of value `index`, which is one of the container's.
-    pub(super) fn place(&self, index: usize) -> Place {
+    pub(crate) fn place(&self, index: usize) -> Place {
         match self.tags {
             Tags::Each(tags) if !tag::is_in_heap(tags[index]) => {
                 Place { index, fixed: sum_of_widths(&tags[..index]), heap: self.heap_at }
@@ -131,9 +152,46 @@ impl<'a> Body<'a> {
         }
     }
 
+    /// The same, its heap's place too if the value has nothing there.
+    pub(crate) fn exact_place(&self, index: usize) -> Place {
+        let mut place = self.start();
+        while place.index < index {
+            self.step(&mut place);
+        }
+        place
+    }
+
+    /// The tag of the first value; there is one.
+    pub(crate) fn first_tag(&self) -> u8 {
+        self.tag(0)
+    }
+
+    /// Where the areas lie in the document.
+    pub(crate) fn areas(&self) -> Areas {
+        let tags_len = if let Tags::Each(tags) = self.tags { tags.len() } else { 1 };
+        let tags = self.at - tags_len..self.at;
+        let keys = tags.start - self.keys.len()..tags.start;
+        let count = if self.form == form::PAIRS { self.count / 2 } else { self.count };
+        let count = keys.start - varint_len(count as u64)..keys.start;
+        Areas { count, keys, tags, heap: self.at + self.heap_at..self.at + self.values.len() }
+    }
+
+    /// Where the bytes of the value at an exact place lie in the document.
+    pub(crate) fn slot(&self, place: Place) -> Result<Slot, Malformed> {
+        let tag = self.tag(place.index);
+        let fixed = place.fixed..place.fixed + width(tag);
+        let len = heap_len(tag, &self.values[fixed.clone()]);
+        let heap = place.heap..place.heap.saturating_add(len);
+        if heap.end > self.values.len() {
+            return Err(self.refuse(place.fixed, "a length that ends in the heap"));
+        }
+        let shifted = |range: Range<usize>| self.at + range.start..self.at + range.end;
+        Ok(Slot { tag, fixed: shifted(fixed), heap: shifted(heap) })
+    }
+
     /// From one value to the next.
     #[inline]
-    pub(super) fn step(&self, place: &mut Place) {
+    pub(crate) fn step(&self, place: &mut Place) {
         let tag = self.tag(place.index);
         if tag::is_in_heap(tag) {
             let len = heap_len(tag, &self.values[place.fixed..]);
@@ -145,7 +203,7 @@ impl<'a> Body<'a> {
 
     /// The value at `place`.
     #[inline]
-    pub(super) fn value(&self, place: Place) -> Result<View<'a>, Malformed> {
+    pub(crate) fn value(&self, place: Place) -> Result<View<'a>, Malformed> {
         let tag = self.tag(place.index);
         let fixed = &self.values[place.fixed..place.fixed + width(tag)];
         if !tag::is_in_heap(tag) {
@@ -163,12 +221,12 @@ impl<'a> Body<'a> {
     }
 
     /// The refusal of what stands `at` bytes behind the beginning of the fixed area.
-    pub(super) const fn refuse(&self, at: usize, expected: &'static str) -> Malformed {
+    pub(crate) const fn refuse(&self, at: usize, expected: &'static str) -> Malformed {
         Malformed { at: self.at + at, expected }
     }
 
     /// Refuses names that are not UTF-8, and ids that stand for none.
-    pub(super) fn check_names(&self) -> Result<(), Malformed> {
+    pub(crate) fn check_names(&self) -> Result<(), Malformed> {
         let highest = match self.form {
             form::INLINE_NAMES => {
                 let mut decoder = Decoder::new(self.keys);
@@ -192,7 +250,7 @@ impl<'a> Body<'a> {
     }
 
     /// The place of the field `name` among those of a map that has names.
-    pub(super) fn find(&self, name: &str) -> Result<Option<usize>, Malformed> {
+    pub(crate) fn find(&self, name: &str) -> Result<Option<usize>, Malformed> {
         if self.form == form::INLINE_NAMES {
             let mut decoder = Decoder::new(self.keys);
             for index in 0..self.count {
@@ -209,7 +267,7 @@ impl<'a> Body<'a> {
     }
 
     /// The place of the field whose name has this id.
-    pub(super) fn find_id(&self, id: u32) -> Option<usize> {
+    pub(crate) fn find_id(&self, id: u32) -> Option<usize> {
         if self.form == form::IDS_1 {
             return memchr::memchr(u8::try_from(id).ok()?, self.keys);
         }

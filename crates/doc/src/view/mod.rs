@@ -6,6 +6,7 @@ mod check;
 mod view;
 mod walk;
 
+pub(crate) use body::{Areas, Body, Slot};
 pub use check::validate;
 pub use view::View;
 pub use walk::{FieldKey, Fields, Items};

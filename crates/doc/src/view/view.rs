@@ -105,7 +105,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether this is an array or map that has a payload.
-    pub(super) const fn is_full_container(&self) -> bool {
+    pub(crate) const fn is_full_container(&self) -> bool {
         matches!(self.tag, tag::ARRAY_4 | tag::MAP_4)
     }
 

@@ -4,9 +4,13 @@ use flagstone_doc::{
     DEPTH_MAX, Direction, Document, Encoder, Names, View, doc, json, sort_key, validate,
 };
 
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(test: &str) -> Self {
+        Self(super::seed(test))
+    }
+
     fn below(&mut self, end: usize) -> usize {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -16,7 +20,7 @@ impl Random {
         ((z ^ (z >> 31)) % end as u64) as usize
     }
 
-    fn mutate(&mut self, bytes: &mut Vec<u8>) {
+    pub(crate) fn mutate(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(3) {
             let at = self.below(bytes.len().max(1));
             match self.below(5) {
@@ -31,7 +35,7 @@ impl Random {
     }
 }
 
-fn samples(names: &Names) -> Vec<Vec<u8>> {
+pub(crate) fn samples(names: &Names) -> Vec<Vec<u8>> {
     let mut pairs = flagstone_doc::Map::new();
     pairs.insert(1, "one");
     pairs.insert("two", doc!([2, 2, 2]));

@@ -4,6 +4,7 @@
 
 mod golden;
 mod hostile;
+mod patches;
 mod random;
 mod real;
 mod suite;

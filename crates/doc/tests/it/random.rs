@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-fn check<S: Strategy>(name: &str, strategy: &S, cases: u32, test: impl Fn(S::Value))
+pub(crate) fn check<S: Strategy>(name: &str, strategy: &S, cases: u32, test: impl Fn(S::Value))
 where
     S::Value: std::fmt::Debug,
 {
@@ -40,7 +40,7 @@ fn literal() -> impl Strategy<Value = Value> {
 }
 
 /// Numbers that are near one another in many ways, so that ties and borders are met.
-fn number() -> impl Strategy<Value = Value> {
+pub(crate) fn number() -> impl Strategy<Value = Value> {
     let border = prop_oneof![
         Just(0_i128),
         Just(1 << 7),
@@ -92,7 +92,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn value() -> impl Strategy<Value = Value> {
+pub(crate) fn value() -> impl Strategy<Value = Value> {
     scalar().prop_recursive(4, 40, 6, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..6).prop_map(Value::Array),

@@ -1,0 +1,229 @@
+//! Sums and products of numbers, exact: digits are carried as far as they go, and no further.
+//!
+//! A result has as many digits behind the point as a person would write: a sum as many as the longer
+//! of the two, a product as many as both together; so `1.10 + 1` is `2.10`. Where a binary float takes
+//! part, the result is one.
+
+use crate::number::Literal;
+use crate::value::Value;
+
+/// A result of more digits is none: `1e1000000000 + 1` must not take memory.
+const DIGITS_MAX: usize = 1000;
+
+/// The sum of two numbers; `None` when one is no number, or it has more than 1,000 digits.
+pub(crate) fn sum(a: &Value, b: &Value) -> Option<Value> {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) + i128::from(*b))),
+        (Value::Float(_), _) | (_, Value::Float(_)) => {
+            Some(Value::Float(a.as_f64()? + b.as_f64()?))
+        }
+        _ => Decimal::of(a)?.plus(Decimal::of(b)?)?.into_value(),
+    }
+}
+
+/// The product of two numbers; `None` when one is no number, or it has more than 1,000 digits.
+pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) * i128::from(*b))),
+        (Value::Float(_), _) | (_, Value::Float(_)) => {
+            Some(Value::Float(a.as_f64()? * b.as_f64()?))
+        }
+        _ => Decimal::of(a)?.times(&Decimal::of(b)?)?.into_value(),
+    }
+}
+
+/// `digits / 10^scale`, without leading zeros among the digits.
+struct Decimal {
+    negative: bool,
+    /// 0..=9, the most significant first; zero has none.
+    digits: Vec<u8>,
+    scale: usize,
+}
+
+impl Decimal {
+    fn of(value: &Value) -> Option<Self> {
+        let text;
+        let literal = match value {
+            Value::Int(int) => {
+                text = int.to_string();
+                text.as_str()
+            }
+            Value::Number(number) => number.as_str(),
+            _ => return None,
+        };
+        let literal = Literal::whole(literal.as_bytes())?;
+        let len = literal.whole.len() + literal.fraction.len();
+        let behind = literal.fraction.len() as i64 - literal.exponent;
+        let zeros = usize::try_from(-behind.min(0)).ok()?;
+        let scale = usize::try_from(behind.max(0)).ok()?;
+        if len.saturating_add(zeros) > DIGITS_MAX || scale > DIGITS_MAX {
+            return None;
+        }
+        let written = literal.whole.iter().chain(literal.fraction).map(|digit| digit - b'0');
+        let digits = written.chain(std::iter::repeat_n(0, zeros));
+        let digits = digits.skip_while(|digit| *digit == 0).collect();
+        Some(Self { negative: literal.negative, digits, scale })
+    }
+
+    fn scaled_to(mut self, scale: usize) -> Self {
+        if !self.digits.is_empty() {
+            self.digits.resize(self.digits.len() + scale - self.scale, 0);
+        }
+        self.scale = scale;
+        self
+    }
+
+    fn plus(self, other: Self) -> Option<Self> {
+        let scale = self.scale.max(other.scale);
+        let (a, b) = (self.scaled_to(scale), other.scaled_to(scale));
+        if a.negative == b.negative {
+            return Some(Self { digits: added(&a.digits, &b.digits), ..a });
+        }
+        let order = a.digits.len().cmp(&b.digits.len()).then_with(|| a.digits.cmp(&b.digits));
+        let (large, small) = if order.is_lt() { (b, a) } else { (a, b) };
+        Some(Self { digits: subtracted(&large.digits, &small.digits), ..large })
+    }
+
+    fn times(&self, other: &Self) -> Option<Self> {
+        if self.digits.len() + other.digits.len() > DIGITS_MAX {
+            return None;
+        }
+        // The least significant first.
+        let mut sums = vec![0_u32; self.digits.len() + other.digits.len()];
+        for (i, a) in self.digits.iter().rev().enumerate() {
+            for (j, b) in other.digits.iter().rev().enumerate() {
+                sums[i + j] += u32::from(*a) * u32::from(*b);
+            }
+        }
+        let mut carry = 0;
+        for sum in &mut sums {
+            carry += *sum;
+            *sum = carry % 10;
+            carry /= 10;
+        }
+        let digits = sums.iter().rev().map(|digit| *digit as u8);
+        let digits = digits.skip_while(|digit| *digit == 0).collect();
+        let negative = self.negative != other.negative;
+        Some(Self { negative, digits, scale: self.scale + other.scale })
+    }
+
+    fn into_value(self) -> Option<Value> {
+        if self.digits.len().max(self.scale) > DIGITS_MAX {
+            return None;
+        }
+        let zeros = (self.scale + 1).saturating_sub(self.digits.len());
+        let mut text = String::with_capacity(self.digits.len() + zeros + 2);
+        if self.negative && !self.digits.is_empty() {
+            text.push('-');
+        }
+        let digits = std::iter::repeat_n(0, zeros).chain(self.digits.iter().copied());
+        let whole = zeros + self.digits.len() - self.scale;
+        for (at, digit) in digits.enumerate() {
+            if at == whole {
+                text.push('.');
+            }
+            text.push(char::from(b'0' + digit));
+        }
+        Value::number(&text)
+    }
+}
+
+fn added(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let (long, short) = if a.len() < b.len() { (b, a) } else { (a, b) };
+    let mut sum = Vec::with_capacity(long.len() + 1);
+    sum.push(0);
+    sum.extend_from_slice(long);
+    let mut carry = 0;
+    for (at, place) in sum.iter_mut().rev().enumerate() {
+        let other = short.len().checked_sub(at + 1).map_or(0, |from| short[from]);
+        let value = *place + other + carry;
+        *place = value % 10;
+        carry = value / 10;
+    }
+    without_leading_zeros(sum)
+}
+
+/// `large - small`, which is not negative.
+fn subtracted(large: &[u8], small: &[u8]) -> Vec<u8> {
+    let mut rest = large.to_vec();
+    let mut borrowed = 0;
+    for (at, place) in rest.iter_mut().rev().enumerate() {
+        let other = borrowed + small.len().checked_sub(at + 1).map_or(0, |from| small[from]);
+        borrowed = u8::from(*place < other);
+        *place = *place + 10 * borrowed - other;
+    }
+    without_leading_zeros(rest)
+}
+
+fn without_leading_zeros(mut digits: Vec<u8>) -> Vec<u8> {
+    let zeros = digits.iter().take_while(|digit| **digit == 0).count();
+    digits.drain(..zeros);
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Value {
+        Value::number(text).unwrap()
+    }
+
+    fn check(op: fn(&Value, &Value) -> Option<Value>, a: &str, b: &str, expected: &str) {
+        for (a, b) in [(a, b), (b, a)] {
+            let found = op(&number(a), &number(b)).unwrap();
+            assert_eq!(found.to_string(), expected, "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn sums_are_exact_and_keep_their_scale() {
+        for (a, b, expected) in [
+            ("1.10", "1", "2.10"),
+            ("0.1", "0.2", "0.3"),
+            ("-1.5", "1.5", "0.0"),
+            ("1.05", "-2", "-0.95"),
+            ("9223372036854775807", "1", "9223372036854775808"),
+            ("18446744073709551616", "-18446744073709551617", "-1"),
+            ("1e3", "1", "1001"),
+            ("1e-3", "1", "1.001"),
+            ("-0", "0", "0"),
+            ("999.99", "0.01", "1000.00"),
+            ("1000", "-0.001", "999.999"),
+            ("0.00", "5", "5.00"),
+        ] {
+            check(sum, a, b, expected);
+        }
+        assert_eq!(sum(&number("1"), &number("2")), Some(Value::Int(3)));
+        assert!(matches!(sum(&Value::Float(0.5), &number("1")), Some(Value::Float(1.5))));
+        assert_eq!(sum(&number("1"), &Value::from("2")), None);
+    }
+
+    #[test]
+    fn products_are_exact_and_keep_their_scale() {
+        for (a, b, expected) in [
+            ("1.10", "2", "2.20"),
+            ("0.5", "0.5", "0.25"),
+            ("-3", "7", "-21"),
+            (
+                "9223372036854775807",
+                "9223372036854775807",
+                "85070591730234615847396907784232501249",
+            ),
+            ("18446744073709551616", "1.0", "18446744073709551616.0"),
+            ("-0.5", "0", "0.0"),
+            ("1e2", "3", "300"),
+        ] {
+            check(product, a, b, expected);
+        }
+    }
+
+    #[test]
+    fn a_result_beyond_a_thousand_digits_is_none() {
+        assert_eq!(sum(&number("1e1000000000"), &number("1")), None);
+        assert_eq!(sum(&number("1e-1000000000"), &number("1")), None);
+        assert_eq!(product(&number("1e600"), &number("1e600")), None);
+        let large = sum(&number("1e999"), &number("1")).unwrap();
+        assert_eq!(large.to_string().len(), 1000);
+    }
+}

@@ -1,0 +1,301 @@
+//! Applying an encoded patch to an encoded document: on its bytes where that can be, else decoded.
+
+use super::edits::{Edits, NotSpliced, Open, Piece};
+use super::form::{Kind, Part, Parts};
+use super::model;
+use super::way::{Container, End, Level, follow};
+use crate::arithmetic::{product, sum};
+use crate::encode::Encoder;
+use crate::layout::{VERSION, form, tag};
+use crate::names::Names;
+use crate::value::DEPTH_MAX;
+use crate::view::{Body, FieldKey, View};
+use flagstone_base::Malformed;
+
+/// The bytes of an empty map.
+const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
+
+/// Applies encoded patches to encoded documents. Keep one a thread: it keeps its memory.
+///
+/// It defines no names: those that a patch brings were defined when it was encoded.
+///
+/// ```
+/// use flagstone_doc::{Document, Encoder, Patch, Patcher};
+/// let mut patch = Vec::new();
+/// Patch::new().inc("score", 1).encode(&mut Encoder::new(), None, &mut patch)?;
+/// let document = Document::from_json(r#"{"score":7}"#)?;
+/// let mut bytes = Some(document.as_bytes().to_vec());
+/// assert!(Patcher::new().apply(&patch, &mut bytes, None));
+/// let document = Document::from_bytes(bytes.unwrap(), None)?;
+/// assert_eq!(document.to_json()?, r#"{"score":8}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Patcher {
+    encoder: Encoder,
+    levels: Vec<Level>,
+    edits: Edits,
+    /// A value that was computed, as a document.
+    computed: Vec<u8>,
+    /// The next document, while it is made.
+    next: Vec<u8>,
+}
+
+impl Default for Patcher {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a part of a patch does to the bytes.
+enum Plan {
+    /// Puts the computed value where the way ends.
+    PutComputed,
+    /// Puts the argument where the way ends.
+    PutArgument,
+    /// Appends the argument to the array where the way ends.
+    Append(Container, u8),
+    /// Puts the argument or the computed value behind the others of the container where the way ends.
+    Add {
+        container: Container,
+        computed: bool,
+    },
+    Remove,
+    Rename,
+    /// There is nothing to do.
+    Nothing,
+    /// It does not apply.
+    Refuse,
+    /// It needs the document decoded.
+    Decode,
+}
+
+impl Patcher {
+    /// A patcher without memory yet.
+    pub fn new() -> Self {
+        Self {
+            encoder: Encoder::of_known_names(),
+            levels: Vec::new(),
+            edits: Edits::default(),
+            computed: Vec::new(),
+            next: Vec::new(),
+        }
+    }
+
+    /// Applies `patch` to `document`, of which `None` says that there is none; both have their names
+    /// in `names`. False, and nothing changed, when it does not apply: a part of it cannot be done,
+    /// there is no document and the patch is no upsert, the result would be nested deeper than 512 or
+    /// larger than 512 MiB, or one of the two is malformed on the way.
+    ///
+    /// On the bytes it costs a copy of the document and a walk along the path.
+    pub fn apply(
+        &mut self,
+        patch: &[u8],
+        document: &mut Option<Vec<u8>>,
+        names: Option<&Names>,
+    ) -> bool {
+        let Ok(mut parts) = Parts::of(patch, names) else { return false };
+        let mut made = None;
+        let bytes = match document {
+            Some(bytes) => bytes,
+            None if parts.upsert => made.insert(EMPTY.to_vec()),
+            None => return false,
+        };
+        let mut before = None;
+        let mut next = parts.next();
+        while let Ok(Some(part)) = next {
+            next = parts.next();
+            if before.is_none() && !matches!(next, Ok(None)) {
+                before = Some(bytes.clone());
+            }
+            if !self.apply_part(&part, bytes, names) {
+                next = Err(Malformed { at: 0, expected: "a part that applies" });
+            }
+        }
+        if next.is_err() {
+            if let Some(before) = before {
+                *bytes = before;
+            }
+            return false;
+        }
+        if made.is_some() {
+            *document = made;
+        }
+        true
+    }
+
+    fn apply_part(&mut self, part: &Part<'_>, bytes: &mut Vec<u8>, names: Option<&Names>) -> bool {
+        let Ok(plan) = self.plan(part, bytes, names) else { return false };
+        let spliced = match plan {
+            Plan::Nothing => return true,
+            Plan::Refuse => return false,
+            Plan::Decode => Err(NotSpliced),
+            plan => self.splice(part, plan, bytes, names),
+        };
+        match spliced {
+            Ok(()) => self.edits.carry_out(bytes, &mut self.next),
+            Err(NotSpliced) => self.decode_and_apply(part, bytes, names),
+        }
+    }
+
+    /// Walks to the place and decides what to do there.
+    fn plan(
+        &mut self,
+        part: &Part<'_>,
+        bytes: &[u8],
+        names: Option<&Names>,
+    ) -> Result<Plan, Malformed> {
+        let end = follow(bytes, names, part.steps.clone(), &mut self.levels)?;
+        Ok(match (part.kind, end) {
+            (Kind::Unset | Kind::Rename, End::Missing { .. } | End::Blocked) => Plan::Nothing,
+            (Kind::Unset, End::Value(_)) => Plan::Remove,
+            (Kind::Rename, End::Value(_)) if self.is_in_array() => Plan::Refuse,
+            (Kind::Rename, End::Value(_)) => Plan::Rename,
+            (_, End::Blocked) => Plan::Refuse,
+            (Kind::Set, End::Value(_)) => Plan::PutArgument,
+            (Kind::Push, End::Value(view)) => append_to(&view)?,
+            (kind, End::Value(view)) => self.compute(kind, &view, part.argument, names)?,
+            (
+                Kind::Set | Kind::Inc | Kind::Min | Kind::Max | Kind::Mul,
+                End::Missing { container, is_last: true },
+            ) => {
+                let computed = part.kind == Kind::Mul;
+                if computed {
+                    self.computed.clear();
+                    self.computed.extend([EMPTY[0], tag::SMALL_INT_ZERO]);
+                }
+                Plan::Add { container, computed }
+            }
+            (_, End::Missing { .. } | End::Other) => Plan::Decode,
+        })
+    }
+
+    fn is_in_array(&self) -> bool {
+        let last = self.levels.last();
+        last.is_some_and(|level| level.container.form <= form::ARRAY_OF_ONE_TAG)
+    }
+
+    /// Makes the new value from the old one and the argument.
+    fn compute(
+        &mut self,
+        kind: Kind,
+        old: &View<'_>,
+        argument: &[u8],
+        names: Option<&Names>,
+    ) -> Result<Plan, Malformed> {
+        let argument = View::of(argument, names)?;
+        if matches!(kind, Kind::Min | Kind::Max) {
+            let (old, new) = (old.to_value()?, argument.to_value()?);
+            let wins = if kind == Kind::Min { new < old } else { new > old };
+            return Ok(if wins { Plan::PutArgument } else { Plan::Nothing });
+        }
+        if !old.is_number() || !argument.is_number() {
+            return Ok(Plan::Refuse);
+        }
+        let (old, by) = (old.to_value()?, argument.to_value()?);
+        let new = if kind == Kind::Inc { sum(&old, &by) } else { product(&old, &by) };
+        let Some(new) = new else { return Ok(Plan::Refuse) };
+        self.computed.clear();
+        let encoded = self.encoder.encode(&new, names, &mut self.computed);
+        Ok(if encoded.is_ok() { Plan::PutComputed } else { Plan::Refuse })
+    }
+
+    fn splice(
+        &mut self,
+        part: &Part<'_>,
+        plan: Plan,
+        bytes: &[u8],
+        names: Option<&Names>,
+    ) -> Result<(), NotSpliced> {
+        let Self { levels, edits, computed, .. } = self;
+        edits.begin(bytes.first().copied().unwrap_or_default());
+        let argument = || {
+            let depth = View::of(part.argument, names).map_or(DEPTH_MAX, |view| depth_of(&view));
+            let fits = levels.len() + 1 + depth <= DEPTH_MAX;
+            Piece::of(part.argument).filter(|_| fits).ok_or(NotSpliced)
+        };
+        match plan {
+            Plan::PutComputed => edits.put(levels, &Piece::of(computed).ok_or(NotSpliced)?),
+            Plan::PutArgument => edits.put(levels, &argument()?),
+            Plan::Append(container, first_tag) => edits.add(
+                levels,
+                &Open { container: &container, first_tag, name: None },
+                names,
+                &argument()?,
+            ),
+            Plan::Add { container, computed: is_computed } => {
+                let piece = match is_computed {
+                    true => Piece::of(computed).ok_or(NotSpliced)?,
+                    false => argument()?,
+                };
+                let is_map = container.form > form::ARRAY_OF_ONE_TAG;
+                let name = part.steps.clone().last().filter(|_| is_map);
+                // So an array of one tag is decoded.
+                let first_tag = tag::RESERVED;
+                edits.add(levels, &Open { container: &container, first_tag, name }, names, &piece)
+            }
+            Plan::Remove => edits.remove(levels),
+            Plan::Rename => {
+                let name = part.name.ok_or(NotSpliced)?;
+                edits.rename(bytes, levels, name, names)
+            }
+            Plan::Nothing | Plan::Refuse | Plan::Decode => Err(NotSpliced),
+        }
+    }
+
+    fn decode_and_apply(
+        &mut self,
+        part: &Part<'_>,
+        bytes: &mut Vec<u8>,
+        names: Option<&Names>,
+    ) -> bool {
+        let decoded = View::of(bytes, names).and_then(|view| view.to_value());
+        let (Ok(mut value), Ok(change)) = (decoded, part.change(names)) else { return false };
+        let steps = part.steps.clone().map(|step| step.name);
+        if !model::apply(&mut value, steps, &change) {
+            return false;
+        }
+        self.next.clear();
+        if self.encoder.encode(&value, names, &mut self.next).is_err() {
+            return false;
+        }
+        std::mem::swap(bytes, &mut self.next);
+        true
+    }
+}
+
+/// Appending to what stands at the end of the way.
+fn append_to(view: &View<'_>) -> Result<Plan, Malformed> {
+    if !view.is_array() {
+        return Ok(Plan::Refuse);
+    }
+    if !view.is_full_container() {
+        return Ok(Plan::Decode);
+    }
+    let body = Body::open(view)?;
+    if body.count == 0 {
+        return Ok(Plan::Decode);
+    }
+    Ok(Plan::Append(Container::of(&body), body.first_tag()))
+}
+
+/// How deep arrays and maps are nested in a value; [`DEPTH_MAX`] for a malformed one.
+fn depth_of(view: &View<'_>) -> usize {
+    if !view.is_full_container() {
+        return usize::from(view.is_array() || view.is_map());
+    }
+    let inner =
+        |found: Result<View<'_>, Malformed>| found.map_or(DEPTH_MAX, |view| depth_of(&view));
+    let deepest = if view.is_array() {
+        view.items().map_or(Some(DEPTH_MAX), |items| items.map(inner).max())
+    } else {
+        view.fields().map_or(Some(DEPTH_MAX), |fields| {
+            let depth = |field: Result<(FieldKey<'_>, View<'_>), Malformed>| match field {
+                Ok((FieldKey::Value(key), value)) => depth_of(&key).max(depth_of(&value)),
+                Ok((FieldKey::Name(_), value)) => depth_of(&value),
+                Err(_malformed) => DEPTH_MAX,
+            };
+            fields.map(depth).max()
+        })
+    };
+    deepest.unwrap_or(0).saturating_add(1)
+}

@@ -1,0 +1,284 @@
+//! Replacing values in the bytes of a document: prefix kept, tag and payload replaced, suffix kept,
+//! and the lengths of the containers around it put right.
+
+use super::form::Step;
+use super::way::{Container, Level};
+use crate::layout::{FORM_BITS, USES_NAMES, form, tag, width};
+use crate::names::Names;
+use flagstone_base::codec::put_varint;
+use flagstone_base::key::VALUE_BYTES_MAX;
+use std::ops::Range;
+
+/// Runs of bytes to be replaced, none over another.
+#[derive(Default)]
+pub(super) struct Edits {
+    list: Vec<Edit>,
+    /// What they put there.
+    bytes: Vec<u8>,
+    grows_by: isize,
+    /// The document's first byte.
+    header: u8,
+}
+
+struct Edit {
+    at: Range<usize>,
+    with: Range<usize>,
+}
+
+/// The splice cannot be done on the bytes: decode the document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NotSpliced;
+
+/// A container that gets one more value.
+pub(super) struct Open<'a> {
+    pub(super) container: &'a Container,
+    /// The tag of its first value.
+    pub(super) first_tag: u8,
+    /// The name of the new value, if it is a map.
+    pub(super) name: Option<Step<'a>>,
+}
+
+/// A value as it stands in a container: taken from a document of its own.
+pub(super) struct Piece<'a> {
+    pub(super) tag: u8,
+    fixed: &'a [u8],
+    /// Of a container: its length, which stands in the fixed area.
+    length: [u8; 4],
+    /// Of a container: its form, which stands before the rest.
+    head: Option<u8>,
+    heap: &'a [u8],
+    uses_names: bool,
+}
+
+impl<'a> Piece<'a> {
+    /// The root of a checked document.
+    pub(super) fn of(document: &'a [u8]) -> Option<Self> {
+        let (header, rest) = document.split_first()?;
+        let uses_names = header & USES_NAMES != 0;
+        let root = header & FORM_BITS;
+        if root == form::BARE {
+            let (tag, rest) = rest.split_first()?;
+            let (fixed, heap) = rest.split_at_checked(width(*tag))?;
+            return Some(Self { tag: *tag, fixed, length: [0; 4], head: None, heap, uses_names });
+        }
+        let len = rest.len() + 1;
+        let long = u8::from(len > usize::from(u16::MAX));
+        let short = if root <= form::ARRAY_OF_ONE_TAG { tag::ARRAY_2 } else { tag::MAP_2 };
+        let length = u32::try_from(len).ok()?.to_le_bytes();
+        let head = Some(root);
+        Some(Self { tag: short + long, fixed: &[], length, head, heap: rest, uses_names })
+    }
+
+    fn fixed(&self) -> &[u8] {
+        if self.head.is_some() { &self.length[..width(self.tag)] } else { self.fixed }
+    }
+}
+
+impl Edits {
+    /// Before each splice of a document, which has this `header`.
+    pub(super) fn begin(&mut self, header: u8) {
+        self.header = header;
+        self.list.clear();
+        self.bytes.clear();
+        self.grows_by = 0;
+    }
+
+    fn replace(&mut self, at: Range<usize>, with: &[u8]) {
+        self.replace_by(at, |bytes| bytes.extend_from_slice(with));
+    }
+
+    fn replace_by(&mut self, at: Range<usize>, put: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        put(&mut self.bytes);
+        let with = start..self.bytes.len();
+        if at.is_empty() && with.is_empty() {
+            return;
+        }
+        self.grows_by += with.len() as isize - at.len() as isize;
+        self.list.push(Edit { at, with });
+    }
+
+    fn put_heap(&mut self, at: Range<usize>, piece: &Piece<'_>) {
+        self.replace_by(at, |bytes| {
+            bytes.extend(piece.head);
+            bytes.extend_from_slice(piece.heap);
+        });
+    }
+
+    fn note_names(&mut self, uses_names: bool) {
+        if uses_names && self.header & USES_NAMES == 0 {
+            self.replace(0..1, &[self.header | USES_NAMES]);
+        }
+    }
+
+    /// Puts `piece` in the place of the value that `levels` lead to.
+    pub(super) fn put(&mut self, levels: &[Level], piece: &Piece<'_>) -> Result<(), NotSpliced> {
+        let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
+        if last.slot.tag != piece.tag {
+            self.replace(last.tag_at()?, &[piece.tag]);
+        }
+        self.replace(last.slot.fixed.clone(), piece.fixed());
+        self.put_heap(last.slot.heap.clone(), piece);
+        self.stretch(around)?;
+        self.note_names(piece.uses_names);
+        Ok(())
+    }
+
+    /// Puts `piece` behind the other values of a container, which `levels` lead to.
+    pub(super) fn add(
+        &mut self,
+        levels: &[Level],
+        open: &Open<'_>,
+        names: Option<&Names>,
+        piece: &Piece<'_>,
+    ) -> Result<(), NotSpliced> {
+        let container = open.container;
+        let areas = &container.areas;
+        self.replace_by(areas.count.clone(), |bytes| put_varint(bytes, container.count as u64 + 1));
+        if let Some(step) = open.name {
+            self.add_key(container, step, names)?;
+        }
+        if !container.has_one_tag() {
+            self.replace(areas.tags.end..areas.tags.end, &[piece.tag]);
+        } else if piece.tag != open.first_tag {
+            return Err(NotSpliced);
+        }
+        self.replace(areas.heap.start..areas.heap.start, piece.fixed());
+        self.put_heap(areas.heap.end..areas.heap.end, piece);
+        self.stretch(levels)?;
+        self.note_names(piece.uses_names);
+        Ok(())
+    }
+
+    fn add_key(
+        &mut self,
+        container: &Container,
+        step: Step<'_>,
+        names: Option<&Names>,
+    ) -> Result<(), NotSpliced> {
+        let end = container.areas.keys.end;
+        let width = container.id_width();
+        if width == 0 {
+            self.replace_by(end..end, |bytes| {
+                put_varint(bytes, step.name.len() as u64);
+                bytes.extend_from_slice(step.name.as_bytes());
+            });
+            return Ok(());
+        }
+        self.replace(end..end, &id_bytes(step, names, width)?[..width]);
+        Ok(())
+    }
+
+    /// Calls the field that `levels` lead to by another name, which its map does not have.
+    pub(super) fn rename(
+        &mut self,
+        document: &[u8],
+        levels: &[Level],
+        step: Step<'_>,
+        names: Option<&Names>,
+    ) -> Result<(), NotSpliced> {
+        let Some(Level { container, index, .. }) = levels.last() else { return Err(NotSpliced) };
+        let width = container.id_width();
+        if width == 0 {
+            return Err(NotSpliced);
+        }
+        let id = id_bytes(step, names, width)?;
+        let keys = &document[container.areas.keys.clone()];
+        if keys.chunks_exact(width).any(|key| key == &id[..width]) {
+            return Err(NotSpliced);
+        }
+        let at = container.areas.keys.start + index * width;
+        self.replace(at..at + width, &id[..width]);
+        Ok(())
+    }
+
+    /// Removes the value that `levels` lead to.
+    pub(super) fn remove(&mut self, levels: &[Level]) -> Result<(), NotSpliced> {
+        let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
+        let Level { container, index, slot } = last;
+        let areas = &container.areas;
+        let width = container.id_width();
+        // An empty container is written in another way.
+        if container.count == 1 || container.form == form::INLINE_NAMES {
+            return Err(NotSpliced);
+        }
+        self.replace_by(areas.count.clone(), |bytes| put_varint(bytes, container.count as u64 - 1));
+        let key_at = areas.keys.start + index * width;
+        self.replace(key_at..key_at + width, &[]);
+        if !container.has_one_tag() {
+            self.replace(last.tag_at()?, &[]);
+        }
+        self.replace(slot.fixed.clone(), &[]);
+        self.replace(slot.heap.clone(), &[]);
+        self.stretch(around)
+    }
+
+    /// Writes the new lengths of the containers around, which have grown by what was done so far.
+    fn stretch(&mut self, around: &[Level]) -> Result<(), NotSpliced> {
+        let mut grows_by = self.grows_by;
+        for level in around.iter().rev() {
+            if grows_by == 0 {
+                return Ok(());
+            }
+            let slot = &level.slot;
+            let len = slot.heap.len().saturating_add_signed(grows_by);
+            let bytes = u32::try_from(len).map_err(|_too_long| NotSpliced)?.to_le_bytes();
+            if slot.fixed.len() == 2 && len > usize::from(u16::MAX) {
+                // The tag of the same container with a wider length is the next one.
+                self.replace(level.tag_at()?, &[slot.tag + 1]);
+                self.replace(slot.fixed.clone(), &bytes);
+                grows_by += 2;
+            } else {
+                self.replace(slot.fixed.clone(), &bytes[..slot.fixed.len()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does it. False when the document would be larger than any may be.
+    pub(super) fn carry_out(&mut self, document: &mut Vec<u8>, scratch: &mut Vec<u8>) -> bool {
+        let len = document.len().saturating_add_signed(self.grows_by);
+        if len > VALUE_BYTES_MAX {
+            return false;
+        }
+        if self.list.iter().all(|edit| edit.at.len() == edit.with.len()) {
+            for Edit { at, with } in &self.list {
+                document[at.clone()].copy_from_slice(&self.bytes[with.clone()]);
+            }
+            return true;
+        }
+        // Stable: of two that begin at one place the one that was put first comes first.
+        self.list.sort_by_key(|edit| edit.at.start);
+        scratch.clear();
+        scratch.reserve(len);
+        let mut from = 0;
+        for Edit { at, with } in &self.list {
+            scratch.extend_from_slice(&document[from..at.start]);
+            scratch.extend_from_slice(&self.bytes[with.clone()]);
+            from = at.end;
+        }
+        scratch.extend_from_slice(&document[from..]);
+        std::mem::swap(document, scratch);
+        true
+    }
+}
+
+impl Level {
+    /// Where the tag of its value stands, if that has one of its own.
+    fn tag_at(&self) -> Result<Range<usize>, NotSpliced> {
+        if self.container.has_one_tag() {
+            return Err(NotSpliced);
+        }
+        let at = self.container.areas.tags.start + self.index;
+        Ok(at..at + 1)
+    }
+}
+
+/// The id of a name as it stands in a map whose ids have `width` bytes.
+fn id_bytes(step: Step<'_>, names: Option<&Names>, width: usize) -> Result<[u8; 4], NotSpliced> {
+    let id = step.id.or_else(|| names?.id(step.name)).ok_or(NotSpliced)?;
+    if id >> (8 * width) != 0 {
+        return Err(NotSpliced);
+    }
+    Ok(id.to_le_bytes())
+}

@@ -1,0 +1,24 @@
+//! Patches: lists of changes to paths of one document, and applying them to its bytes.
+//!
+//! ```text
+//! Patch --encode--> bytes (a merge operand) --Patcher--> the document's bytes, spliced
+//!   |                                            \------> or decoded, changed and encoded again
+//!   \--apply_to--> a value in memory: what both must equal
+//! ```
+//!
+//! The bytes are drawn in `docs/format/patch.md`.
+
+mod model;
+
+mod form;
+
+mod build;
+
+mod way;
+
+mod edits;
+
+mod apply;
+
+pub use apply::Patcher;
+pub use build::Patch;

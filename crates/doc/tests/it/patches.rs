@@ -1,0 +1,242 @@
+//! Patches: on the bytes of a document they do what they do to the value in memory, and bytes that lie
+//! do no harm.
+
+use super::random::{check, number, value};
+use flagstone_doc::{Document, Encoder, Names, Patch, Patcher, Value, doc, json, validate};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// One change, drawn for a document: where and what.
+type Change = (u8, String, Value, String);
+
+fn patch_of(changes: &[Change], upsert: bool) -> Patch {
+    let mut patch = if upsert { Patch::new().upsert() } else { Patch::new() };
+    for (kind, path, value, name) in changes {
+        let (path, value) = (path.as_str(), value.clone());
+        let by = if value.as_f64().is_some() { value.clone() } else { Value::from(3) };
+        patch = match kind {
+            0 => patch.set(path, value),
+            1 => patch.unset(path),
+            2 => patch.inc(path, by),
+            3 => patch.mul(path, by),
+            4 => patch.rename(path, name),
+            5 => patch.push(path, value),
+            6 => patch.min(path, value),
+            _ => patch.max(path, value),
+        };
+    }
+    patch
+}
+
+/// Every path in a value, and some that lead beside it.
+fn paths(value: &Value, prefix: &str, out: &mut Vec<String>) {
+    let join =
+        |step: &str| if prefix.is_empty() { step.to_owned() } else { format!("{prefix}.{step}") };
+    for step in ["new", "0", "b.c"] {
+        out.push(join(step));
+    }
+    let mut into = |step: &str, inner: &Value| {
+        out.push(join(step));
+        paths(inner, &join(step), out);
+    };
+    match value {
+        Value::Map(map) => {
+            for (key, inner) in map {
+                if let Some(name) = key.as_str() {
+                    into(name, inner);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (at, inner) in items.iter().enumerate() {
+                into(&at.to_string(), inner);
+            }
+            out.push(join(&items.len().to_string()));
+            out.push(join(&(items.len() + 1).to_string()));
+        }
+        _ => {}
+    }
+}
+
+/// Maps of many fields and long arrays too, so that counts, ids and lengths change their widths.
+fn document() -> impl Strategy<Value = Value> {
+    let wide = vec(("[a-e][a-z0-9]{0,2}", small()), 0..140)
+        .prop_map(|pairs| Value::Map(pairs.into_iter().collect()));
+    let alike = vec(100..120_i64, 1..140).prop_map(|ints| ints.into_iter().collect::<Value>());
+    let long = (65_300..65_600_usize).prop_map(|len| Value::from("x".repeat(len)));
+    let nested = (long, value()).prop_map(|(long, value)| {
+        doc!({ "a": { "b": { "text": (long), "c": (value) }, "n": 1 }, "z": [[1, 2], [3, 4]] })
+    });
+    prop_oneof![4 => value(), 3 => wide, 1 => alike, 1 => nested]
+}
+
+fn small() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        number(),
+        "[a-z]{0,5}".prop_map(Value::from),
+        vec((0..300_i64).prop_map(Value::from), 0..4).prop_map(Value::Array),
+        vec(("[a-c]", number()), 0..3).prop_map(|pairs| Value::Map(pairs.into_iter().collect())),
+    ]
+}
+
+fn encoded(value: &Value, names: Option<&Names>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Encoder::new().encode(value, names, &mut bytes).unwrap();
+    bytes
+}
+
+fn decoded(bytes: &[u8], names: Option<&Names>) -> Value {
+    validate(bytes, names).unwrap().to_value().unwrap()
+}
+
+/// What equality of values does not see: the literals of numbers, the order of fields.
+fn shown(value: &Value) -> String {
+    format!("{value:?}")
+}
+
+#[test]
+fn on_bytes_a_patch_does_what_it_does_in_memory() {
+    let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
+    let drawn = (document(), vec(changes, 1..5), any::<bool>(), 0..400_usize);
+    check("on_bytes_a_patch_does_what_it_does_in_memory", &drawn, 3000, |drawn| {
+        let (mut value, patches, by_id, crowd) = drawn;
+        let names = by_id.then(Names::new);
+        if let Some(names) = &names {
+            // So that some ids take two bytes.
+            for n in 0..crowd {
+                names.intern(&format!("crowd {n}"));
+            }
+        }
+        let names = names.as_ref();
+        let mut bytes = Some(encoded(&value, names));
+        let mut patcher = Patcher::new();
+        for changes in patches {
+            let mut all = Vec::new();
+            paths(&value, "", &mut all);
+            let changes: Vec<Change> = changes
+                .into_iter()
+                .map(|(kind, at, new, name)| {
+                    (kind, all[at as usize % all.len()].clone(), new, name)
+                })
+                .collect();
+            let patch = patch_of(&changes, false);
+            let mut operand = Vec::new();
+            patch.encode(&mut Encoder::new(), names, &mut operand).unwrap();
+            let known = names.map(Names::len);
+            let before = shown(&value);
+            let applies = patch.apply_to(&mut value);
+            assert_eq!(patcher.apply(&operand, &mut bytes, names), applies, "{patch} to {before}");
+            assert_eq!(names.map(Names::len), known, "a fold defines no names");
+            let view = validate(bytes.as_ref().unwrap(), names).unwrap();
+            // Maps with keys of any value are sorted when they are encoded.
+            value = decoded(&encoded(&value, names), names);
+            assert_eq!(shown(&view.to_value().unwrap()), shown(&value), "{patch} to {before}");
+        }
+    });
+}
+
+fn patched(json: &str, patch: &Patch) -> Option<String> {
+    let (mut bytes, mut operand) = (None, Vec::new());
+    if !json.is_empty() {
+        bytes = Some(encoded(&json::parse(json).unwrap(), None));
+    }
+    patch.encode(&mut Encoder::new(), None, &mut operand).unwrap();
+    let before = bytes.clone();
+    let applies = Patcher::new().apply(&operand, &mut bytes, None);
+    assert!(applies || bytes == before);
+    let document = Document::from_bytes(bytes?, None).unwrap();
+    applies.then(|| document.to_json().unwrap())
+}
+
+#[test]
+fn a_patch_applies_whole_or_not_at_all() {
+    let document = r#"{"score":7,"name":"x","tags":["a"],"deep":{"n":1.10}}"#;
+    let ok = |patch: &Patch, expected: &str| {
+        assert_eq!(patched(document, patch).as_deref(), Some(expected), "{patch}");
+    };
+    ok(
+        &Patch::new().inc("score", 1).inc("deep.n", 1).push("tags", "b").unset("name"),
+        r#"{"score":8,"tags":["a","b"],"deep":{"n":2.10}}"#,
+    );
+    ok(
+        &Patch::new().rename("deep.n", "m").min("score", 3).max("score", 5).mul("new", 5),
+        r#"{"score":5,"name":"x","tags":["a"],"deep":{"m":1.10},"new":0}"#,
+    );
+    ok(&Patch::new().unset("nothing").rename("nothing", "x"), document);
+    for patch in [
+        Patch::new().inc("score", 1).inc("name", 1),
+        Patch::new().set("score", 1).push("name", 1),
+        Patch::new().set("name.x", 1),
+        Patch::new().set("tags.5", 1),
+        Patch::new().inc("score", 1).rename("tags.0", "x"),
+        Patch::new().mul("score", Value::number("1e1000000000").unwrap()),
+    ] {
+        assert_eq!(patched(document, &patch), None, "{patch}");
+    }
+}
+
+#[test]
+fn without_a_document_only_an_upsert_makes_one() {
+    let patch = Patch::new().inc("views.today", 1).push("tags", "a");
+    assert_eq!(patched("", &patch), None);
+    let made = r#"{"views":{"today":1},"tags":["a"]}"#;
+    assert_eq!(patched("", &patch.upsert()).as_deref(), Some(made));
+    assert_eq!(patched("", &Patch::new().upsert().set("a", 1).set("a.b", 2)), None);
+    assert_eq!(patched("", &Patch::new().upsert().unset("a")).as_deref(), Some("{}"));
+}
+
+#[test]
+fn nesting_beyond_the_limit_does_not_apply() {
+    let nested = (0..511).fold(Value::from(1), |inner, _| Value::Array(vec![inner]));
+    let applies = |json: &str, patch: &Patch| {
+        let mut bytes = Some(encoded(&json::parse(json).unwrap(), None));
+        let mut operand = Vec::new();
+        patch.encode(&mut Encoder::new(), None, &mut operand).unwrap();
+        let applies = Patcher::new().apply(&operand, &mut bytes, None);
+        validate(&bytes.unwrap(), None).unwrap();
+        applies
+    };
+    assert!(applies(r#"{"a":1}"#, &Patch::new().set("a", nested.clone())));
+    assert!(applies(r#"{"a":1}"#, &Patch::new().set("b", nested.clone())));
+    assert!(!applies(r#"{"a":{"b":1}}"#, &Patch::new().set("a.b", nested.clone())));
+    assert!(!applies(r#"{"a":{"b":1}}"#, &Patch::new().set("a.c", nested.clone())));
+    assert!(!applies(r#"{"a":[1,"x"]}"#, &Patch::new().push("a", nested)));
+}
+
+#[test]
+fn mutated_patches_and_documents_do_no_harm() {
+    let mut random = super::hostile::Random::new("mutated_patches_and_documents_do_no_harm");
+    let names = Names::new();
+    let documents = super::hostile::samples(&names);
+    let patch = Patch::new()
+        .upsert()
+        .inc("score", 300)
+        .set("tags.2.c", doc!({ "x": [1, 2] }))
+        .push("ints", 1003)
+        .unset("long")
+        .rename("id", "key")
+        .mul("price", 2)
+        .max("odd", 5)
+        .set("pairs.two", "x");
+    let mut operand = Vec::new();
+    patch.encode(&mut Encoder::new(), Some(&names), &mut operand).unwrap();
+    let mut patcher = Patcher::new();
+    for round in 0..30_000 {
+        let (mut operand, mut bytes) = (operand.clone(), documents[round % 2].clone());
+        if round % 3 != 0 {
+            random.mutate(&mut operand);
+        }
+        if round % 3 != 1 {
+            random.mutate(&mut bytes);
+        }
+        let before = bytes.clone();
+        let was_valid = validate(&bytes, Some(&names)).is_ok();
+        let mut document = Some(bytes);
+        let applied = patcher.apply(&operand, &mut document, Some(&names));
+        let after = document.unwrap();
+        assert!(applied || after == before);
+        if was_valid {
+            validate(&after, Some(&names)).unwrap();
+        }
+    }
+}
