@@ -3,7 +3,10 @@
 //! The idea is RocksDB's merge operator; here a fold is total, so an operand that does not apply
 //! changes nothing instead of failing a read later.
 
+use flagstone_doc::{Names, Patcher};
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Combines a value with operands that were written without reading it.
 ///
@@ -58,6 +61,51 @@ impl Fold for Append {
     }
 }
 
+/// The name of the fold of patches, which every new collection has.
+pub(crate) const PATCH_FOLD: &str = "patch/1";
+
+/// Applies patches to the documents of one collection. A patch that does not apply changes nothing and
+/// is counted.
+pub(crate) struct PatchFold {
+    names: Arc<Names>,
+    refused: AtomicU64,
+}
+
+impl PatchFold {
+    pub(crate) const fn new(names: Arc<Names>) -> Self {
+        Self { names, refused: AtomicU64::new(0) }
+    }
+
+    /// How often a patch did not apply when it was folded.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Applies one patch; false when it does not apply.
+    pub(crate) fn apply(&self, patch: &[u8], document: &mut Option<Vec<u8>>) -> bool {
+        thread_local! {
+            static PATCHER: RefCell<Patcher> = RefCell::new(Patcher::new());
+        }
+        PATCHER.with_borrow_mut(|patcher| patcher.apply(patch, document, Some(&self.names)))
+    }
+}
+
+impl Fold for PatchFold {
+    fn name(&self) -> &'static str {
+        PATCH_FOLD
+    }
+
+    fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        let mut document = base.map(<[u8]>::to_vec);
+        for patch in operands {
+            if !self.apply(patch, &mut document) {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        document
+    }
+}
+
 /// The public trait, as the tree wants it.
 pub(crate) struct TreeFold(pub(crate) Arc<dyn Fold>);
 
@@ -88,5 +136,24 @@ mod tests {
         assert_eq!(sum, Some(2_i64.to_le_bytes().to_vec()));
         assert_eq!(AddI64.fold(b"k", Some(b"text"), &[&one]), Some(b"text".to_vec()));
         assert_eq!(Append.fold(b"k", Some(b"a"), &[b"b", b"c"]), Some(b"abc".to_vec()));
+    }
+
+    #[test]
+    fn patches_that_do_not_apply_are_counted() {
+        let names = Arc::new(Names::new());
+        let encoded = |patch: flagstone_doc::Patch| {
+            let mut bytes = Vec::new();
+            let mut encoder = flagstone_doc::Encoder::new();
+            patch.encode(&mut encoder, Some(&names), &mut bytes).unwrap();
+            bytes
+        };
+        let one = encoded(flagstone_doc::Patch::new().upsert().inc("n", 1));
+        let wrong = encoded(flagstone_doc::Patch::new().push("n", 1));
+        let fold = PatchFold::new(Arc::clone(&names));
+        assert_eq!(fold.fold(b"k", None, &[&wrong, b"junk"]), None);
+        assert_eq!(fold.refused(), 2);
+        let folded = fold.fold(b"k", None, &[&one, &wrong, &one]).unwrap();
+        let document = flagstone_doc::Document::from_bytes(folded, Some(names.clone())).unwrap();
+        assert_eq!((document.int("n"), fold.refused()), (2, 3));
     }
 }

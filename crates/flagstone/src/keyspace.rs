@@ -3,7 +3,7 @@
 use crate::catalog::KeyspaceRecord;
 use crate::commit::{Batch, Stripes, Write, encode_op};
 use crate::database::Handle;
-use crate::fold::TreeFold;
+use crate::fold::{PatchFold, TreeFold};
 use crate::options::{Durability, Routing};
 use crate::partition::Route;
 use crate::read::{Scan, Snapshot};
@@ -33,6 +33,8 @@ pub(crate) struct KeyspaceCore {
     /// So many of them stand in the manifest.
     pub(crate) names_in_manifest: AtomicU32,
     pub(crate) fold: Option<Arc<TreeFold>>,
+    /// The same fold, if it is the one of patches.
+    pub(crate) patches: Option<Arc<PatchFold>>,
     pub(crate) dropped: AtomicBool,
 }
 
@@ -207,10 +209,10 @@ impl Keyspace {
             self.read_modify_write(key, |old| {
                 let fold = fold.as_ref().map(|fold| fold.fold());
                 let folded = fold.and_then(|f| f.fold(key, old, &[operand.as_ref()]));
-                Ok(Some(match folded {
-                    Some(value) => (Kind::Put, value),
-                    None => (Kind::Delete, Vec::new()),
-                }))
+                Ok(match folded {
+                    Some(value) => Some((Kind::Put, value)),
+                    None => old.map(|_| (Kind::Delete, Vec::new())),
+                })
             })?;
             return Ok(());
         }

@@ -63,10 +63,10 @@ pub use database::{
     Stats, VerifyReport,
 };
 pub use event::{Event, Listener, StallCause};
-pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Result, SeqNo, Slice};
+pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};
 pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, Map, NoJson, Number,
-    Surrogates, Value, View, doc, json,
+    Patch, Surrogates, Value, View, doc, json,
 };
 pub use fold::Fold;
 pub use keyspace::Keyspace;

@@ -86,7 +86,9 @@ impl KeyspaceRecord {
             let (has, asked) = (Routed(&routing), Routed(&options.routing));
             return Some(format!("keyspace {name:?} has {has}: it was opened with {asked}"));
         }
-        if self.fold != options.fold {
+        // A collection that was not asked for a fold has the one of patches, or none if it is old.
+        let takes_any = *content == KeyspaceContent::Documents && options.fold.is_none();
+        if self.fold != options.fold && !takes_any {
             let (has, asked) = (Folded(self.fold.as_deref()), Folded(options.fold.as_deref()));
             return Some(format!("keyspace {name:?} has {has}: it was opened with {asked}"));
         }

@@ -196,20 +196,16 @@ impl Collection {
     }
 
     pub(crate) fn encode_document(&self, document: &Document) -> Result<Vec<u8>> {
-        thread_local! {
-            static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
-        }
         let mut out = Vec::new();
         let names = self.names().map(|names| &**names);
-        ENCODER
-            .with_borrow_mut(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
+        with_encoder(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
         self.check_size(out)
     }
 
     fn encode_value(&self, value: &Value) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let names = self.names().map(|names| &**names);
-        Encoder::new().encode(value, names, &mut out)?;
+        with_encoder(|encoder| encoder.encode(value, names, &mut out))?;
         self.check_size(out)
     }
 
@@ -236,7 +232,7 @@ impl Collection {
         self.keyspace.handle().shared().options.document_bytes_max
     }
 
-    fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    pub(super) fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let limit = self.document_bytes_max();
         if bytes.len() <= limit {
             return Ok(bytes);
@@ -275,6 +271,14 @@ impl Batch {
     ) -> Result<()> {
         self.push(collection.keyspace.core(), Kind::Delete, &encode_key(&key.into())?, b"")
     }
+}
+
+/// Calls `encode` with the encoder of this thread, which remembers the names of its last documents.
+pub(super) fn with_encoder<R>(encode: impl FnOnce(&mut Encoder) -> R) -> R {
+    thread_local! {
+        static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
+    }
+    ENCODER.with_borrow_mut(encode)
 }
 
 /// The sort key of a primary key.

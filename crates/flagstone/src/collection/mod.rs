@@ -2,6 +2,8 @@
 
 mod handle;
 mod parser;
+mod part;
+mod patch;
 mod scan;
 
 pub use handle::Collection;

@@ -8,6 +8,7 @@ use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
 use crate::commit::{Batch, Ticket};
 use crate::event::Event;
+use crate::fold::PATCH_FOLD;
 use crate::keyspace::{Keyspace, KeyspaceCore};
 use crate::manifest::Edit;
 use crate::open::{make_core, tree_options};
@@ -183,7 +184,7 @@ impl Database {
                 shared.dir.display()
             )));
         }
-        let options = options.unwrap_or_default();
+        let options = with_fold(options.unwrap_or_default(), &content)?;
         let mut room = shared.manifest.lock();
         let found = shared.keyspaces.load().by_name.get(name).cloned();
         if let Some(core) = found {
@@ -409,6 +410,16 @@ impl Database {
 
 fn closed(shared: &Shared) -> Error {
     Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
+}
+
+/// The options of a new keyspace: a collection folds patches unless it was given another fold.
+fn with_fold(mut options: KeyspaceOptions, content: &KeyspaceContent) -> Result<KeyspaceOptions> {
+    if *content == KeyspaceContent::Documents {
+        options.fold.get_or_insert_with(|| PATCH_FOLD.to_owned());
+    } else if options.fold.as_deref() == Some(PATCH_FOLD) {
+        return Err(Error::invalid(format!("the fold {PATCH_FOLD:?} is one of collections")));
+    }
+    Ok(options)
 }
 
 fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {

@@ -63,6 +63,9 @@ pub struct KeyspaceStats {
     pub compaction_bytes_written: u64,
     /// Field names defined, if it is a collection.
     pub names: u64,
+    /// How often a patch did not apply when it was folded, by reads and compactions, since the
+    /// database was opened; if it is a collection.
+    pub patches_refused: u64,
 }
 
 /// The block cache.
@@ -188,6 +191,7 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
         flush_bytes_written: 0,
         compaction_bytes_written: 0,
         names: core.names.as_ref().map_or(0, |names| u64::from(names.len())),
+        patches_refused: core.patches.as_ref().map_or(0, |patches| patches.refused()),
     };
     for tree in &core.trees {
         let stats = tree.stats();

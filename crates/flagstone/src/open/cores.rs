@@ -1,7 +1,7 @@
 //! From a record of the catalog to a keyspace ready for use.
 
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
-use crate::fold::{Fold, TreeFold};
+use crate::fold::{Fold, PATCH_FOLD, PatchFold, TreeFold};
 use crate::keyspace::KeyspaceCore;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
@@ -16,7 +16,8 @@ pub(crate) fn find_fold(
     wanted: Option<&str>,
     keyspace: &str,
 ) -> Result<Option<Arc<TreeFold>>> {
-    let Some(wanted) = wanted else { return Ok(None) };
+    // The fold of patches is made with its collection, whose names it needs.
+    let Some(wanted) = wanted.filter(|wanted| *wanted != PATCH_FOLD) else { return Ok(None) };
     // The last one registered under a name wins.
     let found = folds.iter().rev().find(|fold| fold.name() == wanted);
     let Some(fold) = found else {
@@ -44,15 +45,24 @@ pub(crate) fn make_core(
     mut make_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
     let documents = record.content == KeyspaceContent::Documents;
+    let names = documents.then(|| Arc::new(Names::new()));
+    let takes_patches = record.fold.as_deref() == Some(PATCH_FOLD);
+    let patches =
+        names.clone().filter(|_| takes_patches).map(|names| Arc::new(PatchFold::new(names)));
+    let fold = match &patches {
+        Some(patches) => Some(Arc::new(TreeFold(Arc::clone(patches) as Arc<dyn Fold>))),
+        None => fold,
+    };
     let mut core = KeyspaceCore {
         id: record.id,
         name: record.name.clone(),
         route: record.route.clone(),
         trees: Vec::with_capacity(record.trees.len()),
-        names: documents.then(|| Arc::new(Names::new())),
+        names,
         names_logged: AtomicU32::new(0),
         names_in_manifest: AtomicU32::new(0),
         fold,
+        patches,
         dropped: AtomicBool::new(false),
         record,
     };

@@ -12,6 +12,7 @@ mod input;
 mod kill;
 mod map;
 mod origin;
+mod patches;
 mod rules;
 mod support;
 mod threads;

@@ -1,0 +1,121 @@
+//! Patches of documents: blind, as merge operands, or with a read.
+
+use super::Collection;
+use super::handle::{encode_key, with_encoder};
+use crate::commit::Batch;
+use crate::fold::PatchFold;
+use flagstone_base::{Error, Kind, Result};
+use flagstone_doc::{Patch, Value};
+use std::sync::Arc;
+
+impl Collection {
+    /// Changes the document of `key` by `patch` without reading it: as cheap as a put. The patch is
+    /// written, and applied when the document is read or compacted.
+    ///
+    /// A patch that does not apply (there is no document and it is no upsert, or it adds to what is no
+    /// number) changes nothing, and nobody is told but a counter
+    /// ([`KeyspaceStats::patches_refused`](crate::KeyspaceStats::patches_refused));
+    /// [`Collection::apply_patch`] tells. In a collection that was made before there were patches it
+    /// reads and writes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Patch;
+    /// let comments = db.collection("comments")?;
+    /// comments.put_json("evn2i5p", r#"{"author":"x","score":1.10}"#)?;
+    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
+    /// let document = comments.get("evn2i5p")?.expect("it was put");
+    /// assert_eq!(document.to_json().unwrap(), r#"{"author":"x","score":2.10,"tags":["hot"]}"#);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a patch that can be applied to no document (without changes, or adding what
+    /// is no number), or one over the limit of documents; else as [`Collection::put`].
+    pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let operand = self.encode_patch(patch)?;
+        if self.keyspace().core().patches.is_some() {
+            return self.keyspace().merge(&key, &operand);
+        }
+        let fold = self.patch_fold()?;
+        self.keyspace().read_modify_write(&key, |old| {
+            let mut document = old.map(<[u8]>::to_vec);
+            let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
+            Ok(document.filter(|_| is_changed).map(|bytes| (Kind::Put, bytes)))
+        })?;
+        Ok(())
+    }
+
+    /// Reads the document of `key`, changes it by `patch` and writes it, with no other write of the
+    /// key between. False when there is no such document and the patch is no upsert.
+    ///
+    /// Where it can be, the change is made on the document's bytes: nothing is decoded.
+    ///
+    /// # Errors
+    /// InvalidInput when a part of the patch does not apply, and nothing is written then; else as
+    /// [`Collection::put`].
+    pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
+        let key = encode_key(&key.into())?;
+        let operand = self.encode_patch(patch)?;
+        let fold = self.patch_fold()?;
+        let mut found = true;
+        self.keyspace().read_modify_write(&key, |old| {
+            let mut document = old.map(<[u8]>::to_vec);
+            if document.is_none() && !patch.is_upsert() {
+                found = false;
+                return Ok(None);
+            }
+            if !fold.apply(&operand, &mut document) {
+                return Err(Error::invalid(format!(
+                    "the document cannot be changed by: {patch}; a part of it does not apply"
+                )));
+            }
+            match document.filter(|new| Some(new.as_slice()) != old) {
+                Some(new) => Ok(Some((Kind::Put, self.check_size(new)?))),
+                None => Ok(None),
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn patch_fold(&self) -> Result<Arc<PatchFold>> {
+        if let Some(fold) = &self.keyspace().core().patches {
+            return Ok(Arc::clone(fold));
+        }
+        let names = self.names().ok_or_else(|| Error::invalid("a collection without names"))?;
+        Ok(Arc::new(PatchFold::new(Arc::clone(names))))
+    }
+
+    fn encode_patch(&self, patch: &Patch) -> Result<Vec<u8>> {
+        let mut operand = Vec::with_capacity(64);
+        let names = self.names().map(|names| &**names);
+        with_encoder(|encoder| patch.encode(encoder, names, &mut operand))?;
+        self.check_size(operand)
+    }
+}
+
+impl Batch {
+    /// Changes the document of `key` in `collection` by `patch`, without reading it.
+    ///
+    /// # Errors
+    /// As [`Collection::patch`]; InvalidInput when the collection was made before there were patches,
+    /// or with another fold: [`Collection::patch`] reads and writes then. The batch stays as it was.
+    pub fn patch(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        patch: &Patch,
+    ) -> Result<()> {
+        let core = collection.keyspace().core();
+        if core.patches.is_none() {
+            return Err(Error::invalid(format!(
+                "collection {:?} does not fold patches, so a batch cannot hold one for it",
+                collection.name()
+            )));
+        }
+        let key = encode_key(&key.into())?;
+        self.push(core, Kind::Merge, &key, &collection.encode_patch(patch)?)
+    }
+}

@@ -1,0 +1,244 @@
+//! Patches of documents: blind writes that are folded when they are read, flushed, compacted and
+//! recovered, as a map of values in memory would have them.
+
+use crate::support::{hashed, small, threaded};
+use flagstone::{Database, ErrorKind, Patch, Value, doc};
+use flagstone_testkit::{Rng, Session, World, rounds, seed};
+use std::collections::BTreeMap;
+
+const FIELDS: [&str; 8] = ["n", "price", "tags", "text", "deep.n", "deep.m.k", "list.0", "other"];
+
+fn random_value(rng: &mut Rng) -> Value {
+    match rng.below(6) {
+        0 => Value::from(rng.below(1000) as i64 - 500),
+        1 => Value::number(&format!("{}.{:02}", rng.below(99), rng.below(100))).unwrap(),
+        2 => Value::from("x".repeat(rng.index(300))),
+        3 => doc!([1, 2, 3]),
+        4 => doc!({ "m": { "k": 1 }, "n": (rng.below(9)) }),
+        _ => Value::Null,
+    }
+}
+
+fn random_patch(rng: &mut Rng) -> Patch {
+    let mut patch = if rng.percent(30) { Patch::new().upsert() } else { Patch::new() };
+    for _ in 0..=rng.below(2) {
+        let path = *rng.pick(&FIELDS);
+        patch = match rng.below(10) {
+            0 | 1 => patch.set(path, random_value(rng)),
+            2..=4 => patch.inc(path, rng.below(1000)),
+            5 => patch.mul(path, Value::number("1.5").unwrap()),
+            6 => patch.push(path, random_value(rng)),
+            7 => patch.unset(path),
+            8 => patch.max(path, random_value(rng)),
+            _ => patch.rename(path, "renamed"),
+        };
+    }
+    patch
+}
+
+fn apply(model: &mut BTreeMap<u32, Value>, key: u32, patch: &Patch) {
+    match model.get_mut(&key) {
+        Some(value) => {
+            patch.apply_to(value);
+        }
+        None if patch.is_upsert() => {
+            let mut made = Value::object();
+            if patch.apply_to(&mut made) {
+                model.insert(key, made);
+            }
+        }
+        None => {}
+    }
+}
+
+fn check(db: &Database, model: &BTreeMap<u32, Value>) {
+    let documents = db.collection("documents").unwrap();
+    let found: BTreeMap<u32, Value> = documents
+        .scan_all()
+        .map(|entry| {
+            let (key, document) = entry.unwrap();
+            (key.as_i64().unwrap() as u32, document.to_value())
+        })
+        .collect();
+    // By literal too: numbers are exact.
+    assert_eq!(format!("{found:?}"), format!("{model:?}"));
+    for (key, value) in model {
+        assert_eq!(documents.get(*key).unwrap().unwrap().to_value(), *value);
+        let part = documents.get_path(*key, "deep.n").unwrap();
+        assert_eq!(part.as_ref(), value.path("deep.n"));
+    }
+}
+
+#[test]
+fn through_flushes_compactions_and_reopening_patches_are_what_they_are_in_memory() {
+    let name = "through_flushes_compactions_and_reopening_patches_are_what_they_are_in_memory";
+    let seed = seed(name, 1);
+    for round in 0..rounds(4, 60) {
+        let mut rng = Rng::new(seed + round);
+        let world = World::new(seed + round);
+        let mut session: Option<Session> = None;
+        let mut model = BTreeMap::new();
+        let mut snapshots = Vec::new();
+        for step in 0..1500 {
+            let open = session.take().unwrap_or_else(|| world.open(&small()).unwrap());
+            let documents = open.db.collection_with("documents", hashed(2)).unwrap();
+            let key = rng.below(40) as u32;
+            match rng.below(100) {
+                0 => open.db.flush().unwrap(),
+                1 if rng.percent(30) => open.db.compact().unwrap(),
+                2 => snapshots.push(open.db.snapshot()),
+                3 => snapshots.clear(),
+                4 if rng.percent(20) => {
+                    snapshots.clear();
+                    check(&open.db, &model);
+                    drop(documents);
+                    open.db.close().unwrap();
+                    continue;
+                }
+                5..=14 => {
+                    let value = doc!({ "n": step, "tags": [], "deep": { "n": 1 } });
+                    documents.put_value(key, &value).unwrap();
+                    model.insert(key, value);
+                }
+                15..=17 => {
+                    documents.delete(key).unwrap();
+                    model.remove(&key);
+                }
+                18..=25 => {
+                    let mut batch = open.db.batch();
+                    for key in [key, key + 1, key] {
+                        let patch = random_patch(&mut rng);
+                        batch.patch(&documents, key, &patch).unwrap();
+                        apply(&mut model, key, &patch);
+                    }
+                    open.db.commit(batch).unwrap();
+                }
+                _ => {
+                    let patch = random_patch(&mut rng);
+                    documents.patch(key, &patch).unwrap();
+                    apply(&mut model, key, &patch);
+                }
+            }
+            session = Some(open);
+        }
+        let session = session.unwrap_or_else(|| world.open(&small()).unwrap());
+        check(&session.db, &model);
+        drop((snapshots, session));
+        check(&world.after_kill(round).open(&small()).unwrap().db, &model);
+    }
+}
+
+#[test]
+fn a_patch_reads_nothing_and_is_never_folded_across_a_snapshot() {
+    let world = World::new(3);
+    let session = world.open(&small()).unwrap();
+    let documents = session.db.collection_with("documents", hashed(1)).unwrap();
+    documents.put_value("k", &doc!({ "n": 1 })).unwrap();
+    session.db.compact().unwrap();
+    let (key, _) = documents.keyspace().scan_all().next().unwrap().unwrap();
+    let reads = world.mem.counts().bytes_read;
+    for _ in 0..100 {
+        documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
+    }
+    assert_eq!(world.mem.counts().bytes_read, reads);
+    let snapshot = session.db.snapshot();
+    let at = |expected: i64| {
+        let bytes = snapshot.get(documents.keyspace(), &key).unwrap().unwrap();
+        let names = documents.get("k").unwrap().unwrap().names().cloned();
+        let document = flagstone::Document::from_bytes(bytes, names).unwrap();
+        assert_eq!(document.int("n"), expected);
+    };
+    for _ in 0..50 {
+        documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
+    }
+    session.db.compact().unwrap();
+    at(101);
+    assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 151);
+}
+
+#[test]
+fn a_long_chain_of_patches_is_folded_once_by_a_write_behind_a_get() {
+    let world = World::new(4);
+    let session = world.open(&small()).unwrap();
+    let documents = session.db.collection("documents").unwrap();
+    documents.put_value(1, &doc!({ "n": 0 })).unwrap();
+    for n in 1..=200 {
+        documents.patch(1, &Patch::new().inc("n", 1)).unwrap();
+        assert_eq!(documents.get(1).unwrap().unwrap().int("n"), n);
+    }
+}
+
+#[test]
+fn concurrent_patches_lose_nothing() {
+    let world = World::new(5);
+    let db = threaded(&world, small());
+    let documents = db.collection_with("documents", hashed(4)).unwrap();
+    std::thread::scope(|scope| {
+        for t in 0..4_i64 {
+            let documents = &documents;
+            scope.spawn(move || {
+                for n in 0..500_i64 {
+                    let patch = Patch::new().upsert().inc("sum", 1).max(format!("max{t}"), n);
+                    documents.patch(n % 5, &patch).unwrap();
+                    if n % 50 == 0 {
+                        documents.update(n % 5, |d| d.set("sum", d.int("sum") + 1)).unwrap();
+                        documents.apply_patch(n % 5, &Patch::new().inc("sum", 1)).unwrap();
+                        documents.get(n % 5).unwrap();
+                    }
+                }
+            });
+        }
+        for _ in 0..5 {
+            db.compact().unwrap();
+        }
+    });
+    let sum: i64 = documents.scan_all().map(|entry| entry.unwrap().1.int("sum")).sum();
+    assert_eq!(sum, 4 * (500 + 20));
+}
+
+#[test]
+fn who_reads_is_told_and_who_does_not_is_counted() {
+    let world = World::new(6);
+    let session = world.open(&small()).unwrap();
+    let documents = session.db.collection("documents").unwrap();
+    documents.put_value("k", &doc!({ "text": "x" })).unwrap();
+    let wrong = Patch::new().set("a", 1).inc("text", 1);
+    let error = documents.apply_patch("k", &wrong).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert!(error.to_string().contains("inc text 1"), "{error}");
+    assert!(!documents.apply_patch("missing", &Patch::new().set("a", 1)).unwrap());
+    assert!(documents.apply_patch("made", &Patch::new().upsert().set("a", 1)).unwrap());
+    let refused = || session.db.stats().keyspaces[0].patches_refused;
+    assert_eq!(refused(), 0);
+    documents.patch("k", &wrong).unwrap();
+    assert_eq!(documents.get("k").unwrap().unwrap().to_value(), doc!({ "text": "x" }));
+    assert_eq!(refused(), 1);
+    let error = documents.patch("k", &Patch::new().inc("n", "one")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let error = documents.patch("k", &Patch::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+/// Before there were patches a collection had no fold, or one of its user's.
+#[test]
+fn a_collection_with_another_fold_reads_and_writes() {
+    let world = World::new(7);
+    let session = world.open(&small()).unwrap();
+    let options = crate::support::folding(2, "append/1");
+    let documents = session.db.collection_with("documents", options).unwrap();
+    documents.put_value("k", &doc!({ "n": 1 })).unwrap();
+    documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
+    documents.patch("new", &Patch::new().upsert().inc("n", 1)).unwrap();
+    documents.patch("missing", &Patch::new().inc("n", 1)).unwrap();
+    documents.patch("k", &Patch::new().push("n", 1)).unwrap();
+    assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 2);
+    assert_eq!(documents.get("new").unwrap().unwrap().int("n"), 1);
+    assert_eq!(documents.get("missing").unwrap(), None);
+    let mut batch = session.db.batch();
+    let error = batch.patch(&documents, "k", &Patch::new().inc("n", 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    assert!(session.db.collection("documents").is_ok());
+    let options = crate::support::folding(2, "patch/1");
+    let error = session.db.keyspace_with("bytes", options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
