@@ -21,6 +21,9 @@ pub(crate) struct KeyArgs {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
+    /// Print only what stands at this dotted path: score, author.name, tags.0
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
 }
 
 /// Set the document of a key; makes database and collection if they are missing
@@ -40,12 +43,43 @@ pub(crate) struct DeleteArgs {
     pub(crate) key: KeyArgs,
 }
 
-/// Set fields of a document, all of them in one atomic change
+/// Change a document: all changes together, or none
+///
+/// Values are JSON: score=7, name='"x"', meta.tags='["a"]'. Fields are set first; the other changes
+/// follow in the order of their list below.
 #[derive(Args, Debug)]
 pub(crate) struct UpdateArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// A dotted path and its new value as JSON: score=7, meta.tags='["a"]'
-    #[arg(required = true, value_name = "PATH=JSON", allow_hyphen_values = true)]
+    /// Set what stands at a dotted path; maps on the way are made
+    #[arg(value_name = "PATH=JSON", required_unless_present_any =
+        ["unset", "inc", "mul", "rename", "push", "min", "max"])]
     pub(crate) changes: Vec<String>,
+    /// Remove what stands at the path
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unset: Vec<String>,
+    /// Add to the number at the path, exactly
+    #[arg(long, value_name = "PATH=NUMBER")]
+    pub(crate) inc: Vec<String>,
+    /// Multiply the number at the path, exactly
+    #[arg(long, value_name = "PATH=NUMBER")]
+    pub(crate) mul: Vec<String>,
+    /// Give the field at the path another name
+    #[arg(long, value_name = "PATH=NAME")]
+    pub(crate) rename: Vec<String>,
+    /// Append to the array at the path
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) push: Vec<String>,
+    /// Set what stands at the path if the value is less
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) min: Vec<String>,
+    /// Set what stands at the path if the value is greater
+    #[arg(long, value_name = "PATH=JSON")]
+    pub(crate) max: Vec<String>,
+    /// Begin with an empty document when there is none
+    #[arg(long)]
+    pub(crate) upsert: bool,
+    /// Do not read the document: nobody tells whether it is there, or whether the changes apply
+    #[arg(long)]
+    pub(crate) blind: bool,
 }

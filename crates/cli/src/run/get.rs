@@ -1,4 +1,4 @@
-//! `get`: the document of a key.
+//! `get`: the document of a key, or a part of it.
 
 use super::open;
 use crate::args::GetArgs;
@@ -9,6 +9,19 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let key = open::key_of(&args.key)?;
     let database = open::to_read(&args.key.collection.database)?;
     let collection = open::collection(&database, &args.key.collection)?;
+    if let Some(path) = &args.path {
+        let Some(found) = collection
+            .look(key, |root| root.path(path)?.map(|view| view.to_value()).transpose())?
+        else {
+            return Err(open::no_document(&args.key));
+        };
+        let value = found.ok_or_else(|| {
+            Failure::NotFound(format!("there is nothing at {path} in document {}", args.key.key))
+        })?;
+        let mut output = Output::new();
+        output.key(&value, true)?;
+        return output.flush();
+    }
     let document = collection.get(key)?.ok_or_else(|| open::no_document(&args.key))?;
     let mut output = Output::new();
     output.document(&document)?;

@@ -1,6 +1,5 @@
 //! The commands: one file each.
 
-mod bench;
 mod checkpoint;
 mod compact;
 mod count;
@@ -39,6 +38,5 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Bench(args) => bench::run(&args),
     }
 }

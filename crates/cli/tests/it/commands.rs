@@ -37,6 +37,36 @@ fn a_failed_update_changes_nothing() {
 }
 
 #[test]
+fn an_update_changes_more_than_fields() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"n":1.10,"tags":["a"],"old":1,"low":5,"high":5}"#);
+    place.ok("update db c k --inc n=1 --push tags=2 --rename old=new --min low=3 --max high=4");
+    place.ok("update db c k --mul low=-2 --unset high x.y=7");
+    assert_eq!(
+        place.ok("get db c k"),
+        "{\"n\":2.10,\"tags\":[\"a\",2],\"new\":1,\"low\":-6,\"x\":{\"y\":7}}\n"
+    );
+    place.fails("update db c k new=2 --inc tags=1", 2, "does not apply");
+    place.fails("update db c k", 2, "required");
+    place.ok("update db c k2 --upsert --inc n=1");
+    place.ok("update db c k2 --blind --inc n=1");
+    place.ok("update db c missing --blind --inc n=1");
+    assert_eq!(place.ok("get db c k2"), "{\"n\":2}\n");
+    place.fails("get db c missing", 1, "there is no document missing");
+}
+
+#[test]
+fn a_part_of_a_document_is_got() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"a":{"b":[1,1.10,{"c":"x"}]}}"#);
+    assert_eq!(place.ok("get db c k --path a.b.1"), "1.10\n");
+    assert_eq!(place.ok("get db c k --path a.b.2"), "{\"c\":\"x\"}\n");
+    assert_eq!(place.ok("get db c k --path a.b.2.c"), "\"x\"\n");
+    place.fails("get db c k --path a.x", 1, "there is nothing at a.x");
+    place.fails("get db c k2 --path a.x", 1, "there is no document k2");
+}
+
+#[test]
 fn a_key_is_any_json_value_when_it_is_said() {
     let place = Place::new();
     for key in ["42", "\"42\"", "[1,\"a\"]", "4.5"] {
