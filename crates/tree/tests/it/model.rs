@@ -3,9 +3,7 @@
 use crate::bench_tree::{BenchTree, small_options};
 use crate::random::Rng;
 use flagstone_base::{KeyRange, Kind, SeqNo};
-use flagstone_tree::{
-    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, pick, pick_full,
-};
+use flagstone_tree::{Compaction, Direction, Flush, Fold, ScanOptions, TreeEdit, pick, pick_full};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -147,8 +145,7 @@ impl Run {
                 let version = std::sync::Arc::clone(self.real.tree.view().version());
                 let job = match self.rng.below(5) {
                     0 => pick_full(&version),
-                    1 | 2 => pick(&version, self.real.tree.options(), Policy::Leveling),
-                    _ => pick(&version, self.real.tree.options(), Policy::Tiering),
+                    _ => pick(&version, self.real.tree.options()),
                 };
                 let (snapshots, last) = (&self.real.snapshots, self.real.last);
                 self.compaction =
