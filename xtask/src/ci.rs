@@ -23,7 +23,7 @@ enum Work {
     Tests(&'static [&'static str]),
 }
 
-const STEPS: [Step; 5] = [
+const STEPS: [Step; 6] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step { name: "tidy", work: Work::Tidy },
     Step {
@@ -31,6 +31,7 @@ const STEPS: [Step; 5] = [
         work: Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     },
     Step { name: "tests", work: Work::Tests(&["test", "--workspace"]) },
+    Step { name: "smoke", work: Work::Cargo(&["run", "-q", "--", "bench", "smoke"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--workspace", "--no-deps"]) },
 ];
 
@@ -240,6 +241,7 @@ fmt     ok          1.5 s
 tidy    ok          1.5 s
 clippy  FAILED      1.5 s
 tests   not run
+smoke   not run
 docs    not run
 clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D warnings";
         assert_eq!(summary(&STEPS, &endings), expected);
@@ -273,6 +275,7 @@ clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D war
         let lines: Vec<String> = STEPS.iter().map(Step::to_string).collect();
         assert_eq!(lines[0], "cargo fmt --all -- --check");
         assert_eq!(lines[1], "cargo xtask tidy");
-        assert_eq!(lines[4], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
+        assert_eq!(lines[4], "cargo run -q -- bench smoke");
+        assert_eq!(lines[5], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
     }
 }

@@ -17,7 +17,8 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   ci              everything that must hold before a change is merged, stopping at the
-                  first failure: fmt, tidy, clippy, tests, docs
+                  first failure: fmt, tidy, clippy, tests, smoke (every workload of
+                  flagstone bench for a moment), docs
   tidy [--long]   the rules of the house that the compiler does not check;
                   --long lists the long files and functions, which are only counted otherwise
   help            this text

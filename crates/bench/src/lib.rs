@@ -1,10 +1,21 @@
 //! The comment generator, the workloads of flagstone, and their reports.
 //!
-//! Modules stand from the ground up; a module uses only modules listed above it.
+//! ```text
+//! comments   engine   record      data, what is measured, what is written
+//!               \    /  |
+//!                \  / sample       the process, the machine, the store's directory
+//!                 run              threads in a closed loop, a row an interval, a summary
+//!                  |
+//!               workload           what the threads do
+//! ```
+//! `report` draws what stands in result files, and needs `record` alone. A module uses only modules above it.
 
 pub mod comments;
 pub mod engine;
 pub mod record;
 pub mod report;
+pub mod run;
+pub mod sample;
+pub mod workload;
 
 pub use comments::{Comments, Key};

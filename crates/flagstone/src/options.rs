@@ -152,6 +152,11 @@ pub struct Options {
     /// The longest document or value taken by collections, in bytes: 16 MiB, as MongoDB's, so that one
     /// document never fills a memtable. At most 512 MiB.
     pub document_bytes_max: usize,
+    /// Advanced: seal the memtable of a partition when it holds so many bytes, 64 KiB to a quarter of
+    /// the memory budget. `None`, the default: only when all memtables together fill half of their
+    /// share of the budget, the largest first; that writes fewer and larger tables. While one flush
+    /// runs a memtable may grow beyond.
+    pub memtable_bytes: Option<u64>,
     /// Make the directory and the database when there is none.
     pub create_if_missing: bool,
 }
@@ -164,6 +169,7 @@ impl Default for Options {
             durability: Durability::Buffered,
             compaction_workers: (cores / 2).max(1),
             document_bytes_max: 16 << 20,
+            memtable_bytes: None,
             create_if_missing: true,
         }
     }
@@ -191,10 +197,23 @@ impl Options {
                 self.document_bytes_max
             )));
         }
+        if let Some(bytes) = self.memtable_bytes {
+            self.check_memtable_bytes(bytes)?;
+        }
         if let Durability::Interval(interval) = self.durability {
             check_interval(interval)?;
         }
         Ok(())
+    }
+
+    fn check_memtable_bytes(&self, bytes: u64) -> Result<()> {
+        let limit = self.memtable_share() / 2;
+        if (MEMTABLE_BYTES_MIN..=limit).contains(&bytes) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "memtables of {bytes} bytes: expected {MEMTABLE_BYTES_MIN} to {limit} with this memory budget"
+        )))
     }
 
     /// How many bytes all memtables together may hold.
@@ -229,6 +248,8 @@ impl Options {
 
 /// 1 MiB: tests fill a tree with it in a moment.
 pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
+/// 64 KiB: below it a memtable is mostly its own bookkeeping.
+const MEMTABLE_BYTES_MIN: u64 = 64 << 10;
 /// 4 GiB: one memtable has addresses for 8 GiB, and all may lie in one tree.
 const MEMTABLES_BYTES_MAX: u64 = 4 << 30;
 /// Replay at open reads at most about this much.
@@ -263,6 +284,8 @@ mod tests {
         refused(|o| o.compaction_workers = 0);
         refused(|o| o.document_bytes_max = 1 << 30);
         refused(|o| o.durability = Durability::Interval(Duration::ZERO));
+        refused(|o| o.memtable_bytes = Some(1000));
+        refused(|o| o.memtable_bytes = Some(o.memory_budget / 2));
     }
 
     #[test]

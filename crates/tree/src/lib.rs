@@ -12,6 +12,7 @@
 mod fold;
 mod heap;
 mod ranges;
+mod reads;
 
 mod options;
 
@@ -36,7 +37,7 @@ pub use counters::TreeCounters;
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, TreeOptions};
-pub use pick::{Job, JobReason, Pressure, pick, pick_full, pressure};
+pub use pick::{Job, JobReason, Policy, Pressure, pick, pick_full, pressure};
 pub use read::{Found, ScanOptions, TreeScan};
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};

@@ -37,6 +37,9 @@ pub struct TreeOptions {
     pub table_bytes: u64,
     /// So many overlapping runs in L0 call for a compaction: each costs a get one filter probe.
     pub l0_runs_trigger: usize,
+    /// So many runs may stand in L0 under [`Policy::Tiering`](crate::Policy::Tiering). The more, the
+    /// fewer bytes are rewritten, and the more filters a get asks.
+    pub l0_runs_tiering: usize,
     /// How many times larger each level is than the one above.
     pub level_fanout: u64,
     /// The size of the first level below L0.
@@ -59,6 +62,7 @@ impl Default for TreeOptions {
             bottom_compression: Compression::Zstd(1),
             table_bytes: 32 << 20,
             l0_runs_trigger: 4,
+            l0_runs_tiering: 12,
             level_fanout: 8,
             level_base_bytes: 64 << 20,
             verify_outputs: true,

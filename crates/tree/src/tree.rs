@@ -7,7 +7,8 @@ use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
 use crate::memtable::Memtable;
 use crate::options::TreeOptions;
-use crate::pick::{Pressure, pressure};
+use crate::pick::{Policy, Pressure, pressure};
+use crate::reads::Reads;
 use crate::slot::Slot;
 use crate::version::{LEVELS, TreeEdit, Version};
 use crate::view::{MemtableRef, View};
@@ -33,6 +34,7 @@ pub struct Tree {
     /// Tables that a flush or compaction has opened and checked, until they are installed.
     ready: Mutex<HashMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
+    pub(crate) reads: Reads,
 }
 
 /// One level in numbers.
@@ -98,6 +100,7 @@ impl Tree {
             keep_tombstones: AtomicBool::new(false),
             ready: Mutex::new(HashMap::new()),
             counters: Counters::default(),
+            reads: Reads::default(),
         })
     }
 
@@ -223,6 +226,9 @@ impl Tree {
         drop(swapping);
         let flushed = view.sealed.iter().filter(|table| !unflushed(table));
         flushed.for_each(|table| table.let_go());
+        if edit.flushed_through.is_some() {
+            self.reads.flushed(edit.added.iter().map(|(_, meta)| meta.entries).sum());
+        }
         self.flush_slot.end(edit);
         self.compaction_slot.end(edit);
         Ok(())
@@ -253,9 +259,14 @@ impl Tree {
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
     }
 
-    /// How far the tree is out of shape.
-    pub fn pressure(&self) -> Pressure {
-        pressure(&self.view.load().version, &self.options)
+    /// Whether reads outweighed writes lately: then [`Policy::Leveling`] serves it best.
+    pub fn is_read_heavy(&self) -> bool {
+        self.reads.is_heavy()
+    }
+
+    /// How far the tree is out of the shape that `policy` wants.
+    pub fn pressure(&self, policy: Policy) -> Pressure {
+        pressure(&self.view.load().version, &self.options, policy)
     }
 
     /// The tree in numbers.

@@ -1,109 +1,12 @@
 //! The seam between workloads and what they measure: one trait, two implementations here and one a
 //! peer in `peers/`.
 
-use flagstone::Durability;
-use std::path::PathBuf;
+mod api;
+mod flagstone;
+mod noop;
 
-/// Errors of any engine.
-pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
-
-/// What a call answers.
-pub type Outcome<T> = Result<T, EngineError>;
-
-/// What every engine is given. Engines without a knob for something ignore it, and say so in
-/// [`Engine::tuning`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct EngineOptions {
-    /// The directory of the store; made if there is none.
-    pub dir: PathBuf,
-    /// Bytes of memtables and caches together.
-    pub memory_bytes: u64,
-    /// Bytes of one memtable, where it is not left to the engine.
-    pub memtable_bytes: Option<u64>,
-    /// Bytes of a block of a table, where it is not left to the engine.
-    pub block_bytes: Option<usize>,
-    /// Bits of filter a key, where it is not left to the engine.
-    pub filter_bits: Option<u8>,
-    /// Hash partitions.
-    pub partitions: u16,
-    /// What a write promises.
-    pub durability: Durability,
-}
-
-/// A store of keys and values, called by many threads at once.
-pub trait Engine: Send + Sync {
-    /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
-
-    /// Hands the value of `key` to `found`, uncopied where the engine can; false when there is none.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool>;
-
-    /// Removes `key`, blindly.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn delete(&self, key: &[u8]) -> Outcome<()>;
-
-    /// Hands at most `limit` entries from `from` on to `each`, in the order of their keys; answers how
-    /// many.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
-    -> Outcome<usize>;
-
-    /// Writes memtables out, where there are any.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn flush(&self) -> Outcome<()>;
-
-    /// Merges everything that can be merged, and waits for it.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn compact(&self) -> Outcome<()>;
-
-    /// Sizes and counters as of now.
-    fn gauges(&self) -> Gauges;
-
-    /// `name version`, as in `rocksdb 11.8.1`.
-    fn version(&self) -> String;
-
-    /// The choices made for it beyond the options, for the report.
-    fn tuning(&self) -> String;
-
-    /// Ends it; what it was given is in its files.
-    ///
-    /// # Errors
-    /// What the engine says.
-    fn close(self: Box<Self>) -> Outcome<()>;
-}
-
-/// Opens a store, or opens it again.
-pub type OpenEngine<'a> = &'a (dyn Fn(&EngineOptions) -> Outcome<Box<dyn Engine>> + Sync);
-
-/// Sizes and counters of an engine; what it does not tell is absent.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Gauges {
-    /// Bytes of memtables.
-    pub memtable_bytes: Option<u64>,
-    /// Bytes by level from L0 down.
-    pub level_bytes: Vec<u64>,
-    /// Blocks found in the cache since it was opened.
-    pub cache_hits: Option<u64>,
-    /// Blocks read from files since it was opened.
-    pub cache_misses: Option<u64>,
-    /// Bytes written to the log since it was opened.
-    pub wal_write_bytes: Option<u64>,
-    /// Syncs of the log since it was opened.
-    pub wal_syncs: Option<u64>,
-    /// Seconds that writers stood still since it was opened.
-    pub stalled_s: Option<f64>,
-}
+pub use api::{
+    Engine, EngineError, EngineEvent, EngineOptions, Gauges, OpenEngine, Outcome, durability_name,
+};
+pub use flagstone::{EventLog, FlagstoneEngine, gauges_of, open_flagstone};
+pub use noop::{Burner, NoopEngine};

@@ -8,6 +8,9 @@ mod line;
 mod read;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub use line::{
     EventKind, EventLine, FORMAT, Header, Latency, Line, Machine, OpKind, RowLine, Summary,
 };

@@ -1,5 +1,7 @@
 //! The arguments: one struct a command. What they mean stands here, once.
 
+mod bench;
+mod bench_workloads;
 mod demo;
 mod document;
 mod generate;
@@ -7,6 +9,12 @@ mod load;
 mod scan;
 mod upkeep;
 
+pub(crate) use bench::{
+    Bench, BenchArgs, DataArgs, EngineName, Kind, PaceArgs, PlaceArgs, StoreArgs,
+};
+pub(crate) use bench_workloads::{
+    DurabilityArgs, DurableWritersArgs, MatrixArgs, MatrixWorkload, MixArgs, SmokeArgs, YcsbArgs,
+};
 pub(crate) use demo::DemoArgs;
 pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
@@ -45,6 +53,7 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Generate(GenerateArgs),
     Demo(DemoArgs),
+    Bench(BenchArgs),
 }
 
 #[cfg(test)]

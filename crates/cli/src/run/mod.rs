@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod bench;
 mod checkpoint;
 mod compact;
 mod count;
@@ -38,5 +39,6 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(&args),
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
 mod bad_input;
+mod bench;
 mod commands;
 mod kill;
 mod load;

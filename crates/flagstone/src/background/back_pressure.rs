@@ -4,6 +4,7 @@ use crate::commit::Pressure;
 use crate::event::{Event, StallCause};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_tree::Policy;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -92,7 +93,12 @@ impl Shared {
 
     /// Tells writers how far compaction is behind.
     pub(crate) fn measure_back_pressure(&self) {
-        let runs = self.all_trees().iter().map(|tree| tree.pressure().l0_runs).max().unwrap_or(0);
+        let runs = self
+            .all_trees()
+            .iter()
+            .map(|tree| tree.pressure(Policy::Leveling).l0_runs)
+            .max()
+            .unwrap_or(0);
         let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
         // From 750 (no delay) at the free count to 1,000 (stop).
         let fill =

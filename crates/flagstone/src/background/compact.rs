@@ -6,13 +6,15 @@ use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, Tree, pick, pick_full};
+use flagstone_tree::{Compaction, Policy, Tree, pick, pick_full};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long somebody who waits for background work sleeps before looking again by himself.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// When no flush has ended for so long, writers rest: trees are tidied up for readers.
+const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
 struct CompactionJob {
     shared: Arc<Shared>,
@@ -39,7 +41,7 @@ impl Shared {
         let mut trees: Vec<(f64, Arc<Tree>)> = self
             .all_trees()
             .into_iter()
-            .map(|tree| (tree.pressure().score, tree))
+            .map(|tree| (tree.pressure(self.policy(&tree)).score, tree))
             .filter(|(score, _)| *score >= 1.0)
             .collect();
         trees.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -59,6 +61,35 @@ impl Shared {
         None
     }
 
+    /// While flushes follow one another, compactions save writes, unless the tree is read even more.
+    fn policy(&self, tree: &Tree) -> Policy {
+        let since = self.background.since_flush(self.environment.clock.monotonic());
+        match since.is_some_and(|since| since < SETTLE_AFTER) && !tree.is_read_heavy() {
+            true => Policy::Tiering,
+            false => Policy::Leveling,
+        }
+    }
+
+    /// Sees to it that compactions are looked for again when writers rest.
+    pub(crate) fn settle_later(&self) {
+        let Some(weak) = self.weak.get().cloned() else { return };
+        if self.background.settling.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let job = move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.background.settling.store(false, Ordering::Release);
+                let now = shared.environment.clock.monotonic();
+                if shared.background.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
+                    shared.settle_later();
+                }
+                shared.schedule_compactions();
+            }
+            Progress::Done
+        };
+        self.executor.submit_after(SETTLE_AFTER, Lane::Flush, Box::new(job));
+    }
+
     fn may_compact(&self, queue: &Queue) -> bool {
         // Neither poisoned, nor open for reading only, nor on the way to be closed.
         let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
@@ -67,7 +98,7 @@ impl Shared {
     }
 
     fn start_compaction(&self, tree: &Arc<Tree>) -> Option<CompactionJob> {
-        let job = pick(tree.view().version(), tree.options())?;
+        let job = pick(tree.view().version(), tree.options(), self.policy(tree))?;
         let (snapshots, visible) = self.snapshots.live(&self.publisher);
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
         Some(CompactionJob::new(self.arc()?, Arc::clone(tree), compaction))

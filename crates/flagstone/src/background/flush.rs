@@ -100,6 +100,8 @@ impl FlushJob {
             Ok(Progress::Again) => Progress::Again,
             Ok(Progress::Done) => {
                 self.shared.background.note_installed();
+                self.shared.background.note_flush(self.shared.environment.clock.monotonic());
+                self.shared.settle_later();
                 self.shared.finish_flush(None, None);
                 Progress::Done
             }

@@ -2,7 +2,8 @@
 //!
 //! One group at a time: when the memtables together reach half of their share and nothing waits to
 //! be flushed, the largest is sealed. The total stays about constant, and partitions that fill alike
-//! are flushed one after another instead of all at once.
+//! are flushed one after another instead of all at once. Who sets `memtable_bytes` has a memtable
+//! sealed as soon as it holds so much.
 
 use super::cut::CutWanted;
 use super::state::SealGroup;
@@ -19,6 +20,8 @@ enum Take {
     /// And the trees that hold the oldest part of the log, if that is too long.
     Largest,
     All,
+    /// Those that hold so many bytes, too.
+    Over(u64),
     /// The trees that hold the oldest part of the log.
     Oldest,
 }
@@ -30,6 +33,18 @@ impl Shared {
     pub(crate) fn seal_if_full(&self) {
         if self.memtable_bytes() >= self.options.memtable_share() / 2 {
             self.seal_one(Take::Largest);
+        }
+    }
+
+    /// Seals the memtables that a user finds too large, if one of `trees` is.
+    #[cold]
+    pub(crate) fn seal_if_over<'a>(
+        &self,
+        limit: u64,
+        mut trees: impl Iterator<Item = &'a Arc<Tree>>,
+    ) {
+        if trees.any(|tree| tree.active_bytes() >= limit) {
+            self.seal_one(Take::Over(limit));
         }
     }
 
@@ -89,6 +104,11 @@ impl Shared {
                 chosen.extend(largest);
                 chosen
             }
+            Take::Over(limit) => {
+                let mut chosen = self.trees_of_oldest_segment(&trees, self.is_log_long());
+                chosen.extend(trees.into_iter().filter(|tree| tree.active_bytes() >= limit));
+                chosen
+            }
             Take::Oldest => self.trees_of_oldest_segment(&trees, true),
         };
         let sealed: Vec<Arc<Tree>> =
@@ -114,5 +134,35 @@ impl Shared {
         let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
         let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
         trees.iter().filter(pins).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, KeyspaceOptions, Routing};
+
+    fn flushes_of_8_mib(memtable_bytes: Option<u64>) -> u64 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut builder = Database::builder(dir.path()).memory_budget(64 << 20);
+        if let Some(bytes) = memtable_bytes {
+            builder = builder.memtable_bytes(bytes);
+        }
+        let db = builder.open().unwrap();
+        let options = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+        let kv = db.keyspace_with("k", options).unwrap();
+        for i in 0..8192_u32 {
+            kv.put(i.to_be_bytes(), [7; 1000]).unwrap();
+        }
+        // Sealed memtables may still wait for their flush.
+        db.flush().unwrap();
+        db.stats().flushes
+    }
+
+    #[test]
+    fn a_memtable_is_sealed_at_the_bytes_that_a_user_sets() {
+        assert_eq!(flushes_of_8_mib(None), 2, "one for each partition, at the end");
+        let flushes = flushes_of_8_mib(Some(256 << 10));
+        // One at least before the end; how many depends on how fast the flushes are.
+        assert!(flushes > 2, "{flushes} flushes");
     }
 }

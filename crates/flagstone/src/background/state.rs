@@ -29,6 +29,10 @@ pub(crate) struct Background {
     pub(crate) preparing: AtomicBool,
     /// Nothing queued will ever run: the database is closed.
     stopped: AtomicBool,
+    /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
+    last_flush: AtomicU64,
+    /// A job waits to look whether writers rest.
+    pub(crate) settling: AtomicBool,
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) stalls: AtomicU64,
@@ -81,6 +85,16 @@ impl Background {
         self.pending.fetch_sub(1, Ordering::Relaxed);
         drop(queue);
         self.ring();
+    }
+
+    pub(crate) fn note_flush(&self, now: Duration) {
+        self.last_flush.store((now.as_nanos() as u64).max(1), Ordering::Relaxed);
+    }
+
+    /// How long ago a flush ended; `None`: none ever did.
+    pub(crate) fn since_flush(&self, now: Duration) -> Option<Duration> {
+        let last = self.last_flush.load(Ordering::Relaxed);
+        (last > 0).then(|| now.saturating_sub(Duration::from_nanos(last)))
     }
 
     /// No job runs from now on: whoever waits for one must give up.

@@ -100,6 +100,12 @@ impl Shared {
         }
         written?;
         self.seal_if_full();
+        if let Some(limit) = self.options.memtable_bytes {
+            let tree = |&(keyspace, partition): &(u16, u16)| {
+                &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
+            };
+            self.seal_if_over(limit, targets.iter().map(tree));
+        }
         if last.get() % UPKEEP_EVERY == 0 || write.payload.len() > LARGE_PAYLOAD {
             self.keep_log_short();
             self.prepare_spare_segment();

@@ -48,6 +48,12 @@ impl Builder {
         self
     }
 
+    /// Seals the memtable of a partition at so many bytes; see [`Options::memtable_bytes`].
+    pub const fn memtable_bytes(mut self, bytes: u64) -> Self {
+        self.options.memtable_bytes = Some(bytes);
+        self
+    }
+
     /// What commits promise unless they say otherwise.
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.options.durability = durability;

@@ -2,12 +2,14 @@
 //!
 //! L0: a table that no older one overlaps goes down alone; else a table with every older one that
 //! overlaps it, and so on. Deeper: the table that overlaps the fewest bytes below for its size. What
-//! overlaps nothing is moved by an edit, so input in key order is written once.
+//! overlaps nothing is moved by an edit, so input in key order is written once. Under
+//! [`Policy::Tiering`] runs of L0 are first merged among themselves.
 
 use super::job::{Job, JobReason};
-use super::shape::Shape;
+use super::shape::{Policy, Shape};
+use super::window;
 use crate::options::TreeOptions;
-use crate::version::{LEVELS, Span, TableHandle, Version};
+use crate::version::{LEVELS, Run, Span, TableHandle, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -19,12 +21,18 @@ const CLEAN_PARTS: u64 = 10;
 type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
-pub fn pick(version: &Version, options: &TreeOptions) -> Option<Job> {
-    let shape = Shape::of(version, options);
+pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
+    let shape = Shape::of(version, options, policy);
     let mut levels: Vec<usize> =
         (0..LEVELS - 1).filter(|&level| shape.scores[level] >= 1.0).collect();
     levels.sort_by(|&a, &b| shape.scores[b].total_cmp(&shape.scores[a]));
     for level in levels {
+        if level == 0
+            && policy == Policy::Tiering
+            && let Some(job) = pick_tiering(version, &shape)
+        {
+            return Some(job);
+        }
         let inputs = match level {
             0 => pick_l0(version, shape.base),
             _ => pick_by_overlap(version, level),
@@ -35,9 +43,49 @@ pub fn pick(version: &Version, options: &TreeOptions) -> Option<Job> {
             return Some(job(version, inputs, output, reason));
         }
     }
+    if policy == Policy::Tiering {
+        return pick_ordered(version, &shape, options);
+    }
     let (level, table) = pick_dense(version)?;
     let inputs = vec![(level as u8, table)];
     Some(job(version, inputs, level + 1, JobReason::Tombstones))
+}
+
+/// Input in key order need not stay in L0: what overlaps nothing at all goes down by an edit.
+fn pick_ordered(version: &Version, shape: &Shape, options: &TreeOptions) -> Option<Job> {
+    if shape.bytes[0] < options.level_base_bytes {
+        return None;
+    }
+    let mut inputs = movable(version, shape.base);
+    inputs.retain(|(_, table)| {
+        let span = Span::of(table.meta());
+        (shape.base..LEVELS).all(|level| span.within(version.level(level)).is_empty())
+    });
+    (!inputs.is_empty()).then(|| job(version, inputs, shape.base, JobReason::L0))
+}
+
+/// A column of L0 with everything below it, to the last level: each byte once, not once a level.
+fn pick_column(version: &Version) -> Option<Job> {
+    let mut inputs = column(version.l0_runs())?;
+    let mut span = Span::over(inputs.iter().map(|(_, table)| table.meta()))?;
+    for level in 1..LEVELS {
+        let run = version.level(level);
+        let overlapping = &run[span.within(run)];
+        inputs.extend(overlapping.iter().map(|table| (level as u8, Arc::clone(table))));
+        overlapping.iter().for_each(|table| span.grow(table.meta()));
+    }
+    Some(finish(inputs, LEVELS - 1, JobReason::L0, false))
+}
+
+/// Runs of L0 that become one, or a column of an L0 that is too large.
+fn pick_tiering(version: &Version, shape: &Shape) -> Option<Job> {
+    if shape.bytes[0] >= shape.l0_bytes_max {
+        return pick_column(version);
+    }
+    let window = window::cheapest(version)?;
+    let tables = version.l0_runs()[window].iter().rev().flat_map(|run| run.iter());
+    let inputs = tables.map(|table| (0, Arc::clone(table))).collect();
+    Some(finish(inputs, 0, JobReason::Runs, false))
 }
 
 /// Everything of `version` that is not in its last form: all levels go down to the last one,
@@ -66,32 +114,40 @@ pub fn pick_full(version: &Version) -> Option<Job> {
 fn pick_l0(version: &Version, base: usize) -> Option<Tables> {
     let runs = version.l0_runs();
     let oldest = runs.first()?;
-    // Nothing older overlaps the oldest run, so what overlaps nothing at the base can go at once.
-    let movable: Tables = oldest
-        .iter()
-        .filter(|table| {
-            let span = Span::of(table.meta());
-            span.within(version.level(base)).is_empty() && is_clean(table.meta())
-        })
-        .map(|table| (0, Arc::clone(table)))
-        .collect();
+    let movable = movable(version, base);
     if !movable.is_empty() {
         return Some(movable);
     }
     if runs.len() == 1 {
         return Some(oldest.iter().map(|table| (0, Arc::clone(table))).collect());
     }
-    // A table of the newest run and everything older that overlaps: one column of all runs.
-    let seed = runs.last()?.first()?;
+    column(runs)
+}
+
+/// A table of the newest run and everything older that overlaps.
+fn column(runs: &[Run]) -> Option<Tables> {
+    let (newest, older) = runs.split_last()?;
+    let seed = newest.first()?;
     let mut span = Span::of(seed.meta());
     let mut chosen = vec![(0, Arc::clone(seed))];
-    for run in runs[..runs.len() - 1].iter().rev() {
+    for run in older.iter().rev() {
         for table in &run[span.within(run)] {
             chosen.push((0, Arc::clone(table)));
         }
         chosen.iter().for_each(|(_, table)| span.grow(table.meta()));
     }
     Some(chosen)
+}
+
+/// The tables of the oldest run that overlap nothing at the base: nothing older than them is in L0, so
+/// they can go at once.
+fn movable(version: &Version, base: usize) -> Tables {
+    let can_go = |table: &&Arc<TableHandle>| {
+        let span = Span::of(table.meta());
+        span.within(version.level(base)).is_empty() && is_clean(table.meta())
+    };
+    let oldest = version.l0_runs().first().into_iter().flat_map(|run| run.iter());
+    oldest.filter(can_go).map(|table| (0, Arc::clone(table))).collect()
 }
 
 fn is_clean(meta: &flagstone_sst::TableMeta) -> bool {

@@ -9,6 +9,8 @@ use std::fmt;
 pub enum JobReason {
     /// L0 has too many runs or bytes.
     L0,
+    /// L0 has too many runs, and they are merged among themselves.
+    Runs,
     /// A level is larger than it should be.
     Size,
     /// A table consists of tombstones for a good part.
@@ -37,6 +39,7 @@ impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
             JobReason::L0 => "l0:",
+            JobReason::Runs => "runs:",
             JobReason::Size => "size:",
             JobReason::Tombstones => "tombstones:",
             JobReason::Full => "full:",

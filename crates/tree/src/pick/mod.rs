@@ -3,8 +3,10 @@
 mod job;
 mod shape;
 
+mod window;
+
 mod choose;
 
 pub use choose::{pick, pick_full};
 pub use job::{Job, JobReason};
-pub use shape::{Pressure, pressure};
+pub use shape::{Policy, Pressure, pressure};

@@ -4,9 +4,23 @@
 //! smaller, up to the first whose size does not exceed `level_base_bytes`: the base level, where L0
 //! goes. So a small tree has one level, and space amplification stays near 1 + 1/fanout (dynamic
 //! level sizes, as RocksDB has them).
+//!
+//! Under [`Policy::Tiering`] L0 is let grow instead: its runs are merged among themselves when they
+//! are too many, and go down only when they hold twice what lies below.
 
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Version};
+
+/// What compactions are to save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Reads and space: few runs, each level a fraction of the next. For trees that rest or are read.
+    #[default]
+    Leveling,
+    /// Writes: every byte is rewritten as seldom as a bounded number of runs allows. For trees that
+    /// are written heavily; what it leaves is for `Leveling` to tidy up when there is time.
+    Tiering,
+}
 
 /// How far a tree is out of shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -28,10 +42,19 @@ pub(super) struct Shape {
     pub(super) targets: [u64; LEVELS],
     pub(super) l0_runs: usize,
     pub(super) scores: [f64; LEVELS],
+    /// From so many bytes on L0 goes down under [`Policy::Tiering`].
+    pub(super) l0_bytes_max: u64,
 }
 
+/// Under [`Policy::Tiering`] L0 goes down when it holds so many times what lies below, ..
+const TIERING_L0_FACTOR: u64 = 2;
+/// .. but not before it holds so many base levels.
+const TIERING_L0_BASES: u64 = 16;
+/// Under [`Policy::Tiering`] deeper levels may exceed their size so many times.
+const TIERING_SLACK: f64 = 2.0;
+
 impl Shape {
-    pub(super) fn of(version: &Version, options: &TreeOptions) -> Self {
+    pub(super) fn of(version: &Version, options: &TreeOptions, policy: Policy) -> Self {
         let bytes: [u64; LEVELS] = std::array::from_fn(|level| version.level_bytes(level));
         let fanout = options.level_fanout.max(2);
         let base_max = options.level_base_bytes.max(1);
@@ -51,12 +74,17 @@ impl Shape {
         }
         let l0_runs = version.l0_runs().len();
         let mut scores = [0.0; LEVELS];
-        let by_runs = l0_runs as f64 / options.l0_runs_trigger.max(1) as f64;
-        scores[0] = by_runs.max(bytes[0] as f64 / base_max as f64);
+        let below: u64 = bytes[1..].iter().sum();
+        let l0_bytes_max = (TIERING_L0_FACTOR * below).max(TIERING_L0_BASES * base_max);
+        let (runs_max, bytes_max, slack) = match policy {
+            Policy::Leveling => (options.l0_runs_trigger.max(1), base_max, 1.0),
+            Policy::Tiering => (options.l0_runs_tiering.max(1) + 1, l0_bytes_max, TIERING_SLACK),
+        };
+        scores[0] = (l0_runs as f64 / runs_max as f64).max(bytes[0] as f64 / bytes_max as f64);
         for level in base..LEVELS - 1 {
-            scores[level] = bytes[level] as f64 / targets[level] as f64;
+            scores[level] = bytes[level] as f64 / targets[level] as f64 / slack;
         }
-        Self { base, bytes, targets, l0_runs, scores }
+        Self { base, bytes, targets, l0_runs, scores, l0_bytes_max }
     }
 
     fn debt(&self, options: &TreeOptions) -> u64 {
@@ -75,9 +103,9 @@ impl Shape {
     }
 }
 
-/// How far `version` is out of shape; costs its tables.
-pub fn pressure(version: &Version, options: &TreeOptions) -> Pressure {
-    let shape = Shape::of(version, options);
+/// How far `version` is out of the shape that `policy` wants; costs its tables.
+pub fn pressure(version: &Version, options: &TreeOptions, policy: Policy) -> Pressure {
+    let shape = Shape::of(version, options, policy);
     Pressure {
         l0_runs: shape.l0_runs,
         l0_bytes: shape.bytes[0],

@@ -77,6 +77,7 @@ impl Tree {
     /// # Errors
     /// Io or Corruption of a table; Unsupported when an operand is met without a fold.
     pub fn get(&self, view: &View, key: &[u8], key_hash: u64, at: SeqNo) -> Result<Found> {
+        self.reads.note(1);
         let mut lookup = Lookup {
             at,
             seqno: None,

@@ -3,6 +3,7 @@
 use crate::memtable::MemCursor;
 use crate::merge::{MergeCursor, RangeSource, RunCursor, Source, fold_operands};
 use crate::options::Direction;
+use crate::reads::SCAN_WEIGHT;
 use crate::tree::Tree;
 use crate::version::Span;
 use crate::view::View;
@@ -66,6 +67,7 @@ impl Tree {
         direction: Direction,
         options: ScanOptions,
     ) -> TreeScan {
+        self.reads.note(SCAN_WEIGHT);
         let is_done = range.is_empty();
         TreeScan {
             tree: Arc::clone(self),

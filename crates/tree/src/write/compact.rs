@@ -157,7 +157,7 @@ impl Compaction {
         if !ranges.is_empty() {
             retention.set_dropped();
         }
-        let below = Below::new(&self.version, self.job.output_level);
+        let below = Below::new(&self.version, &self.job);
         let is_last = usize::from(self.job.output_level) == LEVELS - 1;
         let plan = OutputPlan {
             level: self.job.output_level,
@@ -177,6 +177,9 @@ impl Compaction {
 
     /// The first keys of the tables of the output level that lie between the inputs and stay.
     fn fences(&self) -> Vec<Vec<u8>> {
+        if self.job.output_level == 0 {
+            return Vec::new();
+        }
         let inputs: BTreeSet<FileNumber> = self.inputs().map(|table| table.number()).collect();
         let Some(span) = Span::over(self.inputs().map(|table| table.meta())) else {
             return Vec::new();
@@ -256,7 +259,20 @@ fn fits(version: &Version, job: &Job) -> bool {
             }
         }
     }
+    if job.output_level == 0 && !is_contiguous(version, &numbers) {
+        return false;
+    }
     wanted.is_empty() && !numbers.is_empty() && usize::from(job.output_level) < LEVELS
+}
+
+/// Whether `inputs` are neighbouring runs of L0, whole.
+fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
+    let is_input = |run: &Run| run.iter().any(|table| inputs.contains(&table.number()));
+    let runs = version.l0_runs();
+    let Some(first) = runs.iter().position(is_input) else { return false };
+    let last = runs.iter().rposition(is_input).unwrap_or(first);
+    let window = runs[first..=last].iter().flat_map(|run| run.iter());
+    window.clone().count() == inputs.len() && window.clone().all(|t| inputs.contains(&t.number()))
 }
 
 /// Whether one deleted range hides everything in `table` from every reader.
@@ -271,16 +287,23 @@ fn is_hidden(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> b
     })
 }
 
-/// The levels below the output: older entries can only be there.
+/// The runs below the output: older entries can only be there.
 struct Below {
     levels: Vec<(Run, usize)>,
 }
 
 impl Below {
-    fn new(version: &Version, output_level: u8) -> Self {
-        let deeper = usize::from(output_level) + 1..LEVELS;
-        let runs = deeper.map(|level| Arc::clone(version.level(level)));
-        Self { levels: runs.filter(|run| !run.is_empty()).map(|run| (run, 0)).collect() }
+    fn new(version: &Version, job: &Job) -> Self {
+        let inputs: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
+        let is_input = |run: &Run| run.iter().any(|table| inputs.contains(&table.number()));
+        // What goes down leaves nothing older in L0 that it overlaps.
+        let older = match job.output_level {
+            0 => version.l0_runs().iter().position(is_input).unwrap_or(0),
+            _ => 0,
+        };
+        let deeper = (usize::from(job.output_level) + 1..LEVELS).map(|at| version.level(at));
+        let runs = version.l0_runs()[..older].iter().chain(deeper);
+        Self { levels: runs.filter(|run| !run.is_empty()).map(|r| (Arc::clone(r), 0)).collect() }
     }
 
     /// Whether no deeper level can have `key`; keys are asked in ascending order.

@@ -5,8 +5,8 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
 use flagstone_env::MemDisk;
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Flush, Fold, Job, Obsolete, Tree, TreeContext, TreeEdit, TreeOptions,
-    Version, pick, pick_full,
+    ChunkPool, Compaction, Flush, Fold, Job, Obsolete, Policy, Tree, TreeContext, TreeEdit,
+    TreeOptions, Version, pick, pick_full,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +35,7 @@ pub(crate) fn small_options() -> TreeOptions {
         table_bytes: 4096,
         l0_runs_trigger: 2,
         level_fanout: 4,
+        l0_runs_tiering: 3,
         level_base_bytes: 8192,
         fold: Some(Arc::new(Append)),
         hash_seed: 11,
@@ -126,7 +127,7 @@ impl BenchTree {
 
     /// Runs one compaction if one is due.
     pub(crate) fn compact_once(&mut self) -> bool {
-        let job = pick(self.tree.view().version(), self.tree.options());
+        let job = pick(self.tree.view().version(), self.tree.options(), Policy::Leveling);
         job.map(|job| self.run(job)).is_some()
     }
 

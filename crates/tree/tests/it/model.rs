@@ -3,7 +3,9 @@
 use crate::bench_tree::{BenchTree, small_options};
 use crate::random::Rng;
 use flagstone_base::{KeyRange, Kind, SeqNo};
-use flagstone_tree::{Compaction, Direction, Flush, Fold, ScanOptions, TreeEdit, pick, pick_full};
+use flagstone_tree::{
+    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, pick, pick_full,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
@@ -145,7 +147,8 @@ impl Run {
                 let version = std::sync::Arc::clone(self.real.tree.view().version());
                 let job = match self.rng.below(5) {
                     0 => pick_full(&version),
-                    _ => pick(&version, self.real.tree.options()),
+                    1 | 2 => pick(&version, self.real.tree.options(), Policy::Leveling),
+                    _ => pick(&version, self.real.tree.options(), Policy::Tiering),
                 };
                 let (snapshots, last) = (&self.real.snapshots, self.real.last);
                 self.compaction =

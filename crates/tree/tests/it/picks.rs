@@ -4,7 +4,7 @@ use crate::bench_tree::{context, small_options};
 use flagstone_base::{FileNumber, SeqNo, TreeId};
 use flagstone_env::MemDisk;
 use flagstone_sst::TableMeta;
-use flagstone_tree::{TreeEdit, TreeOptions, Version, pick, pick_full, pressure};
+use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pick_full, pressure};
 
 /// A table as a test writes it: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo, bytes; more
 /// words `deletes` or `ranges` make it hold some.
@@ -36,7 +36,7 @@ fn options() -> TreeOptions {
 }
 
 fn picked(tables: &[&str]) -> String {
-    let job = pick(&version(tables), &options());
+    let job = pick(&version(tables), &options(), Policy::Leveling);
     job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
 }
 
@@ -88,6 +88,62 @@ fn the_base_level_rises_with_the_size_of_the_last_level() {
     assert_eq!(with("L6 3 a..z #3 15900"), "l0: L0 000001 move L4");
 }
 
+fn picked_tiering(tables: &[&str]) -> String {
+    let job = pick(&version(tables), &options(), Policy::Tiering);
+    job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+}
+
+#[test]
+fn tiering_leaves_as_many_runs_in_l0_as_it_may() {
+    let tables = ["L0 1 a..f #7 100", "L0 2 a..f #8 100", "L0 3 a..f #9 100", "L6 4 a..z #3 4000"];
+    assert_eq!(picked_tiering(&tables), "nothing");
+}
+
+#[test]
+fn tiering_merges_the_neighbouring_runs_that_cost_least_for_each_run_less() {
+    let tables = [
+        "L0 1 a..f #5 900",
+        "L0 2 a..f #6 100",
+        "L0 3 a..f #7 100",
+        "L0 4 a..f #8 800",
+        "L6 5 a..z #3 4000",
+    ];
+    assert_eq!(picked_tiering(&tables), "runs: L0 000003 000002 -> L0");
+    let tables = ["L0 1 a..f #5 9", "L0 2 a..f #6 9", "L0 3 a..f #7 9", "L0 4 a..f #8 9"];
+    assert_eq!(picked_tiering(&tables), "runs: L0 000004 000003 000002 000001 -> L0");
+}
+
+/// Table 4 holds a newer SeqNo than table 5 and shares a run with what is older than it: merged with
+/// table 2 it would count as newer than 5.
+#[test]
+fn tiering_never_merges_across_a_run_that_stays() {
+    let tables = [
+        "L0 1 a..z #1 900",
+        "L0 2 a..f #2 100",
+        "L0 3 a..f #3 100",
+        "L0 5 a..f #5 900",
+        "L0 4 m..z #6 10",
+    ];
+    assert_eq!(picked_tiering(&tables), "runs: L0 000005 000003 000002 000004 -> L0");
+}
+
+#[test]
+fn tiering_sends_l0_down_to_the_last_level_when_it_holds_twice_what_lies_below() {
+    let below = ["L5 3 c..k #4 500", "L6 4 a..b #3 4000", "L6 5 h..m #3 4500", "L6 6 n..p #3 1"];
+    let with = |bytes: &str| {
+        let l0 = [format!("L0 1 d..f #8 {bytes}"), format!("L0 2 e..g #9 {bytes}")];
+        picked_tiering(&[&l0[0], &l0[1], below[0], below[1], below[2], below[3]])
+    };
+    assert_eq!(with("9100"), "l0: L0 000002 000001, L5 000003, L6 000005 -> L6");
+    assert_eq!(with("8000"), "nothing");
+}
+
+#[test]
+fn input_in_key_order_is_moved_down_under_tiering_too() {
+    let tables = ["L0 1 a..b #8 600", "L0 2 c..d #9 600"];
+    assert_eq!(picked_tiering(&tables), "l0: L0 000001 000002 move L6");
+}
+
 #[test]
 fn a_full_compaction_leaves_clean_tables_that_nothing_overlaps() {
     let full = |tables: &[&str]| pick_full(&version(tables)).map(|job| job.to_string());
@@ -103,7 +159,7 @@ fn runs_follow_from_overlap_and_numbers_alone() {
         version(&["L0 4 x..z #9 10", "L0 3 b..d #8 10", "L0 2 f..h #7 10", "L0 1 a..c #6 10"]);
     let lines: Vec<String> = version.to_string().lines().map(|l| l[..14].to_owned()).collect();
     assert_eq!(lines, ["L0.1 000003 [b", "L0.0 000001 [a", "L0.0 000002 [f", "L0.0 000004 [x"]);
-    assert_eq!(pressure(&version, &options()).l0_runs, 2);
+    assert_eq!(pressure(&version, &options(), Policy::Leveling).l0_runs, 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{ErrorKind, KeyRange, Kind, SeqNo};
-use flagstone_tree::{Compaction, Direction, Flush, ScanOptions, TreeOptions, pick_full};
+use flagstone_tree::{Compaction, Direction, Flush, Policy, ScanOptions, TreeOptions, pick_full};
 
 fn keys(tree: &BenchTree, direction: Direction) -> Vec<String> {
     let mut scan = tree.tree.scan(KeyRange::ALL, tree.last, direction, ScanOptions::default());
@@ -157,7 +157,7 @@ fn random_input_keeps_its_shape() {
             while tree.compact_once() {}
         }
     }
-    let pressure = tree.tree.pressure();
+    let pressure = tree.tree.pressure(Policy::Leveling);
     assert!(pressure.score < 1.0 && pressure.l0_runs < 2, "{pressure:?}\n{}", tree.dump());
     let stats = tree.tree.stats();
     let bytes: u64 = stats.levels.iter().map(|level| level.bytes).sum();
@@ -351,7 +351,9 @@ fn work_that_is_given_up_leaves_no_files_and_can_start_again() {
     assert_eq!(tree.tree.context().obsolete.take().len(), edit.added.len());
     tree.flush();
     assert_eq!(tree.text("k19999").unwrap().len(), 100);
-    let job = flagstone_tree::pick(tree.tree.view().version(), tree.tree.options()).unwrap();
+    let job =
+        flagstone_tree::pick(tree.tree.view().version(), tree.tree.options(), Policy::Leveling)
+            .unwrap();
     let compaction = Compaction::start(&tree.tree, job.clone(), &[], tree.last).unwrap();
     assert!(Compaction::start(&tree.tree, job.clone(), &[], tree.last).is_none());
     drop(compaction);
@@ -366,7 +368,9 @@ fn a_job_that_was_picked_too_early_is_not_started() {
         tree.put("z", "1");
         tree.flush();
     }
-    let early = flagstone_tree::pick(tree.tree.view().version(), tree.tree.options()).unwrap();
+    let early =
+        flagstone_tree::pick(tree.tree.view().version(), tree.tree.options(), Policy::Leveling)
+            .unwrap();
     tree.run(early.clone());
     assert!(Compaction::start(&tree.tree, early, &[], tree.last).is_none());
     tree.put("m", "2");

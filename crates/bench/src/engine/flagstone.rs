@@ -1,0 +1,204 @@
+//! flagstone, seen as an engine: one keyspace with hash partitions.
+
+use super::{Engine, EngineEvent, EngineOptions, Gauges, Outcome};
+use crate::record::EventKind;
+use flagstone::{Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Collects what a database tells until it is asked for it: at most 100,000 events, then the oldest
+/// are kept.
+#[derive(Debug, Default)]
+pub struct EventLog {
+    events: Mutex<Vec<EngineEvent>>,
+}
+
+const EVENTS_MAX: usize = 100_000;
+
+impl EventLog {
+    /// What ended since it was asked last.
+    pub fn take(&self) -> Vec<EngineEvent> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<EngineEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, kind: EventKind, took: Duration, bytes: u64, what: String) {
+        let ended = Instant::now();
+        let began = ended.checked_sub(took).unwrap_or(ended);
+        let mut events = self.lock();
+        if events.len() < EVENTS_MAX {
+            events.push(EngineEvent { began, ended, kind, bytes, what });
+        }
+    }
+}
+
+impl Listener for EventLog {
+    fn event(&self, event: &Event) {
+        match event {
+            Event::FlushFinished { tree, tables, bytes, took } => {
+                let what = format!("{tree} to {tables} tables");
+                self.add(EventKind::Flush, *took, *bytes, what);
+            }
+            Event::CompactionFinished { tree, removed, added, bytes, took } => {
+                let what = format!("{tree}, {removed} tables to {added}");
+                self.add(EventKind::Compaction, *took, *bytes, what);
+            }
+            Event::StallFinished { cause, took } => {
+                self.add(EventKind::Stall, *took, 0, format!("{cause:?}"));
+            }
+            Event::BackgroundFailed { .. } | Event::Poisoned { .. } => {
+                self.add(EventKind::Phase, Duration::ZERO, 0, event.to_string());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The gauges of a database.
+pub fn gauges_of(stats: &Stats) -> Gauges {
+    let mut level_bytes: Vec<u64> = Vec::new();
+    for level in stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels) {
+        let at = usize::from(level.level);
+        if level_bytes.len() <= at {
+            level_bytes.resize(at + 1, 0);
+        }
+        level_bytes[at] += level.bytes;
+    }
+    Gauges {
+        memtable_bytes: Some(stats.memtable_bytes),
+        level_bytes,
+        cache_hits: Some(stats.cache.hits),
+        cache_misses: Some(stats.cache.misses),
+        wal_write_bytes: Some(stats.wal_bytes_written),
+        wal_syncs: Some(stats.wal_syncs),
+        stalled_s: Some(stats.stalled_for.as_secs_f64()),
+    }
+}
+
+/// A keyspace of a database of its own.
+#[derive(Debug)]
+pub struct FlagstoneEngine {
+    database: Database,
+    keyspace: Keyspace,
+    events: Arc<EventLog>,
+    tuning: String,
+}
+
+/// Opens flagstone: an [`OpenEngine`](super::OpenEngine).
+///
+/// # Errors
+/// What [`flagstone::Builder::open`] says.
+pub fn open_flagstone(options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+    Ok(Box::new(FlagstoneEngine::open(options)?))
+}
+
+impl FlagstoneEngine {
+    /// Opens the database in `options.dir`, made if there is none, and its keyspace `bench`.
+    ///
+    /// # Errors
+    /// What [`flagstone::Builder::open`] says.
+    pub fn open(options: &EngineOptions) -> flagstone::Result<Self> {
+        let events = Arc::new(EventLog::default());
+        let heard = Arc::clone(&events);
+        let chosen = Options {
+            memory_budget: options.memory_bytes,
+            durability: options.durability,
+            memtable_bytes: options.memtable_bytes,
+            ..Options::default()
+        };
+        let workers = chosen.compaction_workers;
+        let builder = Database::builder(&options.dir).options(chosen);
+        let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
+        let defaults = KeyspaceOptions::default();
+        let chosen = KeyspaceOptions {
+            routing: Routing::Hash(options.partitions),
+            block_bytes: options.block_bytes.unwrap_or(defaults.block_bytes),
+            filter_bits: options.filter_bits.unwrap_or(defaults.filter_bits),
+            ..defaults
+        };
+        let tuning = format!(
+            "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
+             {workers} compaction workers",
+            options.partitions,
+            chosen.block_bytes,
+            chosen.filter_bits,
+            chosen.compression,
+            chosen.bottom_compression,
+        );
+        let keyspace = database.keyspace_with("bench", chosen)?;
+        Ok(Self { database, keyspace, events, tuning })
+    }
+
+    /// The database.
+    pub const fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+impl Engine for FlagstoneEngine {
+    fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        Ok(self.keyspace.put(key, value)?)
+    }
+
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        let value = self.keyspace.get(key)?;
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn delete(&self, key: &[u8]) -> Outcome<()> {
+        Ok(self.keyspace.delete(key)?)
+    }
+
+    fn remove(&self, key: &[u8]) -> Outcome<bool> {
+        Ok(self.keyspace.remove(key)?)
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Outcome<usize> {
+        let mut scan = self.keyspace.scan(from..);
+        let mut count = 0;
+        while count < limit && scan.advance()? {
+            each(scan.key(), &scan.value());
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        Ok(self.database.flush()?)
+    }
+
+    fn compact(&self) -> Outcome<()> {
+        Ok(self.database.compact()?)
+    }
+
+    fn gauges(&self) -> Gauges {
+        gauges_of(&self.database.stats())
+    }
+
+    fn take_events(&self) -> Vec<EngineEvent> {
+        self.events.take()
+    }
+
+    fn version(&self) -> String {
+        format!("flagstone {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn tuning(&self) -> String {
+        self.tuning.clone()
+    }
+
+    fn close(self: Box<Self>) -> Outcome<()> {
+        Ok(self.database.close()?)
+    }
+}

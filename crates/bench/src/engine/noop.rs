@@ -1,0 +1,143 @@
+//! A store that keeps nothing and burns a given amount of CPU per call: the yardstick of latencies
+//! when there are more threads than cores, since much of the tail is then the scheduler's.
+//!
+//! The amount is a number of rounds of arithmetic, found once by timing. Waiting for a clock to
+//! advance would also count the time in which the thread did not run.
+
+use super::{Engine, Gauges, Outcome};
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// Burns CPU by rounds whose cost is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burner {
+    rounds_per_ns: f64,
+}
+
+/// Rounds a probe: about 0.2 ms, seldom cut by the scheduler.
+const PROBE_ROUNDS: u64 = 100_000;
+/// The fastest of so many probes was not cut at all.
+const PROBES: usize = 40;
+
+impl Burner {
+    /// Finds out how long a round takes, in about 10 ms.
+    pub fn calibrated() -> Self {
+        let probe = || {
+            let began = Instant::now();
+            burn(PROBE_ROUNDS);
+            began.elapsed()
+        };
+        let fastest = (0..PROBES).map(|_| probe()).min().unwrap_or(Duration::from_micros(200));
+        Self { rounds_per_ns: PROBE_ROUNDS as f64 / (fastest.as_nanos().max(1) as f64) }
+    }
+
+    /// Rounds that take `nanoseconds` of one core.
+    pub fn rounds(&self, nanoseconds: f64) -> u64 {
+        (nanoseconds.max(0.0) * self.rounds_per_ns) as u64
+    }
+}
+
+fn burn(rounds: u64) {
+    let mut x = black_box(1_u64);
+    for _ in 0..rounds {
+        x = (x ^ (x >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    }
+    black_box(x);
+}
+
+/// The store that keeps nothing.
+#[derive(Clone, Debug)]
+pub struct NoopEngine {
+    rounds: u64,
+    burn_ns: f64,
+}
+
+impl NoopEngine {
+    /// Burns `burn_ns` nanoseconds of one core per call.
+    pub fn new(burn_ns: f64) -> Self {
+        let rounds = if burn_ns > 0.0 { Burner::calibrated().rounds(burn_ns) } else { 0 };
+        Self { rounds, burn_ns }
+    }
+
+    fn call(&self) {
+        burn(self.rounds);
+    }
+}
+
+impl Engine for NoopEngine {
+    fn put(&self, _key: &[u8], _value: &[u8]) -> Outcome<()> {
+        self.call();
+        Ok(())
+    }
+
+    fn get(&self, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        self.call();
+        Ok(false)
+    }
+
+    fn delete(&self, _key: &[u8]) -> Outcome<()> {
+        self.call();
+        Ok(())
+    }
+
+    fn remove(&self, _key: &[u8]) -> Outcome<bool> {
+        self.call();
+        Ok(false)
+    }
+
+    fn scan(
+        &self,
+        _from: &[u8],
+        _limit: usize,
+        _each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Outcome<usize> {
+        self.call();
+        Ok(0)
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn gauges(&self) -> Gauges {
+        Gauges::default()
+    }
+
+    fn version(&self) -> String {
+        "noop 1".into()
+    }
+
+    fn tuning(&self) -> String {
+        format!("keeps nothing, burns {:.0} ns of one core per call", self.burn_ns)
+    }
+
+    fn close(self: Box<Self>) -> Outcome<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_the_time_takes_twice_the_rounds() {
+        let burner = Burner::calibrated();
+        let (one, two) = (burner.rounds(10_000.0), burner.rounds(20_000.0));
+        assert!(one > 100, "{one}");
+        assert!(two.abs_diff(2 * one) <= 1, "{one} {two}");
+        assert_eq!(burner.rounds(-1.0), 0);
+    }
+
+    #[test]
+    fn it_finds_nothing() {
+        let engine = NoopEngine::new(0.0);
+        engine.put(b"a", b"1").unwrap();
+        assert!(!engine.get(b"a", &mut |_| {}).unwrap());
+        assert!(!engine.remove(b"a").unwrap());
+    }
+}

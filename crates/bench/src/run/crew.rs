@@ -1,0 +1,274 @@
+//! Threads that work in a closed loop, and the one that looks at them every interval.
+
+use super::ledger::Ledger;
+use super::meter::{Meter, Slot, Worker};
+use super::pace::{Length, Pace};
+use crate::engine::{Engine, EngineEvent, Gauges, Outcome};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What is asked of a store while it is measured.
+#[derive(Clone, Copy)]
+pub struct Probe<'a> {
+    /// Sizes and counters.
+    pub gauges: &'a dyn Fn() -> Gauges,
+    /// What ended since it was asked last.
+    pub events: &'a dyn Fn() -> Vec<EngineEvent>,
+}
+
+impl Probe<'static> {
+    /// For what has neither.
+    pub const NONE: Self = Self { gauges: &Gauges::default, events: &Vec::new };
+}
+
+/// Lends [`Probe`]s of an engine.
+pub(super) fn with_probe<T>(engine: &dyn Engine, call: impl FnOnce(Probe<'_>) -> T) -> T {
+    call(Probe { gauges: &|| engine.gauges(), events: &|| engine.take_events() })
+}
+
+/// How a phase went.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Worked {
+    /// Operations.
+    pub ops: u64,
+    /// Until the last thread had ended.
+    pub seconds: f64,
+}
+
+impl Worked {
+    /// Operations a second.
+    pub fn ops_per_s(&self) -> f64 {
+        self.ops as f64 / self.seconds.max(1e-9)
+    }
+}
+
+/// The time between two looks at the threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The look before; at first, when the first thread began.
+    pub from: Instant,
+    /// This look.
+    pub to: Instant,
+}
+
+/// Lets the workers work as `pace` says, each on a thread of its own, and calls `each` with what was
+/// done every interval and at the end; a late call sees a longer interval. `pace.threads` must be the
+/// number of the workers.
+///
+/// # Errors
+/// The first error of a worker; the others are stopped then.
+pub fn work<'w>(
+    pace: &Pace,
+    workers: Vec<Box<dyn Worker + 'w>>,
+    each: &mut dyn FnMut(Interval, &Ledger) -> Outcome<()>,
+) -> Outcome<Worked> {
+    let slots: Vec<Slot> = workers.iter().map(|_| Slot::default()).collect();
+    let stop = AtomicBool::new(false);
+    // Set by whichever thread runs first: with more threads than cores this one may come late.
+    let started = OnceLock::new();
+    let barrier = Barrier::new(workers.len() + 1);
+    let (done, finished) = channel();
+    std::thread::scope(|scope| {
+        let mut handles = Vec::new();
+        for (thread, (mut worker, slot)) in workers.into_iter().zip(&slots).enumerate() {
+            let (done, barrier) = (Done(Some(done.clone())), &barrier);
+            let (stop, started) = (&stop, &started);
+            let quota = pace.quota(thread);
+            handles.push(scope.spawn(move || {
+                barrier.wait();
+                started.get_or_init(Instant::now);
+                done.say(labour(&mut *worker, &mut Meter::new(slot, stop), quota));
+            }));
+        }
+        drop(done);
+        barrier.wait();
+        let started = *started.get_or_init(Instant::now);
+        let watched = Watcher { pace, slots: &slots, stop: &stop, started }.watch(&finished, each);
+        stop.store(true, Ordering::Relaxed);
+        for handle in handles {
+            // A panic has been told as the thread's error.
+            let _panicked = handle.join();
+        }
+        watched
+    })
+}
+
+/// Tells that a thread has ended, even if it panicked.
+struct Done(Option<Sender<Outcome<()>>>);
+
+impl Done {
+    fn say(mut self, outcome: Outcome<()>) {
+        if let Some(done) = self.0.take() {
+            // Nobody listens any more when the watcher failed.
+            let _gone = done.send(outcome);
+        }
+    }
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        if let Some(done) = self.0.take() {
+            let _gone = done.send(Err("a worker thread panicked".into()));
+        }
+    }
+}
+
+fn labour(worker: &mut dyn Worker, meter: &mut Meter<'_>, quota: u64) -> Outcome<()> {
+    for _ in 0..quota {
+        if meter.is_over() || !worker.step(meter)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+struct Watcher<'a> {
+    pace: &'a Pace,
+    slots: &'a [Slot],
+    stop: &'a AtomicBool,
+    started: Instant,
+}
+
+impl Watcher<'_> {
+    fn watch(
+        &self,
+        finished: &Receiver<Outcome<()>>,
+        each: &mut dyn FnMut(Interval, &Ledger) -> Outcome<()>,
+    ) -> Outcome<Worked> {
+        let started = self.started;
+        let deadline = match self.pace.length {
+            Length::Time(time) => Some(started + time),
+            _ => None,
+        };
+        let interval = self.pace.interval.max(Duration::from_millis(1));
+        let (mut next, mut from) = (started + interval, started);
+        let (mut ended, mut failed, mut ops) = (0, None, 0);
+        let mut spares = [Ledger::default(), Ledger::default()];
+        while ended < self.slots.len() {
+            let now = Instant::now();
+            let mut wake = next;
+            if let Some(deadline) = deadline {
+                if now >= deadline {
+                    self.stop.store(true, Ordering::Relaxed);
+                } else {
+                    wake = wake.min(deadline);
+                }
+            }
+            match finished.recv_timeout(wake.saturating_duration_since(now)) {
+                Ok(outcome) => {
+                    ended += 1;
+                    if let Err(error) = outcome {
+                        failed.get_or_insert(error);
+                        self.stop.store(true, Ordering::Relaxed);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let now = Instant::now();
+                    // The row at the deadline is the last one, with what runs then.
+                    if now >= next && deadline.is_none_or(|deadline| next < deadline) {
+                        ops += self.take(&mut spares).ops;
+                        each(Interval { from, to: now }, &spares[1])?;
+                        from = now;
+                    }
+                    while next <= now {
+                        next += interval;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let now = Instant::now();
+        ops += self.take(&mut spares).ops;
+        each(Interval { from, to: now }, &spares[1])?;
+        let seconds = (now - started).as_secs_f64();
+        failed.map_or(Ok(Worked { ops, seconds }), Err)
+    }
+
+    /// What all threads did since it was asked last, in `spares[1]`. Each ledger is changed for an
+    /// empty one, so that its thread is kept out for a moment only.
+    fn take<'s>(&self, spares: &'s mut [Ledger; 2]) -> &'s Ledger {
+        let [empty, sum] = spares;
+        sum.clear();
+        for slot in self.slots {
+            empty.clear();
+            std::mem::swap(&mut *slot.lock(), empty);
+            sum.add(empty);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::meter::Tally;
+    use super::*;
+    use crate::record::OpKind;
+
+    struct Counts(u64);
+
+    impl Worker for Counts {
+        fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+            self.0 += 1;
+            meter.begin();
+            meter.end(OpKind::Put, Tally::put(10));
+            Ok(true)
+        }
+    }
+
+    fn counts(n: usize) -> Vec<Box<dyn Worker>> {
+        (0..n).map(|_| Box::new(Counts(0)) as Box<dyn Worker>).collect()
+    }
+
+    fn pace(threads: usize, length: Length) -> Pace {
+        Pace { threads, length, interval: Duration::from_millis(20), ..Pace::default() }
+    }
+
+    #[test]
+    fn no_operation_is_lost_between_intervals() {
+        let mut seen = (0, 0, 0);
+        let pace = pace(3, Length::Operations(300_001));
+        let worked = work(&pace, counts(3), &mut |_, ledger| {
+            seen.0 += ledger.ops;
+            seen.1 += ledger.user_bytes;
+            seen.2 += ledger.latencies().map(|(_, latency)| latency.count).sum::<u64>();
+            Ok(())
+        });
+        assert_eq!(worked.unwrap().ops, 300_001);
+        assert_eq!(seen, (300_001, 3_000_010, 300_001));
+    }
+
+    #[test]
+    fn time_ends_a_phase_and_rows_come_until_then() {
+        let (mut rows, mut time) = (0, 0.0);
+        let pace = pace(2, Length::Time(Duration::from_millis(100)));
+        let worked = work(&pace, counts(2), &mut |interval, _| {
+            rows += 1;
+            time += (interval.to - interval.from).as_secs_f64();
+            Ok(())
+        });
+        let seconds = worked.unwrap().seconds;
+        assert!(seconds >= 0.1);
+        assert!((time - seconds).abs() < 1e-6, "rows of {time} s in {seconds} s");
+        assert!((1..=5).contains(&rows), "{rows}");
+    }
+
+    struct Fails(u32);
+
+    impl Worker for Fails {
+        fn step(&mut self, _meter: &mut Meter<'_>) -> Outcome<bool> {
+            self.0 += 1;
+            if self.0 > 1000 { Err("the value of key 7 is wrong".into()) } else { Ok(true) }
+        }
+    }
+
+    #[test]
+    fn an_error_of_one_worker_stops_all_and_is_told() {
+        let mut workers = counts(2);
+        workers.push(Box::new(Fails(0)));
+        let pace = pace(3, Length::UntilDone);
+        let failed = work(&pace, workers, &mut |_, _| Ok(())).unwrap_err();
+        assert_eq!(failed.to_string(), "the value of key 7 is wrong");
+    }
+}

@@ -1,0 +1,344 @@
+//! One trial: its phases, its rows and events, its file, its summary.
+
+use super::crew::{Interval, Probe, Worked, with_probe, work};
+use super::ledger::Ledger;
+use super::meter::Worker;
+use super::pace::Pace;
+use super::rows::Look;
+use crate::engine::{Engine, Outcome};
+use crate::record::{EventKind, EventLine, FORMAT, Header, Line, RecordWriter, RowLine, Summary};
+use crate::sample::{DiskClock, commit, machine, sync_files, utc_now};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Sees rows as they come; for progress on a terminal.
+pub type Watch<'a> = &'a (dyn Fn(&RowLine) + Sync);
+
+/// What a trial is, before it begins.
+#[derive(Clone, Copy)]
+pub struct Plan<'a> {
+    /// `put-heavy`, `load`, ...
+    pub workload: &'a str,
+    /// `flagstone`, `rocksdb`, ...
+    pub engine: &'a str,
+    /// The version of the engine.
+    pub engine_version: &'a str,
+    /// Every option by its long name, defaults included.
+    pub options: &'a BTreeMap<String, Value>,
+    /// What the store holds when the clock starts, for humans.
+    pub starting_state: &'a str,
+    /// The directory of the store, which must exist: its bytes are rows' `disk_bytes`.
+    pub dir: &'a Path,
+    /// The result file; none is written without.
+    pub out: Option<&'a Path>,
+}
+
+/// A trial being measured.
+pub struct Recorder<'a> {
+    writer: Option<RecordWriter>,
+    watch: Watch<'a>,
+    dir: PathBuf,
+    disk: DiskClock,
+    /// When the first phase began.
+    started: Option<Instant>,
+    total: Ledger,
+    rates: Vec<f64>,
+    sizes: Vec<(f64, u64)>,
+    thread_seconds: f64,
+    summary: Summary,
+    log: LogTotals,
+}
+
+#[derive(Default)]
+struct LogTotals {
+    write_bytes: Option<u64>,
+    syncs: Option<u64>,
+    stalled_s: Option<f64>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Begins a trial and writes its header, which tells commit, machine and time; `watch` will see
+    /// the rows.
+    ///
+    /// # Errors
+    /// When the result file cannot be written.
+    pub fn begin(plan: &Plan<'_>, watch: Watch<'a>) -> Outcome<Self> {
+        let header = Header {
+            format: FORMAT,
+            workload: plan.workload.to_owned(),
+            engine: plan.engine.to_owned(),
+            engine_version: plan.engine_version.to_owned(),
+            commit: commit(),
+            started: utc_now(),
+            machine: machine(plan.dir),
+            options: plan.options.clone(),
+            starting_state: plan.starting_state.to_owned(),
+        };
+        let mut writer = None;
+        if let Some(path) = plan.out {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            let mut to = RecordWriter::create(path)?;
+            to.line(&Line::Header(header))?;
+            writer = Some(to);
+        }
+        Ok(Self {
+            writer,
+            watch,
+            dir: plan.dir.to_owned(),
+            disk: DiskClock::of(plan.dir),
+            started: None,
+            total: Ledger::default(),
+            rates: Vec::new(),
+            sizes: Vec::new(),
+            thread_seconds: 0.0,
+            summary: Summary::default(),
+            log: LogTotals::default(),
+        })
+    }
+
+    fn start(&mut self) -> Instant {
+        *self.started.get_or_insert_with(Instant::now)
+    }
+
+    /// Lets workers work on an engine: one phase of the trial.
+    ///
+    /// # Errors
+    /// The first error of a worker; or the result file cannot be written.
+    pub fn run<'w>(
+        &mut self,
+        engine: &dyn Engine,
+        pace: &Pace,
+        workers: Vec<Box<dyn Worker + 'w>>,
+    ) -> Outcome<Worked> {
+        with_probe(engine, |probe| self.run_probed(&probe, pace, workers))
+    }
+
+    /// Lets workers work on anything that can be probed: one phase of the trial.
+    ///
+    /// # Errors
+    /// As [`Recorder::run`].
+    pub fn run_probed<'w>(
+        &mut self,
+        probe: &Probe<'_>,
+        pace: &Pace,
+        workers: Vec<Box<dyn Worker + 'w>>,
+    ) -> Outcome<Worked> {
+        // What ended before the first phase is none of its business.
+        let old_events = (probe.events)();
+        if self.started.is_some() {
+            self.tell(old_events)?;
+        }
+        let threads = workers.len();
+        let started = self.start();
+        let mut before = Look::take(&self.dir, &self.disk, probe);
+        let worked = work(pace, workers, &mut |interval, ledger| {
+            let look = Look::take(&self.dir, &self.disk, probe);
+            let row = look.row_since(&before, interval, started, threads, ledger);
+            before = look;
+            self.total.add(ledger);
+            self.thread_seconds += row.dt * threads as f64;
+            self.tell((probe.events)())?;
+            self.row(row, pace.interval.as_secs_f64())
+        })?;
+        self.summary.seconds += worked.seconds;
+        self.summary.ops += worked.ops;
+        if pace.closing_sync {
+            let took = self.aside("closing_sync", probe, |dir| Ok(sync_files(dir)?))?;
+            self.summary.seconds += took;
+        }
+        Ok(worked)
+    }
+
+    /// Performs something that is no operation: a flush, a compaction, closing. It is told as an event
+    /// and its seconds as the figure `WHAT_s`; its bytes and CPU count, its seconds do not belong to
+    /// the rate. Answers its seconds.
+    ///
+    /// # Errors
+    /// What `call` says; or the result file cannot be written.
+    pub fn aside(
+        &mut self,
+        what: &str,
+        probe: &Probe<'_>,
+        call: impl FnOnce(&Path) -> Outcome<()>,
+    ) -> Outcome<f64> {
+        let started = self.start();
+        let before = Look::take(&self.dir, &self.disk, probe);
+        let began = Instant::now();
+        call(&self.dir)?;
+        let interval = Interval { from: began, to: Instant::now() };
+        let after = Look::take(&self.dir, &self.disk, probe);
+        let row = after.row_since(&before, interval, started, 0, &Ledger::default());
+        self.add_totals(&row);
+        self.figure(&format!("{what}_s"), row.dt);
+        let t = began.saturating_duration_since(started).as_secs_f64();
+        self.event(&EventLine {
+            t,
+            until: row.t,
+            kind: EventKind::Phase,
+            bytes: row.disk_write_bytes,
+            what: what.to_owned(),
+        })?;
+        self.tell((probe.events)())?;
+        Ok(row.dt)
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// When the result file cannot be written.
+    pub fn event(&mut self, event: &EventLine) -> Outcome<()> {
+        self.line(&Line::Event(event.clone()))
+    }
+
+    /// Sets a figure that only this workload has; its name ends with the unit.
+    pub fn figure(&mut self, name: &str, value: f64) {
+        self.summary.figures.insert(name.to_owned(), value);
+    }
+
+    /// What [`Recorder::finish`] will say of the operations so far.
+    pub fn totals(&self) -> &Ledger {
+        &self.total
+    }
+
+    /// Syncs of the log so far, where the engine tells.
+    pub const fn wal_syncs(&self) -> Option<u64> {
+        self.log.syncs
+    }
+
+    /// Bytes of keys and values put so far are `bytes`: for what loads without workers' tallies.
+    pub fn set_user_bytes(&mut self, bytes: u64) {
+        self.total.user_bytes = bytes;
+    }
+
+    /// Ends the trial: writes the summary and gives the result file its name.
+    ///
+    /// # Errors
+    /// When the result file cannot be written.
+    pub fn finish(mut self) -> Outcome<Summary> {
+        let mut summary = std::mem::take(&mut self.summary);
+        summary.ops_per_s = summary.ops as f64 / summary.seconds.max(1e-9);
+        summary.row_median = median(&self.rates).unwrap_or(summary.ops_per_s);
+        summary.row_worst = self.rates.iter().copied().min_by(f64::total_cmp).unwrap_or_default();
+        summary.row_worst_hundredth = worst_hundredth(&self.rates).unwrap_or_default();
+        if self.rates.is_empty() {
+            summary.row_worst = summary.ops_per_s;
+            summary.row_worst_hundredth = summary.ops_per_s;
+        }
+        summary.latency = self.total.latencies().collect();
+        summary.make_share = self.total.make_ns as f64 * 1e-9 / self.thread_seconds.max(1e-9);
+        let end = self.sizes.last().map_or(0.0, |(t, _)| *t);
+        let late = self.sizes.iter().filter(|(t, _)| *t >= end / 6.0 * 5.0);
+        summary.disk_bytes = late.map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        summary.user_bytes = self.total.user_bytes;
+        let written = summary.disk_write_bytes as f64;
+        summary.write_amplification =
+            (summary.user_bytes > 0).then(|| written / summary.user_bytes as f64);
+        let counted = [
+            ("gets_found", Some(self.total.gets_found as f64)),
+            ("deletes_found", self.total.deletes_found.map(|found| found as f64)),
+            ("scanned", Some(self.total.scanned as f64).filter(|scanned| *scanned > 0.0)),
+            ("wal_write_bytes", self.log.write_bytes.map(|bytes| bytes as f64)),
+            ("wal_syncs", self.log.syncs.map(|syncs| syncs as f64)),
+            ("stalled_s", self.log.stalled_s),
+        ];
+        for (name, value) in counted {
+            if let Some(value) = value {
+                summary.figures.entry(name.to_owned()).or_insert(value);
+            }
+        }
+        self.line(&Line::Summary(summary.clone()))?;
+        if let Some(writer) = self.writer {
+            writer.finish()?;
+        }
+        Ok(summary)
+    }
+
+    fn row(&mut self, row: RowLine, interval: f64) -> Outcome<()> {
+        self.add_totals(&row);
+        // The last, shorter row says little of a rate.
+        if row.dt >= interval * 0.9 {
+            self.rates.push(row.ops as f64 / row.dt);
+        }
+        self.sizes.push((row.t, row.disk_bytes));
+        (self.watch)(&row);
+        self.line(&Line::Row(row))
+    }
+
+    fn add_totals(&mut self, row: &RowLine) {
+        let summary = &mut self.summary;
+        summary.rss_max_bytes = summary.rss_max_bytes.max(row.rss_bytes);
+        summary.disk_write_bytes += row.disk_write_bytes;
+        summary.cpu_s += row.cpu_s;
+        let log = &mut self.log;
+        log.write_bytes = sum(log.write_bytes, row.wal_write_bytes);
+        log.syncs = sum(log.syncs, row.wal_syncs);
+        if let Some(stalled) = row.stalled_s {
+            *log.stalled_s.get_or_insert(0.0) += stalled;
+        }
+    }
+
+    fn tell(&mut self, events: Vec<crate::engine::EngineEvent>) -> Outcome<()> {
+        let started = self.start();
+        let seconds = |at: Instant| at.saturating_duration_since(started).as_secs_f64();
+        for event in events {
+            self.event(&EventLine {
+                t: seconds(event.began),
+                until: seconds(event.ended),
+                kind: event.kind,
+                bytes: event.bytes,
+                what: event.what,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &Line) -> Outcome<()> {
+        if let Some(writer) = &mut self.writer {
+            writer.line(line)?;
+        }
+        Ok(())
+    }
+}
+
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.map_or(b, |a| Some(a + b.unwrap_or(0)))
+}
+
+/// The middle one of `values`, of an even number the mean of the two; `None` of none.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 {
+        return values.get(middle).copied();
+    }
+    Some(f64::midpoint(*values.get(middle.checked_sub(1)?)?, *values.get(middle)?))
+}
+
+/// The mean of the `ceil(n / 100)` least of `values`; `None` of none.
+pub fn worst_hundredth(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let count = values.len().div_ceil(100);
+    (count > 0).then(|| values[..count].iter().sum::<f64>() / count as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_worst_hundredths_are_those_of_the_definition() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        assert_eq!(worst_hundredth(&[]), None);
+        assert_eq!(worst_hundredth(&[5.0, 4.0]), Some(4.0));
+        let values: Vec<f64> = (0..250).rev().map(f64::from).collect();
+        assert_eq!(worst_hundredth(&values), Some(1.0));
+    }
+}

@@ -1,0 +1,109 @@
+//! A row: the difference of two looks at everything, and what the threads did between them.
+
+use super::crew::{Interval, Probe};
+use super::ledger::Ledger;
+use crate::engine::Gauges;
+use crate::record::RowLine;
+use crate::sample::{DiskClock, ProcessSample, directory_bytes};
+use std::path::Path;
+use std::time::Instant;
+
+/// Everything that grows or changes, as of one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Look {
+    process: ProcessSample,
+    gauges: Gauges,
+    busy_ms: Option<u64>,
+    disk_bytes: u64,
+}
+
+impl Look {
+    pub(super) fn take(dir: &Path, disk: &DiskClock, probe: &Probe<'_>) -> Self {
+        Self {
+            process: ProcessSample::now(),
+            gauges: (probe.gauges)(),
+            busy_ms: disk.busy_ms(),
+            disk_bytes: directory_bytes(dir),
+        }
+    }
+
+    /// The row of an interval at whose ends `before` and this were taken, in a trial that began at
+    /// `started`.
+    pub(super) fn row_since(
+        &self,
+        before: &Self,
+        interval: Interval,
+        started: Instant,
+        threads: usize,
+        ledger: &Ledger,
+    ) -> RowLine {
+        let dt = (interval.to - interval.from).as_secs_f64().max(1e-9);
+        let (gauges, old) = (&self.gauges, &before.gauges);
+        let busy = grown(self.busy_ms, before.busy_ms);
+        RowLine {
+            t: interval.to.saturating_duration_since(started).as_secs_f64(),
+            dt,
+            ops: ledger.ops,
+            latency: ledger.latencies().collect(),
+            gets_found: ledger.gets_found,
+            deletes_found: ledger.deletes_found,
+            scanned: ledger.scanned,
+            user_bytes: ledger.user_bytes,
+            make_share: (ledger.make_ns as f64 * 1e-9 / (dt * threads.max(1) as f64)).min(1.0),
+            disk_bytes: self.disk_bytes,
+            memtable_bytes: gauges.memtable_bytes,
+            level_bytes: gauges.level_bytes.clone(),
+            cache_hits: grown(gauges.cache_hits, old.cache_hits),
+            cache_misses: grown(gauges.cache_misses, old.cache_misses),
+            disk_read_bytes: self.process.read_bytes.saturating_sub(before.process.read_bytes),
+            disk_write_bytes: self.process.write_bytes.saturating_sub(before.process.write_bytes),
+            wal_write_bytes: grown(gauges.wal_write_bytes, old.wal_write_bytes),
+            wal_syncs: grown(gauges.wal_syncs, old.wal_syncs),
+            stalled_s: gauges.stalled_s.map(|now| (now - old.stalled_s.unwrap_or(0.0)).max(0.0)),
+            cpu_s: (self.process.cpu_s - before.process.cpu_s).max(0.0),
+            disk_busy: busy.map(|ms| (ms as f64 / 1000.0 / dt).min(1.0)),
+            runnable: self.process.runnable,
+            rss_bytes: self.process.rss_bytes,
+        }
+    }
+}
+
+fn grown(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn look(written: u64, hits: u64) -> Look {
+        Look {
+            process: ProcessSample { write_bytes: written, ..ProcessSample::default() },
+            gauges: Gauges { cache_hits: Some(hits), ..Gauges::default() },
+            busy_ms: Some(written),
+            disk_bytes: 5,
+        }
+    }
+
+    #[test]
+    fn a_late_look_makes_a_longer_interval_with_its_true_length() {
+        let started = Instant::now();
+        let (first, second) =
+            (started + Duration::from_secs(1), started + Duration::from_millis(4500));
+        let mut ledger = Ledger::default();
+        (ledger.ops, ledger.make_ns) = (70, 3_500_000_000);
+        let row = look(900, 30).row_since(
+            &look(200, 10),
+            Interval { from: first, to: second },
+            started,
+            2,
+            &ledger,
+        );
+        assert_eq!((row.t, row.dt), (4.5, 3.5));
+        assert_eq!((row.ops, row.disk_write_bytes, row.cache_hits), (70, 700, Some(20)));
+        assert_eq!((row.make_share, row.disk_bytes), (0.5, 5));
+        assert!((row.disk_busy.unwrap() - 0.2).abs() < 1e-9);
+        assert_eq!(row.cache_misses, None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Counters of this process and of the disk below a directory, as of now.
+
+use std::fs;
+use std::path::Path;
+
+/// Counters of this process since it began, and gauges as of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessSample {
+    /// Bytes that it had a device read; what the page cache had is not among them.
+    pub read_bytes: u64,
+    /// Bytes that it made dirty in the page cache or wrote past it, counted in pages, those of mapped
+    /// files included: what will be, or was, written to a device.
+    pub write_bytes: u64,
+    /// CPU seconds, user and system, in steps of 10 ms.
+    pub cpu_s: f64,
+    /// Resident bytes.
+    pub rss_bytes: u64,
+    /// Threads that run or could run.
+    pub runnable: u32,
+}
+
+/// What Linux calls USER_HZ: the same 100 on every platform of it.
+const TICKS_PER_S: f64 = 100.0;
+
+impl ProcessSample {
+    /// As of now; zeros where `/proc` is missing.
+    pub fn now() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let io = read("/proc/self/io");
+        Self {
+            read_bytes: field(&io, "read_bytes:"),
+            write_bytes: field(&io, "write_bytes:"),
+            cpu_s: cpu_seconds(&read("/proc/self/stat")),
+            rss_bytes: field(&read("/proc/self/status"), "VmRSS:") * 1024,
+            runnable: runnable(),
+        }
+    }
+}
+
+/// The number behind `name` at the beginning of a line.
+fn field(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// User and system time in the form of `/proc/PID/stat`.
+fn cpu_seconds(stat: &str) -> f64 {
+    // The name, in parentheses, may hold anything.
+    let Some((_, fields)) = stat.rsplit_once(')') else { return 0.0 };
+    let ticks = |at: usize| fields.split_whitespace().nth(at).and_then(|t| t.parse::<u64>().ok());
+    (ticks(11).unwrap_or(0) + ticks(12).unwrap_or(0)) as f64 / TICKS_PER_S
+}
+
+fn runnable() -> u32 {
+    let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
+    let runs = |stat: &String| stat.rsplit_once(')').is_some_and(|(_, f)| f.starts_with(" R"));
+    let stats = tasks.flatten().map(|task| fs::read_to_string(task.path().join("stat")));
+    stats.flatten().filter(runs).count() as u32
+}
+
+/// How long the disk below a directory has been busy.
+#[derive(Clone, Debug)]
+pub struct DiskClock {
+    /// Major and minor number, as `/proc/diskstats` begins its lines.
+    device: Option<(u64, u64)>,
+}
+
+impl DiskClock {
+    /// Of the disk that holds `dir`.
+    pub fn of(dir: &Path) -> Self {
+        Self { device: device_of(dir) }
+    }
+
+    /// Milliseconds in which the disk had anything to do, since the machine started; `None` when the
+    /// directory is on no disk.
+    pub fn busy_ms(&self) -> Option<u64> {
+        let (major, minor) = self.device?;
+        busy_ms(&fs::read_to_string("/proc/diskstats").ok()?, major, minor)
+    }
+}
+
+fn busy_ms(diskstats: &str, major: u64, minor: u64) -> Option<u64> {
+    diskstats.lines().find_map(|line| {
+        let mut fields = line.split_whitespace();
+        let is_it = fields.next()?.parse() == Ok(major) && fields.next()?.parse() == Ok(minor);
+        // Behind the name: 4 fields of reads, 4 of writes, what is in flight, then the time.
+        if is_it { fields.nth(10)?.parse().ok() } else { None }
+    })
+}
+
+#[cfg(unix)]
+fn device_of(dir: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let device = fs::metadata(dir).ok()?.dev();
+    let major = ((device >> 8) & 0xFFF) | ((device >> 32) & !0xFFF);
+    let minor = (device & 0xFF) | ((device >> 12) & !0xFF);
+    Some((major, minor & 0xFFFF_FFFF))
+}
+
+#[cfg(not(unix))]
+fn device_of(_dir: &Path) -> Option<(u64, u64)> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_time_is_found_behind_any_name_of_a_process() {
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 200 0 0 0 150 50 0 0 20 0 1 0 100 0 0";
+        assert_eq!(cpu_seconds(stat), 2.0);
+        assert_eq!(cpu_seconds(""), 0.0);
+    }
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
+        assert_eq!(field(io, "write_bytes:"), 8192);
+        assert_eq!(field("Name:\tx\nVmRSS:\t    12 kB\n", "VmRSS:"), 12);
+        assert_eq!(field(io, "absent:"), 0);
+    }
+
+    #[test]
+    fn the_busy_time_is_that_of_the_right_disk() {
+        let text = "   7       0 loop0 0 0 0 0 0 0 0 0 0 0 0\n \
+                    254       0 vda 11 12 13 14 21 22 23 24 0 402264 4885912 0\n";
+        assert_eq!(busy_ms(text, 254, 0), Some(402_264));
+        assert_eq!(busy_ms(text, 254, 1), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_process_has_memory_and_a_running_thread() {
+        let sample = ProcessSample::now();
+        assert!(sample.rss_bytes > 100_000, "{sample:?}");
+        assert!(sample.runnable >= 1, "{sample:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Keys without a memory of them: which key a thread put at its i-th put is a function of the seed,
+//! the thread and i, so a key put before is drawn by drawing an earlier i.
+
+use super::random::mix64;
+
+/// The keys of a workload: numbers below a bound, and the bytes of each.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    seed: u64,
+    space: u64,
+    bytes: usize,
+}
+
+impl Keys {
+    /// Keys of `bytes` bytes (8 at least, so that different numbers have different keys), numbered
+    /// below `space`.
+    pub const fn new(seed: u64, space: u64, bytes: usize) -> Self {
+        Self { seed, space, bytes: if bytes < 8 { 8 } else { bytes } }
+    }
+
+    /// How many there are.
+    pub const fn space(&self) -> u64 {
+        self.space
+    }
+
+    /// Bytes of a key.
+    pub const fn key_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The number of the key that `thread` puts at its `i`-th put: spread evenly over all numbers.
+    #[inline]
+    pub const fn draw(&self, thread: u64, i: u64) -> u64 {
+        let drawn = mix64(mix64(self.seed, thread), i);
+        ((drawn as u128 * self.space as u128) >> 64) as u64
+    }
+
+    /// The bytes of key `number`, in `key`: spread evenly over all byte strings of their length and
+    /// in no order. Different numbers have different bytes.
+    #[inline]
+    pub fn write(&self, number: u64, key: &mut Vec<u8>) {
+        key.clear();
+        let mut word = mix64(self.seed, number);
+        let mut left = self.bytes;
+        while left > 0 {
+            let take = left.min(8);
+            key.extend_from_slice(&word.to_be_bytes()[..take]);
+            word = mix64(number, word);
+            left -= take;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn draws_are_even_and_repeat_for_a_seed() {
+        let keys = Keys::new(7, 1000, 16);
+        let mut counts = [0_u32; 10];
+        for i in 0..100_000 {
+            let number = keys.draw(3, i);
+            assert_eq!(number, Keys::new(7, 1000, 16).draw(3, i));
+            counts[(number / 100) as usize] += 1;
+        }
+        // 10,000 each, with a deviation of 95.
+        assert!(counts.iter().all(|count| count.abs_diff(10_000) < 500), "{counts:?}");
+        assert_ne!(keys.draw(3, 1), keys.draw(4, 1));
+    }
+
+    #[test]
+    fn keys_differ_spread_and_have_the_length_asked_for() {
+        for bytes in [8, 16, 21] {
+            let keys = Keys::new(1, 1 << 40, bytes);
+            let mut key = Vec::new();
+            let mut seen = HashSet::new();
+            let mut first = [0_u32; 4];
+            for number in 0..40_000 {
+                keys.write(number, &mut key);
+                assert_eq!(key.len(), bytes);
+                first[usize::from(key[0] >> 6)] += 1;
+                assert!(seen.insert(key.clone()));
+            }
+            assert!(first.iter().all(|count| count.abs_diff(10_000) < 500), "{first:?}");
+        }
+    }
+}

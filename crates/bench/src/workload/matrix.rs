@@ -1,0 +1,217 @@
+//! A matrix: many trials, one result file each; those that are there already can be passed over.
+//!
+//! A cell is a name, the options that its header will show, and what runs it; so any workload fits
+//! in. A cell that fails is told at the end, and the others still run.
+
+use super::{MixOptions, StoreOptions};
+use crate::engine::{EngineError, Outcome};
+use crate::record::{Summary, Trial, read_file};
+use crate::run::Pace;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// One trial of a matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cell<T> {
+    /// The workload of its header.
+    pub workload: String,
+    /// The name of its result file, without `.jsonl`.
+    pub name: String,
+    /// The options of its header; those that it has beyond do not matter when cells are compared.
+    pub options: BTreeMap<String, Value>,
+    /// What runs it.
+    pub run: T,
+}
+
+/// Cells, and where their results go.
+#[derive(Clone, Copy, Debug)]
+pub struct MatrixPlan<'a, T> {
+    /// The cells, in order.
+    pub cells: &'a [Cell<T>],
+    /// The engine of their headers.
+    pub engine: &'a str,
+    /// The directory of the result files.
+    pub out: &'a Path,
+    /// Passes over cells whose result is there, of this commit and with the same options.
+    pub resume: bool,
+    /// The commit, as headers tell it.
+    pub commit: &'a str,
+}
+
+/// How a cell went.
+#[derive(Debug)]
+pub enum CellState {
+    /// It was measured before.
+    Skipped,
+    /// It was measured now.
+    Done(Box<Summary>),
+    /// It could not be measured.
+    Failed(EngineError),
+}
+
+/// How all cells went, in their order.
+#[derive(Debug, Default)]
+pub struct MatrixReport {
+    /// Names and states.
+    pub cells: Vec<(String, CellState)>,
+}
+
+impl MatrixReport {
+    /// Names and errors of the cells that failed.
+    pub fn failures(&self) -> impl Iterator<Item = (&str, &EngineError)> {
+        self.cells.iter().filter_map(|(name, state)| match state {
+            CellState::Failed(error) => Some((name.as_str(), error)),
+            _ => None,
+        })
+    }
+}
+
+/// Runs the cells, each by `run` with its result file; `told` hears of each cell before it runs, with
+/// its position, and of whether it is passed over.
+pub fn run_matrix<T>(
+    plan: &MatrixPlan<'_, T>,
+    run: &mut dyn FnMut(&Cell<T>, &Path) -> Outcome<Summary>,
+    told: &mut dyn FnMut(usize, &Cell<T>, bool),
+) -> MatrixReport {
+    let mut report = MatrixReport::default();
+    for (at, cell) in plan.cells.iter().enumerate() {
+        let path = plan.path(cell);
+        let skipped = plan.resume && plan.is_measured(cell, &path);
+        told(at, cell, skipped);
+        let state = if skipped {
+            CellState::Skipped
+        } else {
+            match run(cell, &path) {
+                Ok(summary) => CellState::Done(Box::new(summary)),
+                Err(error) => CellState::Failed(error),
+            }
+        };
+        report.cells.push((cell.name.clone(), state));
+    }
+    report
+}
+
+impl<T> MatrixPlan<'_, T> {
+    fn path(&self, cell: &Cell<T>) -> PathBuf {
+        self.out.join(format!("{}.jsonl", cell.name))
+    }
+
+    /// Whether the file holds a whole trial of this cell. A file that cannot be read holds none.
+    fn is_measured(&self, cell: &Cell<T>, path: &Path) -> bool {
+        let Ok(Trial { header, .. }) = read_file(path) else { return false };
+        let is_same = |(name, value): (&String, &Value)| header.options.get(name) == Some(value);
+        header.commit == self.commit
+            && header.engine == self.engine
+            && header.workload == cell.workload
+            && cell.options.iter().all(is_same)
+    }
+}
+
+/// The cells of a mix: every number of partitions with every number of threads.
+pub fn mix_cells(
+    base: &MixOptions,
+    engine: &str,
+    partitions: &[u16],
+    threads: &[usize],
+) -> Vec<Cell<MixOptions>> {
+    let mut cells = Vec::new();
+    for &partitions in partitions {
+        for &threads in threads {
+            let run = MixOptions {
+                store: StoreOptions { partitions, ..base.store.clone() },
+                pace: Pace { threads, ..base.pace },
+                ..base.clone()
+            };
+            cells.push(Cell {
+                workload: run.mix.name.to_owned(),
+                name: format!("{}-{engine}-p{partitions}-t{threads}", run.mix.name),
+                options: run.describe(),
+                run,
+            });
+        }
+    }
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{FORMAT, Header, Line, RecordWriter};
+    use crate::workload::Mix;
+
+    fn cells() -> Vec<Cell<MixOptions>> {
+        mix_cells(&MixOptions::new(Mix::BALANCED), "noop", &[1, 4], &[2, 8])
+    }
+
+    fn write(cell: &Cell<MixOptions>, path: &Path, commit: &str) -> Outcome<Summary> {
+        let mut writer = RecordWriter::create(path)?;
+        let header = Header {
+            format: FORMAT,
+            workload: cell.workload.clone(),
+            engine: "noop".into(),
+            commit: commit.into(),
+            options: cell.options.clone(),
+            ..Header::default()
+        };
+        writer.line(&Line::Header(header))?;
+        writer.line(&Line::Summary(Summary::default()))?;
+        writer.finish()?;
+        Ok(Summary::default())
+    }
+
+    fn ran(out: &Path, commit: &str, resume: bool, cells: &[Cell<MixOptions>]) -> Vec<String> {
+        let plan = MatrixPlan { cells, engine: "noop", out, resume, commit };
+        let mut ran = Vec::new();
+        let mut run = |cell: &Cell<MixOptions>, path: &Path| {
+            ran.push(cell.name.clone());
+            write(cell, path, commit)
+        };
+        run_matrix(&plan, &mut run, &mut |_, _, _| {});
+        ran
+    }
+
+    #[test]
+    fn a_matrix_holds_every_pair_once() {
+        let names: Vec<_> = cells().into_iter().map(|cell| cell.name).collect();
+        let expected = ["p1-t2", "p1-t8", "p4-t2", "p4-t8"].map(|at| format!("balanced-noop-{at}"));
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn cells_measured_at_this_commit_with_these_options_are_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut cells = cells();
+        assert_eq!(ran(dir.path(), "a", true, &cells).len(), 4);
+        assert_eq!(ran(dir.path(), "a", true, &cells).len(), 0);
+        std::fs::remove_file(dir.path().join("balanced-noop-p4-t2.jsonl")).unwrap();
+        std::fs::write(dir.path().join("balanced-noop-p1-t8.jsonl"), "half a li").unwrap();
+        assert_eq!(
+            ran(dir.path(), "a", true, &cells),
+            ["balanced-noop-p1-t8", "balanced-noop-p4-t2"]
+        );
+        assert_eq!(ran(dir.path(), "a", false, &cells).len(), 4);
+        assert_eq!(ran(dir.path(), "b", true, &cells).len(), 4);
+        cells[0].options.insert("seed".into(), 2.into());
+        assert_eq!(ran(dir.path(), "b", true, &cells), ["balanced-noop-p1-t2"]);
+    }
+
+    #[test]
+    fn a_cell_that_fails_does_not_keep_others_from_running() {
+        let dir = tempfile::tempdir().unwrap();
+        let cells = cells();
+        let (engine, commit) = ("noop", "a");
+        let plan = MatrixPlan { cells: &cells, engine, out: dir.path(), resume: true, commit };
+        let mut run = |cell: &Cell<MixOptions>, path: &Path| {
+            if cell.name.ends_with("p1-t8") {
+                return Err("no space".into());
+            }
+            write(cell, path, "a")
+        };
+        let report = run_matrix(&plan, &mut run, &mut |_, _, _| {});
+        let failed: Vec<_> = report.failures().map(|(name, e)| format!("{name}: {e}")).collect();
+        assert_eq!(failed, ["balanced-noop-p1-t8: no space"]);
+        let done = report.cells.iter().filter(|(_, state)| matches!(state, CellState::Done(_)));
+        assert_eq!(done.count(), 3);
+    }
+}

@@ -1,0 +1,391 @@
+//! Mixes of puts, deletes and gets over random keys, from an empty store.
+//!
+//! A thread draws the kind of each operation by the shares of the mix. A put takes the thread's next
+//! key. A get or a delete takes, with the probability `known_keys`, a key that this thread has put
+//! before (and maybe deleted since), else any key, which is seldom there.
+
+use super::{DataOptions, Keys, Random, Stage, StoreOptions, Values};
+use crate::engine::{Engine, Outcome};
+use crate::record::{OpKind, Summary};
+use crate::run::{Meter, Pace, Recorder, Tally, Worked, Worker};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Shares of operations, in hundredths; what is left are gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// `put-heavy`, ...
+    pub name: &'static str,
+    /// Puts in a hundred.
+    pub puts: u64,
+    /// Deletes in a hundred.
+    pub deletes: u64,
+}
+
+impl Mix {
+    /// 90 puts, 5 deletes, 5 gets.
+    pub const PUT_HEAVY: Self = Self { name: "put-heavy", puts: 90, deletes: 5 };
+    /// 10 puts, 5 deletes, 85 gets.
+    pub const GET_HEAVY: Self = Self { name: "get-heavy", puts: 10, deletes: 5 };
+    /// 45 puts, 45 deletes, 10 gets.
+    pub const DELETE_HEAVY: Self = Self { name: "delete-heavy", puts: 45, deletes: 45 };
+    /// 33 puts, 33 deletes, 34 gets.
+    pub const BALANCED: Self = Self { name: "balanced", puts: 33, deletes: 33 };
+    /// Puts alone.
+    pub const PUTS: Self = Self { name: "puts", puts: 100, deletes: 0 };
+    /// The four of the origin.
+    pub const ALL: [Self; 4] =
+        [Self::PUT_HEAVY, Self::GET_HEAVY, Self::DELETE_HEAVY, Self::BALANCED];
+
+    /// The one with this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mix| mix.name == name)
+    }
+
+    #[inline]
+    fn draw(self, random: &mut Random) -> OpKind {
+        let drawn = random.below(100);
+        if drawn < self.puts {
+            OpKind::Put
+        } else if drawn < self.puts + self.deletes {
+            OpKind::Delete
+        } else {
+            OpKind::Get
+        }
+    }
+}
+
+/// What a trial of a mix is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MixOptions {
+    /// The shares of the operations.
+    pub mix: Mix,
+    /// How the store is opened.
+    pub store: StoreOptions,
+    /// Which keys and values.
+    pub data: DataOptions,
+    /// How long, on how many threads.
+    pub pace: Pace,
+    /// The share of gets and deletes that take a key put before, 0 to 1.
+    pub known_keys: f64,
+    /// Deletes tell whether the key was there, which costs a get.
+    pub telling_deletes: bool,
+}
+
+impl MixOptions {
+    /// The defaults: those of the origin, for 20 seconds.
+    pub fn new(mix: Mix) -> Self {
+        Self {
+            mix,
+            store: StoreOptions::default(),
+            data: DataOptions::default(),
+            pace: Pace::default(),
+            known_keys: 0.5,
+            telling_deletes: false,
+        }
+    }
+
+    /// Refuses what cannot be.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn check(&self) -> Result<(), String> {
+        self.data.check()?;
+        if !(0.0..=1.0).contains(&self.known_keys) {
+            return Err(format!("a share of {} known keys: expected 0 to 1", self.known_keys));
+        }
+        Ok(())
+    }
+
+    /// All options by their long names.
+    pub fn describe(&self) -> BTreeMap<String, Value> {
+        let mut options = BTreeMap::new();
+        self.store.describe(&mut options);
+        self.data.describe(&mut options);
+        self.pace.describe(&mut options);
+        options.insert("known-keys".into(), self.known_keys.into());
+        options.insert("telling-deletes".into(), self.telling_deletes.into());
+        options
+    }
+
+    /// The workers of this mix, one a thread.
+    pub fn workers<'e>(
+        &self,
+        engine: &'e dyn Engine,
+        values: &'e Values,
+    ) -> Vec<Box<dyn Worker + 'e>> {
+        let worker = |thread| MixWorker {
+            engine,
+            values,
+            keys: self.data.keys(),
+            random: Random::new(self.data.seed, thread),
+            mix: self.mix,
+            known_keys: self.known_keys,
+            telling_deletes: self.telling_deletes,
+            thread,
+            puts: 0,
+            key: Vec::with_capacity(self.data.key_bytes),
+            value: Vec::with_capacity(self.data.value_bytes),
+        };
+        (0..self.pace.threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
+    }
+}
+
+/// Runs a mix over an empty store; a value that is not the one put ends it.
+///
+/// # Errors
+/// What the engine says; or a wrong value.
+pub fn run_mix(stage: &Stage<'_>, options: &MixOptions) -> Outcome<Summary> {
+    run_mix_as(stage, options.mix.name, options, |_, _| {})
+}
+
+/// The same under another name, with figures of its own.
+pub(super) fn run_mix_as(
+    stage: &Stage<'_>,
+    workload: &str,
+    options: &MixOptions,
+    figures: impl FnOnce(&mut Recorder<'_>, Worked),
+) -> Outcome<Summary> {
+    options.check()?;
+    let opened = stage.open_fresh(&options.store)?;
+    let values = options.data.make_values();
+    let mut recorder = stage.record(workload, &opened, &options.describe(), "an empty store")?;
+    let workers = options.workers(&*opened.engine, &values);
+    let worked = recorder.run(&*opened.engine, &options.pace, workers)?;
+    stage.close(opened, &mut recorder)?;
+    figures(&mut recorder, worked);
+    recorder.finish()
+}
+
+struct MixWorker<'e> {
+    engine: &'e dyn Engine,
+    values: &'e Values,
+    keys: Keys,
+    random: Random,
+    mix: Mix,
+    known_keys: f64,
+    telling_deletes: bool,
+    thread: u64,
+    puts: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl MixWorker<'_> {
+    #[inline]
+    fn draw_key(&mut self) -> u64 {
+        if self.puts > 0 && self.random.unit() < self.known_keys {
+            let i = self.random.below(self.puts);
+            self.keys.draw(self.thread, i)
+        } else {
+            self.random.below(self.keys.space())
+        }
+    }
+
+    fn put(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
+        let number = self.keys.draw(self.thread, self.puts);
+        self.keys.write(number, &mut self.key);
+        self.values.write(number, 0, &mut self.value);
+        meter.begin();
+        let put = self.engine.put(&self.key, &self.value);
+        meter.end(OpKind::Put, Tally::put(self.key.len() + self.value.len()));
+        self.puts += 1;
+        put
+    }
+
+    fn get(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
+        let number = self.draw_key();
+        self.keys.write(number, &mut self.key);
+        let value = &mut self.value;
+        meter.begin();
+        let found = self.engine.get(&self.key, &mut |found| {
+            value.clear();
+            value.extend_from_slice(found);
+        });
+        meter.end(OpKind::Get, Tally::found(matches!(found, Ok(true))));
+        if found? {
+            self.values.check(number, &self.value)?;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
+        let number = self.draw_key();
+        self.keys.write(number, &mut self.key);
+        meter.begin();
+        if self.telling_deletes {
+            let removed = self.engine.remove(&self.key);
+            meter.end(OpKind::Delete, Tally::found(matches!(removed, Ok(true))));
+            removed?;
+            return Ok(());
+        }
+        let deleted = self.engine.delete(&self.key);
+        meter.end(OpKind::Delete, Tally::ONE);
+        deleted
+    }
+}
+
+impl Worker for MixWorker<'_> {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+        match self.mix.draw(&mut self.random) {
+            OpKind::Put => self.put(meter),
+            OpKind::Delete => self.delete(meter),
+            _ => self.get(meter),
+        }?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Gauges, NoopEngine};
+    use crate::run::{Length, work};
+    use std::collections::HashMap;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    /// A map that counts, and can be told to damage a value.
+    #[derive(Default)]
+    struct MapEngine {
+        map: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
+        damages: bool,
+    }
+
+    impl Engine for MapEngine {
+        fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
+            self.map.lock().unwrap().insert(key.to_vec(), value.to_vec());
+            Ok(())
+        }
+
+        fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+            let map = self.map.lock().unwrap();
+            let Some(value) = map.get(key) else { return Ok(false) };
+            let mut value = value.clone();
+            value[50] ^= u8::from(self.damages);
+            found(&value);
+            Ok(true)
+        }
+
+        fn delete(&self, key: &[u8]) -> Outcome<()> {
+            self.map.lock().unwrap().remove(key);
+            Ok(())
+        }
+
+        fn scan(
+            &self,
+            _from: &[u8],
+            _limit: usize,
+            _each: &mut dyn FnMut(&[u8], &[u8]),
+        ) -> Outcome<usize> {
+            Ok(0)
+        }
+
+        fn flush(&self) -> Outcome<()> {
+            Ok(())
+        }
+
+        fn compact(&self) -> Outcome<()> {
+            Ok(())
+        }
+
+        fn gauges(&self) -> Gauges {
+            Gauges::default()
+        }
+
+        fn version(&self) -> String {
+            "map".into()
+        }
+
+        fn tuning(&self) -> String {
+            String::new()
+        }
+
+        fn close(self: Box<Self>) -> Outcome<()> {
+            Ok(())
+        }
+    }
+
+    fn options(mix: Mix, operations: u64) -> MixOptions {
+        let pace = Pace {
+            threads: 2,
+            length: Length::Operations(operations),
+            interval: Duration::from_secs(3600),
+            ..Pace::default()
+        };
+        let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
+        MixOptions { pace, data, ..MixOptions::new(mix) }
+    }
+
+    fn counts(engine: &dyn Engine, options: &MixOptions) -> Outcome<(HashMap<OpKind, u64>, u64)> {
+        let values = options.data.make_values();
+        let mut seen = (HashMap::new(), 0);
+        work(&options.pace, options.workers(engine, &values), &mut |_, ledger| {
+            for (kind, latency) in ledger.latencies() {
+                *seen.0.entry(kind).or_default() += latency.count;
+            }
+            seen.1 += ledger.gets_found;
+            Ok(())
+        })?;
+        Ok(seen)
+    }
+
+    #[test]
+    fn operations_come_in_the_shares_of_the_mix() {
+        for mix in Mix::ALL {
+            let engine = NoopEngine::new(0.0);
+            let (counts, _) = counts(&engine, &options(mix, 100_000)).unwrap();
+            let expected = [
+                (OpKind::Put, mix.puts),
+                (OpKind::Delete, mix.deletes),
+                (OpKind::Get, 100 - mix.puts - mix.deletes),
+            ];
+            for (kind, share) in expected {
+                // Deviation: at most 160.
+                let found = counts[&kind];
+                assert!(found.abs_diff(share * 1000) < 900, "{} {kind:?}: {found}", mix.name);
+            }
+        }
+    }
+
+    #[test]
+    fn known_keys_are_found_and_others_are_not() {
+        // Deletes of a put-heavy mix have removed few of the keys put.
+        for (known_keys, least, most) in [(0.0, 0.0, 0.01), (0.5, 0.42, 0.5), (1.0, 0.9, 1.0)] {
+            let options = MixOptions { known_keys, ..options(Mix::PUT_HEAVY, 100_000) };
+            let (counts, found) = counts(&MapEngine::default(), &options).unwrap();
+            let share = found as f64 / counts[&OpKind::Get] as f64;
+            assert!((least..=most).contains(&share), "{known_keys}: {share}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_value_ends_the_run() {
+        let engine = MapEngine { damages: true, ..MapEngine::default() };
+        let failed = counts(&engine, &options(Mix::BALANCED, 10_000)).unwrap_err().to_string();
+        assert!(failed.contains("wrong value: a get of key"), "{failed}");
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_operations_again() {
+        let run = || {
+            let engine = MapEngine::default();
+            let mut options = options(Mix::DELETE_HEAVY, 5000);
+            options.pace.threads = 1;
+            counts(&engine, &options).unwrap();
+            let map = engine.map.into_inner().unwrap();
+            let mut map: Vec<_> = map.into_iter().collect();
+            map.sort();
+            map
+        };
+        let first = run();
+        assert!(first.len() > 100);
+        assert!(first == run());
+    }
+
+    #[test]
+    fn shares_beyond_one_are_refused() {
+        let options = MixOptions { known_keys: 1.5, ..MixOptions::new(Mix::BALANCED) };
+        assert!(options.check().unwrap_err().contains("expected 0 to 1"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Values that can be checked without a memory of them: bytes of a pool at a place given by the
+//! number of the key and a version, with both stamped in front.
+
+use super::random::{Random, mix64};
+use std::fmt;
+
+/// What values are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueKind {
+    /// Bytes that do not compress.
+    #[default]
+    Random,
+    /// Bytes that compress to about half: each run of 64 comes twice.
+    Half,
+    /// Zeros behind the stamp.
+    Zeros,
+}
+
+impl ValueKind {
+    /// As the options spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Half => "half",
+            Self::Zeros => "zeros",
+        }
+    }
+}
+
+/// Places in the pool. Two values of one block of 16 KiB seldom share bytes, and the pool is small
+/// enough not to disturb a memory budget.
+const POOL_PLACES: u64 = 8 << 20;
+/// Number and version of a value, in front of it.
+const STAMP: usize = 16;
+
+/// Makes values of one size, and checks them.
+#[derive(Clone)]
+pub struct Values {
+    pool: Vec<u8>,
+    size: usize,
+}
+
+impl Values {
+    /// Values of `size` bytes. Takes 8 MiB and a few milliseconds.
+    pub fn new(seed: u64, size: usize, kind: ValueKind) -> Self {
+        const PIECE: usize = 64;
+        let len = POOL_PLACES as usize + size;
+        let mut random = Random::new(seed, u64::MAX);
+        let mut pool = Vec::with_capacity(len + 2 * PIECE);
+        while pool.len() < len {
+            let mut piece = [0; PIECE];
+            if kind != ValueKind::Zeros {
+                for word in piece.chunks_exact_mut(8) {
+                    word.copy_from_slice(&random.bits().to_le_bytes());
+                }
+            }
+            pool.extend_from_slice(&piece);
+            if kind == ValueKind::Half {
+                pool.extend_from_slice(&piece);
+            }
+        }
+        pool.truncate(len);
+        Self { pool, size }
+    }
+
+    /// Bytes of a value.
+    pub const fn value_bytes(&self) -> usize {
+        self.size
+    }
+
+    #[inline]
+    fn body(&self, number: u64, version: u64) -> &[u8] {
+        let drawn = mix64(version, number);
+        let place = ((u128::from(drawn) * u128::from(POOL_PLACES)) >> 64) as usize;
+        &self.pool[place..place + self.size]
+    }
+
+    /// The value of key `number` in `version`, in `value`. Values shorter than 16 bytes have no room
+    /// for the version, and version 0 alone is right for them.
+    #[inline]
+    pub fn write(&self, number: u64, version: u64, value: &mut Vec<u8>) {
+        value.clear();
+        value.extend_from_slice(self.body(number, version));
+        let stamp = stamp(number, version);
+        let stamped = self.size.min(STAMP);
+        value[..stamped].copy_from_slice(&stamp[..stamped]);
+    }
+
+    /// Whether `value` is one of key `number`, of whatever version, byte for byte.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    #[inline]
+    pub fn check(&self, number: u64, value: &[u8]) -> Result<(), WrongValue> {
+        let version = match value.get(8..STAMP).map(<[u8; 8]>::try_from) {
+            Some(Ok(version)) => u64::from_le_bytes(version),
+            _ => 0,
+        };
+        let stamp = stamp(number, version);
+        let stamped = self.size.min(STAMP);
+        let is_right = value.len() == self.size
+            && value[..stamped] == stamp[..stamped]
+            && value[stamped..] == self.body(number, version)[stamped..];
+        if is_right { Ok(()) } else { Err(self.wrong(number, value)) }
+    }
+
+    #[cold]
+    fn wrong(&self, number: u64, value: &[u8]) -> WrongValue {
+        let found = value.get(..8).map(<[u8; 8]>::try_from).and_then(Result::ok);
+        WrongValue {
+            number,
+            expected_bytes: self.size,
+            found_bytes: value.len(),
+            found_number: found.map(u64::from_le_bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Values of {} bytes", self.size)
+    }
+}
+
+fn stamp(number: u64, version: u64) -> [u8; STAMP] {
+    let mut stamp = [0; STAMP];
+    stamp[..8].copy_from_slice(&number.to_le_bytes());
+    stamp[8..].copy_from_slice(&version.to_le_bytes());
+    stamp
+}
+
+/// An engine returned bytes that were never put under the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongValue {
+    number: u64,
+    expected_bytes: usize,
+    found_bytes: usize,
+    found_number: Option<u64>,
+}
+
+impl fmt::Display for WrongValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, expected_bytes, found_bytes, found_number } = self;
+        write!(f, "wrong value: a get of key {number} returned {found_bytes} bytes")?;
+        match found_number {
+            _ if found_bytes != expected_bytes => write!(f, ", expected {expected_bytes}"),
+            Some(found) if found != number => write!(f, " that belong to key {found}"),
+            _ => write!(f, " that differ from those put"),
+        }
+    }
+}
+
+impl std::error::Error for WrongValue {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_byte_for_byte() {
+        let values = Values::new(1, 1024, ValueKind::Random);
+        let mut value = Vec::new();
+        for (number, version) in [(0, 0), (99_999_999, 0), (5, 77)] {
+            values.write(number, version, &mut value);
+            assert_eq!(value.len(), 1024);
+            assert_eq!(values.check(number, &value), Ok(()));
+            let other = values.check(number + 1, &value).unwrap_err().to_string();
+            assert!(other.contains("belong to key"), "{other}");
+            value[1000] ^= 1;
+            let damaged = values.check(number, &value).unwrap_err().to_string();
+            assert!(damaged.contains("differ from those put"), "{damaged}");
+            let short = values.check(number, &value[..9]).unwrap_err().to_string();
+            assert!(short.contains("returned 9 bytes, expected 1024"), "{short}");
+        }
+    }
+
+    #[test]
+    fn short_values_work_too() {
+        for size in [0, 3, 8, 12, 16, 17] {
+            let values = Values::new(1, size, ValueKind::Random);
+            let mut value = Vec::new();
+            values.write(9, 0, &mut value);
+            assert_eq!(value.len(), size);
+            assert_eq!(values.check(9, &value), Ok(()));
+        }
+    }
+
+    #[test]
+    fn values_compress_as_their_kind_says() {
+        for (kind, least, most) in [
+            (ValueKind::Random, 0.99, 1.1),
+            (ValueKind::Half, 0.45, 0.62),
+            (ValueKind::Zeros, 0.0, 0.1),
+        ] {
+            let values = Values::new(1, 1024, kind);
+            let (mut block, mut value) = (Vec::new(), Vec::new());
+            for number in 0..16 {
+                values.write(number, 0, &mut value);
+                block.extend_from_slice(&value);
+            }
+            let share = lz4_flex::block::compress(&block).len() as f64 / block.len() as f64;
+            assert!((least..most).contains(&share), "{kind:?}: {share}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Arguments of bench, and those that its workloads share.
+
+use super::{DurabilityArgs, DurableWritersArgs, MatrixArgs, MixArgs, SmokeArgs, YcsbArgs};
+use crate::units;
+use clap::{Args, Subcommand, ValueEnum};
+use flagstone::Durability;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measure: workloads over a store of their own, a row an interval, a result file a trial
+///
+/// A trial makes its store, lets threads work on it in a closed loop, prints a summary and writes a
+/// file of JSON lines: a header, a row an interval, events of the engine, the summary. Keys and values
+/// are made outside the timed calls and every value read is checked.
+#[derive(Args, Debug)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) workload: Bench,
+}
+
+/// One variant a workload.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// 90 puts, 5 deletes, 5 gets in a hundred, over random keys, from an empty store
+    PutHeavy(MixArgs),
+    /// 10 puts, 5 deletes, 85 gets in a hundred, over random keys, from an empty store
+    GetHeavy(MixArgs),
+    /// 45 puts, 45 deletes, 10 gets in a hundred, over random keys, from an empty store
+    DeleteHeavy(MixArgs),
+    /// 33 puts, 33 deletes, 34 gets in a hundred, over random keys, from an empty store
+    Balanced(MixArgs),
+    /// YCSB A: 50 reads, 50 updates, zipfian
+    YcsbA(YcsbArgs),
+    /// YCSB B: 95 reads, 5 updates, zipfian
+    YcsbB(YcsbArgs),
+    /// YCSB C: reads, zipfian
+    YcsbC(YcsbArgs),
+    /// YCSB D: 95 reads of the latest records, 5 inserts
+    YcsbD(YcsbArgs),
+    /// YCSB E: 95 scans of 1 to 100 records, 5 inserts
+    YcsbE(YcsbArgs),
+    /// YCSB F: 50 reads, 50 read-modify-writes, zipfian
+    YcsbF(YcsbArgs),
+    Durability(DurabilityArgs),
+    DurableWriters(DurableWritersArgs),
+    Matrix(MatrixArgs),
+    Smoke(SmokeArgs),
+}
+
+/// Which engine, where it works, where results go.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Places")]
+pub(crate) struct PlaceArgs {
+    /// The result: a file that ends in .jsonl, or a directory in which files are named by workload and
+    /// options
+    #[arg(long, value_name = "DIR_OR_FILE", default_value = "bench-results")]
+    pub(crate) out: PathBuf,
+    /// The directory of the store: absent, empty, or left by an earlier benchmark, which is removed
+    /// [default: store, beside the results]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Keep the store; it is removed otherwise
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// A line an interval on stderr, even if that is no terminal
+    #[arg(long)]
+    pub(crate) progress: bool,
+    /// What is measured
+    #[arg(long, value_name = "ENGINE", value_enum, default_value_t = EngineName::Flagstone)]
+    pub(crate) engine: EngineName,
+    /// Nanoseconds of one core that the engine noop burns per call
+    #[arg(long, value_name = "NS", default_value_t = 0.0)]
+    pub(crate) burn_ns: f64,
+}
+
+/// Engines of this binary; others are measured by the program in peers/.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineName {
+    /// This one.
+    Flagstone,
+    /// Keeps nothing, burns CPU: tells what of a latency is the scheduler's.
+    Noop,
+}
+
+impl EngineName {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Flagstone => "flagstone",
+            Self::Noop => "noop",
+        }
+    }
+}
+
+/// How the store is opened, partitions apart.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreArgs {
+    /// The memory budget: memtables, cache and the rest
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = units::bytes)]
+    pub(crate) memory: u64,
+    /// Seal the memtable of a partition at so many bytes [default: by the memory budget]
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    pub(crate) memtable_bytes: Option<u64>,
+    /// Bytes of a block of a table before compression [default: the engine's]
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    pub(crate) block_bytes: Option<u64>,
+    /// Bits of filter a key [default: the engine's]
+    #[arg(long, value_name = "BITS")]
+    pub(crate) filter_bits: Option<u8>,
+}
+
+/// What a write promises.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct DurableArgs {
+    /// What an acknowledged write survives: none, buffered, interval:100ms, group or each
+    #[arg(long, value_name = "WHAT", default_value = "buffered", value_parser = units::durability)]
+    pub(crate) durability: Durability,
+}
+
+/// Which keys and values.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Keys and values")]
+pub(crate) struct DataArgs {
+    /// How many different keys there are; ycsb has its records instead
+    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) key_space: u64,
+    /// Bytes of a key, 8 to 1024
+    #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = clap::value_parser!(u16).range(8..=1024))]
+    pub(crate) key_size: u16,
+    /// Bytes of a value [default: 1024; ycsb: 1000; durable-writers: 128]
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    pub(crate) value_size: Option<u64>,
+    /// What values are made of
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = Kind::Random)]
+    pub(crate) values: Kind,
+    /// The same seed gives the same operations of each thread
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+/// What values are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// Bytes that do not compress.
+    Random,
+    /// Bytes that compress to about half.
+    Half,
+    /// Zeros behind a stamp.
+    Zeros,
+}
+
+/// How long, threads apart.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Time")]
+pub(crate) struct PaceArgs {
+    /// Seconds of a trial
+    #[arg(long, value_name = "S", default_value = "20", value_parser = units::seconds)]
+    pub(crate) seconds: Duration,
+    /// Operations of a trial over all threads, instead of a time
+    #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) operations: Option<u64>,
+    /// Seconds of a row
+    #[arg(long, value_name = "S", default_value = "1", value_parser = units::seconds)]
+    pub(crate) interval: Duration,
+    /// Sync all files of the store at the end; that time belongs to the trial
+    #[arg(long)]
+    pub(crate) closing_sync: bool,
+}
+
+pub(super) fn thread_count() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=1024)
+}
+
+pub(super) fn partition_count() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=256)
+}

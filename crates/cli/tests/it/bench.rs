@@ -1,0 +1,95 @@
+//! Benchmarks run, write what they measured, and refuse what they must not touch.
+
+use crate::run::Place;
+use serde_json::Value;
+
+const SMALL: &str = "--memory 16MiB --interval 0.05 --value-size 100";
+
+/// The lines of a result file.
+fn lines(place: &Place, name: &str) -> Vec<Value> {
+    place.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_mix_writes_a_header_rows_and_a_summary() {
+    let place = Place::new();
+    let stdout = place.ok(&format!("bench put-heavy --operations 5000 --threads 2 {SMALL}"));
+    assert!(stdout.contains("5000 ops in"), "{stdout}");
+    let lines = lines(&place, "bench-results/put-heavy-flagstone-p4-t2.jsonl");
+    let (header, summary) = (&lines[0], &lines[lines.len() - 1]);
+    assert_eq!(header["type"], "header");
+    assert_eq!(header["workload"], "put-heavy");
+    assert_eq!(header["options"]["threads"], 2);
+    assert_eq!(header["options"]["memory"], 16 << 20);
+    assert_eq!(summary["type"], "summary");
+    assert_eq!(summary["ops"], 5000);
+    let rows: u64 =
+        lines.iter().filter(|line| line["type"] == "row").map(|r| r["ops"].as_u64().unwrap()).sum();
+    assert_eq!(rows, 5000);
+    assert!(!place.path("bench-results/store").exists());
+}
+
+#[test]
+fn results_of_earlier_trials_stay() {
+    let place = Place::new();
+    for _ in 0..2 {
+        place.ok(&format!("bench balanced --operations 100 --out r --engine noop {SMALL}"));
+    }
+    assert_eq!(lines(&place, "r/balanced-noop-p4-t4.jsonl")[0]["type"], "header");
+    assert_eq!(lines(&place, "r/balanced-noop-p4-t4-2.jsonl")[0]["type"], "header");
+}
+
+#[test]
+fn the_no_op_store_burns_as_much_as_a_trial_before() {
+    let place = Place::new();
+    place.ok(&format!("bench balanced --seconds 0.5 --out a.jsonl {SMALL}"));
+    let like =
+        format!("bench balanced --operations 1000 --engine noop --burn-like a.jsonl {SMALL}");
+    place.ok(&format!("{like} --out b.jsonl"));
+    let tuning = lines(&place, "b.jsonl")[0]["options"]["tuning"].clone();
+    assert!(tuning.as_str().unwrap().contains("burns"), "{tuning}");
+}
+
+#[test]
+fn a_directory_that_no_benchmark_made_is_not_touched() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"a":1}"#);
+    place.fails("bench balanced --dir db", 2, "was not made by a benchmark");
+    assert_eq!(place.ok("get db c k"), "{\"a\":1}\n");
+}
+
+#[test]
+fn wrong_arguments_are_refused_before_anything_is_made() {
+    let place = Place::new();
+    for (args, text) in [
+        ("bench balanced --threads 0", "0 is not in 1..=1024"),
+        ("bench balanced --partitions 300", "300 is not in 1..=256"),
+        ("bench balanced --known-keys 2", "expected a share from 0 to 1"),
+        ("bench balanced --key-size 4", "4 is not in 8..=1024"),
+        ("bench balanced --durability sometimes", "expected none, buffered"),
+        ("bench balanced --seconds 0", "expected seconds above 0"),
+        ("bench balanced --seconds 1 --operations 1", "cannot be used with"),
+        ("bench balanced --burn-like x.jsonl", "--burn-like is for --engine noop"),
+        ("bench matrix --workload mixes --out x.jsonl", "--out must be a directory"),
+        ("bench no-such-workload", "unrecognized subcommand"),
+    ] {
+        place.fails(args, 2, text);
+    }
+    place.fails("bench balanced --filter-bits 99 --dir s", 2, "99 filter bits");
+    assert!(!place.path("bench-results").exists());
+}
+
+#[test]
+fn a_matrix_is_resumed_where_it_ended() {
+    let place = Place::new();
+    let matrix = "bench matrix --workload balanced --partitions 1,2 --threads 1 --operations 200";
+    let matrix = format!("{matrix} --engine noop --out m --resume {SMALL}");
+    let run = |expected: usize| {
+        let stdout = place.ok(&matrix);
+        assert_eq!(stdout.matches("measured before").count(), expected, "{stdout}");
+    };
+    run(0);
+    run(2);
+    std::fs::remove_file(place.path("m/balanced-noop-p2-t1.jsonl")).unwrap();
+    run(1);
+}
