@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::output::note;
 use clap::Parser;
 use flagstone_bench::record::{Trial, read_dir};
+use flagstone_bench::report::Report;
 use std::path::Path;
 
 /// What the workloads have in common: small, so that it is quick, and with memtables so small that
@@ -80,5 +81,18 @@ fn check(out: &Path) -> Result<(), Failure> {
         return Err(Failure::Check(format!("{} results: expected {TRIALS}", trials.len())));
     }
     note(&format!("{} results, all well", trials.len()));
+    report(out, &trials)
+}
+
+/// They can be drawn.
+fn report(out: &Path, trials: &[Trial]) -> Result<(), Failure> {
+    let html = Report::new(trials, None).html();
+    let path = out.join("report.html");
+    std::fs::write(&path, &html).map_err(|error| Failure::io("write", &path, &error))?;
+    let figures = html.matches("<svg").count();
+    if figures == 0 {
+        return Err(Failure::Check(format!("{}: a report without figures", path.display())));
+    }
+    note(&format!("a report of {figures} figures"));
     Ok(())
 }
