@@ -1,1 +1,7 @@
-fn main() {}
+//! The workloads of flagstone over other engines.
+
+mod engines;
+
+fn main() {
+    println!("{}", engines::KINDS.len());
+}

@@ -1,0 +1,143 @@
+//! The cells by name, and the groups that name several of them.
+
+use flagstone_bench::workload::Mix;
+
+/// What a cell does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Work {
+    /// Puts, deletes and gets from an empty store for a time; sustained: six times as long, with a
+    /// sync of all files at the end that belongs to the time.
+    Mix { mix: Mix, sustained: bool },
+    /// Puts of random keys into an empty store, so many.
+    Fill,
+    /// Gets of keys that are there, all data in the caches of engine and system.
+    CachedGet,
+    /// Gets of keys that are not there.
+    AbsentGet,
+    /// Scans of 50 entries, as many as puts of new keys, one after the other.
+    ShortScans,
+    /// Scans of everything, small entries.
+    FullScan,
+    /// Synced puts of 128 bytes.
+    Durable,
+    /// Gets of a store four times the memory, the page cache kept out.
+    ColdGet,
+}
+
+/// A workload and its threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    /// As the command line, the result folder and the table call it.
+    pub(crate) name: String,
+    /// Other words for it, and for others like it.
+    pub(crate) groups: &'static [&'static str],
+    /// What it does.
+    pub(crate) work: Work,
+    /// On how many threads.
+    pub(crate) threads: usize,
+    /// The engines that take part unless others are asked for.
+    pub(crate) engines: &'static [&'static str],
+}
+
+const EVERYONE: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb", "redb", "sqlite"];
+const LOGS: &[&str] = &["flagstone", "rocksdb", "fjall"];
+const SCANNERS: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb"];
+/// LMDB and SQLite read through a memory map, whose pages cannot be kept out of memory from here.
+const READERS: &[&str] = &["flagstone", "rocksdb", "fjall", "redb"];
+
+/// All cells, in the order of the table.
+pub(crate) fn all() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for threads in [4, 16] {
+        for mix in Mix::ALL {
+            cells.push(Cell {
+                name: format!("{}-{threads}", mix.name),
+                groups: &["mixes", "headline"],
+                work: Work::Mix { mix, sustained: false },
+                threads,
+                engines: EVERYONE,
+            });
+        }
+    }
+    for threads in [4, 16] {
+        for mix in Mix::ALL {
+            cells.push(Cell {
+                name: format!("{}-{threads}-sustained", mix.name),
+                groups: &["sustained"],
+                work: Work::Mix { mix, sustained: true },
+                threads,
+                engines: LOGS,
+            });
+        }
+    }
+    let mut add = |name: &str, groups, work, threads, engines| {
+        cells.push(Cell { name: name.to_owned(), groups, work, threads, engines });
+    };
+    add("fill", &["fill"], Work::Fill, 2, EVERYONE);
+    add("cached-get", &["reads", "headline"], Work::CachedGet, 2, EVERYONE);
+    add("absent-get", &["reads"], Work::AbsentGet, 2, EVERYONE);
+    add("cold-get-2", &["reads"], Work::ColdGet, 2, READERS);
+    add("cold-get-32", &["reads"], Work::ColdGet, 32, READERS);
+    add("scan-50", &["scans"], Work::ShortScans, 2, EVERYONE);
+    add("full-scan", &["scans"], Work::FullScan, 2, SCANNERS);
+    add("durable-1", &["durable"], Work::Durable, 1, EVERYONE);
+    add("durable-32", &["durable", "headline"], Work::Durable, 32, EVERYONE);
+    cells
+}
+
+/// The cells that `words` name: by name, by group, or `all`; in the order of the table.
+///
+/// # Errors
+/// The word that names none.
+pub(crate) fn select(words: &[String]) -> Result<Vec<Cell>, String> {
+    let all = all();
+    let names =
+        |cell: &Cell, word: &String| cell.name == *word || cell.groups.contains(&word.as_str());
+    for word in words {
+        if word != "all" && !all.iter().any(|cell| names(cell, word)) {
+            return Err(format!("`{word}` names no cell; `flagstone-peers list` shows them"));
+        }
+    }
+    let wanted = |cell: &Cell| words.iter().any(|word| word == "all" || names(cell, word));
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+/// How large cells are that begin with a filled store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// Entries of 1 KiB that `fill`, `cached-get`, `absent-get` and `scan-50` put.
+    pub(crate) entries: u64,
+    /// Entries of 16 + 16 bytes of `full-scan`.
+    pub(crate) small_entries: u64,
+    /// Data of `cold-get` over memory.
+    pub(crate) cold_times: u64,
+}
+
+impl Scale {
+    /// A million, ten millions, four times.
+    pub(crate) const FULL: Self =
+        Self { entries: 1_000_000, small_entries: 10_000_000, cold_times: 4 };
+    /// Enough to see that everything works.
+    pub(crate) const QUICK: Self =
+        Self { entries: 100_000, small_entries: 500_000, cold_times: 1 };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn cells_are_found_by_name_and_by_group_in_the_order_of_the_table() {
+        let select = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+            select(&words).map(|cells| cells.into_iter().map(|c| c.name).collect::<Vec<_>>())
+        };
+        assert_eq!(select(&["scans", "fill"]).unwrap(), ["fill", "scan-50", "full-scan"]);
+        assert_eq!(select(&["mixes"]).unwrap().len(), 8);
+        assert_eq!(select(&["all"]).unwrap().len(), all().len());
+        assert!(select(&["nothing"]).unwrap_err().contains("`nothing`"));
+        let names: HashSet<String> = all().into_iter().map(|cell| cell.name).collect();
+        assert_eq!(names.len(), all().len());
+    }
+}

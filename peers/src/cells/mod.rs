@@ -1,0 +1,9 @@
+//! What is measured: cells, each a workload with its number of threads, over one engine at a time.
+
+mod cold;
+mod filled;
+mod list;
+mod run;
+
+pub(crate) use list::{Cell, Scale, all, select};
+pub(crate) use run::{Trial, run};

@@ -1,0 +1,190 @@
+//! Every engine, in every variant, is the same map as `BTreeMap`.
+
+use super::{Choice, KINDS};
+use flagstone::Durability;
+use flagstone_bench::engine::{Engine, EngineOptions};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A stream of numbers that a seed gives.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("{:016}", self.below(400) * 7_919).into_bytes()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let len = [0, 1, 100, 1024, 9000][self.below(5) as usize];
+        (0..len).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+fn seed() -> u64 {
+    static SEED: OnceLock<u64> = OnceLock::new();
+    *SEED.get_or_init(|| {
+        let seed = std::env::var("FLAGSTONE_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
+        println!("FLAGSTONE_SEED={seed}");
+        seed
+    })
+}
+
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let name = name.replace([':', '+'], "-");
+        let dir = std::env::temp_dir().join(format!("peers-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        Self(dir)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn check(engine: &dyn Engine, model: &BTreeMap<Vec<u8>, Vec<u8>>, dice: &mut Dice, what: &str) {
+    let key = dice.key();
+    let mut found = None;
+    let there = engine.get(&key, &mut |value| found = Some(value.to_vec())).unwrap();
+    assert_eq!(there, found.is_some(), "{what}");
+    assert_eq!(found.as_ref(), model.get(&key), "{what}: get");
+    let (from, limit) = (dice.key(), dice.below(60) as usize);
+    let mut entries = Vec::new();
+    let mut each = |key: &[u8], value: &[u8]| entries.push((key.to_vec(), value.to_vec()));
+    let count = engine.scan(&from, limit, &mut each).unwrap();
+    let expected: Vec<_> =
+        model.range(from..).take(limit).map(|(key, value)| (key.clone(), value.clone())).collect();
+    assert_eq!(count, expected.len(), "{what}: scan");
+    assert!(entries == expected, "{what}: scan");
+}
+
+fn agrees(choice: &Choice, durability: Durability, ops: u64) {
+    let what = format!("{choice} {durability:?}");
+    let place = Place::new(&format!("{choice}-{durability:?}").replace([' ', '(', ')'], ""));
+    let options = EngineOptions {
+        dir: place.0.clone(),
+        memory_bytes: 16 << 20,
+        memtable_bytes: None,
+        block_bytes: None,
+        filter_bits: None,
+        partitions: 2,
+        durability,
+    };
+    let mut dice = Dice(seed());
+    let mut model = BTreeMap::new();
+    let mut engine = choice.open(&options).unwrap();
+    assert!(!engine.version().contains("unknown"), "{what}: {}", engine.version());
+    assert!(choice.to_string() == "flagstone" || !engine.tuning().is_empty(), "{what}");
+    for op in 0..ops {
+        match dice.below(100) {
+            0 => engine.flush().unwrap(),
+            1 if op % 3 == 0 => engine.compact().unwrap(),
+            2 if op % 3 == 0 => {
+                engine.close().unwrap();
+                engine = choice.open(&options).unwrap();
+            }
+            3..40 => {
+                let (key, value) = (dice.key(), dice.value());
+                engine.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            40..60 => {
+                let key = dice.key();
+                engine.delete(&key).unwrap();
+                model.remove(&key);
+            }
+            _ => check(&*engine, &model, &mut dice, &what),
+        }
+    }
+    engine.gauges();
+    engine.close().unwrap();
+    let engine = choice.open(&options).unwrap();
+    for _ in 0..50 {
+        check(&*engine, &model, &mut dice, &what);
+    }
+    engine.close().unwrap();
+}
+
+fn variants(kind: usize) -> Vec<Choice> {
+    let name = KINDS[kind].name;
+    let plain = name.parse().unwrap();
+    let parsed = KINDS[kind].variants.iter().map(|(v, _)| format!("{name}:{v}").parse().unwrap());
+    std::iter::once(plain).chain(parsed).collect()
+}
+
+#[test]
+fn every_engine_in_every_variant_is_the_map_that_was_written() {
+    for kind in 0..KINDS.len() {
+        for choice in variants(kind) {
+            agrees(&choice, Durability::Buffered, 1000);
+        }
+    }
+}
+
+#[test]
+fn every_engine_is_the_same_map_under_every_durability() {
+    let interval = Durability::Interval(Duration::from_millis(20));
+    for durability in [Durability::None, interval, Durability::Group, Durability::Each] {
+        for kind in 0..KINDS.len() {
+            agrees(&variants(kind)[0], durability, 300);
+        }
+    }
+}
+
+#[test]
+fn writers_of_many_threads_lose_nothing() {
+    for kind in 0..KINDS.len() {
+        let choice = &variants(kind)[0];
+        let place = Place::new(&format!("{choice}-threads"));
+        let options = EngineOptions {
+            dir: place.0.clone(),
+            memory_bytes: 16 << 20,
+            memtable_bytes: None,
+            block_bytes: None,
+            filter_bits: None,
+            partitions: 2,
+            durability: Durability::Buffered,
+        };
+        let engine = choice.open(&options).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let engine = &engine;
+                scope.spawn(move || {
+                    for i in 0..300u32 {
+                        let key = format!("{thread}-{i:08}").into_bytes();
+                        engine.put(&key, &i.to_le_bytes()).unwrap();
+                        let mut same = false;
+                        engine.get(&key, &mut |value| same = value == i.to_le_bytes()).unwrap();
+                        assert!(same, "{choice}: a thread reads what it wrote");
+                    }
+                });
+            }
+        });
+        let count = engine.scan(b"", usize::MAX, &mut |_, _| {}).unwrap();
+        assert_eq!(count, 8 * 300, "{choice}");
+        engine.close().unwrap();
+    }
+}
+
+#[test]
+fn an_engine_or_variant_that_does_not_exist_is_refused() {
+    assert!("mongodb".parse::<Choice>().is_err());
+    assert!("fjall:blobs".parse::<Choice>().is_ok());
+    assert!("fjall:universal".parse::<Choice>().is_err());
+    assert_eq!("lmdb:writemap".parse::<Choice>().unwrap().to_string(), "lmdb:writemap");
+}

@@ -1,0 +1,90 @@
+//! An engine by its name: `rocksdb`, or `rocksdb:universal` for one of its variants.
+
+use super::{fjall, lmdb, redb, sqlite};
+use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
+use std::fmt;
+use std::str::FromStr;
+
+/// A store that this program can open.
+pub(crate) struct Kind {
+    /// As it is called on the command line and in result files.
+    pub(crate) name: &'static str,
+    /// Other ways of tuning it: name, what it does. They were measured to choose the one that stands
+    /// without a variant.
+    pub(crate) variants: &'static [(&'static str, &'static str)],
+    open: fn(&str, &EngineOptions) -> Outcome<Box<dyn Engine>>,
+}
+
+/// All of them, flagstone first.
+pub(crate) const KINDS: &[Kind] = &[
+    // FLAGSTONE
+    #[cfg(feature = "rocksdb")]
+    Kind {
+        name: "rocksdb",
+        variants: super::rocksdb::VARIANTS,
+        open: |variant, options| super::rocksdb::open(variant, options),
+    },
+    Kind { name: "fjall", variants: fjall::VARIANTS, open: fjall::open },
+    Kind { name: "redb", variants: &[], open: |_, options| redb::open(options) },
+    Kind { name: "lmdb", variants: lmdb::VARIANTS, open: lmdb::open },
+    Kind { name: "sqlite", variants: sqlite::VARIANTS, open: sqlite::open },
+];
+
+/// An engine, and how it is tuned.
+#[derive(Clone)]
+pub(crate) struct Choice {
+    kind: usize,
+    variant: String,
+}
+
+impl Choice {
+    /// Opens a store.
+    pub(crate) fn open(&self, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+        (KINDS[self.kind].open)(&self.variant, options)
+    }
+
+    /// Its place among [`KINDS`].
+    pub(crate) fn kind(&self) -> usize {
+        self.kind
+    }
+}
+
+impl PartialEq for Choice {
+    fn eq(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.variant == other.variant
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(KINDS[self.kind].name)?;
+        if !self.variant.is_empty() {
+            write!(f, ":{}", self.variant)?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, variant) = text.split_once(':').unwrap_or((text, ""));
+        let kind = KINDS.iter().position(|kind| kind.name == name).ok_or_else(|| {
+            let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+            format!("unknown engine `{name}`: expected one of {}", names.join(", "))
+        })?;
+        // Variants add up: `rocksdb:16k+universal`.
+        for part in variant.split('+').filter(|part| !part.is_empty()) {
+            if !KINDS[kind].variants.iter().any(|(known, _)| *known == part) {
+                return Err(format!("`{name}` has no variant `{part}`"));
+            }
+        }
+        Ok(Self { kind, variant: variant.to_owned() })
+    }
+}
+
+/// Whether the variant `name` is among those asked for.
+pub(crate) fn has(variant: &str, name: &str) -> bool {
+    variant.split('+').any(|part| part == name)
+}

@@ -1,0 +1,17 @@
+//! The engines by name, each in a file of its own that says how it is tuned and why.
+
+#[cfg(test)]
+mod agree;
+mod ticker;
+mod versions;
+
+mod fjall;
+mod lmdb;
+mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+mod sqlite;
+
+mod choice;
+
+pub(crate) use choice::{Choice, KINDS};

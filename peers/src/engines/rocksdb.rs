@@ -1,0 +1,261 @@
+//! RocksDB, tuned as its own guides and the users of its Rust crate do.
+//!
+//! | knob | value | why |
+//! |---|---|---|
+//! | memory | half memtables (4 of memory/8: 64 MiB of 512), half block cache | one bound over both, as for every engine here |
+//! | write buffer manager | the memtables' half, charged to nothing else | holds them to their share without stalls of its own |
+//! | block cache | HyperClock | its authors' advice over LRU; no lock between readers |
+//! | index and filter blocks | in the cache, high priority, all pinned | counted in the memory, and never looked up twice |
+//! | filter | full Bloom, 10 bits a key | asked for by the workloads; whole keys |
+//! | block | 4 KiB, format 6, hash index in data blocks | values of 1 KiB: more bytes a block are read and checked for nothing |
+//! | compression | none in L0 and L1, lz4 below | the guide's advice: the young levels are rewritten at once |
+//! | levels | dynamic level bytes, base = 4 memtables | the guide's advice: L1 as large as L0 |
+//! | background | one job a core, at least 2; sub-compactions as many | `increase_parallelism` |
+//! | writes | one WAL write a group, pipelined | see the measurements in docs/bench/peers.md |
+//! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
+//! | statistics, info log | off, warnings only | they cost |
+//!
+//! A get takes the value pinned in its block, without a copy. Gets go through one `ReadOptions` made
+//! once; a scan of more than 1,000 entries leaves the cache as it is and reads 2 MiB ahead.
+
+use super::choice::has;
+use super::ticker::Ticker;
+use super::versions::locked;
+use flagstone::Durability;
+use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome};
+use rocksdb::{
+    BlockBasedOptions, BlockBasedTablePinningTier, Cache, CompactOptions, DB, DBCompactionStyle,
+    DBCompressionType, DataBlockIndexType, LogLevel, Options, ReadOptions, WaitForCompactOptions,
+    WriteBufferManager, WriteOptions, properties,
+};
+use std::sync::Arc;
+
+/// Ways of tuning it that were measured.
+pub(super) const VARIANTS: &[(&str, &str)] = &[
+    ("ordered", "one group at a time writes the WAL and the memtable: RocksDB's default"),
+    ("unordered", "unordered_write: writers enter the memtable on their own; snapshots weaken"),
+    ("16k", "blocks of 16 KiB"),
+    ("lru", "an LRU cache"),
+    ("lz4", "lz4 in all levels"),
+    ("binary", "no hash index in data blocks"),
+    ("jobs4", "four background jobs"),
+    ("universal", "universal compaction"),
+];
+
+struct Rocks {
+    // Declared before `db`: it holds a handle of it, and must be gone first.
+    ticker: Option<Ticker>,
+    db: Arc<DB>,
+    read: ReadOptions,
+    write: WriteOptions,
+    flush_on_close: bool,
+    tuning: String,
+}
+
+/// Opens a store.
+pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    let jobs = if has(variant, "jobs4") { 4 } else { cores };
+    let memory = usize::try_from(options.memory_bytes)?;
+    let buffers = memory / 2;
+    let memtable = match options.memtable_bytes {
+        Some(bytes) => usize::try_from(bytes)?,
+        None => (memory / 8).max(1 << 20),
+    };
+    let memtables = (buffers / memtable).max(2);
+    let cache = if has(variant, "lru") {
+        Cache::new_lru_cache(memory - buffers)
+    } else {
+        Cache::new_hyper_clock_cache(memory - buffers, 0)
+    };
+    let mut opts = Options::default();
+    opts.create_if_missing(true);
+    opts.increase_parallelism(i32::try_from(jobs)?);
+    opts.set_max_subcompactions(u32::try_from(cores)?);
+    opts.set_write_buffer_size(memtable);
+    opts.set_max_write_buffer_number(i32::try_from(memtables)?);
+    opts.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager(buffers, false));
+    opts.set_level_compaction_dynamic_level_bytes(true);
+    opts.set_max_bytes_for_level_base((memtable * memtables.max(4)) as u64);
+    opts.set_target_file_size_base(memtable as u64);
+    opts.set_bytes_per_sync(1 << 20);
+    opts.set_max_open_files(-1);
+    opts.set_log_level(LogLevel::Warn);
+    opts.set_keep_log_file_num(1);
+    opts.set_unordered_write(has(variant, "unordered"));
+    let pipelined = !has(variant, "ordered") && !has(variant, "unordered");
+    opts.set_enable_pipelined_write(pipelined);
+    opts.set_compression_type(DBCompressionType::Lz4);
+    if has(variant, "universal") {
+        opts.set_compaction_style(DBCompactionStyle::Universal);
+    } else if !has(variant, "lz4") {
+        use DBCompressionType::{Lz4, None};
+        opts.set_compression_per_level(&[None, None, Lz4, Lz4, Lz4, Lz4, Lz4]);
+    }
+    opts.set_block_based_table_factory(&tables(variant, options, &cache));
+
+    let mut write = WriteOptions::default();
+    match options.durability {
+        Durability::None => write.disable_wal(true),
+        Durability::Buffered | Durability::Interval(_) => {}
+        Durability::Group | Durability::Each => write.set_sync(true),
+    }
+    let db = Arc::new(DB::open(&opts, &options.dir)?);
+    let ticker = match options.durability {
+        Durability::Interval(interval) => {
+            let db = Arc::clone(&db);
+            Some(Ticker::start(interval, move || Ok(db.flush_wal(true)?)))
+        }
+        _ => None,
+    };
+    let tuning = format!(
+        "{memtables} memtables of {} MiB, {} cache of {} MiB, {} jobs, {} writes, {}{}",
+        memtable >> 20,
+        if has(variant, "lru") { "LRU" } else { "HyperClock" },
+        (memory - buffers) >> 20,
+        jobs,
+        if pipelined {
+            "pipelined"
+        } else if has(variant, "unordered") {
+            "unordered"
+        } else {
+            "ordered"
+        },
+        if has(variant, "universal") { "universal compaction" } else { "dynamic levels" },
+        if variant.is_empty() { String::new() } else { format!(" ({variant})") },
+    );
+    let flush_on_close = options.durability == Durability::None;
+    Ok(Box::new(Rocks { ticker, db, read: ReadOptions::default(), write, flush_on_close, tuning }))
+}
+
+fn tables(variant: &str, options: &EngineOptions, cache: &Cache) -> BlockBasedOptions {
+    let mut tables = BlockBasedOptions::default();
+    let default_block = if has(variant, "16k") { 16 << 10 } else { 4 << 10 };
+    tables.set_block_size(options.block_bytes.unwrap_or(default_block));
+    tables.set_block_cache(cache);
+    tables.set_bloom_filter(f64::from(options.filter_bits.unwrap_or(10)), false);
+    tables.set_format_version(6);
+    tables.set_cache_index_and_filter_blocks(true);
+    tables.set_cache_index_and_filter_blocks_with_high_priority(true);
+    tables.set_unpartitioned_pinning_tier(BlockBasedTablePinningTier::All);
+    if !has(variant, "binary") {
+        tables.set_data_block_index_type(DataBlockIndexType::BinaryAndHash);
+        tables.set_data_block_hash_ratio(0.75);
+    }
+    tables
+}
+
+impl Engine for Rocks {
+    fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
+        Ok(self.db.put_opt(key, value, &self.write)?)
+    }
+
+    fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        let value = self.db.get_pinned_opt(key, &self.read)?;
+        if let Some(value) = &value {
+            found(value);
+        }
+        Ok(value.is_some())
+    }
+
+    fn delete(&self, key: &[u8]) -> Outcome<()> {
+        Ok(self.db.delete_opt(key, &self.write)?)
+    }
+
+    fn scan(
+        &self,
+        from: &[u8],
+        limit: usize,
+        each: &mut dyn FnMut(&[u8], &[u8]),
+    ) -> Outcome<usize> {
+        let mut read = ReadOptions::default();
+        if limit > 1000 {
+            read.fill_cache(false);
+            read.set_readahead_size(2 << 20);
+        }
+        let mut cursor = self.db.raw_iterator_opt(read);
+        cursor.seek(from);
+        let mut seen = 0;
+        while seen < limit
+            && let Some((key, value)) = cursor.item()
+        {
+            each(key, value);
+            seen += 1;
+            if seen < limit {
+                cursor.next();
+            }
+        }
+        cursor.status()?;
+        Ok(seen)
+    }
+
+    fn flush(&self) -> Outcome<()> {
+        Ok(self.db.flush()?)
+    }
+
+    fn compact(&self) -> Outcome<()> {
+        self.db.flush()?;
+        let mut whole = CompactOptions::default();
+        whole.set_exclusive_manual_compaction(false);
+        self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &whole);
+        Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+    }
+
+    fn gauges(&self) -> Gauges {
+        let mut levels = Vec::new();
+        for file in self.db.live_files().unwrap_or_default() {
+            let level = usize::try_from(file.level).unwrap_or(0);
+            if levels.len() <= level {
+                levels.resize(level + 1, 0);
+            }
+            levels[level] += file.size as u64;
+        }
+        let memtables = self.db.property_int_value(properties::CUR_SIZE_ALL_MEM_TABLES);
+        let stats = self.db.property_value(properties::DBSTATS).ok().flatten();
+        Gauges {
+            memtable_bytes: memtables.ok().flatten(),
+            level_bytes: levels,
+            stalled_s: stats.and_then(|stats| stalled_seconds(&stats)),
+            ..Gauges::default()
+        }
+    }
+
+    fn version(&self) -> String {
+        let library = locked("librocksdb-sys");
+        let library = library.split_once('+').map_or(library, |(_, version)| version);
+        format!("rocksdb {library} (crate {})", locked("rocksdb"))
+    }
+
+    fn tuning(&self) -> String {
+        self.tuning.clone()
+    }
+
+    fn close(self: Box<Self>) -> Outcome<()> {
+        if self.flush_on_close {
+            self.db.flush()?;
+        }
+        let Self { ticker, db, .. } = *self;
+        drop(ticker);
+        drop(db);
+        Ok(())
+    }
+}
+
+/// Seconds out of the line `Cumulative stall: 01:02:03.456 H:M:S, 1.2 percent`.
+fn stalled_seconds(stats: &str) -> Option<f64> {
+    let line = stats.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
+    let clock = line.split_whitespace().next()?;
+    clock.split(':').try_fold(0.0, |sum, part| Some(sum * 60.0 + part.parse::<f64>().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stalled_seconds;
+
+    #[test]
+    fn the_seconds_of_a_stall_are_read_from_the_statistics() {
+        let stats = "** DB Stats **\nCumulative stall: 01:00:02.500 H:M:S, 1.2 percent\n";
+        assert_eq!(stalled_seconds(stats), Some(3602.5));
+        assert_eq!(stalled_seconds("nothing"), None);
+    }
+}
