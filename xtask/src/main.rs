@@ -8,6 +8,7 @@
 )]
 
 mod ci;
+mod peers;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,10 @@ cargo xtask COMMAND
                   flagstone bench for a moment), docs
   tidy [--long]   the rules of the house that the compiler does not check;
                   --long lists the long files and functions, which are only counted otherwise
+  peers [--quick] [--without-rocksdb] [OPTIONS]
+                  the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite,
+                  and their tables into docs/bench/peers.md; --quick: in minutes, prints
+                  only; OPTIONS as docs/bench/peers.md has them
   help            this text
 
 Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
@@ -32,6 +37,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(&root()),
         ["tidy"] => tidy::run(&root(), false),
         ["tidy", "--long"] => tidy::run(&root(), true),
+        ["peers", ref options @ ..] => peers::run(&root(), options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             true

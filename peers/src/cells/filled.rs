@@ -22,12 +22,7 @@ pub(super) struct Filled<'e> {
 }
 
 impl<'e> Filled<'e> {
-    pub(super) fn new(
-        engine: &'e dyn Engine,
-        keys: Keys,
-        values: &'e Values,
-        work: Work,
-    ) -> Self {
+    pub(super) fn new(engine: &'e dyn Engine, keys: Keys, values: &'e Values, work: Work) -> Self {
         Self { engine, keys, values, work, fresh: AtomicU64::new(keys.space()) }
     }
 

@@ -118,8 +118,7 @@ impl Scale {
     pub(crate) const FULL: Self =
         Self { entries: 1_000_000, small_entries: 10_000_000, cold_times: 4 };
     /// Enough to see that everything works.
-    pub(crate) const QUICK: Self =
-        Self { entries: 100_000, small_entries: 500_000, cold_times: 1 };
+    pub(crate) const QUICK: Self = Self { entries: 100_000, small_entries: 500_000, cold_times: 1 };
 }
 
 #[cfg(test)]

@@ -5,5 +5,5 @@ mod filled;
 mod list;
 mod run;
 
-pub(crate) use list::{Cell, Scale, all, select};
+pub(crate) use list::{Cell, Scale, Work, all, select};
 pub(crate) use run::{Trial, run};

@@ -17,7 +17,11 @@ pub(crate) struct Kind {
 
 /// All of them, flagstone first.
 pub(crate) const KINDS: &[Kind] = &[
-    // FLAGSTONE
+    Kind {
+        name: "flagstone",
+        variants: &[],
+        open: |_, options| flagstone_bench::engine::open_flagstone(options),
+    },
     #[cfg(feature = "rocksdb")]
     Kind {
         name: "rocksdb",
@@ -41,11 +45,6 @@ impl Choice {
     /// Opens a store.
     pub(crate) fn open(&self, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
         (KINDS[self.kind].open)(&self.variant, options)
-    }
-
-    /// Its place among [`KINDS`].
-    pub(crate) fn kind(&self) -> usize {
-        self.kind
     }
 }
 

@@ -1,0 +1,252 @@
+//! The command line.
+
+use crate::cells::{Cell, Scale, all, select};
+use crate::engines::{Choice, KINDS};
+use std::path::PathBuf;
+
+/// The text of `help`.
+pub(crate) const HELP: &str = "\
+The workloads of flagstone over flagstone, RocksDB, fjall, LMDB, redb and SQLite: one process a
+trial, a fresh directory each, removed after; result files, then a table of medians.
+
+  flagstone-peers [run] [OPTIONS]
+  flagstone-peers table DIR     the table of result files that are there
+  flagstone-peers list          cells, groups of cells, engines and their variants
+
+  --engines A,B,..   engines, each as NAME or NAME:VARIANT [default: those of the cell]
+  --cells A,B,..     cells or groups of them [default: all]
+  --rounds N         rounds of each cell; every second one in reverse order [default: 3]
+  --seconds S        seconds of a trial; sustained ones take six times as long [default: 20]
+  --memory BYTES     memtables and caches of an engine: 512MiB, 1GiB [default: 512MiB]
+  --partitions N     hash partitions of flagstone [default: 4]
+  --seed N           of keys and values [default: 1]
+  --scale full|quick sizes of filled stores: a million entries, or a tenth [default: full]
+  --out DIR          result files: DIR/CELL/ENGINE-ROUND.jsonl [default: peers-results]
+  --dir DIR          stores are made below it, on the disk to be measured [default: peers-stores]
+  --resume           skips trials whose result file is there, instead of removing those of the cells
+
+Exit code: 0 all trials ran, 1 one did not, 2 the command line is wrong.";
+
+/// What is asked for.
+pub(crate) enum Command {
+    /// The help.
+    Help,
+    /// The cells and engines.
+    List,
+    /// Trials, then the table.
+    Run(Options),
+    /// One trial, in this process.
+    Child(Options),
+    /// The table of result files.
+    Table(PathBuf),
+}
+
+/// How trials are run.
+#[derive(Clone)]
+pub(crate) struct Options {
+    /// Engines; none: those of each cell.
+    pub(crate) engines: Vec<Choice>,
+    /// Cells.
+    pub(crate) cells: Vec<Cell>,
+    /// Rounds of each cell; of a single trial, its round.
+    pub(crate) rounds: usize,
+    /// Seconds of a trial.
+    pub(crate) seconds: f64,
+    /// Bytes of memtables and caches.
+    pub(crate) memory_bytes: u64,
+    /// Hash partitions.
+    pub(crate) partitions: u16,
+    /// Of keys and values.
+    pub(crate) seed: u64,
+    /// Sizes of filled stores.
+    pub(crate) scale: Scale,
+    /// Where result files go.
+    pub(crate) out: PathBuf,
+    /// Below which stores are made.
+    pub(crate) dir: PathBuf,
+    /// Whether trials that are there are skipped.
+    pub(crate) resume: bool,
+}
+
+/// What the words ask for.
+///
+/// # Errors
+/// What is wrong with them.
+pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
+    match words.first().map(String::as_str) {
+        Some("help" | "--help" | "-h") => Ok(Command::Help),
+        Some("list") => Ok(Command::List),
+        Some("table") => match words {
+            [_, dir] => Ok(Command::Table(dir.into())),
+            _ => Err("table: expected one directory".into()),
+        },
+        Some("trial") => options(&words[1..]).map(Command::Child),
+        Some("run") => options(&words[1..]).map(Command::Run),
+        _ => options(words).map(Command::Run),
+    }
+}
+
+fn options(words: &[String]) -> Result<Options, String> {
+    let mut options = Options {
+        engines: Vec::new(),
+        cells: all(),
+        rounds: 3,
+        seconds: 20.0,
+        memory_bytes: 512 << 20,
+        partitions: 4,
+        seed: 1,
+        scale: Scale::FULL,
+        out: "peers-results".into(),
+        dir: "peers-stores".into(),
+        resume: false,
+    };
+    let mut words = words.iter();
+    while let Some(name) = words.next() {
+        if name == "--resume" {
+            options.resume = true;
+            continue;
+        }
+        if !name.starts_with("--") {
+            return Err(format!("unknown command or word: {name}"));
+        }
+        let value = words.next().ok_or_else(|| format!("{name}: expected a value"))?;
+        let wrong = |what: &str| format!("{name} {value}: expected {what}");
+        match name.as_str() {
+            "--engines" => {
+                options.engines = value.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            }
+            "--cells" => {
+                let names: Vec<String> = value.split(',').map(str::to_owned).collect();
+                options.cells = select(&names)?;
+            }
+            "--rounds" => {
+                options.rounds = value.parse().map_err(|_| wrong("a number"))?;
+            }
+            "--seconds" => {
+                let seconds = value.parse().ok().filter(|seconds| (0.1..=1e6).contains(seconds));
+                options.seconds = seconds.ok_or_else(|| wrong("0.1 to 1000000"))?;
+            }
+            "--memory" => {
+                let bytes = bytes(value).filter(|bytes| *bytes >= 16 << 20);
+                options.memory_bytes = bytes.ok_or_else(|| wrong("16MiB or more"))?;
+            }
+            "--partitions" => {
+                let count = value.parse().ok().filter(|count| (1..=256).contains(count));
+                options.partitions = count.ok_or_else(|| wrong("1 to 256"))?;
+            }
+            "--seed" => options.seed = value.parse().map_err(|_| wrong("a number"))?,
+            "--scale" => {
+                options.scale = match value.as_str() {
+                    "full" => Scale::FULL,
+                    "quick" => Scale::QUICK,
+                    _ => return Err(wrong("`full` or `quick`")),
+                };
+            }
+            "--out" => options.out = value.into(),
+            "--dir" => options.dir = value.into(),
+            _ => return Err(format!("unknown option: {name}")),
+        }
+    }
+    Ok(options)
+}
+
+/// `512MiB`, `1GiB`, `65536`.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+impl Options {
+    /// The words that make a trial of one cell over one engine, in a process of its own.
+    pub(crate) fn trial_words(&self, cell: &Cell, engine: &Choice, round: usize) -> Vec<String> {
+        let scale = if self.scale == Scale::QUICK { "quick" } else { "full" };
+        let words = [
+            ("--cells", cell.name.clone()),
+            ("--engines", engine.to_string()),
+            ("--rounds", round.to_string()),
+            ("--seconds", self.seconds.to_string()),
+            ("--memory", self.memory_bytes.to_string()),
+            ("--partitions", self.partitions.to_string()),
+            ("--seed", self.seed.to_string()),
+            ("--scale", scale.to_owned()),
+            ("--out", self.out.display().to_string()),
+            ("--dir", self.dir.display().to_string()),
+        ];
+        let pairs = words.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        std::iter::once("trial".to_owned()).chain(pairs).collect()
+    }
+
+    /// The result file of a trial.
+    pub(crate) fn result_file(&self, cell: &Cell, engine: &Choice, round: usize) -> PathBuf {
+        let engine = engine.to_string().replace(':', "-");
+        self.out.join(&cell.name).join(format!("{engine}-{round}.jsonl"))
+    }
+}
+
+/// Prints cells and engines.
+pub(crate) fn list() {
+    println!("Cells (groups; engines):");
+    for cell in all() {
+        println!("  {:28} ({}; {})", cell.name, cell.groups.join(", "), cell.engines.join(", "));
+    }
+    println!("\nEngines and their variants, which may be joined by `+`:");
+    for kind in KINDS {
+        println!("  {}", kind.name);
+        for (name, what) in kind.variants {
+            println!("    {}:{name:12} {what}", kind.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_trial_s_words_say_what_the_options_said() {
+        let asked = "run --cells durable-32 --engines fjall:blobs,redb --seconds 1.5 --memory 64MiB \
+                     --scale quick --seed 7 --partitions 2 --out o --dir d";
+        let Ok(Command::Run(options)) = parse(&words(asked)) else { panic!("not a run") };
+        assert_eq!(options.memory_bytes, 64 << 20);
+        let trial = options.trial_words(&options.cells[0], &options.engines[0], 2);
+        let Ok(Command::Child(again)) = parse(&trial) else { panic!("not a trial") };
+        assert_eq!(again.cells[0].name, "durable-32");
+        assert_eq!(again.engines[0].to_string(), "fjall:blobs");
+        assert_eq!((again.rounds, again.seconds, again.seed), (2, 1.5, 7));
+        assert_eq!((again.memory_bytes, again.partitions), (64 << 20, 2));
+        assert_eq!(again.scale, Scale::QUICK);
+        let file = again.result_file(&again.cells[0], &again.engines[0], 2);
+        assert_eq!(file, PathBuf::from("o/durable-32/fjall-blobs-2.jsonl"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        for wrong in [
+            "walk",
+            "--engines oracle",
+            "--cells nothing",
+            "--seconds",
+            "--seconds 0",
+            "--memory 1TB",
+            "--memory 1MiB",
+            "--partitions 0",
+            "--scale huge",
+            "--what 1",
+        ] {
+            let refused = parse(&words(wrong)).err().unwrap_or_else(|| panic!("{wrong}"));
+            let word = wrong.split(' ').next_back().unwrap();
+            assert!(refused.contains(word), "{wrong}: {refused}");
+        }
+    }
+}

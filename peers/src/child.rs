@@ -1,0 +1,40 @@
+//! One trial in this process: what the plan starts for each engine.
+
+use crate::args::Options;
+use crate::cells::{Trial, run as run_cell};
+use flagstone_bench::engine::{EngineOptions, Outcome};
+use flagstone_bench::run::show_summary;
+use flagstone_bench::workload::Stage;
+
+/// Runs the one cell over the one engine that the options name.
+///
+/// # Errors
+/// What the cell says; or the options name none or several.
+pub(crate) fn run(options: &Options) -> Outcome<()> {
+    let ([cell], [engine]) = (&options.cells[..], &options.engines[..]) else {
+        return Err("a trial is of one cell over one engine".into());
+    };
+    let open = |given: &EngineOptions| engine.open(given);
+    let out = options.result_file(cell, engine, options.rounds);
+    let dir = options.dir.join(format!("{}-{}", cell.name, engine.to_string().replace(':', "-")));
+    let name = engine.to_string();
+    let stage = Stage {
+        engine: &name,
+        open: &open,
+        dir: &dir,
+        out: Some(&out),
+        watch: &|_| {},
+        keep: false,
+    };
+    let summary = run_cell(&Trial {
+        cell,
+        stage,
+        seconds: options.seconds,
+        memory_bytes: options.memory_bytes,
+        scale: options.scale,
+        partitions: options.partitions,
+        seed: options.seed,
+    })?;
+    eprintln!("{}", show_summary(&summary));
+    Ok(())
+}

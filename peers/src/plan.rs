@@ -1,0 +1,112 @@
+//! All trials, one after another, each in a process of its own: its memory is its own, and one that
+//! crashes does not end the others.
+
+use crate::args::Options;
+use crate::cells::Cell;
+use crate::engines::{Choice, KINDS};
+use crate::report;
+use flagstone_bench::engine::Outcome;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// No trial takes longer than this over its own seconds, filling included.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Runs what the options name and prints the table; false when a trial failed.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn run(options: &Options) -> Outcome<bool> {
+    fs::create_dir_all(&options.out)?;
+    fs::create_dir_all(&options.dir)?;
+    let program = std::env::current_exe()?;
+    let mut failures = Vec::new();
+    for cell in &options.cells {
+        if !options.resume {
+            let _absent = fs::remove_dir_all(options.out.join(&cell.name));
+        }
+        let engines = engines(options, cell);
+        for round in 0..options.rounds {
+            for at in 0..engines.len() {
+                let engine = &engines[in_turn(round, at, engines.len())];
+                let out = options.result_file(cell, engine, round);
+                if options.resume && out.exists() {
+                    continue;
+                }
+                eprintln!("{} over {engine}, round {} of {}", cell.name, round + 1, options.rounds);
+                settle();
+                let words = options.trial_words(cell, engine, round);
+                if let Err(why) = trial(&program, &words, options.seconds) {
+                    eprintln!("    failed: {why}");
+                    failures.push(format!("{} over {engine}, round {round}: {why}", cell.name));
+                }
+                let place = format!("{}-{}", cell.name, engine.to_string().replace(':', "-"));
+                let _removed = fs::remove_dir_all(options.dir.join(place));
+            }
+        }
+    }
+    // Only what is empty: the directory may have been there before.
+    let _left = fs::remove_dir(&options.dir);
+    report::print(&options.out)?;
+    for failure in &failures {
+        println!("\nfailed: {failure}");
+    }
+    Ok(failures.is_empty())
+}
+
+/// The engines that were asked for, or those of the cell that this program has.
+fn engines(options: &Options, cell: &Cell) -> Vec<Choice> {
+    if !options.engines.is_empty() {
+        return options.engines.clone();
+    }
+    let known = cell.engines.iter().filter(|name| KINDS.iter().any(|kind| kind.name == **name));
+    known.filter_map(|name| name.parse().ok()).collect()
+}
+
+/// Which of `count` engines comes `at`-th in a round: the order turns by one a round, and every
+/// second round runs it backwards, so that none always follows the same one.
+fn in_turn(round: usize, at: usize, count: usize) -> usize {
+    let forward = (at + round / 2) % count;
+    if round % 2 == 0 { forward } else { count - 1 - forward }
+}
+
+/// Has the system write out what others left behind, so that the next trial does not pay for it.
+fn settle() {
+    let _absent = Command::new("sync").status();
+}
+
+fn trial(program: &Path, words: &[String], seconds: f64) -> Outcome<()> {
+    let mut child = Command::new(program).args(words).stdin(Stdio::null()).spawn()?;
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return if status.success() { Ok(()) } else { Err(status.to_string().into()) };
+        }
+        if began.elapsed() > PATIENCE + Duration::from_secs_f64(seconds * 6.0) {
+            child.kill()?;
+            child.wait()?;
+            return Err(format!("not done after {} s", began.elapsed().as_secs()).into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_turn;
+
+    #[test]
+    fn every_round_runs_every_engine_and_neighbouring_rounds_differ() {
+        for count in 1..7 {
+            let order = |round| (0..count).map(|at| in_turn(round, at, count)).collect::<Vec<_>>();
+            for round in 0..6 {
+                let mut sorted = order(round);
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..count).collect::<Vec<_>>());
+                assert!(count == 1 || order(round) != order(round + 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The medians of a cell's trials, by engine.
+
+use flagstone_bench::record::{OpKind, Trial};
+use flagstone_bench::run::median;
+use std::collections::BTreeMap;
+
+/// One engine in one cell: medians over its rounds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Measured {
+    /// Its name, and variant.
+    pub(crate) engine: String,
+    /// Rounds.
+    pub(crate) rounds: usize,
+    /// Operations a second: for a full scan, entries.
+    pub(crate) ops_per_s: f64,
+    /// The least and the greatest of the rounds.
+    pub(crate) range: (f64, f64),
+    /// The worst second.
+    pub(crate) worst: f64,
+    /// The 99.9th percentile of scans, else of puts, else of gets: the first that the cell has.
+    pub(crate) p999_ms: f64,
+    /// Which kind that is.
+    pub(crate) kind: Option<OpKind>,
+    /// The greatest resident memory.
+    pub(crate) rss_bytes: f64,
+    /// Bytes written over bytes put, where enough were put.
+    pub(crate) write_amplification: Option<f64>,
+    /// Bytes on disk towards the end.
+    pub(crate) disk_bytes: f64,
+}
+
+/// By cell, by engine. A cell is the folder that its result files are in.
+pub(crate) fn by_cell(trials: &[Trial]) -> BTreeMap<String, Vec<Measured>> {
+    let mut cells: BTreeMap<String, BTreeMap<&str, Vec<&Trial>>> = BTreeMap::new();
+    for trial in trials {
+        let folder = trial.path.parent().and_then(|folder| folder.file_name());
+        let cell = folder.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let engines = cells.entry(cell).or_default();
+        engines.entry(&trial.header.engine).or_default().push(trial);
+    }
+    let measured = |engines: BTreeMap<&str, Vec<&Trial>>| {
+        engines.into_iter().map(|(engine, trials)| measure(engine, &trials)).collect()
+    };
+    cells.into_iter().map(|(cell, engines)| (cell, measured(engines))).collect()
+}
+
+fn measure(engine: &str, trials: &[&Trial]) -> Measured {
+    let of = |value: &dyn Fn(&Trial) -> f64| {
+        let values: Vec<f64> = trials.iter().map(|trial| value(trial)).collect();
+        median(&values).unwrap_or(f64::NAN)
+    };
+    let rates = trials.iter().map(|trial| trial.summary.ops_per_s);
+    let first = trials.first().map(|trial| &trial.summary.latency);
+    let kinds = [OpKind::Scan, OpKind::Put, OpKind::Get];
+    let kind = kinds.into_iter().find(|kind| first.is_some_and(|kinds| kinds.contains_key(kind)));
+    let p999 = |trial: &Trial| {
+        let latency = kind.and_then(|kind| trial.summary.latency.get(&kind));
+        latency.map_or(f64::NAN, |latency| latency.p999 / 1000.0)
+    };
+    // Bytes put of less than a second's worth tell nothing of writing.
+    let puts = trials.iter().all(|trial| trial.summary.write_amplification.is_some());
+    Measured {
+        engine: engine.to_owned(),
+        rounds: trials.len(),
+        ops_per_s: of(&|trial| trial.summary.ops_per_s),
+        range: (rates.clone().fold(f64::MAX, f64::min), rates.fold(0.0, f64::max)),
+        worst: of(&|trial| trial.summary.row_worst),
+        p999_ms: of(&p999),
+        kind,
+        rss_bytes: of(&|trial| trial.summary.rss_max_bytes as f64),
+        write_amplification: puts
+            .then(|| of(&|trial| trial.summary.write_amplification.unwrap_or(f64::NAN))),
+        disk_bytes: of(&|trial| trial.summary.disk_bytes as f64),
+    }
+}

@@ -1,0 +1,234 @@
+//! The tables: one a cell, and one line a cell for those who want no more.
+
+use super::medians::{Measured, by_cell};
+use crate::cells::{Work, all};
+use crate::engines::KINDS;
+use flagstone_bench::engine::Outcome;
+use flagstone_bench::record::{OpKind, Trial, read_dir};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// The line between the summary and what follows it: `cargo xtask peers` cuts there.
+const REST: &str = "<!-- the rest -->";
+
+/// Prints the tables of the result files in `dir`.
+///
+/// # Errors
+/// What the file system says, or the file that is not as expected.
+pub(crate) fn print(dir: &Path) -> Outcome<()> {
+    println!("{}", render(&read_dir(dir)?)?);
+    Ok(())
+}
+
+fn render(trials: &[Trial]) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    if trials.is_empty() {
+        text.push_str("No result files.\n");
+        return Ok(text);
+    }
+    let cells = by_cell(trials);
+    let known = all();
+    let place = |name: &str| known.iter().position(|cell| cell.name == name);
+    let mut order: Vec<(&String, &Vec<Measured>)> = cells.iter().collect();
+    order.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    where_and_how(&mut text, trials)?;
+    summary(&mut text, &order)?;
+    writeln!(text, "\n{REST}\n")?;
+    for (name, measured) in &order {
+        let is_scan = place(name).is_some_and(|at| known[at].work == Work::FullScan);
+        cell(&mut text, name, measured, if is_scan { "k entries/s" } else { "kops/s" })?;
+    }
+    versions(&mut text, trials)?;
+    Ok(text)
+}
+
+/// Machine, memory, dates, commits, rounds: from the headers.
+fn where_and_how(text: &mut String, trials: &[Trial]) -> std::fmt::Result {
+    let first = &trials[0].header;
+    let machine = &first.machine;
+    let gib = machine.memory_bytes as f64 / (1_u64 << 30) as f64;
+    let commits: BTreeSet<&str> = trials.iter().map(|t| t.header.commit.as_str()).collect();
+    let days: BTreeSet<&str> =
+        trials.iter().filter_map(|t| t.header.started.split('T').next()).collect();
+    let join = |set: &BTreeSet<&str>| set.iter().copied().collect::<Vec<_>>().join(", ");
+    writeln!(
+        text,
+        "{} cores ({}), {gib:.0} GiB, {} on {}; {}; commit {}.",
+        machine.cores,
+        machine.cpu,
+        machine.file_system,
+        machine.system,
+        join(&days),
+        join(&commits),
+    )?;
+    let rounds = trials.iter().map(|trial| (&trial.path, &trial.header.engine));
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+    for (path, engine) in rounds {
+        *counts.entry((path.parent(), engine)).or_default() += 1;
+    }
+    let most = counts.values().max().copied().unwrap_or(0);
+    writeln!(text, "Medians of {most} round{}.\n", if most == 1 { "" } else { "s" })
+}
+
+fn base(engine: &str) -> &str {
+    engine.split_once(':').map_or(engine, |(name, _)| name)
+}
+
+/// The best rate of the engines that `peer` names.
+fn best(measured: &[Measured], peer: impl Fn(&str) -> bool) -> Option<f64> {
+    let peers = measured.iter().filter(|measured| peer(base(&measured.engine)));
+    peers.map(|measured| measured.ops_per_s).max_by(f64::total_cmp)
+}
+
+fn is_peer(engine: &str) -> bool {
+    engine != "flagstone"
+}
+
+/// One line a cell: rates of all engines as they come, not of variants.
+fn summary(text: &mut String, order: &[(&String, &Vec<Measured>)]) -> std::fmt::Result {
+    let names = KINDS.iter().map(|kind| kind.name);
+    let columns = names.clone().collect::<Vec<_>>().join(" | ");
+    writeln!(
+        text,
+        "| kops/s | {columns} | flagstone / the better of RocksDB, fjall | / the best |"
+    )?;
+    writeln!(text, "|---|{}---|---|", "---|".repeat(KINDS.len()))?;
+    for (name, measured) in order {
+        let rate = |engine: &str| {
+            let found = measured.iter().find(|measured| measured.engine == engine);
+            found.map(|measured| measured.ops_per_s)
+        };
+        let rates = names.clone().map(|engine| rate(engine).map_or_else(String::new, kilo));
+        let ratio = |best: Option<f64>| {
+            let ratio = rate("flagstone").zip(best).map(|(own, best)| own / best);
+            ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))
+        };
+        writeln!(
+            text,
+            "| {name} | {} | **{}** | {} |",
+            rates.collect::<Vec<_>>().join(" | "),
+            ratio(best(measured, |engine| engine == "rocksdb" || engine == "fjall")),
+            ratio(best(measured, is_peer)),
+        )?;
+    }
+    Ok(())
+}
+
+fn cell(text: &mut String, name: &str, measured: &[Measured], unit: &str) -> std::fmt::Result {
+    let best = best(measured, is_peer);
+    let kind = match measured.first().and_then(|measured| measured.kind) {
+        Some(OpKind::Put) => "write",
+        Some(OpKind::Scan) => "scan",
+        _ => "get",
+    };
+    writeln!(text, "### {name}\n")?;
+    writeln!(
+        text,
+        "| engine | {unit} (least to most) | worst second | {kind} p99.9, ms | RSS, MiB | on disk, MiB \
+         | written / put | / best peer |",
+    )?;
+    writeln!(text, "|---|---|---|---|---|---|---|---|")?;
+    let mut sorted: Vec<&Measured> = measured.iter().collect();
+    sorted.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
+    for measured in sorted {
+        writeln!(
+            text,
+            "| {} | {} ({} to {}) | {} | {} | {:.0} | {:.0} | {} | {} |",
+            measured.engine,
+            kilo(measured.ops_per_s),
+            kilo(measured.range.0),
+            kilo(measured.range.1),
+            kilo(measured.worst),
+            plain(measured.p999_ms),
+            measured.rss_bytes / 1048576.0,
+            measured.disk_bytes / 1048576.0,
+            measured.write_amplification.map_or_else(String::new, |times| format!("{times:.1}")),
+            best.map_or_else(String::new, |best| format!("{:.2}", measured.ops_per_s / best)),
+        )?;
+    }
+    writeln!(text)
+}
+
+/// Which versions, tuned how: one line an engine.
+fn versions(text: &mut String, trials: &[Trial]) -> std::fmt::Result {
+    let mut lines: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    for trial in trials {
+        let header = &trial.header;
+        let tuning = header.options.get("tuning").and_then(|tuning| tuning.as_str());
+        let key = (header.engine.as_str(), header.engine_version.as_str());
+        lines.entry(key).or_default().insert(tuning.unwrap_or(""));
+    }
+    writeln!(text, "### Versions\n")?;
+    for ((engine, version), tunings) in lines {
+        let tunings: Vec<&str> = tunings.into_iter().collect();
+        writeln!(text, "- {engine}: {version}; {}", tunings.join("; or "))?;
+    }
+    Ok(())
+}
+
+/// Thousands, with as many digits as mean something.
+fn kilo(per_s: f64) -> String {
+    plain(per_s / 1000.0)
+}
+
+fn plain(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => String::new(),
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flagstone_bench::record::{Header, Latency, Summary};
+
+    fn trial(cell: &str, engine: &str, round: usize, rate: f64) -> Trial {
+        let latency = Latency { count: 1, p999: 2500.0, ..Latency::default() };
+        Trial {
+            path: format!("out/{cell}/{engine}-{round}.jsonl").into(),
+            header: Header {
+                engine: engine.to_owned(),
+                engine_version: format!("{engine} 1.0"),
+                started: "2026-01-31T12:00:00Z".into(),
+                ..Header::default()
+            },
+            rows: Vec::new(),
+            events: Vec::new(),
+            summary: Summary {
+                ops_per_s: rate,
+                row_worst: rate / 2.0,
+                latency: [(OpKind::Put, latency)].into(),
+                write_amplification: Some(2.0),
+                ..Summary::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_table_shows_medians_in_the_order_of_the_cells_and_the_ratio_to_the_best_peer() {
+        let trials = [
+            trial("get-heavy-4", "flagstone", 0, 500_000.0),
+            trial("put-heavy-4", "flagstone", 0, 300_000.0),
+            trial("put-heavy-4", "flagstone", 1, 100_000.0),
+            trial("put-heavy-4", "flagstone", 2, 200_000.0),
+            trial("put-heavy-4", "rocksdb", 0, 80_000.0),
+            trial("put-heavy-4", "fjall:blobs", 0, 100_000.0),
+        ];
+        let text = render(&trials).unwrap();
+        let line = text.lines().find(|line| line.starts_with("| put-heavy-4 | 200 |")).unwrap();
+        assert!(line.ends_with("| **2.00** | 2.00 |"), "{text}");
+        assert!(text.contains("| flagstone | 200 (100 to 300) | 100 | 2.50 |"), "{text}");
+        assert!(text.contains("Medians of 3 rounds."), "{text}");
+        assert!(text.contains("- rocksdb: rocksdb 1.0"), "{text}");
+        assert!(text.find("put-heavy-4") < text.find("get-heavy-4"), "{text}");
+    }
+
+    #[test]
+    fn no_result_files_are_said_so() {
+        assert!(render(&[]).unwrap().contains("No result files"));
+    }
+}

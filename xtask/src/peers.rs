@@ -1,0 +1,130 @@
+//! `cargo xtask peers`: builds the program in `peers/`, which is a workspace of its own, runs it, and
+//! puts its tables into `docs/bench/peers.md`; those of a quick run are printed only.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the tables go, between these two lines.
+const PAGE: &str = "docs/bench/peers.md";
+const BEGIN: &str = "<!-- results: begin -->";
+const END: &str = "<!-- results: end -->";
+/// In the program's output, the end of what the README shows.
+const REST: &str = "<!-- the rest -->";
+
+const MISSING: &str = "\
+RocksDB is built from source and bound by bindgen, which needs a C++ compiler and libclang:
+  Debian, Ubuntu   apt-get install clang libclang-dev g++
+  Fedora           dnf install clang-devel gcc-c++
+  macOS            xcode-select --install && brew install llvm
+If libclang is somewhere else, name its folder: LIBCLANG_PATH=/usr/lib/llvm-18/lib cargo xtask peers.
+To measure the other engines only: cargo xtask peers --without-rocksdb.";
+
+/// Builds and runs it; true when every trial ran. Words it does not know itself go to the program.
+pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
+    let own = ["--quick", "--without-rocksdb"];
+    let without = words.contains(&"--without-rocksdb");
+    let clang = libclang();
+    if !without && (clang.is_none() || !is_there("c++")) {
+        eprintln!("{MISSING}");
+        return false;
+    }
+    println!("The first build of RocksDB takes up to half an hour.");
+    let mut build = cargo(root, "build", without);
+    if let (Some(folder), None) = (&clang, std::env::var_os("LIBCLANG_PATH")) {
+        build.env("LIBCLANG_PATH", folder);
+    }
+    if !build.status().is_ok_and(|status| status.success()) {
+        return false;
+    }
+    let mut program = cargo(root, "run", without);
+    program.arg("--");
+    if words.contains(&"--quick") {
+        program.args(["--seconds", "2", "--rounds", "1", "--scale", "quick"]);
+    }
+    program.args(words.iter().filter(|word| !own.contains(word)));
+    let Ok(output) = program.stderr(Stdio::inherit()).output() else { return false };
+    let tables = String::from_utf8_lossy(&output.stdout);
+    print!("{}", tables.split(REST).next().unwrap_or_default());
+    if !tables.contains(REST) {
+        return false;
+    }
+    if words.contains(&"--quick") {
+        return output.status.success();
+    }
+    let page = root.join(PAGE);
+    let written = std::fs::read_to_string(&page)
+        .map_err(|error| error.to_string())
+        .and_then(|text| insert(&text, &tables.replace(REST, "")).ok_or("no place for them".into()))
+        .and_then(|text| std::fs::write(&page, text).map_err(|error| error.to_string()));
+    match written {
+        Ok(()) => println!("\n{PAGE} holds the tables."),
+        Err(why) => eprintln!("\n{PAGE}: {why}"),
+    }
+    output.status.success()
+}
+
+fn cargo(root: &Path, command: &str, without_rocksdb: bool) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut built = Command::new(cargo);
+    built.current_dir(root.join("peers")).args([command, "--release"]);
+    if without_rocksdb {
+        built.arg("--no-default-features");
+    }
+    built
+}
+
+fn is_there(program: &str) -> bool {
+    let probe = Command::new(program).arg("--version").stdin(Stdio::null()).output();
+    probe.is_ok_and(|output| output.status.success())
+}
+
+/// The folder of libclang: as the environment names it, or where systems put it.
+fn libclang() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("LIBCLANG_PATH") {
+        return Some(named.into());
+    }
+    let mut folders: Vec<PathBuf> = Vec::new();
+    for parent in ["/usr/lib", "/usr/local", "/opt/homebrew/opt", "/usr/local/opt"] {
+        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+        let llvms = entries.filter(|entry| entry.file_name().to_string_lossy().contains("llvm"));
+        folders.extend(llvms.map(|entry| entry.path().join("lib")));
+    }
+    folders.sort();
+    folders.reverse();
+    folders.extend(["/usr/lib64", "/usr/lib", "/usr/lib/x86_64-linux-gnu"].map(PathBuf::from));
+    folders.push("/usr/lib/aarch64-linux-gnu".into());
+    folders.push("/Library/Developer/CommandLineTools/usr/lib".into());
+    folders.into_iter().find(|folder| holds_libclang(folder))
+}
+
+fn holds_libclang(folder: &Path) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("libclang.so")
+            || name.starts_with("libclang-") && name.contains(".so")
+            || name == "libclang.dylib"
+    })
+}
+
+/// `page` with `tables` between its two marks.
+fn insert(page: &str, tables: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{}\n\n{END}{after}", tables.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_take_the_place_of_those_before() {
+        let page = format!("# Peers\n\n{BEGIN}\nold\n{END}\n\n## How\n");
+        let page = insert(&page, "| new |\n").unwrap();
+        assert_eq!(page, format!("# Peers\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## How\n"));
+        assert_eq!(insert(&page, "| new |"), Some(page.clone()));
+        assert_eq!(insert("no marks", "x"), None);
+    }
+}
