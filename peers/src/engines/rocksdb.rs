@@ -11,7 +11,7 @@
 //! | compression | none in L0 and L1, lz4 below | the guide's advice: the young levels are rewritten at once |
 //! | levels | dynamic level bytes, base = 4 memtables | the guide's advice: L1 as large as L0 |
 //! | background | one job a core, at least 2; sub-compactions as many | `increase_parallelism` |
-//! | writes | one WAL write a group, pipelined | see the measurements in docs/bench/peers.md |
+//! | writes | one WAL write a group; memtables written by all of the group at once | the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
 //! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
 //! | statistics, info log | off, warnings only | they cost |
 //!
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// Ways of tuning it that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
-    ("ordered", "one group at a time writes the WAL and the memtable: RocksDB's default"),
+    ("pipelined", "one group writes the WAL while the one before it writes the memtable"),
     ("unordered", "unordered_write: writers enter the memtable on their own; snapshots weaken"),
     ("16k", "blocks of 16 KiB"),
     ("lru", "an LRU cache"),
@@ -83,8 +83,7 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     opts.set_log_level(LogLevel::Warn);
     opts.set_keep_log_file_num(1);
     opts.set_unordered_write(has(variant, "unordered"));
-    let pipelined = !has(variant, "ordered") && !has(variant, "unordered");
-    opts.set_enable_pipelined_write(pipelined);
+    opts.set_enable_pipelined_write(has(variant, "pipelined"));
     opts.set_compression_type(DBCompressionType::Lz4);
     if has(variant, "universal") {
         opts.set_compaction_style(DBCompactionStyle::Universal);
@@ -114,7 +113,7 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
         if has(variant, "lru") { "LRU" } else { "HyperClock" },
         (memory - buffers) >> 20,
         jobs,
-        if pipelined {
+        if has(variant, "pipelined") {
             "pipelined"
         } else if has(variant, "unordered") {
             "unordered"
