@@ -1,6 +1,6 @@
 //! A report as a whole.
 
-use super::data::{Distribution, DocumentSizes};
+use super::data::{Distribution, DocumentSizes, TUNING};
 use super::model::{Figure, Material, Part, Section};
 use super::{page, sections};
 use crate::record::{Machine, Trial};
@@ -70,6 +70,11 @@ fn header(material: &Material<'_>) -> page::Header {
     lines.push(("Engines", all(&engine).join(", ")));
     lines.push(("Commit", all(&|trial| trial.header.commit.clone()).join(", ")));
     lines.push(("Machine", all(&|trial| machine(&trial.header.machine)).join("; ")));
+    let tuning = |trial: &Trial| match trial.header.options.get(TUNING).and_then(|v| v.as_str()) {
+        Some(tuning) if !tuning.is_empty() => format!("{}: {tuning}", trial.header.engine),
+        _ => String::new(),
+    };
+    lines.extend(all(&tuning).into_iter().map(|tuning| ("Tuning", tuning)));
     if material.cells.left_out > 0 {
         let text = format!(
             "{} of the trials have other options than most of their workload, or are of an older \

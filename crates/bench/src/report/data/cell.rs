@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const MIXES: [&str; 4] = ["put-heavy", "balanced", "delete-heavy", "get-heavy"];
 
 /// Options that say where a trial ran or which repetition it is, not what it does.
-const WHERE: [&str; 17] = [
+const WHERE: [&str; 20] = [
     "seed",
     "dir",
     "db",
     "out",
     "output",
+    "keep",
     "keys",
     "file",
     "input",
@@ -27,7 +28,12 @@ const WHERE: [&str; 17] = [
     "checkpoint",
     "progress",
     "force",
+    "burn_ns",
+    "burn_like",
 ];
+
+/// What an engine says of itself in the options: too long for a table.
+pub(in crate::report) const TUNING: &str = "tuning";
 
 /// Options that are the axes of figures.
 const AXES: [&str; 5] = ["partitions", "threads", "readers", "parsers", "writers"];
@@ -229,7 +235,7 @@ pub(in crate::report) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
     let order = |name: &str| AXES.iter().position(|axis| *axis == name).unwrap_or(AXES.len());
     let mut names: Vec<String> = names
         .into_iter()
-        .filter(|name| !WHERE.contains(&plain(name).as_str()))
+        .filter(|name| !WHERE.contains(&plain(name).as_str()) && *name != TUNING)
         .filter(|name| {
             let value = |trial: &Trial| trial.header.options.get(*name).cloned();
             trials.iter().any(|trial| value(trial) != value(trials[0]))

@@ -8,7 +8,7 @@ mod sizes;
 mod time;
 
 pub(super) use cell::{
-    Cell, Cells, Lanes, cells, engine_order, mix_order, options_that_vary, plural, shown,
+    Cell, Cells, Lanes, TUNING, cells, engine_order, mix_order, options_that_vary, plural, shown,
 };
 pub(super) use figure_name::FigureName;
 pub(super) use sizes::Distribution;

@@ -63,7 +63,11 @@ fn figure(engine: &str, cells: &[&Cell<'_>]) -> Figure {
         groups.push(Group { title: workload.to_owned(), bars });
     }
     let title = "Operations a second at the best number of threads".to_owned();
-    let subtitle = format!("{engine}; the best of all numbers of threads that were measured");
+    let highest = cells.iter().max_by(|a, b| a.rate().total_cmp(&b.rate()));
+    let highest = highest.map_or(String::new(), |cell| {
+        format!("; the highest: {}, {}", cell.workload, Unit::Rate.show(cell.rate()))
+    });
+    let subtitle = format!("{engine}; of all numbers of threads that were measured{highest}");
     let chart = BarChart { title, subtitle, unit: Unit::Rate, groups, own_scales: false };
     Figure { id: "best".to_owned(), title: chart.title.clone(), svg: chart.draw() }
 }

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// The engine that others are measured against.
 const OURS: &str = "flagstone";
+/// Keeps nothing: a yardstick of latencies, whose rates say nothing.
+const NOOP: &str = "noop";
 
 /// The fastest cell of each engine, in their order.
 type Fastest<'c, 'a> = BTreeMap<(u8, &'c str), &'c Cell<'a>>;
@@ -26,7 +28,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
     let matches = matches(cells);
     let mut parts = Vec::new();
     if !matches.is_empty() {
-        parts.push(Part::Figure(figure(&engines, &matches)));
+        parts.extend(figure(&engines, &matches).map(Part::Figure));
         parts.push(Part::Table(table(&matches)));
     }
     Section::new(
@@ -68,7 +70,7 @@ fn title(workload: &str, lanes: Lanes) -> String {
     }
 }
 
-fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Figure {
+fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Option<Figure> {
     let group = |one: &Match<'_, '_>| {
         let ours = ours(&one.cells).map(Cell::rate);
         let bar = |cell: &&Cell<'_>| {
@@ -86,7 +88,7 @@ fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Figure {
             };
             Bar { label, value: rate, spread: cell.spread(), note, color: hue(at) }
         };
-        let bars = one.cells.iter().map(bar).collect();
+        let bars = one.cells.iter().filter(|cell| cell.engine != NOOP).map(bar).collect();
         Group { title: title(one.workload, one.lanes), bars }
     };
     let chart = BarChart {
@@ -96,10 +98,11 @@ fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Figure {
                    of its own"
                 .to_owned(),
         unit: Unit::Rate,
-        groups: matches.iter().map(group).collect(),
+        groups: matches.iter().map(group).filter(|group| group.bars.len() > 1).collect(),
         own_scales: true,
     };
-    Figure { id: "engines".to_owned(), svg: chart.draw(), title: chart.title }
+    let is_empty = chart.groups.is_empty();
+    (!is_empty).then(|| Figure { id: "engines".to_owned(), svg: chart.draw(), title: chart.title })
 }
 
 fn table(matches: &[Match<'_, '_>]) -> Table {

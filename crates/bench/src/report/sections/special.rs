@@ -8,6 +8,9 @@ use crate::report::data::{Cells, median, plural, shown};
 use crate::report::model::{Figure, Material, Part, Section, distinct};
 use std::collections::BTreeMap;
 
+/// Threads that put and wait for the device.
+const WRITERS: &str = "durable-writers";
+
 /// The kinds of sections here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -110,43 +113,90 @@ fn durability_order(name: &str) -> (u8, f64) {
     }
 }
 
+/// Trials of one workload, engine and number of partitions, and of threads if these do not vary.
+type Together<'a> = BTreeMap<(String, u64, String), Vec<&'a Trial>>;
+
 fn durability_figure(trials: &[&Trial]) -> Vec<Part> {
-    let mut cells: BTreeMap<(String, u64, u64), BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+    let mut together: Together<'_> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.header.options.contains_key("durability")) {
         let header = &trial.header;
-        let number = |name: &str| header.options.get(name).and_then(|v| v.as_u64()).unwrap_or(1);
+        // Writers that wait for the device are compared by their number.
+        let fixed = match header.workload.as_str() {
+            WRITERS => shown(trial, "durability"),
+            _ => plural(number(trial, "threads"), "thread"),
+        };
         let name = format!("{}, {}", header.workload, header.engine);
-        let cell = cells.entry((name, number("partitions"), number("threads"))).or_default();
-        cell.entry(shown(trial, "durability")).or_default().push(trial.summary.ops_per_s);
+        together.entry((name, number(trial, "partitions"), fixed)).or_default().push(trial);
     }
     let mut groups = Vec::new();
-    for ((name, partitions, threads), cell) in cells {
-        let mut rates: Vec<(String, Vec<f64>)> = cell.into_iter().collect();
-        rates.sort_by(|a, b| {
-            durability_order(&a.0)
-                .partial_cmp(&durability_order(&b.0))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
-        let none = rates.iter().find(|(name, _)| name == "none");
-        let none = none.and_then(|(_, rates)| median(rates.iter().copied())).filter(|r| *r > 0.0);
-        let bar = |(durability, rates): &(String, Vec<f64>)| {
-            let value = median(rates.iter().copied()).unwrap_or(0.0);
-            let against = none.filter(|_| durability != "none");
-            let note = against
-                .map(|none| format!("{} against none", super::best::change(value / none - 1.0)));
-            Bar {
-                label: durability.clone(),
-                value,
-                spread: spread(rates),
-                note: note.unwrap_or_default(),
-                color: step(usize::from(durability_order(durability).0), 5),
-            }
+    for ((name, partitions, fixed), trials) in together {
+        let title = format!("{name}: {}, {fixed}", plural(partitions, "partition"));
+        let bars = if trials[0].header.workload == WRITERS {
+            writer_bars(&trials)
+        } else {
+            durability_bars(&trials)
         };
-        let (partitions, threads) = (plural(partitions, "partition"), plural(threads, "thread"));
-        let title = format!("{name}: {partitions}, {threads}");
-        groups.push(Group { title, bars: rates.iter().map(bar).collect() });
+        groups.push(Group { title, bars });
     }
     bars("durability", "Operations a second by durability", groups)
+}
+
+fn number(trial: &Trial, option: &str) -> u64 {
+    trial.header.options.get(option).and_then(|value| value.as_u64()).unwrap_or(1)
+}
+
+fn rates(trials: &[&Trial]) -> Vec<f64> {
+    trials.iter().map(|trial| trial.summary.ops_per_s).collect()
+}
+
+fn durability_bars(trials: &[&Trial]) -> Vec<Bar> {
+    let mut cells: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        cells.entry(shown(trial, "durability")).or_default().push(trial);
+    }
+    let mut cells: Vec<(String, Vec<f64>)> =
+        cells.into_iter().map(|(name, trials)| (name, rates(&trials))).collect();
+    cells.sort_by(|a, b| {
+        let (a, b) = (durability_order(&a.0), durability_order(&b.0));
+        a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+    });
+    let none = cells.iter().find(|(name, _)| name == "none");
+    let none = none.and_then(|(_, rates)| median(rates.iter().copied())).filter(|rate| *rate > 0.0);
+    let bar = |(durability, rates): &(String, Vec<f64>)| {
+        let value = median(rates.iter().copied()).unwrap_or(0.0);
+        let against = none.filter(|_| durability != "none");
+        let change =
+            |none: f64| format!("{} against none", super::best::change(value / none - 1.0));
+        Bar {
+            label: durability.clone(),
+            value,
+            spread: spread(rates),
+            note: against.map(change).unwrap_or_default(),
+            color: step(usize::from(durability_order(durability).0), 5),
+        }
+    };
+    cells.iter().map(bar).collect()
+}
+
+fn writer_bars(trials: &[&Trial]) -> Vec<Bar> {
+    let mut cells: BTreeMap<u64, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        cells.entry(number(trial, "threads")).or_default().push(trial);
+    }
+    let bar = |(threads, trials): (u64, Vec<&Trial>)| {
+        let rates = rates(&trials);
+        let shared = trials.iter().filter_map(|t| t.summary.figures.get("commits_per_sync"));
+        let shared = median(shared.copied());
+        let note = |shared: f64| format!("{} commits a sync", Unit::Count.show(shared));
+        Bar {
+            label: plural(threads, "thread"),
+            value: median(rates.iter().copied()).unwrap_or(0.0),
+            spread: spread(&rates),
+            note: shared.map(note).unwrap_or_default(),
+            color: hue(0),
+        }
+    };
+    cells.into_iter().map(bar).collect()
 }
 
 /// A group for each workload when there are several engines, else one with a bar for each workload.
@@ -155,7 +205,7 @@ fn ycsb_figure(trials: &[&Trial]) -> Vec<Part> {
     let mut cells: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for trial in trials {
         let header = &trial.header;
-        let threads = header.options.get("threads").and_then(|value| value.as_u64()).unwrap_or(1);
+        let threads = number(trial, "threads");
         let (engine, workload) = (header.engine.as_str(), header.workload.as_str());
         let (group, bar) = if engines.len() > 1 { (workload, engine) } else { (engine, workload) };
         let group = format!("{group}, {}", plural(threads, "thread"));

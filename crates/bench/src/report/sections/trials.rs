@@ -1,6 +1,6 @@
 //! Trials as tables: the options that differ, and every figure of their summaries.
 
-use crate::record::Trial;
+use crate::record::{Summary, Trial};
 use crate::report::chart::Unit;
 use crate::report::data::{FigureName, median, options_that_vary, shown};
 use crate::report::model::{Material, Part, Section, Table};
@@ -44,6 +44,19 @@ pub(super) fn table(trials: &[&Trial]) -> Table {
     tidy(table)
 }
 
+/// Columns of every table, behind the options and before a workload's own figures.
+const COLUMNS: [&str; 9] = [
+    "Operations/s",
+    "Lowest to highest",
+    "Slowest 1% / median",
+    "Seconds",
+    "Making keys, values",
+    "CPUs used",
+    "Largest RSS",
+    "Size on disk",
+    "Written / put",
+];
+
 /// One row a trial, with something more at its end.
 fn rows(trials: &[&Trial], more: &mut dyn FnMut(&Trial) -> String) -> Table {
     let (options, figures) = (options_that_vary(trials), figure_names(trials));
@@ -73,14 +86,7 @@ fn head(options: &[String], figures: &[&String]) -> Table {
         let title = capital(&option.replace(['_', '-'], " ")).unwrap_or_default();
         table.columns.push((title, true));
     }
-    for title in [
-        "Operations/s",
-        "Lowest to highest",
-        "Seconds",
-        "Largest RSS",
-        "Size on disk",
-        "Written / put",
-    ] {
+    for title in COLUMNS {
         table.columns.push((title.to_owned(), true));
     }
     for name in figures {
@@ -103,11 +109,15 @@ fn row(group: &[&Trial], options: &[String], figures: &[&String]) -> Vec<String>
         let low = Unit::Count.show(rates().fold(f64::INFINITY, f64::min));
         format!("{low} \u{2013} {}", Unit::Count.show(rates().fold(0.0, f64::max)))
     };
-    row.push(of(&|trial| Some(trial.summary.ops_per_s), Unit::Rate));
+    let summary = |of: fn(&Summary) -> f64| move |trial: &Trial| Some(of(&trial.summary));
+    row.push(of(&summary(|s| s.ops_per_s), Unit::Rate));
     row.push(if group.len() > 1 { spread() } else { String::new() });
-    row.push(of(&|trial| Some(trial.summary.seconds), Unit::Count));
-    row.push(of(&|trial| Some(trial.summary.rss_max_bytes as f64), Unit::Bytes));
-    row.push(of(&|trial| Some(trial.summary.disk_bytes as f64), Unit::Bytes));
+    row.push(of(&summary(|s| s.row_worst_hundredth / s.row_median), Unit::Share));
+    row.push(of(&summary(|s| s.seconds), Unit::Count));
+    row.push(of(&summary(|s| s.make_share), Unit::Share));
+    row.push(of(&summary(|s| s.cpu_s / s.seconds), Unit::Count));
+    row.push(of(&summary(|s| s.rss_max_bytes as f64), Unit::Bytes));
+    row.push(of(&summary(|s| s.disk_bytes as f64), Unit::Bytes));
     row.push(of(&|trial| trial.summary.write_amplification, Unit::Count));
     for name in figures {
         let value = median(group.iter().filter_map(|t| t.summary.figures.get(*name)).copied());

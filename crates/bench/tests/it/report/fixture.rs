@@ -316,8 +316,18 @@ fn others(dir: &Path) {
             );
         }
     }
+    for (threads, shared) in [(1, 1.0), (8, 5.3), (32, 14.6)] {
+        let plan = Plan::new("durable-writers", "flagstone", 2_100.0 * shared).at(4, threads);
+        let plan = plan.with("durability", "group").telling(&[("commits_per_sync", shared)]);
+        plan.write(dir, &format!("durable-writers-{threads}"), 1);
+    }
     for letter in ["a", "b", "c", "d", "e", "f"] {
-        let plan = Plan::new(&format!("ycsb-{letter}"), "flagstone", 210_000.0).at(4, 4);
+        let plan = Plan::new(
+            &format!("ycsb-{letter}"),
+            "flagstone",
+            210_000.0 - 9e3 * f64::from(letter.as_bytes()[0] - b'a'),
+        )
+        .at(4, 4);
         plan.doing(&[(OpKind::Get, 0.5), (OpKind::Put, 0.5)]).write(
             dir,
             &format!("ycsb-{letter}"),
