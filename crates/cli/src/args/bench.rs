@@ -1,6 +1,8 @@
 //! Arguments of bench, and those that its workloads share.
 
-use super::{DurabilityArgs, DurableWritersArgs, MatrixArgs, MixArgs, SmokeArgs, YcsbArgs};
+use super::{
+    DurabilityArgs, DurableWritersArgs, MatrixArgs, MixArgs, ReportArgs, SmokeArgs, YcsbArgs,
+};
 use crate::units;
 use clap::{Args, Subcommand, ValueEnum};
 use flagstone::Durability;
@@ -44,6 +46,7 @@ pub(crate) enum Bench {
     Durability(DurabilityArgs),
     DurableWriters(DurableWritersArgs),
     Matrix(MatrixArgs),
+    Report(ReportArgs),
     Smoke(SmokeArgs),
 }
 

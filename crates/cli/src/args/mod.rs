@@ -1,6 +1,7 @@
 //! The arguments: one struct a command. What they mean stands here, once.
 
 mod bench;
+mod bench_report;
 mod bench_workloads;
 mod demo;
 mod document;
@@ -12,6 +13,7 @@ mod upkeep;
 pub(crate) use bench::{
     Bench, BenchArgs, DataArgs, EngineName, Kind, PaceArgs, PlaceArgs, StoreArgs,
 };
+pub(crate) use bench_report::ReportArgs;
 pub(crate) use bench_workloads::{
     DurabilityArgs, DurableWritersArgs, MatrixArgs, MatrixWorkload, MixArgs, SmokeArgs, YcsbArgs,
 };

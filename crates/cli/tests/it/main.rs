@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bench;
+mod bench_report;
 mod commands;
 mod kill;
 mod load;

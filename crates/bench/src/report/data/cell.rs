@@ -205,7 +205,8 @@ pub(in crate::report) fn name(trial: &Trial) -> String {
 
 fn variant(trial: &Trial) -> String {
     let options = trial.header.options.iter().map(|(name, value)| (plain(name), value));
-    let kept = options.filter(|(name, _)| !is_axis(name) && !WHERE.contains(&name.as_str()));
+    let says_what = |name: &str| !is_axis(name) && !WHERE.contains(&name) && name != TUNING;
+    let kept = options.filter(|(name, _)| says_what(name));
     kept.map(|(name, value)| format!("{name}={value};")).collect()
 }
 

@@ -187,7 +187,7 @@ fn writer_bars(trials: &[&Trial]) -> Vec<Bar> {
         let rates = rates(&trials);
         let shared = trials.iter().filter_map(|t| t.summary.figures.get("commits_per_sync"));
         let shared = median(shared.copied());
-        let note = |shared: f64| format!("{} commits a sync", Unit::Count.show(shared));
+        let note = |shared: f64| format!("{} put for each sync", Unit::Count.show(shared));
         Bar {
             label: plural(threads, "thread"),
             value: median(rates.iter().copied()).unwrap_or(0.0),

@@ -4,6 +4,7 @@ mod durability;
 mod matrix;
 mod mix;
 mod place;
+mod report;
 mod smoke;
 mod ycsb;
 
@@ -27,6 +28,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
         Bench::Durability(args) => durability::run(args),
         Bench::DurableWriters(args) => durability::run_writers(args),
         Bench::Matrix(args) => matrix::run(args),
+        Bench::Report(args) => report::run(args),
         Bench::Smoke(args) => smoke::run(args),
     }
 }
