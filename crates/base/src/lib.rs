@@ -4,6 +4,7 @@
 
 pub mod error;
 
+pub mod bytes;
 pub mod checksum;
 pub mod codec;
 pub mod compress;

@@ -1,7 +1,6 @@
 //! Writes a table: entries in order, then the sections, then the footer.
 
 use crate::block::BlockBuilder;
-use crate::bytes::order;
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, Label, encode_header, seal_block};
 use crate::index::IndexBuilder;
@@ -10,6 +9,8 @@ use crate::options::{TableIdent, TableOptions};
 use crate::output::Output;
 use crate::properties::{Handle, Properties, Sections};
 use crate::ranges::{RangeDelete, encode_attachments, encode_ranges};
+use crate::worth::Worth;
+use flagstone_base::bytes::order;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Compression, EntryRef, Error, Kind, Result, SeqNo, Slice};
@@ -30,6 +31,7 @@ pub struct TableBuilder {
     options: TableOptions,
     block: BlockBuilder,
     stored: Vec<u8>,
+    worth: Worth,
     index: IndexBuilder,
     /// The first key of the block being filled and its SeqNo, and the last key before that block.
     block_first: (Vec<u8>, SeqNo),
@@ -73,6 +75,7 @@ impl TableBuilder {
             options,
             block: BlockBuilder::default(),
             stored: Vec::new(),
+            worth: Worth::default(),
             index: IndexBuilder::default(),
             block_first: (Vec::new(), SeqNo::ZERO),
             block_before: None,
@@ -237,8 +240,9 @@ impl TableBuilder {
         let raw = self.block.finish();
         let raw_len = raw.len() as u64;
         let offset = self.output.position();
-        let place = (self.options.compression, self.ident);
-        seal_block(raw, place.0, place.1, offset, &mut self.stored);
+        let compression = self.worth.choose(self.options.compression, raw, &mut self.stored);
+        let shrank = seal_block(raw, compression, self.ident, offset, &mut self.stored);
+        self.worth.note(shrank);
         self.block.clear();
         self.output.append(&self.stored)?;
         self.properties.data_blocks += 1;

@@ -190,16 +190,18 @@ fn place(ident: TableIdent, offset: u64) -> [u8; 32] {
     place
 }
 
-/// Makes of `raw` the stored block that will stand at `offset`: `out` is replaced by it.
+/// Makes of `raw` the stored block that will stand at `offset`: `out` is replaced by it. Answers
+/// whether it was compressed.
 pub(crate) fn seal_block(
     raw: &[u8],
     compression: Compression,
     ident: TableIdent,
     offset: u64,
     out: &mut Vec<u8>,
-) {
+) -> bool {
     out.clear();
-    let tag = if compression.compress(raw, out) {
+    let shrank = compression.compress(raw, out);
+    let tag = if shrank {
         compression.tag()
     } else {
         out.extend_from_slice(raw);
@@ -210,6 +212,7 @@ pub(crate) fn seal_block(
     out.push(tag);
     let crc = crc32c_of_parts(&[&place(ident, offset), out]);
     put_u32(out, crc);
+    shrank
 }
 
 /// Checks the stored block at `offset` and answers its payload, its raw length and compression tag.

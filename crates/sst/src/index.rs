@@ -14,8 +14,8 @@
 //! in a column of big-endian integers: a search is a binary search there (32 KiB for 4,000 blocks),
 //! and looks at the rest of a separator only where the eight bytes are equal.
 
-use crate::bytes::common_prefix;
 use crate::properties::Handle;
+use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, Malformed, SeqNo};
 

@@ -7,7 +7,6 @@
 //!
 //! The bytes are drawn in `docs/format/sst.md`. Modules stand from the ground up.
 
-mod bytes;
 mod fields;
 mod options;
 
@@ -23,6 +22,7 @@ mod ranges;
 
 mod cache;
 mod output;
+mod worth;
 
 mod builder;
 mod table;

@@ -1,8 +1,8 @@
 //! Writes a data block: entries as they come, columns at the end.
 
 use super::{RESTART_SHIFT, SHARED_MIN, TRAILER_BYTES, fingerprint};
-use crate::bytes::common_prefix;
 use flagstone_base::EntryRef;
+use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_u32, put_u64, put_varint};
 
 /// The block being filled; reused for the next.

@@ -1,7 +1,7 @@
 //! Reads a data block, trusting no byte of it: every entry is parsed with its bounds checked.
 
 use super::{SEQNO_WIDTH_MAX, TRAILER_BYTES, fingerprint};
-use crate::bytes::{order, same};
+use flagstone_base::bytes::{order, same};
 use flagstone_base::{Decoder, Kind, Malformed, SeqNo, Slice, Trailer};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};

@@ -11,6 +11,7 @@
 
 use super::store::{KeyAt, Store};
 use arc_swap::ArcSwapOption;
+use flagstone_base::bytes::order;
 use std::cmp::Ordering as Order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -53,13 +54,13 @@ impl Ranked {
     #[inline]
     pub(super) fn compare(&self, other: &Self, store: &Store) -> Order {
         let by_head = self.head().cmp(&other.head());
-        by_head.then_with(|| store.key(self.at).cmp(store.key(other.at)))
+        by_head.then_with(|| order(store.key(self.at), store.key(other.at)))
     }
 
     /// The order of this key against `key`, whose own rank (of any place) is `rank`.
     #[inline]
     pub(super) fn compare_key(&self, rank: &Self, key: &[u8], store: &Store) -> Order {
-        self.head().cmp(&rank.head()).then_with(|| store.key(self.at).cmp(key))
+        self.head().cmp(&rank.head()).then_with(|| order(store.key(self.at), key))
     }
 }
 

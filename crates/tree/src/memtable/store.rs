@@ -15,6 +15,7 @@
 //! memtable is dropped (a reader in one misses only keys that were added after it began).
 
 use super::arena::{Arena, Bump, ChunkPool};
+use flagstone_base::bytes::same;
 use flagstone_base::{SeqNo, Trailer};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr;
@@ -108,7 +109,7 @@ impl Store {
                 let at = KeyAt(slot as u32);
                 // The value lies behind the key: its lines come while the key is compared.
                 self.prefetch(at);
-                if self.key(at) == key {
+                if same(self.key(at), key) {
                     return Some(at);
                 }
             }
@@ -201,7 +202,7 @@ impl Store {
         self.make_room(writer);
         let key_room = (KEY_HEADER + key.len()).next_multiple_of(8);
         let room = key_room + VERSION_HEADER + value.len();
-        // A value of 256 KiB or more goes to a chunk of its own, where only the start has an
+        // A value of 512 KiB or more goes to a chunk of its own, where only the start has an
         // address: key and version must not share it.
         let shared = room <= 64 << 10;
         let first = if shared { room } else { key_room };

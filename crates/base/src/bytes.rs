@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// How many bytes `a` and `b` have in common at their front.
 #[inline]
-pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     let len = a.len().min(b.len());
     let (a, b) = (&a[..len], &b[..len]);
     let mut at = 0;
@@ -22,14 +22,14 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 
 /// The order of two runs of bytes.
 #[inline]
-pub(crate) fn order(a: &[u8], b: &[u8]) -> Ordering {
+pub fn order(a: &[u8], b: &[u8]) -> Ordering {
     let common = common_prefix(a, b);
     a.get(common).cmp(&b.get(common))
 }
 
-/// Whether two runs of bytes of one length are the same.
+/// Whether two runs of bytes are the same.
 #[inline]
-pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+pub fn same(a: &[u8], b: &[u8]) -> bool {
     let (Some(a_end), Some(b_end)) = (a.last_chunk::<8>(), b.last_chunk::<8>()) else {
         return a.iter().eq(b);
     };
