@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod disk;
 pub mod executor;
+pub mod memory;
 pub mod names;
 pub mod op;
 pub mod random;

@@ -1,24 +1,26 @@
 //! The memory of a memtable: chunks that are filled from front to back and given back together.
 //!
 //! ```text
-//! address, u32:   chunk number : 15  |  place in the chunk, in units of 8 bytes : 17
+//! address, u32:   chunk number : 14  |  place in the chunk, in units of 8 bytes : 18
 //! ```
 //!
-//! The first chunk is small and each next one twice as large up to 1 MiB, so a tree that is hardly
-//! written costs little. An allocation above 256 KiB gets a chunk of its own; only its beginning
+//! The first chunk is small and each next one twice as large up to 2 MiB, so a tree that is hardly
+//! written costs little. An allocation above 512 KiB gets a chunk of its own; only its beginning
 //! needs an address. Address 0 is nowhere: the first unit of every chunk stays unused.
 //!
 //! One writer allocates (the memtable's lock sees to that); readers follow addresses they were
-//! handed through a Release store, without a lock. Full-size chunks are recycled through a
-//! [`ChunkPool`]: page faults are half the cost of inserting a kilobyte into fresh memory.
+//! handed through a Release store, without a lock. Full-size chunks are huge pages where the system
+//! has them, and are recycled through a [`ChunkPool`]: page faults are half the cost of inserting a
+//! kilobyte into fresh memory.
 
+use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 const UNIT: usize = 8;
-const UNIT_BITS: u32 = 17;
+const UNIT_BITS: u32 = 18;
 const UNIT_MASK: u32 = (1 << UNIT_BITS) - 1;
 const CHUNKS_MAX: usize = 1 << (32 - UNIT_BITS);
 const SEGMENT: usize = 512;
@@ -26,15 +28,17 @@ const SEGMENTS: usize = CHUNKS_MAX / SEGMENT;
 /// The size of the first chunk.
 const CHUNK_MIN: usize = 16 << 10;
 /// The size of the chunks that are recycled.
-const CHUNK_MAX: usize = 1 << 20;
+const CHUNK_MAX: usize = HUGE_PAGE_BYTES;
 /// What is larger gets a chunk of its own.
 const SHARED_MAX: usize = CHUNK_MAX / 4;
 const _: () = assert!(CHUNK_MAX == UNIT << UNIT_BITS && SHARED_MAX > CHUNK_MIN);
 
-/// Memory from the allocator, aligned to 8 bytes, given back when dropped.
+/// Memory aligned to 8 bytes, given back when dropped.
 struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
+    /// A full-size chunk comes from the system, every other one from the allocator.
+    pages: Option<Pages>,
 }
 
 // SAFETY: a chunk is memory and its size; who may touch which part of it is the arena's business.
@@ -49,17 +53,23 @@ impl Chunk {
     fn new(bytes: usize) -> Self {
         debug_assert!(bytes.is_multiple_of(UNIT) && bytes > 0);
         let layout = Self::layout(bytes);
+        if bytes == CHUNK_MAX {
+            let Some(pages) = Pages::new(bytes) else { handle_alloc_error(layout) };
+            return Self { start: pages.start(), bytes, pages: Some(pages) };
+        }
         // SAFETY: `bytes` is not zero, so neither is the layout's size.
         let start = unsafe { alloc(layout) };
         let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        Self { start, bytes }
+        Self { start, bytes, pages: None }
     }
 }
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc` with this very layout, in `new`, and is freed once.
-        unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+        if self.pages.is_none() {
+            // SAFETY: `start` came from `alloc` with this very layout, in `new`, and is freed once.
+            unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+        }
     }
 }
 
@@ -224,7 +234,7 @@ mod tests {
         let (arena, pool, mut bump) = (Arena::new(), ChunkPool::new(8 << 20), Bump::default());
         let mut given = Vec::new();
         for (i, bytes) in
-            [1, 8, 20_000, 300_000, 9, 4 << 20, 200_000].iter().cycle().take(40).enumerate()
+            [1, 8, 20_000, 600_000, 9, 4 << 20, 400_000].iter().cycle().take(40).enumerate()
         {
             let (address, pointer) = arena.allocate(&mut bump, &pool, *bytes).unwrap();
             assert!(address != 0 && pointer.as_ptr().addr() % UNIT == 0);
