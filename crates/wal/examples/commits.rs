@@ -24,7 +24,8 @@ fn run(dir: &Path, case: &Case, seconds: f64) -> Result<()> {
     let options = LogOptions { segment_bytes: 64 << 20, spares: 2 };
     let nothing = Recovered::default();
     let random = Arc::new(SystemRandom);
-    let log = Log::create(Arc::new(OsDisk), dir, DatabaseId([1; 16]), random, options, &nothing)?;
+    let log = Log::create(Arc::new(OsDisk), dir, DatabaseId([1; 16]), random, options, &nothing)?
+        .with_clock(Arc::new(SystemClock::default()));
     let (clock, is_over, commits) =
         (SystemClock::default(), AtomicBool::new(false), AtomicU64::new(0));
     let numbering = Mutex::new(0_u64);

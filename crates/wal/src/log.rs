@@ -10,7 +10,7 @@ use crate::segment::SegmentInfo;
 use crate::waiters::{SyncState, Waiters};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, path};
-use flagstone_env::{Disk, Random, SyncFile, WriteFile};
+use flagstone_env::{Clock, Disk, Random, SyncFile, WriteFile};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,14 @@ pub struct LogOptions {
     /// The size of a segment. Larger ones are switched less often, smaller ones are freed sooner:
     /// the log holds at least one. 4 KiB..=1 GiB.
     pub segment_bytes: u64,
-    /// How many spare segments are kept ready, made from retired ones or new.
+    /// How many retired segments are kept to be written again; a log that is often synced and has
+    /// none gets a new one.
     pub spares: usize,
 }
 
 impl Default for LogOptions {
     fn default() -> Self {
-        Self { segment_bytes: 16 << 20, spares: 2 }
+        Self { segment_bytes: 16 << 20, spares: 4 }
     }
 }
 
@@ -92,6 +93,7 @@ pub struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
     pub(crate) options: LogOptions,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
     pub(crate) queue: Mutex<Queue>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) ledger: Mutex<Ledger>,
@@ -193,6 +195,7 @@ impl Log {
             disk,
             dir: dir.to_owned(),
             options,
+            clock: None,
             queue: Mutex::new(Queue::new(database, random, options.segment_bytes, beginning)),
             writer: Mutex::new(Writer { active: None, tail, wrote_any: false, chunks: Vec::new() }),
             ledger: Mutex::new(Ledger { target: None, segments }),
@@ -208,6 +211,14 @@ impl Log {
             preparing: Mutex::default(),
             counters: Counters::default(),
         })
+    }
+
+    /// Lets a thread that is about to sync give way to those whom the last sync has woken, so that
+    /// they share its sync; the clock tells whether that was wise.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = Some(clock);
+        self
     }
 
     /// Frames a record to be written: `count` SeqNos from `first_seqno` on. Copies the payload and

@@ -18,6 +18,9 @@ const STEP_BYTES: u64 = 1 << 20;
 /// database that is seldom synced stays small.
 const SYNCS_MANY: u64 = 64;
 
+/// A log that is synced more often than once in so many bytes wants prepared segments.
+const SYNCED_OFTEN_BYTES: u64 = 256 << 10;
+
 impl Log {
     /// The segments that hold records, oldest first; the last one is being written.
     pub fn segments(&self) -> Vec<SegmentInfo> {
@@ -49,8 +52,7 @@ impl Log {
             ledger.segments.pop_front();
         }
         drop(ledger);
-        let results: Vec<Result<()>> = released.iter().map(|one| self.retire(one)).collect();
-        results.into_iter().collect::<Result<Vec<()>>>()?;
+        self.retire(&released)?;
         Ok(released.len())
     }
 
@@ -73,14 +75,35 @@ impl Log {
         Ok(())
     }
 
-    fn retire(&self, segment: &SegmentInfo) -> Result<()> {
+    /// Makes spares of as many as are wanted, all by one sync of the directory, and removes the
+    /// others. A failure ends nothing: the first one is answered.
+    fn retire(&self, released: &[SegmentInfo]) -> Result<()> {
         let size = self.options.segment_bytes;
-        let fits = (size / 2..=size).contains(&segment.bytes);
-        if fits && self.queue.lock().spares() < self.options.spares {
-            self.make_spare(segment.number.0, true)
-        } else {
-            self.disk.remove(&self.path_of(segment.number.0))
+        let mut room = self.options.spares.saturating_sub(self.queue.lock().spares());
+        let (mut failed, mut renamed) = (Ok(()), Vec::new());
+        for segment in released {
+            let path = self.path_of(segment.number.0);
+            let done = if room > 0 && (size / 2..=size).contains(&segment.bytes) {
+                let next = self.queue.lock().take_number();
+                self.disk.rename(&path, &self.path_of(next)).map(|()| {
+                    room -= 1;
+                    renamed.push(next);
+                })
+            } else {
+                self.disk.remove(&path)
+            };
+            failed = failed.and(done);
         }
+        if renamed.is_empty() {
+            return failed;
+        }
+        self.disk.sync_dir(&self.dir)?;
+        for number in renamed {
+            if !self.queue.lock().offer(Spare { number, is_recycled: true }) {
+                failed = failed.and(self.make_spare(number, true));
+            }
+        }
+        failed
     }
 
     /// Gives the file `number` a number to come and offers it to the queue.
@@ -97,13 +120,15 @@ impl Log {
     }
 
     /// Whether [`Log::prepare`] has something to do: no segment stands ready, and the current one
-    /// is half full, or is synced often while its file still grows.
+    /// is often synced and half full, or its file still grows. A log that is seldom synced gains
+    /// nothing from zeroes written ahead: it grows its files, and recycles them.
     pub fn wants_spare(&self) -> bool {
         let queue = self.queue.lock();
+        let syncs = self.segment_syncs.load(Ordering::Relaxed);
         let is_dear = queue.is_growing() && self.syncs_are_many();
-        self.options.spares > 0
-            && queue.spares() == 0
-            && (is_dear || queue.filled() > self.options.segment_bytes / 2)
+        let is_due = queue.filled() > self.options.segment_bytes / 2
+            && queue.filled() < syncs.saturating_mul(SYNCED_OFTEN_BYTES);
+        self.options.spares > 0 && queue.spares() == 0 && (is_dear || is_due)
     }
 
     fn syncs_are_many(&self) -> bool {

@@ -117,7 +117,9 @@ impl Opening {
             cache: BlockCache::new(builder.options.cache_share()),
             next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
             memtable_bytes: Arc::default(),
-            chunks: ChunkPool::new(builder.options.memtable_share() as usize / 8),
+            // A new chunk is made only when none waits, so memtables and pool together hold no more
+            // than the memtables' share, and in the long run no insert meets a fresh page.
+            chunks: ChunkPool::new(builder.options.memtable_share() as usize),
             obsolete: Obsolete::default(),
         });
         let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
@@ -158,7 +160,8 @@ impl Opening {
             };
             let random = Arc::clone(&environment.random);
             let recovered = &self.found.recovered;
-            log = Some(Log::create(Arc::clone(&disk), &dir, self.id, random, options, recovered)?);
+            let made = Log::create(Arc::clone(&disk), &dir, self.id, random, options, recovered)?;
+            log = Some(made.with_clock(Arc::clone(&environment.clock)));
         }
         let visible = self.found.last_seqno(&self.state);
         let executor: Arc<dyn Executor> = match &environment.executor {

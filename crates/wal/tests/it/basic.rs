@@ -203,7 +203,7 @@ fn a_prepared_segment_is_used_without_being_created() {
     let mut seqno = 0;
     while !log.wants_spare() {
         seqno += 1;
-        enqueue(&log, seqno).unwrap();
+        log.sync_through(enqueue(&log, seqno).unwrap()).unwrap();
     }
     while log.prepare().unwrap() {}
     assert!(!log.wants_spare());
@@ -234,13 +234,27 @@ fn a_growing_segment_that_is_often_synced_is_left_for_a_prepared_one() {
 }
 
 #[test]
+fn a_log_that_is_seldom_synced_writes_no_zeroes_ahead() {
+    let disk = mem();
+    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1 });
+    for seqno in 1..=3000 {
+        let payload = [7; 1000];
+        let checksum = payload_checksum(&payload);
+        let lsn = log.enqueue(BATCH, SeqNo::new(seqno), 1, &payload, checksum).unwrap();
+        log.write_through(lsn).unwrap();
+        assert!(!log.wants_spare());
+    }
+    assert!(log.segments().len() >= 3);
+}
+
+#[test]
 fn a_spare_made_too_late_for_its_number_gets_a_later_one() {
     let disk = mem();
     let log = open(&disk, SMALL);
     let mut seqno = 0;
     while !log.wants_spare() {
         seqno += 1;
-        enqueue(&log, seqno).unwrap();
+        log.sync_through(enqueue(&log, seqno).unwrap()).unwrap();
     }
     assert!(log.prepare().unwrap());
     log.rotate();

@@ -181,9 +181,13 @@ fn a_spare_segment_takes_the_log_over_a_full_disk() {
     let (faulty, log) = faulty(&disk);
     let enqueue = |seqno| log.enqueue(BATCH, SeqNo::new(seqno), 1, b"", payload_checksum(b""));
     let mut seqno = 0;
+    // Not so many syncs that the growing segment is left for the prepared one.
     while !log.wants_spare() {
         seqno += 1;
-        enqueue(seqno).unwrap();
+        let lsn = enqueue(seqno).unwrap();
+        if seqno % 8 == 0 {
+            log.sync_through(lsn).unwrap();
+        }
     }
     log.sync_all().unwrap();
     while log.prepare().unwrap() {}

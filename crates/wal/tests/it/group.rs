@@ -1,8 +1,9 @@
 //! Many threads at once: groups form, order holds, rotation does not get in the way.
 
 use crate::{Dice, SMALL, create, enqueue, mem, open, recover, seed};
-use flagstone_env::{SlowDisk, Speed};
+use flagstone_env::{Clock, SlowDisk, Speed};
 use flagstone_wal::{Log, LogOptions, Lsn};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -38,6 +39,48 @@ fn thirty_two_writers_share_their_syncs() {
     let stats = log.stats();
     assert!(stats.syncs * 4 < stats.records, "{stats:?}");
     assert_eq!(recover(&mem.crash_losing_unsynced(), None).unwrap().1.len(), 1600);
+}
+
+/// A clock that goes on by `step` each time it is looked at.
+struct SteppingClock {
+    step: Duration,
+    looks: AtomicU32,
+}
+
+impl Clock for SteppingClock {
+    fn monotonic(&self) -> Duration {
+        self.step * self.looks.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn wall(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+fn commit_with_clock(step: Duration) -> (u64, u64) {
+    let mem = mem();
+    let speed = Speed { sync_latency: Duration::from_micros(200), ..Speed::default() };
+    let disk = SlowDisk::new(Arc::new(mem.clone()), speed);
+    let recovered = recover(&mem, None).unwrap().0;
+    let clock = Arc::new(SteppingClock { step, looks: AtomicU32::new(0) });
+    let log = create(Arc::new(disk), LogOptions::default(), &recovered).unwrap();
+    let log = log.with_clock(Arc::<SteppingClock>::clone(&clock));
+    commit_all(&log, 8, 100, |_, lsn| log.sync_through(lsn).unwrap());
+    assert_eq!(recover(&mem.crash_losing_unsynced(), None).unwrap().1.len(), 800);
+    (u64::from(clock.looks.load(Ordering::Relaxed)), log.stats().syncs)
+}
+
+#[test]
+fn a_leader_that_gives_way_loses_nothing() {
+    let (looks, syncs) = commit_with_clock(Duration::ZERO);
+    assert!(looks > 0, "{syncs} syncs");
+}
+
+#[test]
+fn a_leader_that_gave_way_too_long_does_not_for_a_while() {
+    let (looks, syncs) = commit_with_clock(Duration::from_secs(1));
+    // Two looks each time: at groups 2, 66, 194 ...
+    assert!(looks <= 2 + syncs / 16, "{looks} looks for {syncs} syncs");
 }
 
 #[test]
