@@ -63,7 +63,7 @@ fn parts(out: &mut String, all: &[Part]) {
         match part {
             Part::Figure(figure) => {
                 let (id, svg) = (escape(&figure.id), &figure.svg);
-                put(out, format_args!("<figure id=\"{id}\">\n{svg}</figure>\n"));
+                put(out, format_args!("<figure id=\"figure-{id}\">\n{svg}</figure>\n"));
             }
             Part::Table(rows) => table(out, rows),
             Part::Note(text) => put(out, format_args!("<p>{}</p>\n", escape(text))),

@@ -14,7 +14,7 @@ fn a_page_and_pictures_are_made_of_results() {
     place.ok("bench report r --out page.html --png pictures --documents comments.jsonl");
     let html = place.read("page.html");
     for figure in ["best", "by-threads", "size-rate", "latency", "document-sizes"] {
-        assert!(html.contains(&format!("<figure id=\"{figure}\">")), "{figure}");
+        assert!(html.contains(&format!("<figure id=\"figure-{figure}\">")), "{figure}");
         let png = std::fs::read(place.path(&format!("pictures/{figure}.png"))).unwrap();
         assert!(png.starts_with(b"\x89PNG"), "{figure}");
     }

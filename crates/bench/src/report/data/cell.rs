@@ -189,8 +189,11 @@ impl Cells<'_> {
 /// The workload, and what tells it from others of that name.
 pub(in crate::report) fn name(trial: &Trial) -> String {
     let mut name = trial.header.workload.clone();
+    // Elsewhere a durability is one option of many; here it is what is compared.
+    let durability = name.starts_with("durab").then_some("durability");
     let details: Vec<String> = ["how", "path", "decode"]
         .into_iter()
+        .chain(durability)
         .filter_map(|option| match trial.header.options.get(option)? {
             Value::Bool(true) => Some(option.to_owned()),
             Value::String(text) if !text.is_empty() => Some(text.clone()),

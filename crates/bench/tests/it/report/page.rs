@@ -46,7 +46,7 @@ fn a_full_folder_shows_every_figure() {
     let html = report.html();
     assert!(!html.contains("Not measured"), "every section has something");
     for id in &ids {
-        assert_eq!(html.matches(&format!("<figure id=\"{id}\">")).count(), 1, "{id}");
+        assert_eq!(html.matches(&format!("<figure id=\"figure-{id}\">")).count(), 1, "{id}");
     }
     keep(&report);
 }
@@ -104,7 +104,9 @@ fn what_was_not_measured_is_said_in_a_line() {
     let trials = read_dir(dir.path()).unwrap();
     let report = Report::new(&trials, None);
     let html = report.html();
-    assert!(html.contains("<figure id=\"best\">") && html.contains("<section id=\"trials\">"));
+    assert!(
+        html.contains("<figure id=\"figure-best\">") && html.contains("<section id=\"trials\">")
+    );
     assert!(html.contains("Not measured: flagstone bench report DIR --documents"));
 }
 
