@@ -118,7 +118,6 @@ impl Trial<'_> {
         recorder.run(engine, &pace, filled.workers(self.cell.threads, self.seed))?;
         drop(guard);
         recorder.figure("fill_s", filled_in.as_secs_f64());
-        drop(filled);
         self.stage.close(opened, &mut recorder)?;
         recorder.finish()
     }
