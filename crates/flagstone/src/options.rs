@@ -222,9 +222,13 @@ impl Options {
         if half < MEMTABLES_BYTES_MAX { half } else { MEMTABLES_BYTES_MAX }
     }
 
-    /// How many bytes the block cache may hold.
-    pub(crate) const fn cache_share(&self) -> u64 {
-        self.memory_budget / 8 * 3
+    /// How many bytes the block cache may hold while memtables may take `memtables` and indexes and
+    /// filters take `pinned`: what is left of seven eighths of the budget, at least an eighth. The
+    /// last eighth is for compactions and for what allocators round up.
+    pub(crate) const fn cache_bytes(&self, memtables: u64, pinned: u64) -> u64 {
+        let eighth = self.memory_budget / 8;
+        let left = (7 * eighth).saturating_sub(memtables).saturating_sub(pinned);
+        if left > eighth { left } else { eighth }
     }
 
     /// At what size the write-ahead log makes the trees that pin its oldest segment flush.
@@ -286,6 +290,17 @@ mod tests {
         refused(|o| o.durability = Durability::Interval(Duration::ZERO));
         refused(|o| o.memtable_bytes = Some(1000));
         refused(|o| o.memtable_bytes = Some(o.memory_budget / 2));
+    }
+
+    #[test]
+    fn the_cache_gets_what_memtables_and_indexes_leave() {
+        let options = Options { memory_budget: 800 << 20, ..Options::default() };
+        let mib = |memtables: u64, pinned: u64| {
+            options.cache_bytes(memtables << 20, pinned << 20) >> 20
+        };
+        assert_eq!(mib(0, 0), 700);
+        assert_eq!(mib(400, 50), 250);
+        assert_eq!(mib(400, 600), 100);
     }
 
     #[test]

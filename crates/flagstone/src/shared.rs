@@ -12,7 +12,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::Background;
+use crate::background::{Background, Division};
 use crate::commit::{Numbering, Publisher, Stall, Stripes};
 use crate::event::{Event, Listener};
 use crate::fold::Fold;
@@ -72,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) keyspaces: ArcSwap<Keyspaces>,
     pub(crate) trees: Arc<TreeContext>,
     pub(crate) background: Background,
+    pub(crate) division: Division,
     pub(crate) long_chains: Mutex<HashSet<(KeyspaceId, Vec<u8>)>>,
     pub(crate) has_long_chains: AtomicBool,
     /// Syncs are due at least this often, in nanoseconds; 0: no timer runs.
@@ -136,6 +137,7 @@ impl Shared {
             keyspaces: ArcSwap::from_pointee(parts.keyspaces),
             trees: parts.trees,
             background: Background::default(),
+            division: Division::default(),
             long_chains: Mutex::default(),
             has_long_chains: AtomicBool::new(false),
             sync_interval: AtomicU64::new(0),
@@ -147,6 +149,7 @@ impl Shared {
             lock: Mutex::new(parts.lock),
         });
         let _first = shared.weak.set(Arc::downgrade(&shared));
+        shared.divide_memory();
         shared
     }
 
@@ -260,7 +263,7 @@ impl Shared {
             // The SeqNo first, then the view: entries up to it are in the view, unless a flush or
             // compaction has dropped some for a newer watermark meanwhile.
             let seqno = at.unwrap_or_else(|| self.publisher.visible());
-            let view = tree.view();
+            let view = tree.peek();
             if at.is_none() && view.watermark() > seqno {
                 continue;
             }

@@ -73,12 +73,14 @@ impl Shared {
             cut.give(*through, manifest, &self.all_trees());
         }
         drop(room);
+        self.divide_memory();
         if let (Some(log), Some(release)) = (&self.log, release) {
             // The edit is installed: a segment that stays in the way is removed by the next open.
             if let Err(error) = log.release_through(release.through) {
                 self.tell(&Event::BackgroundFailed { doing: "release of the log", error });
             }
         }
+        self.give_back_memory();
         self.sweep();
         Ok(())
     }

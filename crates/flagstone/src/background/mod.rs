@@ -9,6 +9,7 @@
 mod back_pressure;
 mod compact;
 mod cut;
+mod divide;
 mod flush;
 mod install;
 mod seal;
@@ -17,4 +18,5 @@ mod timer;
 mod wait;
 
 pub(crate) use cut::Cut;
+pub(crate) use divide::Division;
 pub(crate) use state::Background;

@@ -31,7 +31,9 @@ impl Shared {
     /// when there is nothing to do.
     #[inline]
     pub(crate) fn seal_if_full(&self) {
-        if self.memtable_bytes() >= self.options.memtable_share() / 2 {
+        let bytes = self.memtable_bytes();
+        self.divide_if_needed(bytes);
+        if bytes >= self.options.memtable_share() / 2 {
             self.seal_one(Take::Largest);
         }
     }

@@ -6,10 +6,17 @@ use flagstone_tree::{Direction, TreeScan};
 /// Scans of trees that share no key, merged to one order.
 pub(crate) struct Merge {
     scans: Vec<TreeScan>,
-    /// Indices of scans that stand on an entry; the next entry's scan is at the root.
-    heap: Vec<usize>,
+    /// Scans that stand on an entry; the next entry's scan is at the root.
+    heap: Vec<Standing>,
     direction: Direction,
     started: bool,
+}
+
+/// A scan and the front of the key it stands on, which decides most comparisons.
+#[derive(Clone, Copy)]
+struct Standing {
+    front: u64,
+    scan: usize,
 }
 
 impl Merge {
@@ -21,16 +28,19 @@ impl Merge {
     pub(crate) fn advance(&mut self) -> Result<bool> {
         if !self.started {
             self.started = true;
-            for at in 0..self.scans.len() {
-                if self.scans[at].advance()? {
-                    self.heap.push(at);
+            for scan in 0..self.scans.len() {
+                if self.scans[scan].advance()? {
+                    self.heap.push(Standing { front: front(self.scans[scan].key()), scan });
                 }
             }
             for root in (0..self.heap.len() / 2).rev() {
                 self.sink(root);
             }
-        } else if let Some(&top) = self.heap.first() {
-            if !self.scans[top].advance()? {
+        } else if let Some(top) = self.heap.first_mut() {
+            let scan = &mut self.scans[top.scan];
+            if scan.advance()? {
+                top.front = front(scan.key());
+            } else {
                 self.heap.swap_remove(0);
             }
             self.sink(0);
@@ -38,22 +48,32 @@ impl Merge {
         Ok(!self.heap.is_empty())
     }
 
+    #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        self.heap.first().map_or(&[], |&top| self.scans[top].key())
+        self.heap.first().map_or(&[], |top| self.scans[top.scan].key())
     }
 
+    #[inline]
     pub(crate) fn value(&self) -> Slice {
-        self.heap.first().map_or_else(Slice::default, |&top| self.scans[top].value())
+        self.heap.first().map_or_else(Slice::default, |top| self.scans[top.scan].value())
     }
 
-    fn comes_before(&self, a: usize, b: usize) -> bool {
-        let (a, b) = (self.scans[a].key(), self.scans[b].key());
+    #[inline]
+    pub(crate) fn value_bytes(&self) -> &[u8] {
+        self.heap.first().map_or(&[], |top| self.scans[top.scan].value_bytes())
+    }
+
+    #[inline]
+    fn comes_before(&self, a: Standing, b: Standing) -> bool {
+        let order = a.front.cmp(&b.front);
+        let order = order.then_with(|| self.scans[a.scan].key().cmp(self.scans[b.scan].key()));
         match self.direction {
-            Direction::Forward => a < b,
-            Direction::Reverse => a > b,
+            Direction::Forward => order.is_lt(),
+            Direction::Reverse => order.is_gt(),
         }
     }
 
+    #[inline]
     fn sink(&mut self, mut at: usize) {
         loop {
             let (left, right) = (2 * at + 1, 2 * at + 2);
@@ -70,4 +90,16 @@ impl Merge {
             at = child;
         }
     }
+}
+
+/// The first eight bytes of a key as a number that orders as they do; equal for keys that differ
+/// further on.
+#[inline]
+fn front(key: &[u8]) -> u64 {
+    if let Some(bytes) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 8];
+    bytes[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(bytes)
 }

@@ -65,6 +65,7 @@ impl Scan {
     ///
     /// # Errors
     /// Io, Corruption; the scan has ended then.
+    #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let advanced = self.try_advance();
         if !matches!(advanced, Ok(true)) {
@@ -82,7 +83,18 @@ impl Scan {
         }
     }
 
-    /// The value of the entry it stands on.
+    /// The value of the entry it stands on, in place: cheaper than [`Scan::value`] where it is only
+    /// looked at.
+    pub fn value_bytes(&self) -> &[u8] {
+        match &self.state {
+            State::Merged(merge) => merge.value_bytes(),
+            State::Chained(Some(scan), _) => scan.value_bytes(),
+            _ => &[],
+        }
+    }
+
+    /// The value of the entry it stands on. It shares the memory of a cached block: copy what you
+    /// keep for long.
     pub fn value(&self) -> Slice {
         match &self.state {
             State::Merged(merge) => merge.value(),

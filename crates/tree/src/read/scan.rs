@@ -40,14 +40,23 @@ pub struct TreeScan {
     at: SeqNo,
     direction: Direction,
     options: ScanOptions,
-    pinned: Option<Pinned>,
+    /// Boxed: it is taken out for every step.
+    pinned: Option<Box<Pinned>>,
     /// The key it stands at, or stood at last.
     key: Vec<u8>,
     has_key: bool,
-    value: Slice,
+    value: Value,
     is_done: bool,
     until_check: u32,
     covered_keys: u32,
+}
+
+/// The value of the key a scan stands at.
+enum Value {
+    /// That of the entry the cursors stand at: nothing is counted or copied unless it is asked for.
+    Current,
+    /// One that the cursors have left behind, or that was folded.
+    Made(Slice),
 }
 
 /// The cursors over one view.
@@ -78,7 +87,7 @@ impl Tree {
             pinned: None,
             key: Vec::new(),
             has_key: false,
-            value: Slice::default(),
+            value: Value::Made(Slice::default()),
             is_done,
             until_check: 0,
             covered_keys: 0,
@@ -96,14 +105,13 @@ impl TreeScan {
         if self.is_done {
             return Ok(false);
         }
-        self.value = Slice::default();
-        let step = match self.direction {
-            Direction::Forward => Self::step_forward,
-            Direction::Reverse => Self::step_back,
-        };
         loop {
             let mut pinned = self.pin()?;
-            match step(self, &mut pinned) {
+            let step = match self.direction {
+                Direction::Forward => self.step_forward(&mut pinned),
+                Direction::Reverse => self.step_back(&mut pinned),
+            };
+            match step {
                 Ok(Step::Found) => {
                     self.pinned = Some(pinned);
                     return Ok(true);
@@ -111,10 +119,14 @@ impl TreeScan {
                 Ok(Step::Absent) => self.pinned = Some(pinned),
                 Ok(Step::End) => {
                     self.is_done = true;
+                    self.value = Value::Made(Slice::default());
                     return Ok(false);
                 }
-                // The cursors are dropped: the next call seeks anew.
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The cursors are dropped: the next call seeks anew.
+                    self.value = Value::Made(Slice::default());
+                    return Err(error);
+                }
             }
         }
     }
@@ -125,10 +137,24 @@ impl TreeScan {
         &self.key
     }
 
-    /// The value of the key it stands at.
+    /// The value of the key it stands at; shares the memory of its block, copies out of a memtable.
     #[inline]
     pub fn value(&self) -> Slice {
-        self.value.clone()
+        match (&self.value, &self.pinned) {
+            (Value::Made(value), _) => value.clone(),
+            (Value::Current, Some(pinned)) => pinned.merge.value(),
+            (Value::Current, None) => Slice::default(),
+        }
+    }
+
+    /// The same value in place: cheaper where it is only looked at.
+    #[inline]
+    pub fn value_bytes(&self) -> &[u8] {
+        match (&self.value, &self.pinned) {
+            (Value::Made(value), _) => value,
+            (Value::Current, Some(pinned)) => pinned.merge.entry().map_or(&[], |e| e.value),
+            (Value::Current, None) => &[],
+        }
     }
 
     /// The next live key and its value; `None` at the end.
@@ -138,7 +164,7 @@ impl TreeScan {
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail and go on")]
     pub fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
         if self.advance()? {
-            Ok(Some((Slice::copy_of(&self.key), self.value.clone())))
+            Ok(Some((Slice::copy_of(&self.key), self.value())))
         } else {
             Ok(None)
         }
@@ -146,11 +172,13 @@ impl TreeScan {
 
     /// Lets go of memtables and tables but keeps the place: for a scan that will wait a while.
     pub fn park(&mut self) {
+        self.value = Value::Made(self.value());
         self.pinned = None;
     }
 
     /// The cursors, over the current view if theirs is old, standing behind the current key.
-    fn pin(&mut self) -> Result<Pinned> {
+    #[inline]
+    fn pin(&mut self) -> Result<Box<Pinned>> {
         if let Some(pinned) = self.pinned.take() {
             if self.until_check > 0 {
                 return Ok(pinned);
@@ -160,6 +188,11 @@ impl TreeScan {
                 return Ok(pinned);
             }
         }
+        self.pin_anew()
+    }
+
+    #[cold]
+    fn pin_anew(&mut self) -> Result<Box<Pinned>> {
         self.until_check = ENTRIES_PER_CHECK;
         let mut pinned = self.open(self.tree.view());
         let bound = |bound: &Bound<Vec<u8>>| bound.clone();
@@ -172,7 +205,7 @@ impl TreeScan {
         Ok(pinned)
     }
 
-    fn open(&self, view: Arc<View>) -> Pinned {
+    fn open(&self, view: Arc<View>) -> Box<Pinned> {
         let (mut sources, mut ranges) = (Vec::new(), Vec::new());
         for table in view.memtables() {
             if table.entries() > 0 {
@@ -191,7 +224,7 @@ impl TreeScan {
             ranges.extend(RangeSource::of_run(&part));
             sources.push(Source::Run(RunCursor::new(part, self.direction, options)));
         }
-        Pinned { view, merge: MergeCursor::new(sources, self.direction), ranges }
+        Box::new(Pinned { view, merge: MergeCursor::new(sources, self.direction), ranges })
     }
 
     /// Handles the next key forwards.
@@ -225,7 +258,7 @@ impl TreeScan {
         if kind != Kind::Put {
             return Ok(Step::Absent);
         }
-        self.value = pinned.merge.value();
+        self.value = Value::Current;
         Ok(Step::Found)
     }
 
@@ -303,7 +336,7 @@ impl TreeScan {
         self.covered_keys = 0;
         Ok(match value {
             Some(value) => {
-                self.value = value;
+                self.value = Value::Made(value);
                 Step::Found
             }
             None => Step::Absent,

@@ -1,0 +1,65 @@
+//! How the memory budget is divided between memtables and the block cache.
+//!
+//! ```text
+//! | memtables .. up to half | their next step | block cache: what is left of 7/8 | 1/8 for the rest |
+//! ```
+//! Memtables take what writes need; the cache has the rest, so a database that is only read caches
+//! more than twice as much as one with full memtables. The border moves in steps: up by the commit
+//! that crosses it, down when an edit was installed.
+
+use crate::shared::Shared;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The border moves up by one part in so many of the budget: evicting one step of 16 KiB blocks takes
+/// a commit's thread well below a millisecond at 512 MiB.
+const STEPS: u64 = 64;
+/// Down it moves by one part in so many of what is free, so that it hardly moves while memtables
+/// fill and are flushed by turns.
+const DOWN: u64 = 4;
+/// Memory that the cache gave up goes back to the system when it is one part in so many.
+const GIVE_BACK: u64 = 8;
+
+/// Where the border stands.
+#[derive(Default)]
+pub(crate) struct Division {
+    /// Memtables may grow to this many bytes before the cache must shrink.
+    memtables: AtomicU64,
+    /// The most bytes the cache held since freed memory was last given back to the system.
+    cached_most: AtomicU64,
+}
+
+impl Shared {
+    /// Makes room for memtables that hold `bytes`. Called after every commit: cheap unless they have
+    /// crossed the border.
+    #[inline]
+    pub(crate) fn divide_if_needed(&self, bytes: u64) {
+        if bytes > self.division.memtables.load(Ordering::Relaxed) {
+            self.divide_memory();
+        }
+    }
+
+    /// Moves the border to where memtables that hold what they hold now have a step to grow.
+    #[cold]
+    pub(crate) fn divide_memory(&self) {
+        let step = (self.options.memory_budget / STEPS).max(1);
+        let wanted = (self.memtable_bytes() / step + 2) * step;
+        let before = self.division.memtables.load(Ordering::Relaxed);
+        let room = wanted.max(before - before.saturating_sub(wanted) / DOWN);
+        self.division.memtables.store(room, Ordering::Relaxed);
+        let cache = &self.trees.cache;
+        self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
+        let reserved = room + self.trees.chunks.bytes();
+        cache.set_capacity(self.options.cache_bytes(reserved, cache.pinned_bytes()));
+    }
+
+    /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
+    /// threads.
+    pub(crate) fn give_back_memory(&self) {
+        let most = &self.division.cached_most;
+        let used = self.trees.cache.used_bytes();
+        if most.load(Ordering::Relaxed) >= used + self.options.memory_budget / GIVE_BACK {
+            most.store(used, Ordering::Relaxed);
+            flagstone_env::os::trim_memory();
+        }
+    }
+}
