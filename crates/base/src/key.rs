@@ -30,6 +30,18 @@ pub fn check_value(value: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// The first eight bytes of a key as a number that orders as they do; zeros stand for missing ones,
+/// so keys that differ only further on, or in trailing zeros, have equal fronts.
+#[inline]
+pub fn key_front(key: &[u8]) -> u64 {
+    if let Some(bytes) = key.first_chunk::<8>() {
+        return u64::from_be_bytes(*bytes);
+    }
+    let mut bytes = [0; 8];
+    bytes[..key.len()].copy_from_slice(key);
+    u64::from_be_bytes(bytes)
+}
+
 /// A range of keys with owned bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
@@ -119,6 +131,15 @@ pub fn successor(key: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fronts_order_as_keys_do() {
+        let keys: [&[u8]; 7] = [b"", b"\0", b"a", b"ab", b"abcdefgh", b"abcdefghi", b"b"];
+        for pair in keys.windows(2) {
+            assert!(key_front(pair[0]) <= key_front(pair[1]), "{pair:?}");
+        }
+        assert!(key_front(b"ab") < key_front(b"abc"));
+    }
 
     #[test]
     fn the_end_of_a_prefix_is_above_all_its_keys() {

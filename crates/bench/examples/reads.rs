@@ -31,10 +31,10 @@ struct Trial {
 
 type Run = (&'static str, fn(&Trial));
 
-const RUNS: [Run; 14] = [
-    ("cached", |t| gets(t, "cached", FEW, 4, 0)),
-    ("paged", |t| gets(t, "paged", MANY, 4, 0)),
-    ("absent", |t| gets(t, "absent", MANY, 4, 1 << 50)),
+const RUNS: [Run; 17] = [
+    ("cached", |t| gets(t, "cached", FEW, 16 << 10, 0)),
+    ("paged", |t| gets(t, "paged", MANY, 16 << 10, 0)),
+    ("absent", |t| gets(t, "absent", MANY, 16 << 10, 1 << 50)),
     ("comments", comments),
     ("scan1", |t| full_scan(t, "scan1", 1, Way::Forward)),
     ("scan4", |t| full_scan(t, "scan4", 4, Way::Forward)),
@@ -43,9 +43,12 @@ const RUNS: [Run; 14] = [
     ("unordered4", |t| full_scan(t, "unordered4", 4, Way::Unordered)),
     ("layers1", |t| layers(t, 1)),
     ("layers4", |t| layers(t, 4)),
-    ("short", |t| short_scans(t, "short", 0)),
-    ("short_inserts", |t| short_scans(t, "short_inserts", 1)),
-    ("uncached", uncached),
+    ("short", |t| short_scans(t, "short", 0, 16 << 10)),
+    ("short_inserts", |t| short_scans(t, "short_inserts", 1, 16 << 10)),
+    ("uncached", |t| uncached(t, 16 << 10)),
+    ("paged4k", |t| gets(t, "paged4k", MANY, 4 << 10, 0)),
+    ("uncached4k", |t| uncached(t, 4 << 10)),
+    ("short4k", |t| short_scans(t, "short4k", 0, 4 << 10)),
 ];
 
 fn main() {
@@ -127,9 +130,10 @@ fn put_all(db: &Database, kv: &Keyspace, numbers: impl Iterator<Item = u64>, val
     db.commit(batch).unwrap();
 }
 
-fn kilobytes(trial: &Trial, count: u64, partitions: u16) -> PathBuf {
-    prepared(trial, &format!("kilobytes{count}.{partitions}"), |db| {
-        let kv = db.keyspace_with("kv", hash_partitions(partitions)).unwrap();
+fn kilobytes(trial: &Trial, count: u64, block_bytes: usize) -> PathBuf {
+    prepared(trial, &format!("kilobytes{count}.{block_bytes}"), |db| {
+        let options = KeyspaceOptions { block_bytes, ..hash_partitions(4) };
+        let kv = db.keyspace_with("kv", options).unwrap();
         put_all(db, &kv, 0..count, 1024);
         db.compact().unwrap();
     })
@@ -184,8 +188,8 @@ fn measure<S: FnMut(u64) -> u64>(
 }
 
 /// Gets of random keys among `count`, or of keys that are not there.
-fn gets(trial: &Trial, name: &str, count: u64, partitions: u16, offset: u64) {
-    let db = open(&kilobytes(trial, count, partitions));
+fn gets(trial: &Trial, name: &str, count: u64, block_bytes: usize, offset: u64) {
+    let db = open(&kilobytes(trial, count, block_bytes));
     let kv = db.keyspace("kv").unwrap();
     measure(trial, name, "get", 2 * FEW.min(count) + count / 4, |_| {
         let kv = &kv;
@@ -199,8 +203,9 @@ fn gets(trial: &Trial, name: &str, count: u64, partitions: u16, offset: u64) {
 }
 
 /// Gets that the disk answers: the page cache is emptied first, where that is allowed.
-fn uncached(trial: &Trial) {
-    let db = Database::builder(kilobytes(trial, MANY, 4)).memory_budget(64 << 20).open().unwrap();
+fn uncached(trial: &Trial, block_bytes: usize) {
+    let dir = kilobytes(trial, MANY, block_bytes);
+    let db = Database::builder(dir).memory_budget(64 << 20).open().unwrap();
     let kv = db.keyspace("kv").unwrap();
     let dropped = std::fs::write("/proc/sys/vm/drop_caches", "1").is_ok();
     let read_before = disk_bytes_read();
@@ -308,8 +313,8 @@ fn scan_twice(name: &str, db: &Database, way: Way) {
 }
 
 /// Scans of 50 entries of 1 KiB from random keys on, alone or while another thread inserts.
-fn short_scans(trial: &Trial, name: &str, writers: u64) {
-    let dir = copy(trial, &kilobytes(trial, MANY, 4));
+fn short_scans(trial: &Trial, name: &str, writers: u64, block_bytes: usize) {
+    let dir = copy(trial, &kilobytes(trial, MANY, block_bytes));
     let db = open(&dir);
     let kv = db.keyspace("kv").unwrap();
     let (stop, put) = (AtomicBool::new(false), AtomicU64::new(0));

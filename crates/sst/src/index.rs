@@ -11,12 +11,15 @@
 //! ```
 //!
 //! In memory the front that all separators share is cut off, and the next eight bytes of each stand
-//! in a column of big-endian integers: a search is a binary search there (32 KiB for 4,000 blocks),
-//! and looks at the rest of a separator only where the eight bytes are equal.
+//! in a column of big-endian integers (16 KiB for 2,000 blocks). A search is a binary search among
+//! every sixteenth of them, which stay in the processor's caches, then a count among sixteen: one
+//! miss where a plain binary search has several. The rest of a separator is looked at only where the
+//! eight bytes are equal.
 
 use crate::properties::Handle;
 use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::key::key_front as front;
 use flagstone_base::{Decoder, Malformed, SeqNo};
 
 /// Gathers the index of a table being written.
@@ -70,6 +73,9 @@ impl IndexBuilder {
     }
 }
 
+/// So many fronts stand between two of the guide: two cache lines.
+const GUIDE_STEP: usize = 16;
+
 /// The index of an open table.
 #[derive(Default)]
 pub(crate) struct Index {
@@ -77,6 +83,8 @@ pub(crate) struct Index {
     common: Vec<u8>,
     /// The eight bytes of each separator behind `common`, zeros where it is shorter.
     fronts: Vec<u64>,
+    /// Every sixteenth of the fronts.
+    guide: Vec<u64>,
     /// Where each block begins, and where the last one ends.
     offsets: Vec<u64>,
     /// Separators behind `common`, one behind the other, and where each ends.
@@ -168,6 +176,16 @@ impl Index {
             *end = rests.len() as u32;
         }
         self.rests = rests;
+        self.guide = self.fronts.iter().copied().step_by(GUIDE_STEP).collect();
+    }
+
+    /// How many fronts are below `front`.
+    #[inline]
+    fn below(&self, front: u64) -> usize {
+        let end = self.guide.partition_point(|&other| other < front) * GUIDE_STEP;
+        let start = end.saturating_sub(GUIDE_STEP);
+        let among = &self.fronts[start..end.min(self.fronts.len())];
+        start + among.iter().map(|&other| usize::from(other < front)).sum::<usize>()
     }
 
     /// How many blocks there are.
@@ -222,7 +240,7 @@ impl Index {
             return if key < self.common.as_slice() { 0 } else { self.count() };
         };
         let front = front(rest);
-        let from = self.fronts.partition_point(|&other| other < front);
+        let from = self.below(front);
         if self.fronts.get(from) != Some(&front) {
             return from;
         }
@@ -275,23 +293,12 @@ impl Index {
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         (self.common.len()
-            + self.fronts.len() * 8
+            + (self.fronts.len() + self.guide.len()) * 8
             + self.offsets.len() * 8
             + self.rests.len()
             + self.rest_ends.len() * 4
             + self.continued.len() * size_of::<(u32, SeqNo)>()) as u64
     }
-}
-
-/// The first eight bytes of `rest` as a number that orders as they do.
-#[inline]
-fn front(rest: &[u8]) -> u64 {
-    if let Some(bytes) = rest.first_chunk::<8>() {
-        return u64::from_be_bytes(*bytes);
-    }
-    let mut bytes = [0; 8];
-    bytes[..rest.len()].copy_from_slice(rest);
-    u64::from_be_bytes(bytes)
 }
 
 #[cfg(test)]
@@ -323,6 +330,26 @@ mod tests {
         assert_eq!(find(b"xqq"), Some(2));
         assert_eq!(find(b"z"), Some(2));
         assert_eq!(index.handle(2), Handle { offset: 84, len: 10 });
+    }
+
+    #[test]
+    fn every_key_is_found_among_many_blocks() {
+        for count in [1_u32, 15, 16, 17, 32, 33, 100, 1000] {
+            let mut builder = IndexBuilder::default();
+            let key = |i: u32| (3 * i + 1000).to_be_bytes();
+            for i in 0..count {
+                let last = i.checked_sub(1).map(|before| (3 * before + 1001).to_be_bytes());
+                let last = last.as_ref().map(<[u8; 4]>::as_slice);
+                builder.add(10, (key(i).as_slice(), SeqNo::new(1)), last);
+            }
+            let index = Index::decode(&builder.encode(64), 100_000).unwrap();
+            for i in 0..count {
+                let found = index.find(&key(i), SeqNo::MAX);
+                assert_eq!(found, Some(i as usize), "{i} of {count}");
+                assert_eq!(index.find(&(3 * i + 1001).to_be_bytes(), SeqNo::MAX), found);
+            }
+            assert_eq!(index.find(&999_u32.to_be_bytes(), SeqNo::MAX), None);
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod fields;
 mod options;
+mod prefetch;
 
 mod meta;
 mod properties;

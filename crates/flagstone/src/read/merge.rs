@@ -1,5 +1,6 @@
 //! A merge of trees: the next key of all, in either direction, by a binary heap of cursors.
 
+use flagstone_base::key::key_front as front;
 use flagstone_base::{Result, Slice};
 use flagstone_tree::{Direction, TreeScan};
 
@@ -90,16 +91,4 @@ impl Merge {
             at = child;
         }
     }
-}
-
-/// The first eight bytes of a key as a number that orders as they do; equal for keys that differ
-/// further on.
-#[inline]
-fn front(key: &[u8]) -> u64 {
-    if let Some(bytes) = key.first_chunk::<8>() {
-        return u64::from_be_bytes(*bytes);
-    }
-    let mut bytes = [0; 8];
-    bytes[..key.len()].copy_from_slice(key);
-    u64::from_be_bytes(bytes)
 }

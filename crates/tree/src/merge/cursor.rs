@@ -4,6 +4,7 @@ use super::run_cursor::RunCursor;
 use crate::heap::{heapify, sift_down};
 use crate::memtable::MemCursor;
 use crate::options::Direction;
+use flagstone_base::key::key_front;
 use flagstone_base::{EntryRef, Result, SeqNo, Slice};
 use std::cmp::Ordering;
 use std::ops::Bound;
@@ -54,9 +55,16 @@ impl Source {
 /// Merges sources; all of them walk in the same direction.
 pub(crate) struct MergeCursor {
     sources: Vec<Source>,
-    /// Places of the sources that have an entry; a heap.
-    heap: Vec<usize>,
+    /// The sources that have an entry; a heap.
+    heap: Vec<Standing>,
     direction: Direction,
+}
+
+/// A source that has an entry, and the front of its key, which decides most comparisons.
+#[derive(Clone, Copy)]
+struct Standing {
+    front: u64,
+    place: usize,
 }
 
 impl MergeCursor {
@@ -77,24 +85,30 @@ impl MergeCursor {
     fn rebuild(&mut self) {
         let Self { sources, heap, direction } = self;
         heap.clear();
-        heap.extend((0..sources.len()).filter(|&place| sources[place].entry().is_some()));
-        heapify(heap, |&a, &b| before(*direction, &sources[a], &sources[b]));
+        heap.extend(sources.iter().enumerate().filter_map(|(place, source)| {
+            Some(Standing { front: key_front(source.entry()?.key), place })
+        }));
+        heapify(heap, |a, b| before(*direction, sources, a, b));
     }
 
     /// Goes to the next entry. After an error the cursor stands nowhere.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         let Self { sources, heap, direction } = self;
-        let Some(&top) = heap.first() else { return Ok(()) };
-        if let Err(error) = sources[top].next() {
+        let Some(top) = heap.first_mut() else { return Ok(()) };
+        let source = &mut sources[top.place];
+        if let Err(error) = source.next() {
             heap.clear();
             return Err(error);
         }
-        if sources[top].entry().is_none() {
-            heap.swap_remove(0);
+        match source.entry() {
+            Some(entry) => top.front = key_front(entry.key),
+            None => {
+                heap.swap_remove(0);
+            }
         }
         if heap.len() > 1 {
-            sift_down(heap, 0, |&a, &b| before(*direction, &sources[a], &sources[b]));
+            sift_down(heap, 0, |a, b| before(*direction, sources, a, b));
         }
         Ok(())
     }
@@ -102,24 +116,24 @@ impl MergeCursor {
     /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
-        self.sources[*self.heap.first()?].entry()
+        self.sources[self.heap.first()?.place].entry()
     }
 
     /// The current entry when it is known to be the only one of its key: then nothing has to be
     /// copied to look at the next. Tables never know.
     #[inline]
     pub(crate) fn only_entry(&self) -> Option<EntryRef<'_>> {
-        let (&top, others) = self.heap.split_first()?;
-        let Source::Memory(cursor) = &self.sources[top] else { return None };
+        let (top, others) = self.heap.split_first()?;
+        let Source::Memory(cursor) = &self.sources[top.place] else { return None };
         let entry = cursor.entry().filter(|_| cursor.is_last_of_key())?;
-        let mut next = others.iter().take(2).filter_map(|&place| self.sources[place].entry());
+        let mut next = others.iter().take(2).filter_map(|other| self.sources[other.place].entry());
         next.all(|other| other.key != entry.key).then_some(entry)
     }
 
     /// The current value; shares memory where the source can.
     #[inline]
     pub(crate) fn value(&self) -> Slice {
-        self.heap.first().map(|&top| self.sources[top].value()).unwrap_or_default()
+        self.heap.first().map(|top| self.sources[top.place].value()).unwrap_or_default()
     }
 
     /// Leaves out what lies before `limit` in tables that hold nothing as new as `seqno`.
@@ -140,11 +154,15 @@ impl MergeCursor {
 }
 
 #[inline]
-fn before(direction: Direction, a: &Source, b: &Source) -> bool {
-    let order = match (a.entry(), b.entry()) {
-        (Some(a), Some(b)) => a.order(&b),
-        (None, None) => return false,
-        (a, _) => return a.is_some(),
+fn before(direction: Direction, sources: &[Source], a: &Standing, b: &Standing) -> bool {
+    let order = if a.front == b.front {
+        match (sources[a.place].entry(), sources[b.place].entry()) {
+            (Some(a), Some(b)) => a.order(&b),
+            (None, None) => return false,
+            (a, _) => return a.is_some(),
+        }
+    } else {
+        a.front.cmp(&b.front)
     };
     match direction {
         Direction::Forward => order == Ordering::Less,

@@ -45,6 +45,8 @@ pub struct TreeScan {
     /// The key it stands at, or stood at last.
     key: Vec<u8>,
     has_key: bool,
+    /// Room for the next key.
+    spare: Vec<u8>,
     value: Value,
     is_done: bool,
     until_check: u32,
@@ -87,6 +89,7 @@ impl Tree {
             pinned: None,
             key: Vec::new(),
             has_key: false,
+            spare: Vec::new(),
             value: Value::Made(Slice::default()),
             is_done,
             until_check: 0,
@@ -163,11 +166,7 @@ impl TreeScan {
     /// As [`TreeScan::advance`].
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail and go on")]
     pub fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
-        if self.advance()? {
-            Ok(Some((Slice::copy_of(&self.key), self.value())))
-        } else {
-            Ok(None)
-        }
+        if self.advance()? { Ok(Some((Slice::copy_of(&self.key), self.value()))) } else { Ok(None) }
     }
 
     /// Lets go of memtables and tables but keeps the place: for a scan that will wait a while.
@@ -292,7 +291,10 @@ impl TreeScan {
         if !self.range.starts_before(entry.key) {
             return Ok(Step::End);
         }
-        let key = entry.key.to_vec();
+        // Not `self.key`: after an error the scan goes on where it stood.
+        let mut key = std::mem::take(&mut self.spare);
+        key.clear();
+        key.extend_from_slice(entry.key);
         let covered = covering(&pinned.ranges, &key, self.at)?;
         let (mut base, mut operands, mut is_alive) = (None, Vec::new(), false);
         while let Some(entry) = pinned.merge.entry()
@@ -312,11 +314,15 @@ impl TreeScan {
             pinned.merge.next()?;
         }
         if !is_alive {
-            self.key = key;
-            self.has_key = true;
+            self.stand_on(key);
             return self.leave_range(pinned, covered);
         }
         self.finish_key(key, base, &operands)
+    }
+
+    fn stand_on(&mut self, key: Vec<u8>) {
+        self.spare = std::mem::replace(&mut self.key, key);
+        self.has_key = true;
     }
 
     /// Settles the state of `key`; `operands` newest first.
@@ -331,8 +337,7 @@ impl TreeScan {
             [] => base,
             _ => fold_operands(fold, &key, base.as_deref(), operands)?,
         };
-        self.key = key;
-        self.has_key = true;
+        self.stand_on(key);
         self.covered_keys = 0;
         Ok(match value {
             Some(value) => {
