@@ -295,11 +295,8 @@ mod tests {
     #[test]
     fn the_cache_gets_what_memtables_and_indexes_leave() {
         let options = Options { memory_budget: 800 << 20, ..Options::default() };
-        let mib =
-            |memtables: u64, pinned: u64| options.cache_bytes(memtables << 20, pinned << 20) >> 20;
-        assert_eq!(mib(0, 0), 700);
-        assert_eq!(mib(400, 50), 250);
-        assert_eq!(mib(400, 600), 100);
+        let mib = |memtables: u64| options.cache_bytes(memtables << 20) >> 20;
+        assert_eq!([0, 400, 650, 900].map(mib), [700, 300, 100, 100]);
     }
 
     #[test]

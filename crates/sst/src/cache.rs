@@ -89,12 +89,14 @@ pub struct CacheStats {
 ///
 /// Eviction resists scans (a block read once is the first to go). A
 /// block that is larger than its share of the budget (the budget over the number of the cache's
-/// shards) is not kept. Indexes and filters of open tables are not in it, only counted beside it
-/// ([`BlockCache::pinned_bytes`]), so that the owner can lower the capacity by them.
+/// shards) is not kept. Indexes and filters of open tables are not in it, but their bytes
+/// ([`BlockCache::pinned_bytes`]) are taken off its capacity, down to an eighth of it.
 pub struct BlockCache {
     blocks: Cache<BlockKey, Block, ByBytes, OneWord>,
     counters: [Counters; COUNTER_LINES],
     tables: AtomicU64,
+    /// What blocks and pinned bytes together may take.
+    limit: AtomicU64,
     pinned: AtomicU64,
 }
 
@@ -122,16 +124,26 @@ impl BlockCache {
             blocks,
             counters: Default::default(),
             tables: AtomicU64::new(0),
+            limit: AtomicU64::new(bytes),
             pinned: AtomicU64::new(0),
         })
     }
 
-    /// Changes how many bytes it holds; evicts at once what is too much.
+    /// Changes how many bytes it holds, pinned ones included; evicts at once what is too much.
     pub fn set_capacity(&self, bytes: u64) {
-        self.blocks.set_capacity(bytes);
+        self.limit.store(bytes, Ordering::Relaxed);
+        self.fit();
     }
 
-    /// How many bytes it holds at most.
+    fn fit(&self) {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let capacity = limit.saturating_sub(self.pinned_bytes()).max(limit / 8);
+        if capacity != self.blocks.capacity() {
+            self.blocks.set_capacity(capacity);
+        }
+    }
+
+    /// How many bytes of blocks it holds at most now.
     pub fn capacity(&self) -> u64 {
         self.blocks.capacity()
     }
@@ -166,10 +178,12 @@ impl BlockCache {
 
     pub(crate) fn pin(&self, bytes: u64) {
         self.pinned.fetch_add(bytes, Ordering::Relaxed);
+        self.fit();
     }
 
     pub(crate) fn unpin(&self, bytes: u64) {
         self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+        self.fit();
     }
 
     #[inline]

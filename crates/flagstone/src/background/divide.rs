@@ -1,10 +1,11 @@
 //! How the memory budget is divided between memtables and the block cache.
 //!
 //! ```text
-//! | memtables .. up to half | their next step | block cache: what is left of 7/8 | 1/8 for the rest |
+//! | memtables .. up to half | a step to grow | indexes, filters, blocks: the rest of 7/8 | 1/8 |
 //! ```
 //! Memtables take what writes need; the cache has the rest, so a database that is only read caches
-//! more than twice as much as one with full memtables. The border moves in steps: up by the commit
+//! more than twice as much as one with full memtables. The last eighth is for compactions and for
+//! what allocators round up. The border moves in steps: up by the commit
 //! that crosses it, down when an edit was installed.
 
 use crate::shared::Shared;
@@ -18,6 +19,8 @@ const STEPS: u64 = 64;
 const DOWN: u64 = 4;
 /// Memory that the cache gave up goes back to the system when it is one part in so many.
 const GIVE_BACK: u64 = 8;
+/// And not less than this: the call walks the whole heap.
+const GIVE_BACK_MIN: u64 = 16 << 20;
 
 /// Where the border stands.
 #[derive(Default)]
@@ -49,7 +52,7 @@ impl Shared {
         let cache = &self.trees.cache;
         self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
         let reserved = room + self.trees.chunks.bytes();
-        cache.set_capacity(self.options.cache_bytes(reserved, cache.pinned_bytes()));
+        cache.set_capacity(self.options.cache_bytes(reserved));
     }
 
     /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
@@ -57,7 +60,8 @@ impl Shared {
     pub(crate) fn give_back_memory(&self) {
         let most = &self.division.cached_most;
         let used = self.trees.cache.used_bytes();
-        if most.load(Ordering::Relaxed) >= used + self.options.memory_budget / GIVE_BACK {
+        let part = (self.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
+        if most.load(Ordering::Relaxed) >= used + part {
             most.store(used, Ordering::Relaxed);
             flagstone_env::os::trim_memory();
         }

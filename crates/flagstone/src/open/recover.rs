@@ -114,7 +114,7 @@ impl Opening {
             disk: Arc::clone(&environment.disk),
             dir: builder.dir.clone(),
             database: id,
-            cache: BlockCache::new(builder.options.cache_bytes(0, 0)),
+            cache: BlockCache::new(builder.options.cache_bytes(0)),
             next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
             memtable_bytes: Arc::default(),
             // A new chunk is made only when none waits, so memtables and pool together hold no more
