@@ -31,7 +31,7 @@ struct Trial {
 
 type Run = (&'static str, fn(&Trial));
 
-const RUNS: [Run; 17] = [
+const RUNS: [Run; 18] = [
     ("cached", |t| gets(t, "cached", FEW, 16 << 10, 0)),
     ("paged", |t| gets(t, "paged", MANY, 16 << 10, 0)),
     ("absent", |t| gets(t, "absent", MANY, 16 << 10, 1 << 50)),
@@ -46,6 +46,7 @@ const RUNS: [Run; 17] = [
     ("short", |t| short_scans(t, "short", 0, 16 << 10)),
     ("short_inserts", |t| short_scans(t, "short_inserts", 1, 16 << 10)),
     ("uncached", |t| uncached(t, 16 << 10)),
+    ("memory", memory),
     ("paged4k", |t| gets(t, "paged4k", MANY, 4 << 10, 0)),
     ("uncached4k", |t| uncached(t, 4 << 10)),
     ("short4k", |t| short_scans(t, "short4k", 0, 4 << 10)),
@@ -214,6 +215,54 @@ fn uncached(trial: &Trial, block_bytes: usize) {
         move |random| kv.get(key(random % MANY)).unwrap().map_or(0, |_| 1)
     });
     println!("  dropped={dropped} read {} MB", (disk_bytes_read() - read_before) / 1_000_000);
+}
+
+/// Fills the cache by gets, then puts 2 GB beside gets: what is resident stays within the budget.
+fn memory(trial: &Trial) {
+    const PUTS: u64 = 1_000_000;
+    let dir = copy(trial, &kilobytes(trial, MANY, 16 << 10));
+    let db = open(&dir);
+    let kv = db.keyspace("kv").unwrap();
+    let get = |i: u64| assert!(kv.get(key(mix(i) % MANY)).unwrap().is_some());
+    std::thread::scope(|scope| {
+        for thread in 0..trial.threads {
+            let get = &get;
+            scope.spawn(move || (0..MANY / 4).for_each(|i| get(i << 8 | thread)));
+        }
+    });
+    let filled = (resident("VmRSS:") >> 20, db.stats().cache.used_bytes >> 20);
+    std::thread::scope(|scope| {
+        for thread in 0..trial.threads {
+            let (kv, get) = (&kv, &get);
+            scope.spawn(move || {
+                let mut value = vec![7; 2048];
+                for i in (thread..PUTS).step_by(trial.threads as usize) {
+                    value[..8].copy_from_slice(&mix(i).to_le_bytes());
+                    kv.put(key(1 << 50 | i), &value).unwrap();
+                    get(i);
+                }
+            });
+        }
+    });
+    println!(
+        "memory: {} MiB resident when filled (cache {}), {} at most, {} at the end; budget {}",
+        filled.0,
+        filled.1,
+        resident("VmHWM:") >> 20,
+        resident("VmRSS:") >> 20,
+        BUDGET >> 20
+    );
+    println!("  {:?}", db.stats().cache);
+    db.close().unwrap();
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// A line of the process's status, in bytes.
+fn resident(name: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 fn disk_bytes_read() -> u64 {
