@@ -222,12 +222,12 @@ impl Options {
         if half < MEMTABLES_BYTES_MAX { half } else { MEMTABLES_BYTES_MAX }
     }
 
-    /// How many bytes the block cache may hold while memtables may take `memtables` and indexes and
-    /// filters take `pinned`: what is left of seven eighths of the budget, at least an eighth. The
-    /// last eighth is for compactions and for what allocators round up.
-    pub(crate) const fn cache_bytes(&self, memtables: u64, pinned: u64) -> u64 {
+    /// How many bytes the block cache may hold, indexes and filters included, while memtables may take
+    /// `memtables`: what is left of seven eighths of the budget, at least an eighth. The last eighth
+    /// is for compactions and for what allocators round up.
+    pub(crate) const fn cache_bytes(&self, memtables: u64) -> u64 {
         let eighth = self.memory_budget / 8;
-        let left = (7 * eighth).saturating_sub(memtables).saturating_sub(pinned);
+        let left = (7 * eighth).saturating_sub(memtables);
         if left > eighth { left } else { eighth }
     }
 
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_gets_what_memtables_and_indexes_leave() {
+    fn the_cache_gets_what_memtables_leave() {
         let options = Options { memory_budget: 800 << 20, ..Options::default() };
         let mib = |memtables: u64| options.cache_bytes(memtables << 20) >> 20;
         assert_eq!([0, 400, 650, 900].map(mib), [700, 300, 100, 100]);
