@@ -45,13 +45,16 @@ impl Shared {
     #[cold]
     pub(crate) fn divide_memory(&self) {
         let step = (self.options.memory_budget / STEPS).max(1);
-        let wanted = (self.memtable_bytes() / step + 2) * step;
+        let held = self.memtable_bytes();
+        let wanted = (held / step + 2) * step;
         let before = self.division.memtables.load(Ordering::Relaxed);
         let room = wanted.max(before - before.saturating_sub(wanted) / DOWN);
         self.division.memtables.store(room, Ordering::Relaxed);
         let cache = &self.trees.cache;
         self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
-        let reserved = room + self.trees.chunks.bytes();
+        // Chunks that wait for the next memtable are memory too, but not more than that needs.
+        self.trees.chunks.shrink_to(room.saturating_sub(held));
+        let reserved = room.max(held + self.trees.chunks.bytes());
         cache.set_capacity(self.options.cache_bytes(reserved));
     }
 

@@ -90,6 +90,16 @@ impl ChunkPool {
         (self.chunks.lock().len() * CHUNK_MAX) as u64
     }
 
+    /// Gives back to the system what waits beyond `bytes`.
+    pub fn shrink_to(&self, bytes: u64) {
+        let kept = usize::try_from(bytes / CHUNK_MAX as u64).unwrap_or(usize::MAX);
+        let mut pool = self.chunks.lock();
+        let at = kept.min(pool.len());
+        let dropped = pool.split_off(at);
+        drop(pool);
+        drop(dropped);
+    }
+
     fn take(&self, bytes: usize) -> Chunk {
         let recycled = if bytes == CHUNK_MAX { self.chunks.lock().pop() } else { None };
         recycled.unwrap_or_else(|| Chunk::new(bytes))
@@ -252,6 +262,9 @@ mod tests {
         let mut arena = arena;
         arena.give_back(&mut bump, &pool);
         assert!(pool.bytes() > 0);
+        let kept = pool.bytes();
+        pool.shrink_to(kept);
+        assert_eq!(pool.bytes(), kept);
         assert_eq!(pool.take(CHUNK_MAX).bytes, CHUNK_MAX);
     }
 
