@@ -43,4 +43,4 @@ pub use bad::BadDocuments;
 pub use error::LoadError;
 pub use input::{Input, MakeLines};
 pub use pipeline::{Outcome, Plan, Unwatched, Watcher, carry_out};
-pub use totals::Count;
+pub use totals::{Count, OnCommit};

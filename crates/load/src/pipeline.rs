@@ -7,16 +7,16 @@ use crate::gate::Gate;
 use crate::input::Input;
 use crate::parse::Parser;
 use crate::read::{Reader, tasks};
-use crate::totals::{Count, Totals};
+use crate::totals::{Count, OnCommit, Totals};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use flagstone::{Collection, Database, Durability, Options};
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A load: what goes where, and by how many threads.
-#[derive(Debug)]
 pub struct Plan {
     /// Where the collection is.
     pub database: Database,
@@ -38,6 +38,8 @@ pub struct Plan {
     pub memory_budget: u64,
     /// What happens to documents that cannot be loaded.
     pub bad: BadDocuments,
+    /// Hears how long each commit took.
+    pub on_commit: Option<OnCommit>,
 }
 
 impl Plan {
@@ -56,7 +58,22 @@ impl Plan {
             durability: Durability::Buffered,
             memory_budget: Options::default().memory_budget,
             bad: BadDocuments::stop(),
+            on_commit: None,
         }
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Plan({:?} into {} by {} readers, {} parsers, {} writers)",
+            self.inputs,
+            self.collection.name(),
+            self.readers,
+            self.parsers,
+            self.writers
+        )
     }
 }
 
@@ -171,6 +188,7 @@ pub fn carry_out(plan: Plan, watcher: &mut dyn Watcher) -> Result<Outcome, LoadE
         let writer = Writer {
             database: plan.database.clone(),
             durability: plan.durability,
+            on_commit: plan.on_commit.clone(),
             control: Arc::clone(&control),
             totals: Arc::clone(&totals),
             works: works.clone(),

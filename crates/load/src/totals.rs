@@ -1,6 +1,11 @@
 //! What a load has done so far: counted when acknowledged, read by the progress at any time.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Hears how long each commit took, from the thread that writes.
+pub type OnCommit = Arc<dyn Fn(Duration) + Send + Sync>;
 
 /// Counters of a load.
 #[derive(Debug, Default)]

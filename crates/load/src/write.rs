@@ -2,15 +2,17 @@
 
 use crate::control::Control;
 use crate::parse::Work;
-use crate::totals::Totals;
+use crate::totals::{OnCommit, Totals};
 use crossbeam_channel::Receiver;
-use flagstone::{Database, Durability};
+use flagstone::{Batch, Database, Durability};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What a writer needs.
 pub(crate) struct Writer {
     pub(crate) database: Database,
     pub(crate) durability: Durability,
+    pub(crate) on_commit: Option<OnCommit>,
     pub(crate) control: Arc<Control>,
     pub(crate) totals: Arc<Totals>,
     pub(crate) works: Receiver<Work>,
@@ -27,7 +29,7 @@ impl Writer {
             }
             let committed = match batch.is_empty() {
                 true => Ok(()),
-                false => self.database.commit_with(batch, self.durability),
+                false => self.commit(batch),
             };
             match committed {
                 Ok(()) => self.totals.add(count),
@@ -38,5 +40,13 @@ impl Writer {
             }
             drop(permit);
         }
+    }
+    fn commit(&self, batch: Batch) -> flagstone::Result<()> {
+        let started = Instant::now();
+        let committed = self.database.commit_with(batch, self.durability);
+        if let Some(hear) = &self.on_commit {
+            hear(started.elapsed());
+        }
+        committed
     }
 }

@@ -5,7 +5,7 @@ use crate::engine::Outcome;
 use crate::record::OpKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// One thread of a workload.
 pub trait Worker: Send {
@@ -105,6 +105,19 @@ impl<'a> Meter<'a> {
             }
         }
         ledger.record(kind, took.as_nanos() as u64);
+    }
+
+    /// Adds the latency of a call that another thread made.
+    pub fn sample(&mut self, kind: OpKind, took: Duration) {
+        self.slot.lock().record(kind, took.as_nanos() as u64);
+    }
+
+    /// Counts what was done by others, without a latency.
+    pub fn count(&mut self, tally: Tally) {
+        let mut ledger = self.slot.lock();
+        ledger.ops += tally.ops;
+        ledger.scanned += tally.scanned;
+        ledger.user_bytes += tally.user_bytes;
     }
 
     /// Whether the phase is over: for workers whose step is long.

@@ -44,6 +44,8 @@ pub struct Recorder<'a> {
     /// When the first phase began.
     started: Option<Instant>,
     total: Ledger,
+    /// What the last phase did.
+    phase: Ledger,
     rates: Vec<f64>,
     sizes: Vec<(f64, u64)>,
     thread_seconds: f64,
@@ -92,6 +94,7 @@ impl<'a> Recorder<'a> {
             disk: DiskClock::of(plan.dir),
             started: None,
             total: Ledger::default(),
+            phase: Ledger::default(),
             rates: Vec::new(),
             sizes: Vec::new(),
             thread_seconds: 0.0,
@@ -133,6 +136,7 @@ impl<'a> Recorder<'a> {
             self.tell(old_events)?;
         }
         let threads = workers.len();
+        self.phase.clear();
         let started = self.start();
         let mut before = Look::take(&self.dir, &self.disk, probe);
         let worked = work(pace, workers, &mut |interval, ledger| {
@@ -140,6 +144,7 @@ impl<'a> Recorder<'a> {
             let row = look.row_since(&before, interval, started, threads, ledger);
             before = look;
             self.total.add(ledger);
+            self.phase.add(ledger);
             self.thread_seconds += row.dt * threads as f64;
             self.tell((probe.events)())?;
             self.row(row, pace.interval.as_secs_f64())
@@ -202,6 +207,11 @@ impl<'a> Recorder<'a> {
     /// What [`Recorder::finish`] will say of the operations so far.
     pub fn totals(&self) -> &Ledger {
         &self.total
+    }
+
+    /// What the last phase did.
+    pub const fn phase(&self) -> &Ledger {
+        &self.phase
     }
 
     /// Syncs of the log so far, where the engine tells.

@@ -44,6 +44,17 @@ impl StoreDir {
         Err(format!("{dir} is there and was not made by a benchmark: name another directory"))
     }
 
+    /// The one that a benchmark has left in `dir`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn existing(dir: &Path) -> Outcome<Self> {
+        if dir.join(MARK).is_file() {
+            return Ok(Self { dir: dir.to_owned() });
+        }
+        Err(format!("{}: expected the directory of a benchmark's store", dir.display()).into())
+    }
+
     /// Where the engine's files go; it exists.
     pub fn data(&self) -> PathBuf {
         self.dir.join("data")

@@ -1,7 +1,8 @@
-//! The crate from outside: comments as a whole, and reports of result files.
+//! The crate from outside: comments as a whole, reports of result files, workloads on small stores.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code")]
 
 mod distributions;
 mod documents;
 mod report;
+mod workloads;

@@ -1,7 +1,9 @@
 //! Arguments of bench, and those that its workloads share.
 
 use super::{
-    DurabilityArgs, DurableWritersArgs, MatrixArgs, MixArgs, ReportArgs, SmokeArgs, YcsbArgs,
+    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DeviceArgs, DocumentMatrixArgs, DurabilityArgs,
+    DurableWritersArgs, FullScanArgs, GetsArgs, LargerArgs, MatrixArgs, MixArgs, ReportArgs,
+    SequentialArgs, ShortScanArgs, SizesArgs, SmokeArgs, YcsbArgs,
 };
 use crate::units;
 use clap::{Args, Subcommand, ValueEnum};
@@ -45,6 +47,20 @@ pub(crate) enum Bench {
     YcsbF(YcsbArgs),
     Durability(DurabilityArgs),
     DurableWriters(DurableWritersArgs),
+    Sequential(SequentialArgs),
+    /// Gets of records that are all in memory: compacted, and read once before
+    CachedGet(GetsArgs),
+    /// Gets of keys that never were, over a compacted store
+    AbsentGet(GetsArgs),
+    Larger(LargerArgs),
+    Sizes(SizesArgs),
+    FullScan(FullScanArgs),
+    ShortScan(ShortScanArgs),
+    Load(BenchLoadArgs),
+    Get(BenchGetArgs),
+    Update(BenchUpdateArgs),
+    DocumentMatrix(DocumentMatrixArgs),
+    Device(DeviceArgs),
     Matrix(MatrixArgs),
     Report(ReportArgs),
     Smoke(SmokeArgs),

@@ -1,7 +1,9 @@
 //! The arguments: one struct a command. What they mean stands here, once.
 
 mod bench;
+mod bench_documents;
 mod bench_report;
+mod bench_stores;
 mod bench_workloads;
 mod demo;
 mod document;
@@ -13,7 +15,15 @@ mod upkeep;
 pub(crate) use bench::{
     Bench, BenchArgs, DataArgs, EngineName, Kind, PaceArgs, PlaceArgs, StoreArgs,
 };
+pub(crate) use bench_documents::{
+    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DocumentMatrixArgs, DocumentWorkload, How,
+    LoadThreads, SourceArgs,
+};
 pub(crate) use bench_report::ReportArgs;
+pub(crate) use bench_stores::{
+    DeviceArgs, FullScanArgs, GetsArgs, LargerArgs, SequentialArgs, SequentialBytes, ShortScanArgs,
+    SizesArgs,
+};
 pub(crate) use bench_workloads::{
     DurabilityArgs, DurableWritersArgs, MatrixArgs, MatrixWorkload, MixArgs, SmokeArgs, YcsbArgs,
 };

@@ -38,6 +38,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         durability: args.durability,
         memory_budget: args.memory.unwrap_or(Options::default().memory_budget),
         bad,
+        on_commit: None,
     };
     let outcome = carry_out(plan, &mut progress(args));
     // Closed whatever happened, so that the next command finds nothing to replay.

@@ -4,31 +4,45 @@ use super::place::{Place, data_options, pace, store_options};
 use crate::args::{MatrixArgs, MatrixWorkload};
 use crate::failure::Failure;
 use crate::output::{note, write_all};
+use flagstone_bench::engine::Outcome;
+use flagstone_bench::record::Summary;
 use flagstone_bench::sample::commit;
 use flagstone_bench::workload::{
     Cell, CellState, MatrixPlan, MatrixReport, Mix, MixOptions, mix_cells, run_matrix, run_mix,
 };
 use std::fmt::Write;
+use std::path::Path;
 
 pub(super) fn run(args: &MatrixArgs) -> Result<(), Failure> {
     let place = Place::new(&args.place)?;
     let out = place.out_dir()?;
     std::fs::create_dir_all(out).map_err(|error| Failure::io("create", out, &error))?;
     let cells = cells(args, place.engine_name())?;
-    let plan = MatrixPlan {
-        cells: &cells,
-        engine: place.engine_name(),
-        out,
-        resume: args.resume,
-        commit: &commit(),
-    };
-    let mut told = |at: usize, cell: &Cell<MixOptions>, skipped: bool| {
+    let mut run = |cell: &Cell<MixOptions>, out: &Path| run_mix(&place.stage(Some(out)), &cell.run);
+    tell(&run_cells(&place, args.resume, &cells, &mut run)?)
+}
+
+/// Runs cells, each with its result file in the directory of the results.
+pub(super) fn run_cells<T>(
+    place: &Place,
+    resume: bool,
+    cells: &[Cell<T>],
+    run: &mut dyn FnMut(&Cell<T>, &Path) -> Outcome<Summary>,
+) -> Result<MatrixReport, Failure> {
+    let out = place.out_dir()?;
+    std::fs::create_dir_all(out).map_err(|error| Failure::io("create", out, &error))?;
+    let (engine, commit) = (place.engine_name(), commit());
+    let plan = MatrixPlan { cells, engine, out, resume, commit: &commit };
+    let mut told = |at: usize, cell: &Cell<T>, skipped: bool| {
         let what = if skipped { ": measured already" } else { "" };
         note(&format!("{}/{} {}{what}", at + 1, cells.len(), cell.name));
     };
-    let report =
-        run_matrix(&plan, &mut |cell, out| run_mix(&place.stage(Some(out)), &cell.run), &mut told);
-    write_all(table(&report).as_bytes())?;
+    Ok(run_matrix(&plan, run, &mut told))
+}
+
+/// Prints a line a cell; fails when any did.
+pub(super) fn tell(report: &MatrixReport) -> Result<(), Failure> {
+    write_all(table(report).as_bytes())?;
     let failed: Vec<&str> = report.failures().map(|(name, _)| name).collect();
     if failed.is_empty() {
         return Ok(());

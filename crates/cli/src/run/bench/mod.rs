@@ -1,16 +1,20 @@
 //! `bench`: workloads, and where they run.
 
+mod device;
+mod document_matrix;
+mod documents;
 mod durability;
 mod matrix;
 mod mix;
 mod place;
 mod report;
 mod smoke;
+mod stores;
 mod ycsb;
 
 use crate::args::{Bench, BenchArgs};
 use crate::failure::Failure;
-use flagstone_bench::workload::{Mix, Ycsb};
+use flagstone_bench::workload::{Asked, Mix, Ycsb};
 
 /// Does what a workload's arguments say.
 pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
@@ -27,6 +31,18 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
         Bench::YcsbF(args) => ycsb::run(Ycsb::F, args),
         Bench::Durability(args) => durability::run(args),
         Bench::DurableWriters(args) => durability::run_writers(args),
+        Bench::Sequential(args) => stores::sequential(args),
+        Bench::CachedGet(args) => stores::gets(Asked::Present, args),
+        Bench::AbsentGet(args) => stores::gets(Asked::Absent, args),
+        Bench::Larger(args) => stores::larger(args),
+        Bench::Sizes(args) => stores::sizes(args),
+        Bench::FullScan(args) => stores::full_scan(args),
+        Bench::ShortScan(args) => stores::short_scan(args),
+        Bench::Load(args) => documents::load(args),
+        Bench::Get(args) => documents::get(args),
+        Bench::Update(args) => documents::update(args),
+        Bench::Device(args) => device::run(args),
+        Bench::DocumentMatrix(args) => document_matrix::run(args),
         Bench::Matrix(args) => matrix::run(args),
         Bench::Report(args) => report::run(args),
         Bench::Smoke(args) => smoke::run(args),

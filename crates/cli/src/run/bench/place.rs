@@ -32,14 +32,13 @@ impl Place {
         let beside = || results.unwrap_or(Path::new("")).join("store");
         let dir = args.dir.clone().unwrap_or_else(beside);
         StoreDir::check(&dir).map_err(Failure::Usage)?;
-        let is_watched = args.progress || std::io::stderr().is_terminal();
         Ok(Self {
             engine: args.engine,
             open: opener(args.engine, args.burn_ns),
             out: args.out.clone(),
             dir,
             keep: args.keep,
-            watch: if is_watched { |row| note(&show_row(row)) } else { |_| {} },
+            watch: watching(args.progress),
         })
     }
 
@@ -66,14 +65,7 @@ impl Place {
     /// The result file of a trial: the one asked for, or one in the directory, beside those of
     /// earlier trials.
     pub(super) fn out_file(&self, name: &str) -> PathBuf {
-        if is_file(&self.out) {
-            return self.out.clone();
-        }
-        let numbered = |n: u32| match n {
-            1 => self.out.join(format!("{name}.jsonl")),
-            n => self.out.join(format!("{name}-{n}.jsonl")),
-        };
-        (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default()
+        out_file(&self.out, name)
     }
 
     /// Where one trial runs.
@@ -87,6 +79,24 @@ impl Place {
             keep: self.keep,
         }
     }
+}
+
+/// The result file of a trial: `out` itself, or one in it, beside those of earlier trials.
+pub(super) fn out_file(out: &Path, name: &str) -> PathBuf {
+    if is_file(out) {
+        return out.to_owned();
+    }
+    let numbered = |n: u32| match n {
+        1 => out.join(format!("{name}.jsonl")),
+        n => out.join(format!("{name}-{n}.jsonl")),
+    };
+    (1..).map(numbered).find(|path| !path.exists()).unwrap_or_default()
+}
+
+/// Shows rows to whoever asked, or sits at a terminal.
+pub(super) fn watching(progress: bool) -> fn(&RowLine) {
+    let is_watched = progress || std::io::stderr().is_terminal();
+    if is_watched { |row| note(&show_row(row)) } else { |_| {} }
 }
 
 fn is_file(out: &Path) -> bool {

@@ -12,8 +12,10 @@ use std::path::Path;
 /// What the workloads have in common: small, so that it is quick, and with memtables so small that
 /// flushes and compactions happen.
 const SMALL: &str = "--memory 16MiB --memtable-bytes 1MiB --interval 0.1";
+/// The same for documents.
+const SMALL_DOCUMENTS: &str = "--memory 16MiB --interval 0.1";
 /// A command a line; `{s}` is the seconds of a trial.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 23] = [
     "put-heavy --threads 4 --closing-sync --seconds {s}",
     "get-heavy --threads 2 --telling-deletes --seconds {s}",
     "delete-heavy --threads 16 --partitions 16 --values half --seconds {s}",
@@ -27,9 +29,24 @@ const COMMANDS: [&str; 13] = [
     "durability --partitions 1,4 --seconds {s}",
     "durable-writers --threads 1,8 --seconds {s}",
     "matrix --workload mixes --partitions 1,2 --threads 1,2 --seconds {s} --resume",
+    "cached-get --records 5000 --seconds {s}",
+    "absent-get --records 5000 --seconds {s}",
+    "full-scan --records 50000 --rounds 2",
+    "short-scan --records 5000 --seconds {s}",
+    "sizes --sizes 2MB,4MB --seconds {s}",
+    "sequential --puts 20000 --gets 5000",
+    "load --comments 3000",
+    "get --comments 3000 --sample 500 --threads 1,2 --seconds {s}",
+    "update --comments 3000 --sample 500 --how get-put,update,apply-patch,merge,put --seconds {s}",
+    "document-matrix --workload load --comments 3000 --partitions 1,2 --readers 1 --parsers 1,2",
+];
+/// Of a device, which may refuse them: file systems in memory do.
+const OF_DEVICES: [&str; 2] = [
+    "device --file-bytes 16MiB --threads 1,4 --seconds {s}",
+    "larger --memory 16MiB --times 2 --blocks 4KiB --device-seconds {s} --seconds {s} --interval 0.1",
 ];
 /// Trials that these commands make.
-const TRIALS: usize = 10 + 7 * 2 + 2 + 4 * 2 * 2;
+const TRIALS: usize = 10 + 7 * 2 + 2 + 4 * 2 * 2 + 4 + 2 + 2 + 1 + 2 + 5 + 4;
 
 pub(super) fn run(args: &SmokeArgs) -> Result<(), Failure> {
     if let Some(out) = &args.out {
@@ -46,12 +63,22 @@ fn smoke(out: &Path, args: &SmokeArgs) -> Result<(), Failure> {
     let seconds = args.seconds.as_secs_f64();
     for command in COMMANDS {
         // Workloads of many trials share the time.
-        let many = ["durability", "durable-writers", "matrix"];
-        let is_one = !many.iter().any(|name| command.starts_with(name));
-        let seconds = if is_one { seconds } else { seconds / 5.0 };
-        let line = format!("{command} {SMALL}").replace("{s}", &seconds.to_string());
+        let name = command.split(' ').next().unwrap_or_default();
+        let many = ["durability", "durable-writers", "matrix", "sizes", "get", "update"];
+        let seconds = if many.contains(&name) { seconds / 5.0 } else { seconds };
+        let of_documents = ["load", "get", "update", "document-matrix"];
+        let small = if of_documents.contains(&name) { SMALL_DOCUMENTS } else { SMALL };
+        let line = format!("{command} {small}").replace("{s}", &seconds.to_string());
         note(&format!("bench {line}"));
         run_bench(&parsed(&line, out)?)?;
+    }
+    for command in OF_DEVICES {
+        let line = command.replace("{s}", &(seconds / 5.0).to_string());
+        note(&format!("bench {line}"));
+        match run_bench(&parsed(&line, out)?) {
+            Err(Failure::Check(refused)) if refused.contains("O_DIRECT") => note(&refused),
+            done => done?,
+        }
     }
     check(out)
 }

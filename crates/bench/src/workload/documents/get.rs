@@ -1,0 +1,93 @@
+//! Gets of documents by sampled keys: whole, one path of them, or decoded.
+
+use super::source::Opened;
+use super::trial::{DocumentTrial, TrialOptions, missing};
+use crate::engine::Outcome;
+use crate::record::{OpKind, Summary};
+use crate::run::{Meter, Tally, Worker};
+use crate::workload::Random;
+use flagstone::{Collection, Value, View};
+use std::hint::black_box;
+use std::sync::Arc;
+
+/// What is done with a document that was got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GetHow {
+    /// Nothing: it is there, checked, readable in place.
+    Whole,
+    /// What stands at a dotted path is read; nothing else is decoded, checked or copied.
+    Path(String),
+    /// All of it is decoded to a value in memory.
+    Decode,
+}
+
+impl GetHow {
+    /// `whole`, `path score`, `decode`.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Whole => "whole".into(),
+            Self::Path(path) => format!("path {path}"),
+            Self::Decode => "decode".into(),
+        }
+    }
+}
+
+/// Gets documents by random keys of the sample, workload `get`.
+///
+/// # Errors
+/// When a key has no document; what the database or the file system says.
+pub fn run_document_get(
+    trial: &DocumentTrial<'_>,
+    options: &TrialOptions,
+    how: &GetHow,
+) -> Outcome<Summary> {
+    let keys = &trial.store.keys;
+    let workers = |opened: &Opened, threads| Ok(workers(opened, keys, how, threads));
+    trial.run(("get", &how.name()), options, &workers, &|_, _| Ok(()))
+}
+
+fn workers(
+    opened: &Opened,
+    keys: &Arc<[Value]>,
+    how: &GetHow,
+    threads: usize,
+) -> Vec<Box<dyn Worker>> {
+    let worker = |thread| Getter {
+        collection: opened.collection.clone(),
+        keys: Arc::clone(keys),
+        how: how.clone(),
+        random: Random::new(2, thread),
+    };
+    (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
+}
+
+struct Getter {
+    collection: Collection,
+    keys: Arc<[Value]>,
+    how: GetHow,
+    random: Random,
+}
+
+impl Worker for Getter {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+        let key = &self.keys[self.random.below(self.keys.len() as u64) as usize];
+        let wanted = key.clone();
+        meter.begin();
+        let found = match &self.how {
+            GetHow::Whole => self.collection.get(wanted)?.map(black_box).is_some(),
+            GetHow::Decode => {
+                let found = self.collection.get(wanted)?;
+                found.map(|document| black_box(document.to_value())).is_some()
+            }
+            GetHow::Path(path) => {
+                let part = |root: &View<'_>| {
+                    let found = root.path(path)?;
+                    found.map(|view| view.to_value()).transpose()
+                };
+                self.collection.look(wanted, part)?.map(black_box).is_some()
+            }
+        };
+        meter.end(OpKind::Get, Tally::found(found));
+        if found { Ok(true) } else { Err(missing(key)) }
+    }
+}

@@ -1,0 +1,133 @@
+//! The documents that are read and changed: a database that is there, or one made for the purpose;
+//! each trial works on a checkpoint of it.
+
+use super::keys::read_keys;
+use super::load::{LoadInput, LoadOptions, run_load};
+use crate::comments::Comments;
+use crate::engine::Outcome;
+use crate::run::StoreDir;
+use crate::workload::Random;
+use flagstone::{Collection, Database, Options, Stats, Value};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where documents and keys come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DocumentSource {
+    /// A loaded, compacted database, which is not changed.
+    Database {
+        /// Its directory.
+        dir: PathBuf,
+        /// The collection.
+        collection: String,
+        /// A file of keys, one a line.
+        keys: PathBuf,
+        /// The keys are JSON.
+        json_keys: bool,
+    },
+    /// Generated comments, loaded and compacted first.
+    Comments {
+        /// How many, and how they are loaded.
+        load: Box<LoadOptions>,
+        /// How many of their keys are asked for.
+        sample: usize,
+    },
+}
+
+/// Documents to be read and changed.
+#[derive(Debug)]
+pub struct DocumentStore {
+    dir: PathBuf,
+    /// Removed at the end.
+    made: Option<StoreDir>,
+    /// The collection.
+    pub(super) collection: String,
+    /// The keys asked for; each must be there.
+    pub(super) keys: Arc<[Value]>,
+    memory_bytes: u64,
+}
+
+impl DocumentStore {
+    /// Finds the documents, or makes them, below `dir`.
+    ///
+    /// # Errors
+    /// When keys cannot be read, documents not be loaded.
+    pub fn prepare(source: &DocumentSource, dir: &Path, memory_bytes: u64) -> Outcome<Self> {
+        match source {
+            DocumentSource::Database { dir, collection, keys, json_keys } => Ok(Self {
+                dir: dir.clone(),
+                made: None,
+                collection: collection.clone(),
+                keys: read_keys(keys, *json_keys)?.into(),
+                memory_bytes,
+            }),
+            DocumentSource::Comments { load, sample } => {
+                let LoadInput::Comments { count, seed } = load.input else {
+                    return Err("documents are made of generated comments only".into());
+                };
+                let place = dir.with_extension("source");
+                run_load(&place, true, load, None, &|_| {})?;
+                let (comments, mut random) = (Comments::new(seed), Random::new(seed, 0));
+                let key = |_| Value::from(comments.key(random.below(count)).as_str());
+                let keys = (0..*sample).map(key).collect();
+                let made = StoreDir::existing(&place)?;
+                let dir = made.data();
+                let collection = load.collection.clone();
+                Ok(Self { dir, made: Some(made), collection, keys, memory_bytes })
+            }
+        }
+    }
+
+    /// A checkpoint of the documents in a store of `place`, opened; and how long that took.
+    pub(super) fn checkpoint(&self, place: &StoreDir) -> Outcome<Opened> {
+        let data = place.data();
+        let original = Database::builder(&self.dir).create_if_missing(false).open()?;
+        let started = Instant::now();
+        original.checkpoint(&data)?;
+        let took = started.elapsed();
+        original.close()?;
+        let options = Options {
+            memory_budget: self.memory_bytes,
+            create_if_missing: false,
+            ..Options::default()
+        };
+        let database = Database::builder(&data).options(options).open()?;
+        let found = database.existing_collection(&self.collection)?;
+        let collection = found.ok_or_else(|| {
+            format!("{}: no collection {:?}", self.dir.display(), self.collection)
+        })?;
+        Ok(Opened { database, collection, took })
+    }
+
+    /// Removes what was made.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn remove(self) -> Outcome<()> {
+        self.made.map_or(Ok(()), StoreDir::remove)
+    }
+}
+
+/// An open checkpoint.
+pub(super) struct Opened {
+    pub(super) database: Database,
+    pub(super) collection: Collection,
+    /// How long the checkpoint took to make.
+    pub(super) took: Duration,
+}
+
+/// `a checkpoint of 12 tables, 345 bytes (L1 5 tables ..); page cache warm`.
+pub(super) fn state(stats: &Stats, cache: &str) -> String {
+    let mut text =
+        format!("a checkpoint of {} tables, {} bytes", stats.tables(), stats.table_bytes());
+    for level in stats.keyspaces.iter().flat_map(|keyspace| &keyspace.levels) {
+        let _infallible = write!(
+            text,
+            "; L{}: {} tables, {} bytes, {} entries",
+            level.level, level.tables, level.bytes, level.entries
+        );
+    }
+    text + "; " + cache
+}

@@ -1,0 +1,136 @@
+//! What gets and updates of documents have in common: a trial on a checkpoint of its own.
+
+use super::load::VERSION;
+use super::source::{DocumentStore, Opened, state};
+use crate::engine::{EngineError, Outcome, gauges_of};
+use crate::record::{OpKind, Summary};
+use crate::run::{Meter, Pace, Plan, Probe, Recorder, StoreDir, Tally, Watch, Worker, work};
+use crate::workload::fill::unwatched;
+use crate::workload::page_cache::drop_files;
+use flagstone::{Collection, Value};
+use serde_json::Value as Json;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// How a trial on documents runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrialOptions {
+    /// How long, on how many threads.
+    pub pace: Pace,
+    /// The page cache is emptied of the checkpoint first; otherwise every key is read once.
+    pub cold: bool,
+}
+
+impl TrialOptions {
+    /// All options by their long names, beside those of the documents.
+    pub fn describe(&self, how: &str, partitions: usize) -> BTreeMap<String, Json> {
+        let mut options = BTreeMap::new();
+        self.pace.describe(&mut options);
+        options.insert("how".into(), how.into());
+        options.insert("cold".into(), self.cold.into());
+        options.insert("partitions".into(), partitions.into());
+        options
+    }
+}
+
+/// Where a trial on documents runs.
+#[derive(Clone, Copy)]
+pub struct DocumentTrial<'a> {
+    /// The documents.
+    pub store: &'a DocumentStore,
+    /// The directory of the checkpoint: it must not exist, be empty, or come from an earlier
+    /// benchmark. On the file system of the documents, as hard links are.
+    pub dir: &'a Path,
+    /// The result file; none is written without.
+    pub out: Option<&'a Path>,
+    /// Sees rows as they come.
+    pub watch: Watch<'a>,
+}
+
+/// Makes a worker for each thread.
+type Workers<'w> = &'w dyn Fn(&Opened, usize) -> Outcome<Vec<Box<dyn Worker>>>;
+/// Looks at what the trial did.
+type Check<'w> = &'w dyn Fn(&Opened, &mut Recorder<'_>) -> Outcome<()>;
+
+impl DocumentTrial<'_> {
+    /// Runs `workers` on a fresh checkpoint, lets `check` look at it, and removes it. Figures:
+    /// `checkpoint_s`.
+    pub(super) fn run(
+        &self,
+        (workload, how): (&str, &str),
+        options: &TrialOptions,
+        workers: Workers<'_>,
+        check: Check<'_>,
+    ) -> Outcome<Summary> {
+        let place = StoreDir::fresh(self.dir)?;
+        let opened = self.store.checkpoint(&place)?;
+        let data = place.data();
+        let threads = options.pace.threads;
+        // A key without a document is found out before anything is measured.
+        work(&unwatched(threads), each(&opened, &self.store.keys, threads), &mut |_, _| Ok(()))?;
+        let cache = if options.cold { "page cache cold" } else { "each key read once before" };
+        if options.cold {
+            drop_files(&data)?;
+        }
+        let stats = opened.database.stats();
+        let found = stats.keyspaces.iter().find(|of| of.info.name == self.store.collection);
+        let partitions = found.map_or(0, |keyspace| keyspace.info.options.routing.partitions());
+        let mut told = options.describe(how, partitions);
+        told.insert("keys".into(), self.store.keys.len().into());
+        told.insert("memory".into(), stats.memory_budget.into());
+        let state = state(&stats, cache);
+        let mut recorder = Recorder::begin(
+            &Plan {
+                workload,
+                engine: "flagstone",
+                engine_version: VERSION,
+                options: &told,
+                starting_state: &state,
+                dir: &data,
+                out: self.out,
+            },
+            self.watch,
+        )?;
+        let gauges = || gauges_of(&opened.database.stats());
+        let probe = Probe { gauges: &gauges, events: &Vec::new };
+        let workers = workers(&opened, threads)?;
+        recorder.run_probed(&probe, &options.pace, workers)?;
+        recorder.figure("checkpoint_s", opened.took.as_secs_f64());
+        check(&opened, &mut recorder)?;
+        let Opened { database, collection, .. } = opened;
+        drop(collection);
+        recorder.aside("close", &Probe::NONE, |_| Ok(database.close()?))?;
+        place.remove()?;
+        recorder.finish()
+    }
+}
+
+/// Every key once.
+fn each<'c>(opened: &'c Opened, keys: &'c [Value], threads: usize) -> Vec<Box<dyn Worker + 'c>> {
+    let share = keys.len().div_ceil(threads.max(1)).max(1);
+    let mut workers: Vec<Box<dyn Worker + 'c>> = Vec::new();
+    for keys in keys.chunks(share) {
+        workers.push(Box::new(Each { collection: &opened.collection, keys: keys.iter() }));
+    }
+    workers
+}
+
+struct Each<'c> {
+    collection: &'c Collection,
+    keys: std::slice::Iter<'c, Value>,
+}
+
+impl Worker for Each<'_> {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+        let Some(key) = self.keys.next() else { return Ok(false) };
+        meter.begin();
+        let found = self.collection.get(key.clone())?.is_some();
+        meter.end(OpKind::Get, Tally::found(found));
+        if found { Ok(true) } else { Err(missing(key)) }
+    }
+}
+
+#[cold]
+pub(super) fn missing(key: &Value) -> EngineError {
+    format!("there is no document {key}: the keys are of another database").into()
+}

@@ -1,0 +1,256 @@
+//! Each workload that fills a store first, on a small one: it ends well, and its figures are those of
+//! what was done.
+
+use flagstone_bench::engine::open_flagstone;
+use flagstone_bench::record::{OpKind, read_file};
+use flagstone_bench::run::{Length, Pace};
+use flagstone_bench::workload::{
+    Asked, Bytes, DataOptions, DeviceOptions, DocumentSource, DocumentStore, DocumentTrial,
+    FullScanOptions, GetHow, GetsOptions, LargerOptions, LoadInput, LoadOptions, SEQUENTIAL_PHASES,
+    SequentialOptions, ShortScanOptions, SizesOptions, Stage, StoreOptions, TrialOptions,
+    UpdateHow, run_device, run_document_get, run_document_update, run_full_scan, run_gets,
+    run_larger, run_load, run_sequential, run_short_scan, run_sizes,
+};
+use std::path::Path;
+use std::time::Duration;
+
+fn stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
+    Stage { engine: "flagstone", open: &open_flagstone, dir, out, watch: &|_| {}, keep: false }
+}
+
+fn store() -> StoreOptions {
+    StoreOptions { partitions: 2, memory_bytes: 8 << 20, ..StoreOptions::default() }
+}
+
+fn pace(threads: usize, operations: u64) -> Pace {
+    let interval = Duration::from_millis(50);
+    Pace { threads, length: Length::Operations(operations), interval, ..Pace::default() }
+}
+
+fn data() -> DataOptions {
+    DataOptions { value_bytes: 100, ..DataOptions::default() }
+}
+
+#[test]
+fn gets_find_what_was_put_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("result.jsonl");
+    for (asked, found) in [(Asked::Present, 5000.0), (Asked::Absent, 0.0)] {
+        let options = GetsOptions {
+            store: store(),
+            data: data(),
+            pace: pace(2, 5000),
+            records: 20_000,
+            ..GetsOptions::new(asked)
+        };
+        let place = dir.path().join("store");
+        let summary = run_gets(&stage(&place, Some(&out)), &options).unwrap();
+        assert_eq!((summary.ops, summary.figures["gets_found"]), (5000, found));
+        assert!(!place.exists());
+        let trial = read_file(&out).unwrap();
+        assert_eq!(trial.header.workload, options.name());
+        assert!(trial.header.starting_state.contains("20000 records"));
+    }
+}
+
+#[test]
+fn scans_see_every_entry() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("store");
+    let options = FullScanOptions {
+        store: store(),
+        pace: pace(2, 1),
+        records: 70_000,
+        rounds: 2,
+        ..FullScanOptions::default()
+    };
+    let summary = run_full_scan(&stage(&place, None), &options).unwrap();
+    assert_eq!(summary.ops, 2 * 2 * 70_000);
+    assert_eq!(summary.figures["scanned"], 280_000.0);
+
+    let options = ShortScanOptions {
+        store: store(),
+        data: data(),
+        pace: pace(2, 2000),
+        records: 5000,
+        ..ShortScanOptions::default()
+    };
+    let summary = run_short_scan(&stage(&place, None), &options).unwrap();
+    let count = |kind| summary.latency[&kind].count;
+    assert_eq!(count(OpKind::Scan) + count(OpKind::Put), 2000);
+    assert!(summary.figures["scanned"] <= 50.0 * count(OpKind::Scan) as f64);
+    assert!(summary.figures["scanned"] > 45.0 * count(OpKind::Scan) as f64);
+}
+
+#[test]
+fn the_origins_sequence_checks_every_value_in_every_phase() {
+    let dir = tempfile::tempdir().unwrap();
+    for bytes in [Bytes::Zero, Bytes::Random] {
+        let options = SequentialOptions {
+            store: StoreOptions { partitions: 1, memtable_bytes: Some(1 << 20), ..store() },
+            puts: 20_000,
+            gets: 1000,
+            ..SequentialOptions::new(bytes)
+        };
+        let summary = run_sequential(&stage(&dir.path().join("store"), None), &options).unwrap();
+        assert_eq!(summary.ops, 22_000);
+        assert_eq!(summary.figures["gets_found"], 2000.0);
+        for phase in SEQUENTIAL_PHASES {
+            assert!(summary.figures[&format!("{phase}_s")] > 0.0, "{phase}");
+        }
+    }
+}
+
+#[test]
+fn sizes_have_rates_of_puts_and_gets() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = SizesOptions {
+        store: store(),
+        data: data(),
+        pace: pace(2, 1000),
+        sizes: vec![100_000, 400_000],
+    };
+    let place = dir.path().join("store");
+    let done = run_sizes(&stage(&place, None), &options, &|_| None).unwrap();
+    assert_eq!(done.len(), 2);
+    for (bytes, summary) in &done {
+        assert_eq!(summary.ops, bytes / 116 + 1000);
+        assert!(summary.figures["put_per_s"] > 0.0 && summary.figures["get_per_s"] > 0.0);
+    }
+    let options = SizesOptions { sizes: vec![1 << 60], ..options };
+    let refused = run_sizes(&stage(&place, None), &options, &|_| None).unwrap_err().to_string();
+    assert!(refused.contains("bytes are free"), "{refused}");
+}
+
+/// Whether the temporary directory is on a file system that takes O_DIRECT.
+fn is_direct(error: &str) -> bool {
+    let refused = error.contains("O_DIRECT");
+    assert!(refused, "{error}");
+    false
+}
+
+#[test]
+fn the_device_is_measured_and_nothing_of_it_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = DeviceOptions {
+        file_bytes: 4 << 20,
+        threads: vec![1, 4],
+        time: Duration::from_millis(50),
+        ..DeviceOptions::new(dir.path())
+    };
+    match run_device(&options, None, &|_| {}) {
+        Err(error) => assert!(!is_direct(&error.to_string())),
+        Ok(summary) => {
+            for name in ["write_mb", "read_b4096_t1", "read_b16384_t4", "append_sync"] {
+                assert!(summary.figures[&format!("{name}_per_s")] > 0.0, "{name}");
+            }
+            assert!(summary.figures["read_b4096_t1_p99_us"] > 0.0);
+        }
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn gets_beyond_memory_stand_beside_the_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LargerOptions {
+        store: StoreOptions { memory_bytes: 2 << 20, ..store() },
+        pace: pace(1, 300),
+        times: 2.0,
+        blocks: vec![4096],
+        threads: vec![1, 2],
+        device_time: Duration::from_millis(50),
+        ..LargerOptions::default()
+    };
+    let place = dir.path().join("store");
+    match run_larger(&stage(&place, None), &options, &|_| None) {
+        Err(error) => assert!(!is_direct(&error.to_string())),
+        Ok(cells) => {
+            assert_eq!(cells.iter().map(|cell| cell.threads).collect::<Vec<_>>(), [1, 2]);
+            for cell in cells {
+                assert_eq!(cell.summary.ops, 300);
+                assert!(cell.summary.figures["of_device"] > 0.0);
+            }
+        }
+    }
+}
+
+fn load_options(count: u64) -> LoadOptions {
+    LoadOptions {
+        memory_bytes: 8 << 20,
+        partitions: 2,
+        interval: Duration::from_millis(50),
+        ..LoadOptions::new(LoadInput::Comments { count, seed: 1 })
+    }
+}
+
+#[test]
+fn documents_are_loaded_to_the_end_and_counted_with_their_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("load.jsonl");
+    let place = dir.path().join("store");
+    let summary = run_load(&place, false, &load_options(3000), Some(&out), &|_| {}).unwrap();
+    assert_eq!(summary.ops, 3000);
+    assert_eq!(summary.user_bytes as f64, summary.figures["json_bytes"]);
+    assert!(summary.seconds >= summary.figures["load_s"] + summary.figures["flush_s"]);
+    let stored = summary.figures["tables_per_json"];
+    assert!((0.05..0.5).contains(&stored), "{stored}");
+    let trial = read_file(&out).unwrap();
+    assert_eq!(trial.rows.iter().map(|row| row.ops).sum::<u64>(), 3000);
+
+    let file = dir.path().join("bad.json");
+    std::fs::write(&file, "{\"id\":1}\n{\"id\":\n").unwrap();
+    let options = LoadOptions { input: LoadInput::Files(vec![file]), ..load_options(0) };
+    let refused = run_load(&place, false, &options, None, &|_| {}).unwrap_err().to_string();
+    assert!(refused.contains("bad.json:2:"), "{refused}");
+}
+
+#[test]
+fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = DocumentSource::Comments { load: Box::new(load_options(2000)), sample: 300 };
+    let place = dir.path().join("store");
+    let store = DocumentStore::prepare(&source, &place, 8 << 20).unwrap();
+    let trial = DocumentTrial { store: &store, dir: &place, out: None, watch: &|_| {} };
+    let options = TrialOptions { pace: pace(3, 900), cold: false };
+    for how in [GetHow::Whole, GetHow::Path("score".into()), GetHow::Decode] {
+        let summary = run_document_get(&trial, &options, &how).unwrap();
+        assert_eq!((summary.ops, summary.figures["gets_found"]), (900, 900.0));
+    }
+    for how in [
+        UpdateHow::Update,
+        UpdateHow::ApplyPatch,
+        UpdateHow::Merge,
+        UpdateHow::GetPut,
+        UpdateHow::Put,
+    ] {
+        let summary = run_document_update(&trial, &options, how).unwrap();
+        assert_eq!(summary.ops, 900);
+        if !matches!(how, UpdateHow::GetPut | UpdateHow::Put) {
+            assert_eq!(summary.figures["lost_updates"], 0.0);
+        }
+    }
+    store.remove().unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_key_that_is_not_there_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("loaded");
+    run_load(&place, true, &load_options(100), None, &|_| {}).unwrap();
+    let keys = dir.path().join("keys");
+    std::fs::write(&keys, "nobody\n").unwrap();
+    let source = DocumentSource::Database {
+        dir: place.join("data"),
+        collection: "comments".into(),
+        keys,
+        json_keys: false,
+    };
+    let store = DocumentStore::prepare(&source, &place, 8 << 20).unwrap();
+    let work = dir.path().join("store");
+    let trial = DocumentTrial { store: &store, dir: &work, out: None, watch: &|_| {} };
+    let options = TrialOptions { pace: pace(1, 10), cold: false };
+    let refused = run_document_get(&trial, &options, &GetHow::Whole).unwrap_err().to_string();
+    assert!(refused.contains("there is no document"), "{refused}");
+}
