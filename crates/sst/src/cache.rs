@@ -97,8 +97,13 @@ pub struct BlockCache {
     tables: AtomicU64,
     /// What blocks and pinned bytes together may take.
     limit: AtomicU64,
+    /// The capacity that was set last.
+    fitted: AtomicU64,
     pinned: AtomicU64,
 }
+
+/// The capacity of a cache of 64 of these or more moves by whole ones.
+const GRAIN: u64 = 4 << 20;
 
 impl BlockCache {
     /// A cache that holds up to `bytes`.
@@ -125,6 +130,7 @@ impl BlockCache {
             counters: Default::default(),
             tables: AtomicU64::new(0),
             limit: AtomicU64::new(bytes),
+            fitted: AtomicU64::new(bytes),
             pinned: AtomicU64::new(0),
         })
     }
@@ -135,10 +141,13 @@ impl BlockCache {
         self.fit();
     }
 
+    /// Rounded down to a grain: changing the capacity locks every shard, and costs the cache some of its
+    /// memory of blocks it evicted.
     fn fit(&self) {
         let limit = self.limit.load(Ordering::Relaxed);
         let capacity = limit.saturating_sub(self.pinned_bytes()).max(limit / 8);
-        if capacity != self.blocks.capacity() {
+        let capacity = if capacity < 64 * GRAIN { capacity } else { capacity / GRAIN * GRAIN };
+        if capacity != self.fitted.swap(capacity, Ordering::Relaxed) {
             self.blocks.set_capacity(capacity);
         }
     }

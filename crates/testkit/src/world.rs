@@ -7,6 +7,7 @@ use flagstone::{Database, Environment, Keyspace, KeyspaceOptions, Options, Resul
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The world of one database.
 pub struct World {
@@ -25,6 +26,7 @@ pub struct Session {
     pub db: Database,
     /// Its background work.
     pub executor: Arc<StepExecutor>,
+    clock: Arc<ManualClock>,
 }
 
 impl World {
@@ -90,7 +92,8 @@ impl World {
     pub fn open(&self, options: &Options) -> Result<Session> {
         let (environment, executor) = self.environment();
         let builder = Database::builder(Self::dir()).options(options.clone());
-        Ok(Session { db: builder.environment(environment).open()?, executor })
+        let db = builder.environment(environment).open()?;
+        Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
     }
 
     /// The names of the database's files, sorted.
@@ -118,12 +121,16 @@ impl Session {
         named.map(|(at, o)| self.db.keyspace_with(&format!("ks{at}"), o.clone())).collect()
     }
 
-    /// Runs background work until there is none, at most a thousand steps: a timer never ends.
+    /// Runs background work until there is none, at most a thousand steps: a timer never ends. Time
+    /// goes by meanwhile, so that compactions see both writers at work and writers at rest.
     pub fn settle(&self) {
         use flagstone::env::Executor;
-        for _ in 0..1000 {
+        for step in 0..1000 {
             if !self.executor.assist() {
                 break;
+            }
+            if step % 100 == 99 {
+                self.clock.advance(Duration::from_secs(2));
             }
         }
     }

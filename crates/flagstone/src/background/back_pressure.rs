@@ -5,15 +5,24 @@ use crate::event::{Event, StallCause};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_tree::Policy;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A stopped writer looks again after this time even if no bell rang.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// So many runs in the first level of a tree stop writers; reads look into each of them.
-const L0_RUNS_STOP: usize = 36;
-/// From so many on they are slowed.
-const L0_RUNS_FREE: usize = 16;
+const L0_RUNS_STOP: usize = 64;
+/// From so many on they are slowed: twice as many as a tree has when its turn to be merged comes, since
+/// the trees of a keyspace fill alike and wait for one another.
+const L0_RUNS_FREE: usize = 24;
+/// Waits shorter than this are saved up: a timer of the system is hardly finer.
+const WAIT_MIN: Duration = Duration::from_micros(200);
+
+thread_local! {
+    /// What this thread has been told to wait and has not yet.
+    static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
 
 impl Shared {
     /// Waits until there is room for a write; with `wait` false, answers Busy instead of stopping.
@@ -31,7 +40,7 @@ impl Shared {
             Pressure::Free => return Ok(()),
             Pressure::Delay(delay) => {
                 if wait && !self.executor.assist() {
-                    self.stall.wait(self.stall.rung(), delay);
+                    self.delay(delay);
                 }
                 return Ok(());
             }
@@ -41,6 +50,21 @@ impl Shared {
             return Err(Error::new(ErrorKind::Busy, "writers wait for flushes or compactions"));
         }
         self.stop(cause)
+    }
+
+    fn delay(&self, delay: Duration) {
+        let owed = OWED.take() + delay;
+        if owed < WAIT_MIN {
+            OWED.set(owed);
+            return;
+        }
+        let started = self.environment.clock.monotonic();
+        self.stall.wait(self.stall.rung(), owed);
+        self.note_waited(self.environment.clock.monotonic() - started);
+    }
+
+    fn note_waited(&self, took: Duration) {
+        self.background.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
     fn stop(&self, cause: StallCause) -> Result<()> {
@@ -54,7 +78,7 @@ impl Shared {
             self.tell(&Event::StallFinished { cause, took });
         }
         self.background.stalls.fetch_add(1, Ordering::Relaxed);
-        self.background.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+        self.note_waited(took);
         waited
     }
 

@@ -42,8 +42,8 @@ impl Shared {
             .all_trees()
             .into_iter()
             .map(|tree| (tree.pressure(self.policy(&tree)).score, tree))
-            .filter(|(score, _)| *score >= 1.0)
             .collect();
+        // Those in shape come last: there may be something to move, or tombstones to drop.
         trees.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, tree) in trees {
             {
@@ -64,9 +64,13 @@ impl Shared {
     /// While flushes follow one another, compactions save writes, unless the tree is read even more.
     fn policy(&self, tree: &Tree) -> Policy {
         let since = self.background.since_flush(self.environment.clock.monotonic());
-        match since.is_some_and(|since| since < SETTLE_AFTER) && !tree.is_read_heavy() {
-            true => Policy::Tiering,
-            false => Policy::Leveling,
+        let writers_rest =
+            since.is_none_or(|since| since >= SETTLE_AFTER) && !self.background.is_flush_pending();
+        // Another tree may be the one that is written.
+        let is_written = tree.oldest_unflushed().is_some();
+        match writers_rest || !is_written || tree.is_read_heavy() {
+            true => Policy::Leveling,
+            false => Policy::Tiering,
         }
     }
 
@@ -78,10 +82,13 @@ impl Shared {
         }
         let job = move || {
             if let Some(shared) = weak.upgrade() {
-                shared.background.settling.store(false, Ordering::Release);
+                // Before the look: a flush that ends behind it asks for another.
+                shared.background.settling.swap(false, Ordering::AcqRel);
                 let now = shared.environment.clock.monotonic();
                 if shared.background.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
                     shared.settle_later();
+                } else {
+                    shared.give_memory_to_readers();
                 }
                 shared.schedule_compactions();
             }

@@ -5,8 +5,8 @@
 //! ```
 //! Memtables take what writes need; the cache has the rest, so a database that is only read caches
 //! more than twice as much as one with full memtables. The last eighth is for compactions and for
-//! what allocators round up. The border moves in steps: up by the commit
-//! that crosses it, down when an edit was installed.
+//! what allocators round up. The border moves in steps: up by the commit that crosses it, down when an
+//! edit was installed, and at once when writers rest.
 
 use crate::shared::Shared;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,11 +44,21 @@ impl Shared {
     /// Moves the border to where memtables that hold what they hold now have a step to grow.
     #[cold]
     pub(crate) fn divide_memory(&self) {
+        self.divide(DOWN);
+    }
+
+    /// Moves the border down at once: writers rest.
+    pub(crate) fn give_memory_to_readers(&self) {
+        self.divide(1);
+        self.give_back_memory();
+    }
+
+    fn divide(&self, down: u64) {
         let step = (self.options.memory_budget / STEPS).max(1);
         let held = self.memtable_bytes();
         let wanted = (held / step + 2) * step;
         let before = self.division.memtables.load(Ordering::Relaxed);
-        let room = wanted.max(before - before.saturating_sub(wanted) / DOWN);
+        let room = wanted.max(before - before.saturating_sub(wanted) / down);
         self.division.memtables.store(room, Ordering::Relaxed);
         let cache = &self.trees.cache;
         self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);

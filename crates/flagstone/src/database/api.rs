@@ -198,7 +198,7 @@ impl Database {
         let edit = Edit { keyspaces_created: vec![record.clone()], ..Edit::default() };
         shared.append_edit(manifest, edit)?;
         let core = Arc::new(make_core(record, fold, |id, core| {
-            let options = tree_options(core);
+            let options = tree_options(core, id);
             Ok(flagstone_tree::Tree::new(
                 id,
                 Arc::clone(&shared.trees),

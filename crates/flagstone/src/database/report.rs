@@ -106,7 +106,7 @@ pub struct Stats {
     pub compactions: u64,
     /// How often writers were stopped since the database was opened.
     pub stalls: u64,
-    /// For how long in all.
+    /// For how long writers were stopped or slowed, summed over them.
     pub stalled_for: Duration,
     /// The newest SeqNo that readers see.
     pub visible_seqno: u64,

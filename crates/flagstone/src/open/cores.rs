@@ -73,9 +73,14 @@ pub(crate) fn make_core(
     Ok(core)
 }
 
-/// The options of a keyspace's trees.
-pub(crate) fn tree_options(core: &KeyspaceCore) -> TreeOptions {
+/// The options of a keyspace's tree `id`.
+///
+/// Trees of one keyspace fill alike. If all had to merge their runs at the same time, the last would wait
+/// for all others; so each may have one run less than its neighbour, in turns of four.
+pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
+    let defaults = TreeOptions::default();
     TreeOptions {
+        l0_runs_tiering: defaults.l0_runs_tiering - (id.0 % 4) as usize,
         keyspace: core.id,
         hash_seed: core.route.seed(),
         block_bytes: core.record.block_bytes,
@@ -83,6 +88,6 @@ pub(crate) fn tree_options(core: &KeyspaceCore) -> TreeOptions {
         upper_compression: core.record.compression,
         bottom_compression: core.record.bottom_compression,
         fold: core.fold.clone().map(|fold| fold as Arc<dyn flagstone_tree::Fold>),
-        ..TreeOptions::default()
+        ..defaults
     }
 }

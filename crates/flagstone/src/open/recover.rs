@@ -266,7 +266,7 @@ fn make_keyspaces(
                 Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
                 None => Version::empty(),
             };
-            Ok(Tree::new(id, Arc::clone(context), tree_options(core), version))
+            Ok(Tree::new(id, Arc::clone(context), tree_options(core, id), version))
         })?;
         if let Some(names) = &core.names {
             let defined = state.definitions.get(&core.id).map_or(&[][..], Vec::as_slice);

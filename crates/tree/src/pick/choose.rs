@@ -18,6 +18,10 @@ const DENSE_PARTS: u64 = 2;
 /// A table with this share of tombstones or more is not moved to a place where they could go.
 const CLEAN_PARTS: u64 = 10;
 
+/// Of a run that can go down piece by piece, so many tables go at once: a job ends soon, and what it
+/// needs for its output is little.
+const JOB_TABLES: usize = 4;
+
 type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
@@ -29,7 +33,7 @@ pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<
     for level in levels {
         if level == 0
             && policy == Policy::Tiering
-            && let Some(job) = pick_tiering(version, &shape)
+            && let Some(job) = pick_tiering(version, &shape, options)
         {
             return Some(job);
         }
@@ -74,11 +78,15 @@ fn pick_column(version: &Version) -> Option<Job> {
         inputs.extend(overlapping.iter().map(|table| (level as u8, Arc::clone(table))));
         overlapping.iter().for_each(|table| span.grow(table.meta()));
     }
-    Some(finish(inputs, LEVELS - 1, JobReason::L0, false))
+    let is_move = inputs.iter().all(|(_, table)| is_clean(table.meta())) && are_disjoint(&inputs);
+    Some(finish(inputs, LEVELS - 1, JobReason::L0, is_move))
 }
 
-/// Runs of L0 that become one, or a column of an L0 that is too large.
-fn pick_tiering(version: &Version, shape: &Shape) -> Option<Job> {
+/// What can be moved, runs of L0 that become one, or a column of an L0 that is too large.
+fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Option<Job> {
+    if let Some(job) = pick_ordered(version, shape, options) {
+        return Some(job);
+    }
     if shape.bytes[0] >= shape.l0_bytes_max {
         return pick_column(version);
     }
@@ -119,7 +127,8 @@ fn pick_l0(version: &Version, base: usize) -> Option<Tables> {
         return Some(movable);
     }
     if runs.len() == 1 {
-        return Some(oldest.iter().map(|table| (0, Arc::clone(table))).collect());
+        // Nothing in L0 overlaps it, so it may go piece by piece.
+        return Some(oldest.iter().take(JOB_TABLES).map(|table| (0, Arc::clone(table))).collect());
     }
     column(runs)
 }

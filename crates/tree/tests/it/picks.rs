@@ -123,6 +123,7 @@ fn tiering_never_merges_across_a_run_that_stays() {
         "L0 3 a..f #3 100",
         "L0 5 a..f #5 900",
         "L0 4 m..z #6 10",
+        "L6 6 a..z #0 4000",
     ];
     assert_eq!(picked_tiering(&tables), "runs: L0 000005 000003 000002 000004 -> L0");
 }
