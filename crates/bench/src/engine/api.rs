@@ -1,5 +1,6 @@
 //! What an engine does for a workload, and what it is given.
 
+use super::Stillness;
 use crate::record::EventKind;
 use flagstone::Durability;
 use std::path::PathBuf;
@@ -83,6 +84,19 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// What the engine says.
     fn compact(&self) -> Outcome<()>;
+
+    /// Waits for the work that goes on in the background, starting none: a minute at most. Unless an
+    /// engine can wait, until memtables and levels have kept their sizes for two seconds.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn settle(&self) -> Outcome<()> {
+        let _out_of_time = Stillness::USUAL.wait(|| {
+            let gauges = self.gauges();
+            (gauges.memtable_bytes, gauges.level_bytes)
+        });
+        Ok(())
+    }
 
     /// Sizes and counters as of now.
     fn gauges(&self) -> Gauges;

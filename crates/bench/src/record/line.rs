@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// The version of the form that this code writes.
 pub const FORMAT: u32 = 1;
 
+/// Options by their long names: numbers as numbers.
+pub type Described = BTreeMap<String, serde_json::Value>;
+
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -38,7 +41,7 @@ pub struct Header {
     /// Where it ran.
     pub machine: Machine,
     /// Every option of the trial by its long name, defaults included: numbers as numbers.
-    pub options: BTreeMap<String, serde_json::Value>,
+    pub options: Described,
     /// What the store held when the clock started, for humans.
     pub starting_state: String,
 }
@@ -212,7 +215,7 @@ pub struct Summary {
     pub latency: BTreeMap<OpKind, Latency>,
     /// Share of the worker threads' time that went into making keys and values.
     pub make_share: f64,
-    /// The largest `rss_bytes` seen.
+    /// The largest `rss_bytes` seen, or the peak between two rows where the system tells it.
     pub rss_max_bytes: u64,
     /// The largest `disk_bytes` of the last sixth of the trial.
     pub disk_bytes: u64,
@@ -220,7 +223,8 @@ pub struct Summary {
     pub user_bytes: u64,
     /// Bytes written to the file system, the log included.
     pub disk_write_bytes: u64,
-    /// Bytes written / bytes put; absent when nothing was put.
+    /// Bytes written until the clock stopped / bytes put: those of `settle` and `close` are left out;
+    /// absent when nothing was put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
     /// CPU seconds, user and system.

@@ -12,7 +12,8 @@ mod write;
 mod tests;
 
 pub use line::{
-    EventKind, EventLine, FORMAT, Header, Latency, Line, Machine, OpKind, RowLine, Summary,
+    Described, EventKind, EventLine, FORMAT, Header, Latency, Line, Machine, OpKind, RowLine,
+    Summary,
 };
 pub use read::{Trial, read_dir, read_file};
 pub use write::RecordWriter;

@@ -166,15 +166,16 @@ impl Watcher<'_> {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     let now = Instant::now();
+                    if now < next {
+                        continue;
+                    }
                     // The row at the deadline is the last one, with what runs then.
-                    if now >= next && deadline.is_none_or(|deadline| next < deadline) {
+                    if deadline.is_none_or(|deadline| next < deadline) {
                         ops += self.take(&mut spares).ops;
                         each(Interval { from, to: now }, &spares[1])?;
                         from = now;
                     }
-                    while next <= now {
-                        next += interval;
-                    }
+                    next = following(next, now, interval);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -198,6 +199,14 @@ impl Watcher<'_> {
         }
         sum
     }
+}
+
+/// The look behind one that was due at `due` and came at `now`. Looks keep to their clock as long as
+/// that leaves 95 hundredths of an interval; behind a later one the clock begins anew, so that none
+/// but the last row of a phase is shorter.
+fn following(due: Instant, now: Instant, interval: Duration) -> Instant {
+    let next = due + interval;
+    if next < now + interval.mul_f64(0.95) { now + interval } else { next }
 }
 
 #[cfg(test)]
@@ -252,6 +261,31 @@ mod tests {
         assert!(seconds >= 0.1);
         assert!((time - seconds).abs() < 1e-6, "rows of {time} s in {seconds} s");
         assert!((1..=5).contains(&rows), "{rows}");
+    }
+
+    #[test]
+    fn a_late_look_shortens_no_row_behind_it() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(following(at(1000), at(1003), second), at(2000));
+        assert_eq!(following(at(1000), at(1050), second), at(2000));
+        assert_eq!(following(at(1000), at(1700), second), at(2700));
+        assert_eq!(following(at(1000), at(5500), second), at(6500));
+    }
+
+    #[test]
+    fn rows_behind_late_looks_are_whole_intervals_but_for_the_last() {
+        let mut rows = Vec::new();
+        let pace = pace(1, Length::Time(Duration::from_millis(400)));
+        let late = pace.interval.mul_f64(1.7);
+        let worked = work(&pace, counts(1), &mut |interval, _| {
+            rows.push(interval.to - interval.from);
+            std::thread::sleep(late);
+            Ok(())
+        });
+        assert!(worked.is_ok());
+        let (_, whole) = rows.split_last().unwrap();
+        assert!(whole.iter().all(|row| *row >= pace.interval.mul_f64(0.9)), "{rows:?}");
     }
 
     struct Fails(u32);

@@ -7,11 +7,16 @@ use super::pace::Pace;
 use super::rows::Look;
 use crate::engine::{Engine, Outcome};
 use crate::record::{EventKind, EventLine, FORMAT, Header, Line, RecordWriter, RowLine, Summary};
-use crate::sample::{DiskClock, commit, machine, sync_files, utc_now};
+use crate::sample::{DiskClock, PeakMemory, commit, machine, sync_files, utc_now};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// The aside that waits for background work.
+const SETTLE: &str = "settle";
+/// The aside that closes a store.
+const CLOSE: &str = "close";
 
 /// Sees rows as they come; for progress on a terminal.
 pub type Watch<'a> = &'a (dyn Fn(&RowLine) + Sync);
@@ -51,6 +56,17 @@ pub struct Recorder<'a> {
     thread_seconds: f64,
     summary: Summary,
     log: LogTotals,
+    memory: PeakMemory,
+    after: AfterTheClock,
+}
+
+/// Bytes written when no operation was asked for any more.
+#[derive(Default)]
+struct AfterTheClock {
+    /// By background work that was waited for.
+    settle: Option<u64>,
+    /// By closing.
+    close: u64,
 }
 
 #[derive(Default)]
@@ -100,6 +116,8 @@ impl<'a> Recorder<'a> {
             thread_seconds: 0.0,
             summary: Summary::default(),
             log: LogTotals::default(),
+            memory: PeakMemory::start(),
+            after: AfterTheClock::default(),
         })
     }
 
@@ -158,9 +176,19 @@ impl<'a> Recorder<'a> {
         Ok(worked)
     }
 
+    /// Waits for the background work of an engine, an aside. Figures: `settle_s`, `settle_bytes`, and
+    /// `write_amplification_settled`, in which its bytes count: in the write amplification they do not.
+    ///
+    /// # Errors
+    /// What the engine says; or the result file cannot be written.
+    pub fn settle(&mut self, engine: &dyn Engine) -> Outcome<f64> {
+        with_probe(engine, |probe| self.aside(SETTLE, &probe, |_| engine.settle()))
+    }
+
     /// Performs something that is no operation: a flush, a compaction, closing. It is told as an event
     /// and its seconds as the figure `WHAT_s`; its bytes and CPU count, its seconds do not belong to
-    /// the rate. Answers its seconds.
+    /// the rate. The bytes of `settle` and `close` are left out of the write amplification. Answers its
+    /// seconds.
     ///
     /// # Errors
     /// What `call` says; or the result file cannot be written.
@@ -179,6 +207,11 @@ impl<'a> Recorder<'a> {
         let row = after.row_since(&before, interval, started, 0, &Ledger::default());
         self.add_totals(&row);
         self.figure(&format!("{what}_s"), row.dt);
+        match what {
+            SETTLE => *self.after.settle.get_or_insert(0) += row.disk_write_bytes,
+            CLOSE => self.after.close += row.disk_write_bytes,
+            _ => {}
+        }
         let t = began.saturating_duration_since(started).as_secs_f64();
         self.event(&EventLine {
             t,
@@ -244,10 +277,17 @@ impl<'a> Recorder<'a> {
         let late = self.sizes.iter().filter(|(t, _)| *t >= end / 6.0 * 5.0);
         summary.disk_bytes = late.map(|(_, bytes)| *bytes).max().unwrap_or(0);
         summary.user_bytes = self.total.user_bytes;
-        let written = summary.disk_write_bytes as f64;
-        summary.write_amplification =
-            (summary.user_bytes > 0).then(|| written / summary.user_bytes as f64);
+        summary.rss_max_bytes = summary.rss_max_bytes.max(self.memory.bytes().unwrap_or(0));
+        let AfterTheClock { settle, close } = self.after;
+        let settled = summary.disk_write_bytes.saturating_sub(close);
+        let over_put = |written: u64| {
+            (summary.user_bytes > 0).then(|| written as f64 / summary.user_bytes as f64)
+        };
+        let with = settle.and_then(|_| over_put(settled));
+        summary.write_amplification = over_put(settled.saturating_sub(settle.unwrap_or(0)));
         let counted = [
+            ("settle_bytes", settle.map(|bytes| bytes as f64)),
+            ("write_amplification_settled", with),
             ("gets_found", Some(self.total.gets_found as f64)),
             ("deletes_found", self.total.deletes_found.map(|found| found as f64)),
             ("scanned", Some(self.total.scanned as f64).filter(|scanned| *scanned > 0.0)),
@@ -269,7 +309,7 @@ impl<'a> Recorder<'a> {
 
     fn row(&mut self, row: RowLine, interval: f64) -> Outcome<()> {
         self.add_totals(&row);
-        // The last, shorter row says little of a rate.
+        // The last of a phase alone may be shorter, and then says little of a rate.
         if row.dt >= interval * 0.9 {
             self.rates.push(row.ops as f64 / row.dt);
         }

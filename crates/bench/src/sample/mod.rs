@@ -12,5 +12,5 @@ mod time;
 pub use commit::commit;
 pub use directory::{directory_bytes, sync_files};
 pub use machine::machine;
-pub use process::{DiskClock, ProcessSample};
+pub use process::{DiskClock, PeakMemory, ProcessSample};
 pub use time::utc_now;

@@ -58,6 +58,32 @@ fn runnable() -> u32 {
     stats.flatten().filter(runs).count() as u32
 }
 
+/// The most memory that was resident since a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct PeakMemory {
+    /// The peak of the process at that moment.
+    before: u64,
+}
+
+impl PeakMemory {
+    /// From now on.
+    pub fn start() -> Self {
+        // Makes what is resident now the peak. Where that is not allowed, an older peak stays and hides
+        // lower ones.
+        let _older_stays = fs::write("/proc/self/clear_refs", "5");
+        Self { before: peak_bytes() }
+    }
+
+    /// The peak since then; `None` where it is not known.
+    pub fn bytes(&self) -> Option<u64> {
+        Some(peak_bytes()).filter(|peak| *peak > self.before)
+    }
+}
+
+fn peak_bytes() -> u64 {
+    field(&fs::read_to_string("/proc/self/status").unwrap_or_default(), "VmHWM:") * 1024
+}
+
 /// How long the disk below a directory has been busy.
 #[derive(Clone, Debug)]
 pub struct DiskClock {
@@ -127,6 +153,16 @@ mod tests {
                     254       0 vda 11 12 13 14 21 22 23 24 0 402264 4885912 0\n";
         assert_eq!(busy_ms(text, 254, 0), Some(402_264));
         assert_eq!(busy_ms(text, 254, 1), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_that_is_given_back_before_anyone_looks_shows_in_the_peak() {
+        let before = ProcessSample::now().rss_bytes;
+        let peak = PeakMemory::start();
+        drop(std::hint::black_box(vec![1_u8; 64 << 20]));
+        let most = peak.bytes().unwrap();
+        assert!(most >= before.min(32 << 20) + (32 << 20), "{before} to {most}");
     }
 
     #[cfg(target_os = "linux")]

@@ -71,12 +71,13 @@ pub fn run_durabilities(
             let name = durability_name(durability).replace(':', "-");
             let out = out(&format!("durability-{}-p{partitions}-{name}", stage.engine));
             let stage = Stage { out: out.as_deref(), ..*stage };
-            let summary = run_mix_as(&stage, "durability", &options, |recorder, worked| {
+            let summary = run_mix_as(&stage, "durability", &options, |recorder, _, worked| {
                 let rate = worked.ops_per_s();
                 if let Some(first) = first {
                     recorder.figure("against_first", rate / first - 1.0);
                 }
                 first.get_or_insert(rate);
+                Ok(())
             })?;
             cells.push(DurabilityCell { partitions, durability, summary });
         }
@@ -125,11 +126,12 @@ pub fn run_durable_writers(
         let name = durability_name(options.store.durability).replace(':', "-");
         let out = out(&format!("durable-writers-{}-t{threads}-{name}", stage.engine));
         let stage = Stage { out: out.as_deref(), ..*stage };
-        let summary = run_mix_as(&stage, "durable-writers", &options, |recorder, worked| {
+        let summary = run_mix_as(&stage, "durable-writers", &options, |recorder, _, worked| {
             if let Some(syncs) = recorder.wal_syncs().filter(|syncs| *syncs > 0) {
                 recorder.figure("commits_per_sync", worked.ops as f64 / syncs as f64);
                 recorder.figure("syncs_per_s", syncs as f64 / worked.seconds);
             }
+            Ok(())
         })?;
         done.push((threads, summary));
     }

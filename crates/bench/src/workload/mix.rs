@@ -136,15 +136,19 @@ impl MixOptions {
 /// # Errors
 /// What the engine says; or a wrong value.
 pub fn run_mix(stage: &Stage<'_>, options: &MixOptions) -> Outcome<Summary> {
-    run_mix_as(stage, options.mix.name, options, |_, _| {})
+    run_mix_as(stage, options.mix.name, options, |_, _, _| Ok(()))
 }
 
-/// The same under another name, with figures of its own.
-pub(super) fn run_mix_as(
+/// The same under another name; `after` is called when the clock has stopped, before the store is
+/// closed: for figures, or to wait for what goes on.
+///
+/// # Errors
+/// As [`run_mix`]; or what `after` says.
+pub fn run_mix_as(
     stage: &Stage<'_>,
     workload: &str,
     options: &MixOptions,
-    figures: impl FnOnce(&mut Recorder<'_>, Worked),
+    after: impl FnOnce(&mut Recorder<'_>, &dyn Engine, Worked) -> Outcome<()>,
 ) -> Outcome<Summary> {
     options.check()?;
     let opened = stage.open_fresh(&options.store)?;
@@ -152,8 +156,8 @@ pub(super) fn run_mix_as(
     let mut recorder = stage.record(workload, &opened, &options.describe(), "an empty store")?;
     let workers = options.workers(&*opened.engine, &values);
     let worked = recorder.run(&*opened.engine, &options.pace, workers)?;
+    after(&mut recorder, &*opened.engine, worked)?;
     stage.close(opened, &mut recorder)?;
-    figures(&mut recorder, worked);
     recorder.finish()
 }
 

@@ -36,7 +36,7 @@ pub use durability::{
 pub use keys::Keys;
 pub use larger::{LargerCell, LargerOptions, run_larger};
 pub use matrix::{Cell, CellState, MatrixPlan, MatrixReport, mix_cells, run_matrix};
-pub use mix::{Mix, MixOptions, run_mix};
+pub use mix::{Mix, MixOptions, run_mix, run_mix_as};
 pub use noop::burn_like;
 pub use options::{DataOptions, StoreOptions};
 pub use random::{Random, mix64};

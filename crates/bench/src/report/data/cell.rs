@@ -108,6 +108,11 @@ impl<'a> Cell<'a> {
         })
     }
 
+    /// Its options that are no axis of a figure, the same in all trials.
+    pub(in crate::report) fn variant(&self) -> String {
+        self.trials.first().map_or_else(String::new, |trial| variant(trial))
+    }
+
     /// `16 partitions, 8 threads`.
     pub(in crate::report) fn place(&self) -> String {
         let Self { partitions, lanes, .. } = self;

@@ -14,7 +14,7 @@ const NOOP: &str = "noop";
 /// The fastest cell of each engine, in their order.
 type Fastest<'c, 'a> = BTreeMap<(u8, &'c str), &'c Cell<'a>>;
 
-/// The fastest cell of each engine, all of one workload and number of threads.
+/// The fastest cell of each engine, all of one workload with the same options but partitions.
 struct Match<'c, 'a> {
     workload: &'c str,
     lanes: Lanes,
@@ -40,9 +40,9 @@ pub(super) fn section(material: &Material<'_>) -> Section {
 }
 
 fn matches<'c, 'a>(cells: &'c [Cell<'a>]) -> Vec<Match<'c, 'a>> {
-    let mut found: BTreeMap<(usize, &str, Lanes), Fastest<'c, 'a>> = BTreeMap::new();
+    let mut found: BTreeMap<(usize, &str, Lanes, String), Fastest<'c, 'a>> = BTreeMap::new();
     for cell in cells {
-        let key = (mix_order(&cell.workload), cell.workload.as_str(), cell.lanes);
+        let key = (mix_order(&cell.workload), cell.workload.as_str(), cell.lanes, cell.variant());
         let engines = found.entry(key).or_default();
         let best = engines.entry(engine_order(cell.engine)).or_insert(cell);
         if cell.rate() > best.rate() {
@@ -51,7 +51,7 @@ fn matches<'c, 'a>(cells: &'c [Cell<'a>]) -> Vec<Match<'c, 'a>> {
     }
     let several = found.into_iter().filter(|(_, engines)| engines.len() > 1);
     several
-        .map(|((_, workload, lanes), engines)| Match {
+        .map(|((_, workload, lanes, _), engines)| Match {
             workload,
             lanes,
             cells: engines.into_values().collect(),
@@ -147,4 +147,35 @@ fn table(matches: &[Match<'_, '_>]) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Header, Trial};
+    use crate::report::data::cells;
+
+    fn trial(engine: &str, partitions: u64, seconds: f64, rate: f64) -> Trial {
+        let mut header = Header { engine: engine.into(), ..Header::default() };
+        header.workload = "balanced".into();
+        header.options.insert("partitions".into(), partitions.into());
+        header.options.insert("seconds".into(), seconds.into());
+        let summary = Summary { ops_per_s: rate, ..Summary::default() };
+        Trial { path: "x".into(), header, rows: Vec::new(), events: Vec::new(), summary }
+    }
+
+    #[test]
+    fn engines_with_other_options_are_not_set_side_by_side() {
+        let trials = [
+            trial("flagstone", 1, 20.0, 5.0),
+            trial("flagstone", 4, 20.0, 7.0),
+            trial("fjall", 1, 20.0, 6.0),
+            trial("rocksdb", 1, 120.0, 9.0),
+        ];
+        let cells = cells(trials.iter());
+        let found = matches(&cells.cells);
+        assert_eq!(found.len(), 1);
+        let rates: Vec<_> = found[0].cells.iter().map(|cell| (cell.engine, cell.rate())).collect();
+        assert_eq!(rates, [("flagstone", 7.0), ("fjall", 6.0)]);
+    }
 }
