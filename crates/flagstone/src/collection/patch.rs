@@ -43,7 +43,10 @@ impl Collection {
         self.keyspace().read_modify_write(&key, |old| {
             let mut document = old.map(<[u8]>::to_vec);
             let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
-            Ok(document.filter(|_| is_changed).map(|bytes| (Kind::Put, bytes)))
+            match document.filter(|_| is_changed) {
+                Some(new) => Ok(Some((Kind::Put, self.check_size(new)?))),
+                None => Ok(None),
+            }
         })?;
         Ok(())
     }

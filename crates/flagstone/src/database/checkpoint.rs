@@ -128,7 +128,8 @@ impl Copy<'_> {
         if refused { copy_file(&**self.disk(), &from, &to) } else { Err(error) }
     }
 
-    /// Removes what stands in the directory, `CURRENT` first: what is left is no database.
+    /// Removes what stands in the directory, `CURRENT` first: what is left is no database. The lock stays:
+    /// it is held, and keeps others out until everything else is gone.
     fn undo(&self) {
         let disk = &**self.disk();
         let Ok(found) = disk.list(self.to) else { return };
@@ -141,7 +142,7 @@ impl Copy<'_> {
             return;
         }
         for name in found {
-            if !matches!(names::parse(&name), Name::Foreign | Name::Current) {
+            if !matches!(names::parse(&name), Name::Foreign | Name::Current | Name::Lock) {
                 let _stays = disk.remove(&self.to.join(name));
             }
         }
