@@ -67,6 +67,11 @@ fn cargo(root: &Path, command: &str, without_rocksdb: bool) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut built = Command::new(cargo);
     built.current_dir(root.join("peers")).args([command, "--release"]);
+    // RocksDB takes hardware CRC32C and AVX2 from the features of the Rust target. `run` needs the same
+    // flags as `build`, or it builds everything again.
+    if std::env::var_os("RUSTFLAGS").is_none() {
+        built.env("RUSTFLAGS", "-Ctarget-cpu=native");
+    }
     if without_rocksdb {
         built.arg("--no-default-features");
     }
