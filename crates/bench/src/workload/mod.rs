@@ -28,7 +28,7 @@ mod zipf;
 pub use device::{DeviceFile, DeviceOptions, ReadRate, measure_reads, run_device};
 pub use documents::{
     DocumentSource, DocumentStore, DocumentTrial, GetHow, LoadInput, LoadOptions, TrialOptions,
-    UpdateHow, read_keys, run_document_get, run_document_update, run_load,
+    UpdateHow, describe_comments, read_keys, run_document_get, run_document_update, run_load,
 };
 pub use durability::{
     Durabilities, DurabilityCell, DurableWriters, run_durabilities, run_durable_writers,

@@ -43,7 +43,7 @@ pub fn run_document_get(
 ) -> Outcome<Summary> {
     let keys = &trial.store.keys;
     let workers = |opened: &Opened, threads| Ok(workers(opened, keys, how, threads));
-    trial.run(("get", &how.name()), options, &workers, &|_, _| Ok(()))
+    trial.run(("get", &how.name()), options, &|_| Ok(()), &workers, &|_, _| Ok(()))
 }
 
 fn workers(

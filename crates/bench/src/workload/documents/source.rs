@@ -5,8 +5,10 @@ use super::keys::read_keys;
 use super::load::{LoadInput, LoadOptions, run_load};
 use crate::comments::Comments;
 use crate::engine::Outcome;
+use crate::record::Described;
 use crate::run::StoreDir;
 use crate::workload::Random;
+use crate::workload::page_cache::drop_files;
 use flagstone::{Collection, Database, Options, Stats, Value};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -44,6 +46,8 @@ pub struct DocumentStore {
     made: Option<StoreDir>,
     /// The collection.
     pub(super) collection: String,
+    /// What made them, where they were made: options of a header.
+    pub(super) told: Described,
     /// The keys asked for; each must be there.
     pub(super) keys: Arc<[Value]>,
     memory_bytes: u64,
@@ -59,6 +63,7 @@ impl DocumentStore {
             DocumentSource::Database { dir, collection, keys, json_keys } => Ok(Self {
                 dir: dir.clone(),
                 made: None,
+                told: Described::new(),
                 collection: collection.clone(),
                 keys: read_keys(keys, *json_keys)?.into(),
                 memory_bytes,
@@ -75,7 +80,8 @@ impl DocumentStore {
                 let made = StoreDir::existing(&place)?;
                 let dir = made.data();
                 let collection = load.collection.clone();
-                Ok(Self { dir, made: Some(made), collection, keys, memory_bytes })
+                let told = describe_comments(count, *sample, memory_bytes);
+                Ok(Self { dir, made: Some(made), collection, told, keys, memory_bytes })
             }
         }
     }
@@ -88,17 +94,34 @@ impl DocumentStore {
         original.checkpoint(&data)?;
         let took = started.elapsed();
         original.close()?;
+        let (database, collection) = self.open(&data)?;
+        Ok(Opened { database, collection, took })
+    }
+
+    /// The checkpoint of a place with nothing of it in memory: closed, dropped from the page cache and
+    /// opened again.
+    pub(super) fn reopen_cold(&self, opened: Opened, place: &StoreDir) -> Outcome<Opened> {
+        let Opened { database, collection, took } = opened;
+        drop(collection);
+        database.close()?;
+        let data = place.data();
+        drop_files(&data)?;
+        let (database, collection) = self.open(&data)?;
+        Ok(Opened { database, collection, took })
+    }
+
+    fn open(&self, data: &Path) -> Outcome<(Database, Collection)> {
         let options = Options {
             memory_budget: self.memory_bytes,
             create_if_missing: false,
             ..Options::default()
         };
-        let database = Database::builder(&data).options(options).open()?;
+        let database = Database::builder(data).options(options).open()?;
         let found = database.existing_collection(&self.collection)?;
         let collection = found.ok_or_else(|| {
             format!("{}: no collection {:?}", self.dir.display(), self.collection)
         })?;
-        Ok(Opened { database, collection, took })
+        Ok((database, collection))
     }
 
     /// Removes what was made.
@@ -108,6 +131,12 @@ impl DocumentStore {
     pub fn remove(self) -> Outcome<()> {
         self.made.map_or(Ok(()), StoreDir::remove)
     }
+}
+
+/// The options that a header holds of generated comments that are read and changed.
+pub fn describe_comments(count: u64, sample: usize, memory_bytes: u64) -> Described {
+    let pairs = [("comments", count), ("sample", sample as u64), ("memory", memory_bytes)];
+    pairs.map(|(name, value)| (name.to_owned(), value.into())).into()
 }
 
 /// An open checkpoint.

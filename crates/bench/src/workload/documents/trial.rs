@@ -6,7 +6,6 @@ use crate::engine::{EngineError, Outcome, gauges_of};
 use crate::record::{OpKind, Summary};
 use crate::run::{Meter, Pace, Plan, Probe, Recorder, StoreDir, Tally, Watch, Worker, work};
 use crate::workload::fill::unwatched;
-use crate::workload::page_cache::drop_files;
 use flagstone::{Collection, Value};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -17,7 +16,8 @@ use std::path::Path;
 pub struct TrialOptions {
     /// How long, on how many threads.
     pub pace: Pace,
-    /// The page cache is emptied of the checkpoint first; otherwise every key is read once.
+    /// Once every key has been read, the checkpoint is closed, dropped from the page cache and opened
+    /// again; otherwise it stays open.
     pub cold: bool,
 }
 
@@ -47,30 +47,34 @@ pub struct DocumentTrial<'a> {
     pub watch: Watch<'a>,
 }
 
+/// Reads what the trial will need, before files leave the page cache.
+type Prepare<'w> = &'w dyn Fn(&Opened) -> Outcome<()>;
 /// Makes a worker for each thread.
 type Workers<'w> = &'w dyn Fn(&Opened, usize) -> Outcome<Vec<Box<dyn Worker>>>;
 /// Looks at what the trial did.
 type Check<'w> = &'w dyn Fn(&Opened, &mut Recorder<'_>) -> Outcome<()>;
 
 impl DocumentTrial<'_> {
-    /// Runs `workers` on a fresh checkpoint, lets `check` look at it, and removes it. Figures:
-    /// `checkpoint_s`.
+    /// Runs `workers` on a fresh checkpoint that `prepare` has read, lets `check` look at it, and
+    /// removes it. Figures: `checkpoint_s`.
     pub(super) fn run(
         &self,
         (workload, how): (&str, &str),
         options: &TrialOptions,
+        prepare: Prepare<'_>,
         workers: Workers<'_>,
         check: Check<'_>,
     ) -> Outcome<Summary> {
         let place = StoreDir::fresh(self.dir)?;
-        let opened = self.store.checkpoint(&place)?;
+        let mut opened = self.store.checkpoint(&place)?;
         let data = place.data();
         let threads = options.pace.threads;
         // A key without a document is found out before anything is measured.
         work(&unwatched(threads), each(&opened, &self.store.keys, threads), &mut |_, _| Ok(()))?;
+        prepare(&opened)?;
         let cache = if options.cold { "page cache cold" } else { "each key read once before" };
         if options.cold {
-            drop_files(&data)?;
+            opened = self.store.reopen_cold(opened, &place)?;
         }
         let stats = opened.database.stats();
         let found = stats.keyspaces.iter().find(|of| of.info.name == self.store.collection);
@@ -78,6 +82,7 @@ impl DocumentTrial<'_> {
         let mut told = options.describe(how, partitions);
         told.insert("keys".into(), self.store.keys.len().into());
         told.insert("memory".into(), stats.memory_budget.into());
+        told.extend(self.store.told.clone());
         let state = state(&stats, cache);
         let mut recorder = Recorder::begin(
             &Plan {

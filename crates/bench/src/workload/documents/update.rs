@@ -7,6 +7,7 @@ use crate::record::{OpKind, Summary};
 use crate::run::{Meter, Recorder, Tally, Worker};
 use crate::workload::Random;
 use flagstone::{Collection, Document, Patch, Value};
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,8 +23,8 @@ pub enum UpdateHow {
     ApplyPatch,
     /// A patch as a merge operand, without reading.
     Merge,
-    /// No change: a put of a document that was read before the clock started. What the others are
-    /// compared with.
+    /// A put of one of 4,096 documents of the sample that were read before the clock started, under
+    /// any key of it. What the others are compared with.
     Put,
 }
 
@@ -55,7 +56,7 @@ impl UpdateHow {
 
 /// The path that counts up.
 const PATH: &str = "score";
-/// Documents that are put again and again.
+/// Documents that are put again and again, each under many keys.
 const PUTS: usize = 4096;
 
 /// Changes documents by random keys of the sample, workload `update`. At the end the scores of the
@@ -72,9 +73,15 @@ pub fn run_document_update(
 ) -> Outcome<Summary> {
     let keys = &trial.store.keys;
     let before = AtomicI64::new(0);
-    let workers = |opened: &Opened, threads| {
+    let documents = OnceCell::new();
+    let prepare = |opened: &Opened| {
         before.store(scores(opened, keys)?, Ordering::Relaxed);
-        workers(opened, keys, how, threads)
+        let _first = documents.set(documents_to_put(opened, keys, how)?);
+        Ok(())
+    };
+    let workers = |opened: &Opened, threads| {
+        let documents = documents.get().cloned().unwrap_or_default();
+        Ok(workers(opened, keys, &documents, how, threads))
     };
     let check = |opened: &Opened, recorder: &mut Recorder<'_>| {
         if how == UpdateHow::Put {
@@ -88,7 +95,7 @@ pub fn run_document_update(
         }
         Ok(())
     };
-    trial.run(("update", how.name()), options, &workers, &check)
+    trial.run(("update", how.name()), options, &prepare, &workers, &check)
 }
 
 /// The sum of the scores of all different keys.
@@ -101,12 +108,7 @@ fn scores(opened: &Opened, keys: &[Value]) -> Outcome<i64> {
     Ok(sum)
 }
 
-fn workers(
-    opened: &Opened,
-    keys: &Arc<[Value]>,
-    how: UpdateHow,
-    threads: usize,
-) -> Outcome<Vec<Box<dyn Worker>>> {
+fn documents_to_put(opened: &Opened, keys: &[Value], how: UpdateHow) -> Outcome<Arc<[Document]>> {
     let mut documents = Vec::new();
     if how == UpdateHow::Put {
         for key in keys.iter().take(PUTS) {
@@ -114,21 +116,31 @@ fn workers(
             documents.push(found.self_contained()?);
         }
     }
+    Ok(documents.into())
+}
+
+fn workers(
+    opened: &Opened,
+    keys: &Arc<[Value]>,
+    documents: &Arc<[Document]>,
+    how: UpdateHow,
+    threads: usize,
+) -> Vec<Box<dyn Worker>> {
     let worker = |thread| Updater {
         collection: opened.collection.clone(),
         keys: Arc::clone(keys),
-        documents: documents.clone(),
+        documents: Arc::clone(documents),
         patch: Patch::new().inc(PATH, 1),
         how,
         random: Random::new(3, thread),
     };
-    Ok((0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect())
+    (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
 }
 
 struct Updater {
     collection: Collection,
     keys: Arc<[Value]>,
-    documents: Vec<Document>,
+    documents: Arc<[Document]>,
     patch: Patch,
     how: UpdateHow,
     random: Random,
@@ -136,11 +148,7 @@ struct Updater {
 
 impl Worker for Updater {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        let among = match self.how {
-            UpdateHow::Put => self.documents.len(),
-            _ => self.keys.len(),
-        };
-        let at = self.random.below(among as u64) as usize;
+        let at = self.random.below(self.keys.len() as u64) as usize;
         let key = self.keys[at].clone();
         meter.begin();
         let bytes = match self.how {
@@ -168,8 +176,9 @@ impl Worker for Updater {
                 0
             }
             UpdateHow::Put => {
-                self.collection.put(key, &self.documents[at])?;
-                self.documents[at].as_bytes().len()
+                let document = &self.documents[at % self.documents.len()];
+                self.collection.put(key, document)?;
+                document.as_bytes().len()
             }
         };
         meter.end(self.how.kind(), Tally::put(bytes));

@@ -9,7 +9,7 @@ use flagstone_bench::engine::Outcome;
 use flagstone_bench::record::Summary;
 use flagstone_bench::workload::{
     Cell, DocumentSource, DocumentStore, DocumentTrial, GetHow, LoadInput, LoadOptions,
-    TrialOptions, UpdateHow, run_document_get, run_document_update, run_load,
+    TrialOptions, UpdateHow, describe_comments, run_document_get, run_document_update, run_load,
 };
 use std::path::Path;
 
@@ -22,6 +22,10 @@ enum Run {
 }
 
 pub(super) fn run(args: &DocumentMatrixArgs) -> Result<(), Failure> {
+    if args.file.is_some() && args.workload != DocumentWorkload::Load {
+        let why = "--file is for --workload load: get and update generate their comments";
+        return Err(Failure::Usage(why.into()));
+    }
     let place = flagstone_alone(&args.place)?;
     place.out_dir()?;
     let partitions = match (&args.partitions[..], args.workload) {
@@ -76,10 +80,12 @@ fn cells(args: &DocumentMatrixArgs, partitions: u16) -> Vec<Cell<Run>> {
             let how = update_how(args.how);
             ("update", how.name().to_owned(), Run::Update(partitions, options, how))
         };
+        let mut told = options.describe(&how, usize::from(partitions));
+        told.extend(describe_comments(args.comments, args.sample as usize, args.memory));
         cells.push(Cell {
             workload: workload.into(),
             name: format!("{workload}-flagstone-{how}-p{partitions}-t{threads}"),
-            options: options.describe(&how, usize::from(partitions)),
+            options: told,
             run,
         });
     }
