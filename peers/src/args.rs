@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::cells::{Cell, Scale, all, select};
+use crate::cells::{Cell, Scale, Setup, all, select};
 use crate::engines::{Choice, KINDS};
 use std::path::PathBuf;
 
@@ -23,7 +23,8 @@ trial, a fresh directory each, removed after; result files, then a table of medi
   --scale full|quick sizes of filled stores: a million entries, or a tenth [default: full]
   --out DIR          result files: DIR/CELL/ENGINE-ROUND.jsonl [default: peers-results]
   --dir DIR          stores are made below it, on the disk to be measured [default: peers-stores]
-  --resume           skips trials whose result file is there, instead of removing those of the cells
+  --resume           skips trials measured at this commit with the same options, instead of removing
+                     the result files of the cells
 
 Exit code: 0 all trials ran, 1 one did not, 2 the command line is wrong.";
 
@@ -181,6 +182,18 @@ impl Options {
         ];
         let pairs = words.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
         std::iter::once("trial".to_owned()).chain(pairs).collect()
+    }
+
+    /// A cell, and how it is to be run.
+    pub(crate) fn setup<'c>(&self, cell: &'c Cell) -> Setup<'c> {
+        Setup {
+            cell,
+            seconds: self.seconds,
+            memory_bytes: self.memory_bytes,
+            scale: self.scale,
+            partitions: self.partitions,
+            seed: self.seed,
+        }
     }
 
     /// The result file of a trial.

@@ -14,7 +14,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let ([cell], [engine]) = (&options.cells[..], &options.engines[..]) else {
         return Err("a trial is of one cell over one engine".into());
     };
-    let open = |given: &EngineOptions| engine.open(given);
+    let open = |given: &EngineOptions| engine.open(given, cell.work.only_reads());
     let out = options.result_file(cell, engine, options.rounds);
     let dir = options.dir.join(format!("{}-{}", cell.name, engine.to_string().replace(':', "-")));
     let name = engine.to_string();
@@ -26,15 +26,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
         watch: &|_| {},
         keep: false,
     };
-    let summary = run_cell(&Trial {
-        cell,
-        stage,
-        seconds: options.seconds,
-        memory_bytes: options.memory_bytes,
-        scale: options.scale,
-        partitions: options.partitions,
-        seed: options.seed,
-    })?;
+    let summary = run_cell(&Trial { setup: options.setup(cell), stage })?;
     eprintln!("{}", show_summary(&summary));
     Ok(())
 }

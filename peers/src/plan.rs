@@ -6,6 +6,8 @@ use crate::cells::Cell;
 use crate::engines::{Choice, KINDS};
 use crate::report;
 use flagstone_bench::engine::Outcome;
+use flagstone_bench::record::{Trial, read_file};
+use flagstone_bench::sample::commit;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,6 +24,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     fs::create_dir_all(&options.out)?;
     fs::create_dir_all(&options.dir)?;
     let program = std::env::current_exe()?;
+    let commit = commit();
     let mut failures = Vec::new();
     for cell in &options.cells {
         if !options.resume {
@@ -32,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
             for at in 0..engines.len() {
                 let engine = &engines[in_turn(round, at, engines.len())];
                 let out = options.result_file(cell, engine, round);
-                if options.resume && out.exists() {
+                if options.resume && is_measured(&out, options, cell, engine, &commit) {
                     continue;
                 }
                 eprintln!("{} over {engine}, round {} of {}", cell.name, round + 1, options.rounds);
@@ -54,6 +57,20 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
         println!("\nfailed: {failure}");
     }
     Ok(failures.is_empty())
+}
+
+/// Whether the file holds a whole trial of this cell over this engine, at this commit and with these
+/// options. A file that cannot be read holds none.
+fn is_measured(path: &Path, options: &Options, cell: &Cell, engine: &Choice, commit: &str) -> bool {
+    let Ok(Trial { header, .. }) = read_file(path) else { return false };
+    header.commit == commit
+        && header.engine == engine.to_string()
+        && header.workload == cell.name
+        && options
+            .setup(cell)
+            .describe()
+            .iter()
+            .all(|(name, value)| header.options.get(name) == Some(value))
 }
 
 /// The engines that were asked for, or those of the cell that this program has.
@@ -95,7 +112,40 @@ fn trial(program: &Path, words: &[String], seconds: f64) -> Outcome<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::in_turn;
+    use super::{in_turn, is_measured};
+    use crate::args::{Command, parse};
+    use flagstone_bench::record::{Header, Line, RecordWriter, Summary};
+
+    #[test]
+    fn a_trial_is_passed_over_at_its_commit_and_with_its_options_alone() {
+        let parsed = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let Ok(Command::Run(options)) = parse(&words) else { panic!("{words:?}") };
+            options
+        };
+        let options = parsed("--cells balanced-4,cached-get --engines redb --seconds 2");
+        let path = std::env::temp_dir().join(format!("flagstone-resume-{}", std::process::id()));
+        let engine = &options.engines[0];
+        for cell in &options.cells {
+            let header = Header {
+                workload: cell.name.clone(),
+                engine: "redb".into(),
+                commit: "a".into(),
+                options: options.setup(cell).describe(),
+                ..Header::default()
+            };
+            let mut writer = RecordWriter::create(&path).unwrap();
+            writer.line(&Line::Header(header)).unwrap();
+            writer.line(&Line::Summary(Summary::default())).unwrap();
+            writer.finish().unwrap();
+            assert!(is_measured(&path, &options, cell, engine, "a"));
+            assert!(!is_measured(&path, &options, cell, engine, "b"));
+            let longer = parsed("--seconds 3");
+            assert!(!is_measured(&path, &longer, cell, engine, "a"));
+            std::fs::remove_file(&path).unwrap();
+            assert!(!is_measured(&path, &options, cell, engine, "a"));
+        }
+    }
 
     #[test]
     fn every_round_runs_every_engine_and_of_two_one_is_the_other_backwards() {

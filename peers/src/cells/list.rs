@@ -6,7 +6,8 @@ use flagstone_bench::workload::Mix;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Work {
     /// Puts, deletes and gets from an empty store for a time; sustained: six times as long, with a
-    /// sync of all files at the end that belongs to the time.
+    /// sync of all files at the end that belongs to the time, and a wait for background work that does
+    /// not.
     Mix { mix: Mix, sustained: bool },
     /// Puts of random keys into an empty store, so many.
     Fill,
@@ -22,6 +23,13 @@ pub(crate) enum Work {
     Durable,
     /// Gets of a store four times the memory, the page cache kept out.
     ColdGet,
+}
+
+impl Work {
+    /// Whether nothing is written once the store is filled.
+    pub(crate) const fn only_reads(self) -> bool {
+        matches!(self, Self::CachedGet | Self::AbsentGet | Self::FullScan | Self::ColdGet)
+    }
 }
 
 /// A workload and its threads.

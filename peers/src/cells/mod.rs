@@ -6,4 +6,4 @@ mod list;
 mod run;
 
 pub(crate) use list::{Cell, Scale, Work, all, select};
-pub(crate) use run::{Trial, run};
+pub(crate) use run::{Setup, Trial, run};

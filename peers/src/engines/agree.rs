@@ -87,7 +87,7 @@ fn agrees(choice: &Choice, durability: Durability, ops: u64) {
     };
     let mut dice = Dice(seed());
     let mut model = BTreeMap::new();
-    let mut engine = choice.open(&options).unwrap();
+    let mut engine = choice.open(&options, false).unwrap();
     assert!(!engine.version().contains("unknown"), "{what}: {}", engine.version());
     assert!(choice.to_string() == "flagstone" || !engine.tuning().is_empty(), "{what}");
     for op in 0..ops {
@@ -96,7 +96,7 @@ fn agrees(choice: &Choice, durability: Durability, ops: u64) {
             1 if op % 3 == 0 => engine.compact().unwrap(),
             2 if op % 3 == 0 => {
                 engine.close().unwrap();
-                engine = choice.open(&options).unwrap();
+                engine = choice.open(&options, false).unwrap();
             }
             3..40 => {
                 let (key, value) = (dice.key(), dice.value());
@@ -113,7 +113,7 @@ fn agrees(choice: &Choice, durability: Durability, ops: u64) {
     }
     engine.gauges();
     engine.close().unwrap();
-    let engine = choice.open(&options).unwrap();
+    let engine = choice.open(&options, false).unwrap();
     for _ in 0..50 {
         check(&*engine, &model, &mut dice, &what);
     }
@@ -160,7 +160,7 @@ fn writers_of_many_threads_lose_nothing() {
             partitions: 2,
             durability: Durability::Buffered,
         };
-        let engine = choice.open(&options).unwrap();
+        let engine = choice.open(&options, false).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..8u32 {
                 let engine = &engine;

@@ -12,6 +12,8 @@ pub(crate) struct Kind {
     /// Other ways of tuning it: name, what it does. They were measured to choose the one that stands
     /// without a variant.
     pub(crate) variants: &'static [(&'static str, &'static str)],
+    /// The variant of cells that only read, where memory can be shared out for them alone.
+    for_reads: Option<&'static str>,
     open: fn(&str, &EngineOptions) -> Outcome<Box<dyn Engine>>,
 }
 
@@ -20,18 +22,20 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "flagstone",
         variants: &[],
+        for_reads: None,
         open: |_, options| flagstone_bench::engine::open_flagstone(options),
     },
     #[cfg(feature = "rocksdb")]
     Kind {
         name: "rocksdb",
         variants: super::rocksdb::VARIANTS,
+        for_reads: None,
         open: |variant, options| super::rocksdb::open(variant, options),
     },
-    Kind { name: "fjall", variants: fjall::VARIANTS, open: fjall::open },
-    Kind { name: "redb", variants: &[], open: |_, options| redb::open(options) },
-    Kind { name: "lmdb", variants: lmdb::VARIANTS, open: lmdb::open },
-    Kind { name: "sqlite", variants: sqlite::VARIANTS, open: sqlite::open },
+    Kind { name: "fjall", variants: fjall::VARIANTS, for_reads: Some("reads"), open: fjall::open },
+    Kind { name: "redb", variants: &[], for_reads: None, open: |_, options| redb::open(options) },
+    Kind { name: "lmdb", variants: lmdb::VARIANTS, for_reads: None, open: lmdb::open },
+    Kind { name: "sqlite", variants: sqlite::VARIANTS, for_reads: None, open: sqlite::open },
 ];
 
 /// An engine, and how it is tuned.
@@ -42,9 +46,16 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Opens a store.
-    pub(crate) fn open(&self, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
-        (KINDS[self.kind].open)(&self.variant, options)
+    /// Opens a store, for a cell that only reads or for any.
+    pub(crate) fn open(
+        &self,
+        options: &EngineOptions,
+        only_reads: bool,
+    ) -> Outcome<Box<dyn Engine>> {
+        let kind = &KINDS[self.kind];
+        let added = kind.for_reads.filter(|_| only_reads);
+        let variant = added.map(|added| format!("{}+{added}", self.variant));
+        (kind.open)(variant.as_deref().unwrap_or(&self.variant), options)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! | knob | value | why |
 //! |---|---|---|
-//! | memory | half memtables (4 of memory/8: 64 MiB of 512), half block cache | one bound over both, as for every engine here |
-//! | write buffer manager | the memtables' half, charged to nothing else | holds them to their share without stalls of its own |
+//! | memory | one cache of all of it, memtables (4 of memory/8: 64 MiB of 512) charged to it | one bound over both, as for every engine here; what memtables leave serves reads |
+//! | write buffer manager | half of the memory, charged to the cache | holds memtables to their share without stalls of its own |
 //! | block cache | HyperClock | its authors' advice over LRU; no lock between readers |
 //! | index and filter blocks | in the cache, high priority, all pinned | counted in the memory, and never looked up twice |
 //! | filter | full Bloom, 10 bits a key | asked for by the workloads; whole keys |
@@ -13,22 +13,25 @@
 //! | background | one job a core, at least 2; sub-compactions as many | `increase_parallelism` |
 //! | writes | one WAL write a group; memtables written by all of the group at once | the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
 //! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
+//! | recycle_log_file_num | 4 under `Group` and `Each` | a sync of a file that does not grow writes no metadata |
 //! | statistics, info log | off, warnings only | they cost |
 //!
 //! A get takes the value pinned in its block, without a copy. Gets go through one `ReadOptions` made
-//! once; a scan of more than 1,000 entries leaves the cache as it is and reads 2 MiB ahead.
+//! once; a scan of more than 1,000 entries reads 2 MiB ahead; scans fill the cache, as by
+//! default and as flagstone's do.
 
 use super::choice::has;
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome};
+use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome, Stillness};
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, CompactOptions, DB, DBCompactionStyle,
-    DBCompressionType, DataBlockIndexType, LogLevel, Options, ReadOptions, WaitForCompactOptions,
-    WriteBufferManager, WriteOptions, properties,
+    DBCompressionType, DataBlockIndexType, ErrorKind, LogLevel, Options, ReadOptions,
+    WaitForCompactOptions, WriteBufferManager, WriteOptions, properties,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Ways of tuning it that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
@@ -41,6 +44,11 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("jobs4", "four background jobs"),
     ("universal", "universal compaction"),
 ];
+
+/// Old logs that are written again where every write is synced.
+const RECYCLED_LOGS: usize = 4;
+/// How long background work is waited for.
+const SETTLES_IN: Duration = Stillness::USUAL.most;
 
 struct Rocks {
     // Declared before `db`: it holds a handle of it, and must be gone first.
@@ -64,9 +72,9 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     };
     let memtables = (buffers / memtable).max(2);
     let cache = if has(variant, "lru") {
-        Cache::new_lru_cache(memory - buffers)
+        Cache::new_lru_cache(memory)
     } else {
-        Cache::new_hyper_clock_cache(memory - buffers, 0)
+        Cache::new_hyper_clock_cache(memory, 0)
     };
     let mut opts = Options::default();
     opts.create_if_missing(true);
@@ -74,7 +82,10 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     opts.set_max_subcompactions(u32::try_from(cores)?);
     opts.set_write_buffer_size(memtable);
     opts.set_max_write_buffer_number(i32::try_from(memtables)?);
-    opts.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager(buffers, false));
+    let charged = cache.clone();
+    opts.set_write_buffer_manager(&WriteBufferManager::new_write_buffer_manager_with_cache(
+        buffers, false, charged,
+    ));
     opts.set_level_compaction_dynamic_level_bytes(true);
     opts.set_max_bytes_for_level_base((memtable * memtables.max(4)) as u64);
     opts.set_target_file_size_base(memtable as u64);
@@ -97,7 +108,10 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     match options.durability {
         Durability::None => write.disable_wal(true),
         Durability::Buffered | Durability::Interval(_) => {}
-        Durability::Group | Durability::Each => write.set_sync(true),
+        Durability::Group | Durability::Each => {
+            write.set_sync(true);
+            opts.set_recycle_log_file_num(RECYCLED_LOGS);
+        }
     }
     let db = Arc::new(DB::open(&opts, &options.dir)?);
     let ticker = match options.durability {
@@ -108,10 +122,10 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
         _ => None,
     };
     let tuning = format!(
-        "{memtables} memtables of {} MiB, {} cache of {} MiB, {} jobs, {} writes, {}{}",
+        "{memtables} memtables of {} MiB charged to a {} cache of {} MiB, {} jobs, {} writes, {}{}",
         memtable >> 20,
         if has(variant, "lru") { "LRU" } else { "HyperClock" },
-        (memory - buffers) >> 20,
+        memory >> 20,
         jobs,
         if has(variant, "pipelined") {
             "pipelined"
@@ -169,7 +183,6 @@ impl Engine for Rocks {
     ) -> Outcome<usize> {
         let mut read = ReadOptions::default();
         if limit > 1000 {
-            read.fill_cache(false);
             read.set_readahead_size(2 << 20);
         }
         let mut cursor = self.db.raw_iterator_opt(read);
@@ -198,6 +211,15 @@ impl Engine for Rocks {
         whole.set_exclusive_manual_compaction(false);
         self.db.compact_range_opt(None::<&[u8]>, None::<&[u8]>, &whole);
         Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+    }
+
+    fn settle(&self) -> Outcome<()> {
+        let mut wait = WaitForCompactOptions::default();
+        wait.set_timeout(SETTLES_IN.as_micros() as u64);
+        match self.db.wait_for_compact(&wait) {
+            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
+            waited => Ok(waited?),
+        }
     }
 
     fn gauges(&self) -> Gauges {
