@@ -114,7 +114,7 @@ fn trial(program: &Path, words: &[String], seconds: f64) -> Outcome<()> {
 mod tests {
     use super::{in_turn, is_measured};
     use crate::args::{Command, parse};
-    use flagstone_bench::record::{Header, Line, RecordWriter, Summary};
+    use flagstone_bench::record::{FORMAT, Header, Line, RecordWriter, Summary};
 
     #[test]
     fn a_trial_is_passed_over_at_its_commit_and_with_its_options_alone() {
@@ -128,6 +128,7 @@ mod tests {
         let engine = &options.engines[0];
         for cell in &options.cells {
             let header = Header {
+                format: FORMAT,
                 workload: cell.name.clone(),
                 engine: "redb".into(),
                 commit: "a".into(),
