@@ -85,6 +85,19 @@ impl OpKind {
     /// All kinds, in the order of a report.
     pub const ALL: [Self; 7] =
         [Self::Put, Self::Delete, Self::Get, Self::Scan, Self::Update, Self::Merge, Self::Batch];
+
+    /// `put`, `delete`, ...
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Put => "put",
+            Self::Delete => "delete",
+            Self::Get => "get",
+            Self::Scan => "scan",
+            Self::Update => "update",
+            Self::Merge => "merge",
+            Self::Batch => "batch",
+        }
+    }
 }
 
 /// How long operations of one kind took, in microseconds, from an HDR histogram of three digits.
@@ -205,9 +218,13 @@ pub struct Summary {
     pub ops: u64,
     /// Operations a second over the whole trial.
     pub ops_per_s: f64,
+    /// Rows that are whole intervals: the last of each phase, in which threads end, is none. Those
+    /// below are of these; without any they are the rate of the whole trial.
+    #[serde(default)]
+    pub rows: u64,
     /// The median row's operations a second.
     pub row_median: f64,
-    /// The worst row's operations a second, the last, shorter one left out.
+    /// The worst row's operations a second.
     pub row_worst: f64,
     /// The worst hundredth of the rows: the mean of the `ceil(rows / 100)` worst.
     pub row_worst_hundredth: f64,

@@ -51,6 +51,8 @@ pub struct Interval {
     pub from: Instant,
     /// This look.
     pub to: Instant,
+    /// Whether it is the last of its phase, in which threads end: seldom as long as the others.
+    pub is_last: bool,
 }
 
 /// Lets the workers work as `pace` says, each on a thread of its own, and calls `each` with what was
@@ -172,7 +174,7 @@ impl Watcher<'_> {
                     // The row at the deadline is the last one, with what runs then.
                     if deadline.is_none_or(|deadline| next < deadline) {
                         ops += self.take(&mut spares).ops;
-                        each(Interval { from, to: now }, &spares[1])?;
+                        each(Interval { from, to: now, is_last: false }, &spares[1])?;
                         from = now;
                     }
                     next = following(next, now, interval);
@@ -182,7 +184,7 @@ impl Watcher<'_> {
         }
         let now = Instant::now();
         ops += self.take(&mut spares).ops;
-        each(Interval { from, to: now }, &spares[1])?;
+        each(Interval { from, to: now, is_last: true }, &spares[1])?;
         let seconds = (now - started).as_secs_f64();
         failed.map_or(Ok(Worked { ops, seconds }), Err)
     }
@@ -279,13 +281,14 @@ mod tests {
         let pace = pace(1, Length::Time(Duration::from_millis(400)));
         let late = pace.interval.mul_f64(1.7);
         let worked = work(&pace, counts(1), &mut |interval, _| {
-            rows.push(interval.to - interval.from);
+            rows.push((interval.to - interval.from, interval.is_last));
             std::thread::sleep(late);
             Ok(())
         });
         assert!(worked.is_ok());
-        let (_, whole) = rows.split_last().unwrap();
-        assert!(whole.iter().all(|row| *row >= pace.interval.mul_f64(0.9)), "{rows:?}");
+        let (last, whole) = rows.split_last().unwrap();
+        assert!(last.1 && !whole.iter().any(|row| row.1), "{rows:?}");
+        assert!(whole.iter().all(|row| row.0 >= pace.interval.mul_f64(0.9)), "{rows:?}");
     }
 
     struct Fails(u32);

@@ -24,5 +24,5 @@ pub use ledger::{Ledger, latency};
 pub use meter::{Meter, Tally, Worker};
 pub use pace::{Length, Pace};
 pub use recorder::{Plan, Recorder, Watch, median, worst_hundredth};
-pub use show::{show_row, show_summary};
+pub use show::{show_row, show_summary, show_tails};
 pub use store::StoreDir;

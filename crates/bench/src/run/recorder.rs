@@ -165,7 +165,8 @@ impl<'a> Recorder<'a> {
             self.phase.add(ledger);
             self.thread_seconds += row.dt * threads as f64;
             self.tell((probe.events)())?;
-            self.row(row, pace.interval.as_secs_f64())
+            let is_whole = !interval.is_last && row.dt >= pace.interval.as_secs_f64() * 0.9;
+            self.row(row, is_whole)
         })?;
         self.summary.seconds += worked.seconds;
         self.summary.ops += worked.ops;
@@ -202,7 +203,7 @@ impl<'a> Recorder<'a> {
         let before = Look::take(&self.dir, &self.disk, probe);
         let began = Instant::now();
         call(&self.dir)?;
-        let interval = Interval { from: began, to: Instant::now() };
+        let interval = Interval { from: began, to: Instant::now(), is_last: true };
         let after = Look::take(&self.dir, &self.disk, probe);
         let row = after.row_since(&before, interval, started, 0, &Ledger::default());
         self.add_totals(&row);
@@ -264,6 +265,7 @@ impl<'a> Recorder<'a> {
     pub fn finish(mut self) -> Outcome<Summary> {
         let mut summary = std::mem::take(&mut self.summary);
         summary.ops_per_s = summary.ops as f64 / summary.seconds.max(1e-9);
+        summary.rows = self.rates.len() as u64;
         summary.row_median = median(&self.rates).unwrap_or(summary.ops_per_s);
         summary.row_worst = self.rates.iter().copied().min_by(f64::total_cmp).unwrap_or_default();
         summary.row_worst_hundredth = worst_hundredth(&self.rates).unwrap_or_default();
@@ -307,10 +309,9 @@ impl<'a> Recorder<'a> {
         Ok(summary)
     }
 
-    fn row(&mut self, row: RowLine, interval: f64) -> Outcome<()> {
+    fn row(&mut self, row: RowLine, is_whole: bool) -> Outcome<()> {
         self.add_totals(&row);
-        // The last of a phase alone may be shorter, and then says little of a rate.
-        if row.dt >= interval * 0.9 {
+        if is_whole {
             self.rates.push(row.ops as f64 / row.dt);
         }
         self.sizes.push((row.t, row.disk_bytes));

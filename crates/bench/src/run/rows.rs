@@ -95,7 +95,7 @@ mod tests {
         (ledger.ops, ledger.make_ns) = (70, 3_500_000_000);
         let row = look(900, 30).row_since(
             &look(200, 10),
-            Interval { from: first, to: second },
+            Interval { from: first, to: second, is_last: false },
             started,
             2,
             &ledger,

@@ -32,17 +32,34 @@ pub fn show_row(row: &RowLine) -> String {
     line
 }
 
+/// What a trial's tails are beside those of the no-op store that burns as much CPU, as a table: the
+/// figures of [`run_yardstick`](crate::workload::run_yardstick).
+pub fn show_tails(trial: &Summary, noop: &Summary) -> String {
+    let mut text =
+        format!("{:<8}{:>14}{:>14}{:>10}\n", "p99.9", "the trial", "no-op store", "ratio");
+    for (kind, here) in &noop.latency {
+        if let Some(there) = trial.latency.get(kind) {
+            let (there, here) = (there.p999, here.p999);
+            let (name, ratio) = (kind.name(), there / here.max(1e-3));
+            let (there, here) = (time(there), time(here));
+            let _infallible = writeln!(text, "{name:<8}{there:>14}{here:>14}{ratio:>10.2}");
+        }
+    }
+    let cpu = |summary: &Summary| time(summary.cpu_s * 1e6 / summary.ops.max(1) as f64);
+    let (there, here) = (cpu(trial), cpu(noop));
+    let _infallible = writeln!(text, "{:<8}{there:>14}{here:>14}", "CPU/op");
+    text
+}
+
 /// A summary as a table of several lines.
 pub fn show_summary(summary: &Summary) -> String {
     let mut text = format!(
-        "{} ops in {:.1} s: {} ops/s (rows: median {}, worst {}, worst hundredth {})\n",
+        "{} ops in {:.1} s: {} ops/s\n",
         rate(summary.ops as f64),
         summary.seconds,
         rate(summary.ops_per_s),
-        rate(summary.row_median),
-        rate(summary.row_worst),
-        rate(summary.row_worst_hundredth),
     );
+    text += &show_steadiness(summary);
     text += &show_latencies(&summary.latency);
     let _infallible = writeln!(
         text,
@@ -62,6 +79,23 @@ pub fn show_summary(summary: &Summary) -> String {
     text
 }
 
+/// `598 whole rows: median 200k ops/s; worst hundredth (mean of 6) 160k, 0.80 of it; worst ...`.
+fn show_steadiness(summary: &Summary) -> String {
+    let Summary { rows, row_median, row_worst, row_worst_hundredth, .. } = *summary;
+    if rows == 0 {
+        return String::new();
+    }
+    let of_median =
+        |value: f64| format!("{}, {:.2} of it", rate(value), value / row_median.max(1e-9));
+    format!(
+        "{rows} whole rows: median {} ops/s; worst hundredth (mean of {}) {}; worst {}\n",
+        rate(row_median),
+        rows.div_ceil(100),
+        of_median(row_worst_hundredth),
+        of_median(row_worst),
+    )
+}
+
 fn show_latencies(latency: &BTreeMap<OpKind, Latency>) -> String {
     let mut text = String::new();
     if !latency.is_empty() {
@@ -72,8 +106,7 @@ fn show_latencies(latency: &BTreeMap<OpKind, Latency>) -> String {
     for (kind, found) in latency {
         let times = [found.mean, found.p50, found.p99, found.p999, found.max];
         let times: String = times.iter().map(|us| format!("{:>10}", time(*us))).collect();
-        let name = format!("{kind:?}").to_lowercase();
-        let _infallible = writeln!(text, "{name:<8}{:>12}{times}", found.count);
+        let _infallible = writeln!(text, "{:<8}{:>12}{times}", kind.name(), found.count);
     }
     text
 }
@@ -127,8 +160,18 @@ mod tests {
         };
         let line = show_row(&row);
         assert!(line.contains("123k ops/s  write p99.9  1.5 ms max  2.00 s"), "{line}");
-        let summary = Summary { latency: row.latency, ..Summary::default() };
+        let summary = Summary {
+            rows: 599,
+            row_median: 200_000.0,
+            row_worst_hundredth: 150_000.0,
+            row_worst: 0.0,
+            latency: row.latency,
+            ..Summary::default()
+        };
         let text = show_summary(&summary);
+        let steadiness = "599 whole rows: median 200k ops/s; worst hundredth (mean of 6) 150k, 0.75 \
+                          of it; worst 0, 0.00 of it";
+        assert!(text.contains(steadiness), "{text}");
         assert!(text.contains("put                5"), "{text}");
     }
 }

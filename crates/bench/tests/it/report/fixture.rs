@@ -167,6 +167,7 @@ impl Plan {
             seconds,
             ops: ops as u64,
             ops_per_s: ops / seconds,
+            rows: rates.len() as u64,
             row_median: rates[rates.len() / 2],
             row_worst: rates[0],
             row_worst_hundredth: rates[0],
