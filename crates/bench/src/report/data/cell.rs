@@ -2,6 +2,7 @@
 
 use super::stats::median;
 use crate::record::{Latency, OpKind, Summary, Trial};
+use crate::report::chart::Unit;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,17 +192,32 @@ impl Cells<'_> {
     }
 }
 
+/// Options that tell trials of a workload from others of that name, where they have them.
+const DETAILS: [&str; 3] = ["how", "path", "decode"];
+
+/// Options that elsewhere are one of many, and in workloads whose names begin so what is compared.
+const COMPARED: [(&str, &str); 3] =
+    [("durab", "durability"), ("larger", "block-bytes"), ("sizes", "size")];
+
+/// `4 KiB`, `1.5 GB`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes > 0 && bytes.is_multiple_of(1024) => format!("{} KiB", bytes / 1024),
+        bytes => Unit::Bytes.show(bytes as f64),
+    }
+}
+
 /// The workload, and what tells it from others of that name.
 pub(in crate::report) fn name(trial: &Trial) -> String {
     let mut name = trial.header.workload.clone();
-    // Elsewhere a durability is one option of many; here it is what is compared.
-    let durability = name.starts_with("durab").then_some("durability");
-    let details: Vec<String> = ["how", "path", "decode"]
+    let compared = COMPARED.iter().find(|(start, _)| name.starts_with(start));
+    let details: Vec<String> = DETAILS
         .into_iter()
-        .chain(durability)
+        .chain(compared.map(|(_, option)| *option))
         .filter_map(|option| match trial.header.options.get(option)? {
             Value::Bool(true) => Some(option.to_owned()),
             Value::String(text) if !text.is_empty() => Some(text.clone()),
+            Value::Number(bytes) => Some(size(bytes.as_u64()?)),
             _ => None,
         })
         .collect();
@@ -304,6 +320,30 @@ mod tests {
         assert!(found.cells.iter().all(|cell| cell.rate() >= 10.0));
         let all: Vec<_> = trials.iter().collect();
         assert_eq!(options_that_vary(&all), ["partitions", "durability"]);
+    }
+
+    #[test]
+    fn mixes_of_peers_are_mixes_and_sustained_ones_stand_by_themselves() {
+        let of = |engine: &str, workload: &str, threads: u64| {
+            let mut trial = trial(4, 1, "buffered", 10.0);
+            trial.header.engine = engine.to_owned();
+            trial.header.workload = workload.to_owned();
+            trial.header.options.insert("threads".to_owned(), threads.into());
+            trial
+        };
+        let mut trials = Vec::new();
+        for engine in ["flagstone", "rocksdb"] {
+            for threads in [4, 16] {
+                trials.push(of(engine, "balanced", threads));
+                trials.push(of(engine, "balanced-sustained", threads));
+            }
+        }
+        let found = cells(trials.iter());
+        assert_eq!((found.cells.len(), found.left_out), (8, 0));
+        let mixes = found.cells.iter().filter(|cell| Cells::is_mix(&cell.workload));
+        let places: Vec<_> = mixes.map(|cell| (cell.engine, cell.lanes.threads)).collect();
+        let expected = [("flagstone", 4), ("flagstone", 16), ("rocksdb", 4), ("rocksdb", 16)];
+        assert_eq!(places, expected);
     }
 
     #[test]
