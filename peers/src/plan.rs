@@ -65,7 +65,7 @@ fn is_measured(path: &Path, options: &Options, cell: &Cell, engine: &Choice, com
     let Ok(Trial { header, .. }) = read_file(path) else { return false };
     header.commit == commit
         && header.engine == engine.to_string()
-        && header.workload == cell.name
+        && header.workload == cell.work.workload()
         && options
             .setup(cell)
             .describe()
@@ -115,6 +115,7 @@ mod tests {
     use super::{in_turn, is_measured};
     use crate::args::{Command, parse};
     use flagstone_bench::record::{FORMAT, Header, Line, RecordWriter, Summary};
+    use flagstone_bench::workload::Mix;
 
     #[test]
     fn a_trial_is_passed_over_at_its_commit_and_with_its_options_alone() {
@@ -129,7 +130,7 @@ mod tests {
         for cell in &options.cells {
             let header = Header {
                 format: FORMAT,
-                workload: cell.name.clone(),
+                workload: cell.work.workload(),
                 engine: "redb".into(),
                 commit: "a".into(),
                 options: options.setup(cell).describe(),
@@ -146,6 +147,22 @@ mod tests {
             std::fs::remove_file(&path).unwrap();
             assert!(!is_measured(&path, &options, cell, engine, "a"));
         }
+    }
+
+    #[test]
+    fn headers_tell_the_plain_workload_and_threads_are_an_option() {
+        let parsed = parse(&["--cells".to_owned(), "mixes,sustained,reads,durable".to_owned()]);
+        let Ok(Command::Run(options)) = parsed else { panic!("not a run") };
+        for cell in &options.cells {
+            let workload = cell.work.workload();
+            assert!(!workload.ends_with(|end: char| end.is_ascii_digit()), "{workload}");
+            assert_eq!(options.setup(cell).describe()["threads"], cell.threads, "{}", cell.name);
+            if cell.groups.contains(&"mixes") {
+                assert_eq!(cell.name, format!("{workload}-{}", cell.threads));
+                assert!(Mix::by_name(&workload).is_some(), "{workload}");
+            }
+        }
+        assert!(options.cells.len() > 20);
     }
 
     #[test]

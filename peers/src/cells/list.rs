@@ -15,20 +15,37 @@ pub(crate) enum Work {
     CachedGet,
     /// Gets of keys that are not there.
     AbsentGet,
-    /// Scans of 50 entries, as many as puts of new keys, one after the other.
+    /// Scans of 50 entries and puts of new keys, half and half.
     ShortScans,
     /// Scans of everything, small entries.
     FullScan,
     /// Synced puts of 128 bytes.
     Durable,
-    /// Gets of a store four times the memory, the page cache kept out.
-    ColdGet,
+    /// Gets of a store four times the memory, the page cache kept out: blocks of so many bytes, or as
+    /// the engine has them.
+    ColdGet { block_bytes: Option<usize> },
 }
 
 impl Work {
     /// Whether nothing is written once the store is filled.
     pub(crate) const fn only_reads(self) -> bool {
-        matches!(self, Self::CachedGet | Self::AbsentGet | Self::FullScan | Self::ColdGet)
+        matches!(self, Self::CachedGet | Self::AbsentGet | Self::FullScan | Self::ColdGet { .. })
+    }
+
+    /// The workload of its result files, as `flagstone bench` calls it: cells of one workload differ in
+    /// options. Sustained mixes are workloads of their own.
+    pub(crate) fn workload(self) -> String {
+        match self {
+            Self::Mix { mix, sustained: false } => mix.name.to_owned(),
+            Self::Mix { mix, sustained: true } => format!("{}-sustained", mix.name),
+            Self::Fill => "fill".to_owned(),
+            Self::CachedGet => "cached-get".to_owned(),
+            Self::AbsentGet => "absent-get".to_owned(),
+            Self::ShortScans => "short-scan".to_owned(),
+            Self::FullScan => "full-scan".to_owned(),
+            Self::Durable => "durable-writers".to_owned(),
+            Self::ColdGet { .. } => "larger".to_owned(),
+        }
     }
 }
 
@@ -84,8 +101,11 @@ pub(crate) fn all() -> Vec<Cell> {
     add("fill", &["fill"], Work::Fill, 2, EVERYONE);
     add("cached-get", &["reads", "headline"], Work::CachedGet, 2, EVERYONE);
     add("absent-get", &["reads"], Work::AbsentGet, 2, EVERYONE);
-    add("cold-get-2", &["reads"], Work::ColdGet, 2, READERS);
-    add("cold-get-32", &["reads"], Work::ColdGet, 32, READERS);
+    let cold = |block_bytes| Work::ColdGet { block_bytes };
+    add("cold-get-2", &["reads"], cold(None), 2, READERS);
+    add("cold-get-32", &["reads"], cold(None), 32, READERS);
+    add("cold-get-4k-32", &["blocks"], cold(Some(4 << 10)), 32, LOGS);
+    add("cold-get-16k-32", &["blocks"], cold(Some(16 << 10)), 32, LOGS);
     add("scan-50", &["scans"], Work::ShortScans, 2, EVERYONE);
     add("full-scan", &["scans"], Work::FullScan, 2, SCANNERS);
     add("durable-1", &["durable"], Work::Durable, 1, EVERYONE);

@@ -1,7 +1,5 @@
 //! What is measured: cells, each a workload with its number of threads, over one engine at a time.
 
-mod cold;
-mod filled;
 mod list;
 mod run;
 

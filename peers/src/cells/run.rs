@@ -1,13 +1,16 @@
 //! Runs one cell over one engine: in a process of its own, so that its memory is its own.
 
-use super::cold::PageCacheGuard;
-use super::filled::{Filled, fill};
 use super::list::{Cell, Scale, Work};
 use flagstone::Durability;
 use flagstone_bench::engine::Outcome;
 use flagstone_bench::record::{Described, Summary};
-use flagstone_bench::run::{Length, Pace, Probe};
-use flagstone_bench::workload::{DataOptions, Mix, MixOptions, Stage, StoreOptions, run_mix_as};
+use flagstone_bench::run::{Length, Pace};
+use flagstone_bench::workload::{
+    Asked, DataOptions, DurableWriters, FullScanOptions, GetsOptions, LargerOptions, Mix,
+    MixOptions, ShortScanOptions, Stage, StoreOptions, run_durable_writers, run_full_scan,
+    run_gets, run_larger, run_mix_as, run_short_scan,
+};
+use std::path::Path;
 use std::time::Duration;
 
 /// A cell and how it is run.
@@ -37,29 +40,45 @@ pub(crate) struct Trial<'a> {
 
 /// What a cell runs.
 enum Plan {
-    /// A mix from an empty store.
+    /// Operations from an empty store.
     Mix(MixOptions),
-    /// Workers over a store with these entries.
-    Filled(StoreOptions, DataOptions, Pace),
+    /// Synced puts.
+    Durable(DurableWriters),
+    /// Gets in the caches.
+    Gets(GetsOptions),
+    /// Gets out of them, one size of blocks, one number of threads.
+    Larger(LargerOptions),
+    /// Scans and puts.
+    ShortScan(ShortScanOptions),
+    /// Scans of everything.
+    FullScan(FullScanOptions),
 }
 
-/// Runs it, a workload of the name of the cell.
+/// Runs it.
 ///
 /// # Errors
 /// What the engine says; or a wrong value, or a count that cannot be.
 pub(crate) fn run(trial: &Trial<'_>) -> Outcome<Summary> {
-    let cell = trial.setup.cell;
+    let (stage, work) = (&trial.stage, trial.setup.cell.work);
+    let out = |_: &str| stage.out.map(Path::to_owned);
     match trial.setup.plan() {
         Plan::Mix(options) => {
-            let settles = matches!(cell.work, Work::Mix { sustained: true, .. });
-            run_mix_as(&trial.stage, &cell.name, &options, |recorder, engine, _| {
+            let settles = matches!(work, Work::Mix { sustained: true, .. });
+            run_mix_as(stage, &work.workload(), &options, |recorder, engine, _| {
                 if settles {
                     recorder.settle(engine)?;
                 }
                 Ok(())
             })
         }
-        Plan::Filled(store, data, pace) => trial.over_filled(&store, &data, &pace),
+        Plan::Durable(what) => {
+            let done = run_durable_writers(stage, &what, &out)?.pop();
+            Ok(done.ok_or("no trial")?.1)
+        }
+        Plan::Larger(what) => Ok(run_larger(stage, &what, &out)?.pop().ok_or("no trial")?.summary),
+        Plan::Gets(options) => run_gets(stage, &options),
+        Plan::ShortScan(options) => run_short_scan(stage, &options),
+        Plan::FullScan(options) => run_full_scan(stage, &options),
     }
 }
 
@@ -68,18 +87,21 @@ impl Setup<'_> {
     pub(crate) fn describe(&self) -> Described {
         match self.plan() {
             Plan::Mix(options) => options.describe(),
-            Plan::Filled(store, data, pace) => {
-                let mut options = Described::new();
-                store.describe(&mut options);
-                data.describe(&mut options);
-                pace.describe(&mut options);
-                options.insert("entries".into(), data.key_space.into());
-                options
-            }
+            Plan::Durable(what) => what.base.describe(),
+            Plan::Gets(options) => options.describe(),
+            Plan::Larger(what) => what.describe(what.blocks[0], &self.pace()),
+            Plan::ShortScan(options) => options.describe(),
+            Plan::FullScan(options) => options.describe(),
         }
     }
 
     fn plan(&self) -> Plan {
+        let (store, pace, records) = (self.store(), self.pace(), self.scale.entries);
+        let data = DataOptions { seed: self.seed, ..DataOptions::default() };
+        let gets = |asked| {
+            let (store, data) = (store.clone(), data.clone());
+            Plan::Gets(GetsOptions { store, data, pace, records, ..GetsOptions::new(asked) })
+        };
         match self.cell.work {
             Work::Mix { mix, sustained } => {
                 let mut options = self.mix(mix);
@@ -91,31 +113,41 @@ impl Setup<'_> {
             }
             Work::Fill => {
                 let mut options = self.mix(Mix::PUTS);
-                options.pace.length = Length::Operations(self.scale.entries);
+                options.pace.length = Length::Operations(records);
                 Plan::Mix(options)
             }
             Work::Durable => {
-                let mut options = self.mix(Mix::PUTS);
-                options.store.durability = Durability::Group;
-                options.data.value_bytes = 128;
-                Plan::Mix(options)
+                let mut base = self.mix(Mix::PUTS);
+                base.store.durability = Durability::Group;
+                base.data.value_bytes = 128;
+                Plan::Durable(DurableWriters { base, writers: vec![self.cell.threads] })
             }
-            Work::CachedGet | Work::AbsentGet | Work::ShortScans => {
-                self.filled(self.scale.entries, 1024)
-            }
-            Work::FullScan => self.filled(self.scale.small_entries, 16),
-            Work::ColdGet => self.filled(self.memory_bytes * self.scale.cold_times / 1040, 1024),
+            Work::CachedGet => gets(Asked::Present),
+            Work::AbsentGet => gets(Asked::Absent),
+            Work::ShortScans => Plan::ShortScan(ShortScanOptions {
+                store,
+                data,
+                pace,
+                records,
+                ..ShortScanOptions::default()
+            }),
+            Work::FullScan => Plan::FullScan(FullScanOptions {
+                store,
+                data: DataOptions { value_bytes: 16, ..data },
+                pace,
+                records: self.scale.small_entries,
+                ..FullScanOptions::default()
+            }),
+            Work::ColdGet { block_bytes } => Plan::Larger(LargerOptions {
+                store,
+                data,
+                pace,
+                times: self.scale.cold_times as f64,
+                blocks: vec![block_bytes],
+                threads: vec![self.cell.threads],
+                device_time: Duration::from_secs_f64(self.seconds.min(5.0)),
+            }),
         }
-    }
-
-    fn filled(&self, entries: u64, value_bytes: usize) -> Plan {
-        let data = DataOptions {
-            key_space: entries,
-            value_bytes,
-            seed: self.seed,
-            ..DataOptions::default()
-        };
-        Plan::Filled(self.store(), data, self.pace())
     }
 
     fn store(&self) -> StoreOptions {
@@ -137,40 +169,5 @@ impl Setup<'_> {
     fn mix(&self, mix: Mix) -> MixOptions {
         let data = DataOptions { seed: self.seed, ..DataOptions::default() };
         MixOptions { store: self.store(), pace: self.pace(), data, ..MixOptions::new(mix) }
-    }
-}
-
-impl Trial<'_> {
-    /// Fills a store, flushes and compacts it, and lets the cell's workers work on it. Filling
-    /// belongs neither to the time nor to the operations.
-    fn over_filled(
-        &self,
-        store: &StoreOptions,
-        data: &DataOptions,
-        pace: &Pace,
-    ) -> Outcome<Summary> {
-        let (cell, values) = (self.setup.cell, data.make_values());
-        let opened = self.stage.open_fresh(store)?;
-        let engine = &*opened.engine;
-        let filled = Filled::new(engine, data.keys(), &values, cell.work);
-        let filled_in = fill(&filled)?;
-        engine.flush()?;
-        engine.compact()?;
-
-        let (entries, bytes) = (data.key_space, data.value_bytes);
-        let state = format!("{entries} entries of {bytes} bytes, flushed and compacted");
-        let options = self.setup.describe();
-        let mut recorder = self.stage.record(&cell.name, &opened, &options, &state)?;
-        let cold = cell.work == Work::ColdGet;
-        let guard = cold.then(|| PageCacheGuard::start(opened.place.data())).transpose()?;
-        if !cold && cell.work != Work::FullScan {
-            // Every entry once, so that the first seconds do not measure the device.
-            recorder.aside("warm", &Probe::NONE, |_| filled.get_all())?;
-        }
-        recorder.run(engine, pace, filled.workers(cell.threads, self.setup.seed))?;
-        drop(guard);
-        recorder.figure("fill_s", filled_in.as_secs_f64());
-        self.stage.close(opened, &mut recorder)?;
-        recorder.finish()
     }
 }

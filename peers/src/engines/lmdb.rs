@@ -17,7 +17,7 @@ use super::choice::has;
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome};
+use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 use std::ops::Bound;
@@ -108,14 +108,6 @@ impl Engine for Lmdb {
 
     fn flush(&self) -> Outcome<()> {
         Ok(self.env.force_sync()?)
-    }
-
-    fn compact(&self) -> Outcome<()> {
-        self.flush()
-    }
-
-    fn gauges(&self) -> Gauges {
-        Gauges::default()
     }
 
     fn version(&self) -> String {

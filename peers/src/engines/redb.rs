@@ -11,7 +11,7 @@
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineError, EngineOptions, Gauges, Outcome};
+use flagstone_bench::engine::{Engine, EngineError, EngineOptions, Outcome};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,14 +97,6 @@ impl Engine for Redb {
 
     fn flush(&self) -> Outcome<()> {
         commit_durably(&self.db)
-    }
-
-    fn compact(&self) -> Outcome<()> {
-        self.flush()
-    }
-
-    fn gauges(&self) -> Gauges {
-        Gauges::default()
     }
 
     fn version(&self) -> String {

@@ -17,7 +17,7 @@
 use super::choice::has;
 use super::ticker::Ticker;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome};
+use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -194,10 +194,6 @@ impl Engine for Sqlite {
 
     fn compact(&self) -> Outcome<()> {
         checkpoint(&locked_connection(&self.writer), "TRUNCATE")
-    }
-
-    fn gauges(&self) -> Gauges {
-        Gauges::default()
     }
 
     fn version(&self) -> String {

@@ -73,17 +73,21 @@ pub trait Engine: Send + Sync {
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
     -> Outcome<usize>;
 
-    /// Writes memtables out, where there are any.
+    /// Writes out what is in memory alone; nothing, unless an engine has such.
     ///
     /// # Errors
     /// What the engine says.
-    fn flush(&self) -> Outcome<()>;
+    fn flush(&self) -> Outcome<()> {
+        Ok(())
+    }
 
-    /// Merges everything that can be merged, and waits for it.
+    /// Merges everything that can be merged, and waits for it; a flush, unless an engine merges.
     ///
     /// # Errors
     /// What the engine says.
-    fn compact(&self) -> Outcome<()>;
+    fn compact(&self) -> Outcome<()> {
+        self.flush()
+    }
 
     /// Waits for the work that goes on in the background, starting none: a minute at most. Unless an
     /// engine can wait, until memtables and levels have kept their sizes for two seconds.
@@ -98,8 +102,10 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Sizes and counters as of now.
-    fn gauges(&self) -> Gauges;
+    /// Sizes and counters as of now; none, unless an engine tells them.
+    fn gauges(&self) -> Gauges {
+        Gauges::default()
+    }
 
     /// What ended since it was asked last; nothing, where the engine tells nothing.
     fn take_events(&self) -> Vec<EngineEvent> {
@@ -109,14 +115,18 @@ pub trait Engine: Send + Sync {
     /// `name version`, as in `rocksdb 11.8.1`.
     fn version(&self) -> String;
 
-    /// The choices made for it beyond the options, for the report.
-    fn tuning(&self) -> String;
+    /// The choices made for it beyond the options, for the report; empty, unless there are any.
+    fn tuning(&self) -> String {
+        String::new()
+    }
 
-    /// Ends it; what it was given is in its files.
+    /// Ends it; what it was given is in its files, if it has any.
     ///
     /// # Errors
     /// What the engine says.
-    fn close(self: Box<Self>) -> Outcome<()>;
+    fn close(self: Box<Self>) -> Outcome<()> {
+        Ok(())
+    }
 }
 
 /// Opens a store, or opens it again.

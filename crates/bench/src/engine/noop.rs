@@ -4,7 +4,7 @@
 //! The amount is a number of rounds of arithmetic, found once by timing. Waiting for a clock to
 //! advance would also count the time in which the thread did not run.
 
-use super::{Engine, Gauges, Outcome};
+use super::{Engine, Outcome};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -95,28 +95,12 @@ impl Engine for NoopEngine {
         Ok(0)
     }
 
-    fn flush(&self) -> Outcome<()> {
-        Ok(())
-    }
-
-    fn compact(&self) -> Outcome<()> {
-        Ok(())
-    }
-
-    fn gauges(&self) -> Gauges {
-        Gauges::default()
-    }
-
     fn version(&self) -> String {
         "noop 1".into()
     }
 
     fn tuning(&self) -> String {
         format!("keeps nothing, burns {:.0} ns of one core per call", self.burn_ns)
-    }
-
-    fn close(self: Box<Self>) -> Outcome<()> {
-        Ok(())
     }
 }
 

@@ -1,10 +1,62 @@
 //! A store filled with records before anything is measured: numbers from 0 up, each put once.
 
-use super::{DataOptions, Keys, Values};
-use crate::engine::{Engine, Gauges, Outcome};
-use crate::record::OpKind;
-use crate::run::{Length, Meter, Pace, Tally, Worked, Worker, work};
+use super::caller::Caller;
+use super::reads::Gets;
+use super::{DataOptions, Opened, Stage, StoreOptions, Values};
+use crate::engine::{Engine, Outcome};
+use crate::run::{Length, Meter, Pace, Worked, Worker, work};
 use std::time::Duration;
+
+/// Threads that fill a store before anything is measured.
+const FILLERS: usize = 4;
+
+/// A store that holds records `0..records`, flushed and compacted.
+pub(super) struct FilledStore {
+    pub(super) opened: Opened,
+    pub(super) values: Values,
+    /// How the puts went.
+    pub(super) worked: Worked,
+    records: u64,
+}
+
+impl FilledStore {
+    /// Opens an empty store, fills, flushes and compacts it.
+    pub(super) fn make(
+        stage: &Stage<'_>,
+        store: &StoreOptions,
+        data: &DataOptions,
+        records: u64,
+    ) -> Outcome<Self> {
+        let opened = stage.open_fresh(store)?;
+        let values = data.make_values();
+        let engine = &*opened.engine;
+        let worked = Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
+        engine.flush()?;
+        engine.compact()?;
+        Ok(Self { opened, values, worked, records })
+    }
+
+    /// Gets of its records.
+    pub(super) fn gets<'e>(&'e self, data: &'e DataOptions) -> Gets<'e> {
+        let Self { opened, values, records, .. } = self;
+        Gets { engine: &*opened.engine, data, values, records: *records }
+    }
+
+    /// Reads each record once, by so many threads, so that what the caches can hold is in them: not by
+    /// a scan, which engines may keep out of theirs.
+    pub(super) fn warm(&self, data: &DataOptions, threads: usize) -> Outcome<()> {
+        work(&unwatched(threads), self.gets(data).of_each(threads), &mut |_, _| Ok(()))?;
+        Ok(())
+    }
+
+    /// `123 records, compacted; bytes by level: 0 / 0 / 5000`.
+    pub(super) fn state(&self, what: &str) -> String {
+        let levels: Vec<String> =
+            self.opened.engine.gauges().level_bytes.iter().map(u64::to_string).collect();
+        let levels = if levels.is_empty() { "not told".into() } else { levels.join(" / ") };
+        format!("{} records, {what}; bytes by level: {levels}", self.records)
+    }
+}
 
 /// Records to be put.
 #[derive(Clone, Copy)]
@@ -35,37 +87,22 @@ impl<'e> Fill<'e> {
 
     /// What puts them, a worker a thread.
     pub(super) fn workers(&self) -> Vec<Box<dyn Worker + 'e>> {
-        let threads = self.threads.max(1) as u64;
-        let worker = |thread| Filler {
-            engine: self.engine,
-            values: self.values,
-            keys: self.data.keys(),
-            next: thread,
-            step: threads,
+        let step = self.threads.max(1) as u64;
+        let worker = |next| Filler {
+            caller: Caller::new(self.engine, self.data, self.values),
+            next,
+            step,
             end: self.records,
-            key: Vec::new(),
-            value: Vec::new(),
         };
-        (0..threads).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
+        (0..step).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
     }
 }
 
-/// `123 records, compacted; level bytes 0/0/5000`.
-pub(super) fn state(records: u64, what: &str, gauges: &Gauges) -> String {
-    let levels: Vec<String> = gauges.level_bytes.iter().map(u64::to_string).collect();
-    let levels = if levels.is_empty() { "not told".into() } else { levels.join(" / ") };
-    format!("{records} records, {what}; bytes by level: {levels}")
-}
-
 struct Filler<'e> {
-    engine: &'e dyn Engine,
-    values: &'e Values,
-    keys: Keys,
+    caller: Caller<'e>,
     next: u64,
     step: u64,
     end: u64,
-    key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 impl Worker for Filler<'_> {
@@ -73,11 +110,7 @@ impl Worker for Filler<'_> {
         if self.next >= self.end {
             return Ok(false);
         }
-        self.keys.write(self.next, &mut self.key);
-        self.values.write(self.next, 0, &mut self.value);
-        meter.begin();
-        self.engine.put(&self.key, &self.value)?;
-        meter.end(OpKind::Put, Tally::put(self.key.len() + self.value.len()));
+        self.caller.put(self.next, 0, meter)?;
         self.next += self.step;
         Ok(true)
     }

@@ -1,20 +1,20 @@
 //! Gets over a store that is larger than the memory it is given, beside what the device can do.
 //!
 //! The page cache is kept out: every file is synced and dropped from it before a trial, and dropped
-//! again every 100 ms while it runs. Whether reads really reach the device is told by the figure
-//! `device_read_bytes_per_get`, from the counters of the process.
+//! again every 50 ms while it runs. Part of the gets is served by the cache of the engine, which is
+//! part of its memory; so what is set beside the device are the blocks that were not in it. Whether
+//! those came from the device is told by the bytes that the kernel had it read for this process.
 
 use super::device::{DeviceFile, measure_reads};
-use super::fill::{Fill, state};
+use super::fill::FilledStore;
+use super::options::{check_filled, describe_filled};
 use super::page_cache::kept_out;
-use super::reads::{Asked, Gets};
+use super::reads::Asked;
 use super::{DataOptions, Stage, StoreOptions};
-use crate::engine::Outcome;
-use crate::record::Summary;
+use crate::engine::{Engine, Outcome};
+use crate::record::{Described, Summary};
 use crate::run::Pace;
 use crate::sample::ProcessSample;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ pub struct LargerOptions {
     pub pace: Pace,
     /// Bytes of keys and values as a multiple of the memory.
     pub times: f64,
-    /// Bytes of a block, one store each.
-    pub blocks: Vec<usize>,
+    /// Bytes of a block before compression, one store each; `None` leaves them to the engine.
+    pub blocks: Vec<Option<usize>>,
     /// Threads, one trial each.
     pub threads: Vec<usize>,
     /// How long the device itself is measured before each trial.
@@ -45,7 +45,7 @@ impl Default for LargerOptions {
             data: DataOptions::default(),
             pace: Pace::default(),
             times: 4.0,
-            blocks: vec![4 << 10, 16 << 10],
+            blocks: vec![Some(4 << 10), Some(16 << 10)],
             threads: vec![1, 32],
             device_time: Duration::from_secs(5),
         }
@@ -60,16 +60,11 @@ impl LargerOptions {
     }
 
     /// All options of one trial by their long names.
-    pub fn describe(&self, block_bytes: usize, pace: &Pace) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        let store = StoreOptions { block_bytes: Some(block_bytes), ..self.store.clone() };
-        store.describe(&mut options);
-        self.data.describe(&mut options);
-        pace.describe(&mut options);
-        options.remove("key-space");
+    pub fn describe(&self, block_bytes: Option<usize>, pace: &Pace) -> Described {
+        let store = StoreOptions { block_bytes, ..self.store.clone() };
+        let mut options = describe_filled(&store, &self.data, pace, self.records());
         options.insert("times".into(), self.times.into());
-        options.insert("records".into(), self.records().into());
-        options.insert("page-cache".into(), "dropped before and every 100 ms".into());
+        options.insert("page-cache".into(), "dropped before and every 50 ms".into());
         options
     }
 }
@@ -77,23 +72,27 @@ impl LargerOptions {
 /// One finished trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LargerCell {
-    /// Bytes of a block.
-    pub block_bytes: usize,
+    /// Bytes of a block before compression, where they were not left to the engine.
+    pub block_bytes: Option<usize>,
     /// Threads.
     pub threads: usize,
     /// How it went.
     pub summary: Summary,
 }
 
-/// Threads that fill a store.
-const FILLERS: usize = 4;
 /// The file that the device is measured by is as large as the store, within these.
 const DEVICE_FILE_BYTES: std::ops::RangeInclusive<u64> = 64 << 20..=2 << 30;
+/// A read of the device beside an engine that tells nothing of its blocks.
+const USUAL_BLOCK: usize = 4 << 10;
 
 /// Fills a store for each size of blocks, compacts it, and measures random gets with each number of
-/// threads, workload `larger`, one result file each as `out` names it. Figures:
-/// `device_reads_per_s`, `of_device` (gets a second by that), `device_read_bytes_per_get`. The device
-/// is read in blocks of `--block-bytes`, which is what a stored block has when values do not compress.
+/// threads, workload `larger`, one result file each as `out` names it.
+///
+/// Just before each trial the device is read by as many threads in blocks of `stored_block_bytes`,
+/// rounded up to pages of 4 KiB. Figures: `device_reads_per_s`, `device_read_bytes_per_get`, and where
+/// the engine tells of its cache, `stored_block_bytes` (the mean, as stored), `misses_per_s` (blocks
+/// that were not in the cache), `of_device` (these by the device's reads), `device_read_bytes_per_miss`
+/// (a block and the pages that it cuts, unless the page cache had some).
 ///
 /// # Errors
 /// What the engine says; a wrong value; or where the page cache cannot be kept out.
@@ -102,48 +101,86 @@ pub fn run_larger(
     what: &LargerOptions,
     out: &dyn Fn(&str) -> Option<PathBuf>,
 ) -> Outcome<Vec<LargerCell>> {
-    what.data.check()?;
-    if what.records() == 0 {
-        return Err("a store of 0 records: expected at least 1".into());
-    }
+    let (data, records) = (&what.data, what.records());
+    check_filled(data, records)?;
     let mut cells = Vec::new();
     for &block_bytes in &what.blocks {
-        let store = StoreOptions { block_bytes: Some(block_bytes), ..what.store.clone() };
-        let opened = stage.open_fresh(&store)?;
-        let values = what.data.make_values();
-        let engine = &*opened.engine;
-        let (data, records) = (&what.data, what.records());
-        Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
-        engine.flush()?;
-        engine.compact()?;
-        let state = state(records, "compacted, page cache empty", &engine.gauges());
+        let store = StoreOptions { block_bytes, ..what.store.clone() };
+        let filled = FilledStore::make(stage, &store, data, records)?;
+        let stored_block = stored_block_bytes(&*filled.opened.engine)?;
         let (least, most) = DEVICE_FILE_BYTES.into_inner();
         let bytes = records * (data.key_bytes + data.value_bytes) as u64;
         let file = DeviceFile::filled(stage.dir, bytes.clamp(least, most))?;
+        let name = block_bytes.map_or("own".into(), |bytes| bytes.to_string());
         for &threads in &what.threads {
-            let device = measure_reads(&file, block_bytes, threads, what.device_time)?;
-            let pace = Pace { threads, closing_sync: false, ..what.pace };
-            let path = out(&format!("larger-{}-b{block_bytes}-t{threads}", stage.engine));
+            let path = out(&format!("larger-{}-b{name}-t{threads}", stage.engine));
             let stage = Stage { out: path.as_deref(), ..*stage };
-            let options = what.describe(block_bytes, &pace);
-            let mut recorder = stage.record("larger", &opened, &options, &state)?;
-            let gets = Gets { engine, data, values: &values, records };
-            let workers = gets.random(Asked::Present, threads);
-            let (worked, read) = kept_out(&opened.place.data(), || {
-                let before = ProcessSample::now().read_bytes;
-                let worked = recorder.run(engine, &pace, workers)?;
-                Ok((worked, ProcessSample::now().read_bytes.saturating_sub(before)))
-            })?;
-            recorder.figure("device_reads_per_s", device.per_s);
-            recorder.figure("of_device", worked.ops_per_s() / device.per_s.max(1e-9));
-            recorder.figure("device_read_bytes_per_get", read as f64 / worked.ops.max(1) as f64);
-            cells.push(LargerCell { block_bytes, threads, summary: recorder.finish()? });
+            let trial = Trial { what, block_bytes, stored_block, threads, filled: &filled };
+            cells.push(LargerCell { block_bytes, threads, summary: trial.run(&stage, &file)? });
         }
         drop(file);
-        opened.engine.close()?;
+        filled.opened.engine.close()?;
         if !stage.keep {
-            opened.place.remove()?;
+            filled.opened.place.remove()?;
         }
     }
     Ok(cells)
+}
+
+/// One size of blocks, one number of threads.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    what: &'a LargerOptions,
+    block_bytes: Option<usize>,
+    stored_block: Option<f64>,
+    threads: usize,
+    filled: &'a FilledStore,
+}
+
+impl Trial<'_> {
+    fn run(&self, stage: &Stage<'_>, file: &DeviceFile) -> Outcome<Summary> {
+        let Self { what, block_bytes, stored_block, threads, filled } = *self;
+        let given = block_bytes.unwrap_or(USUAL_BLOCK);
+        let device_block = stored_block.map_or(given, |bytes| bytes.ceil() as usize);
+        let device = measure_reads(file, device_block, threads, what.device_time)?;
+        let pace = Pace { threads, closing_sync: false, ..what.pace };
+        let (opened, engine) = (&filled.opened, &*filled.opened.engine);
+        let options = what.describe(block_bytes, &pace);
+        let state = filled.state("compacted, page cache empty");
+        let mut recorder = stage.record("larger", opened, &options, &state)?;
+        let workers = filled.gets(&what.data).random(Asked::Present, threads);
+        let seen = || (ProcessSample::now().read_bytes, engine.gauges().cache_misses);
+        let (worked, before, after) = kept_out(&opened.place.data(), || {
+            let before = seen();
+            Ok((recorder.run(engine, &pace, workers)?, before, seen()))
+        })?;
+        let read = after.0.saturating_sub(before.0) as f64;
+        recorder.figure("device_reads_per_s", device.per_s);
+        recorder.figure("device_read_bytes_per_get", read / worked.ops.max(1) as f64);
+        if let (Some(before), Some(after)) = (before.1, after.1) {
+            let misses = after.saturating_sub(before) as f64;
+            let per_s = misses / worked.seconds.max(1e-9);
+            recorder.figure("misses_per_s", per_s);
+            recorder.figure("of_device", per_s / device.per_s.max(1e-9));
+            recorder.figure("device_read_bytes_per_miss", read / misses.max(1.0));
+        }
+        if let Some(bytes) = stored_block {
+            recorder.figure("stored_block_bytes", bytes);
+        }
+        recorder.finish()
+    }
+}
+
+/// The mean block of all tables as stored, the indexes' share included, where the engine tells of its
+/// cache: a scan of everything looks for every block in it once.
+fn stored_block_bytes(engine: &dyn Engine) -> Outcome<Option<f64>> {
+    let lookups = || {
+        let gauges = engine.gauges();
+        Some(gauges.cache_hits? + gauges.cache_misses?)
+    };
+    let Some(before) = lookups() else { return Ok(None) };
+    engine.scan(&[], usize::MAX, &mut |_, _| {})?;
+    let blocks = lookups().map_or(0, |after| after.saturating_sub(before));
+    let bytes: u64 = engine.gauges().level_bytes.iter().sum();
+    Ok((blocks > 0 && bytes > 0).then(|| bytes as f64 / blocks as f64))
 }

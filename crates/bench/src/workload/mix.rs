@@ -4,12 +4,12 @@
 //! key. A get or a delete takes, with the probability `known_keys`, a key that this thread has put
 //! before (and maybe deleted since), else any key, which is seldom there.
 
-use super::{DataOptions, Keys, Random, Stage, StoreOptions, Values};
+use super::caller::Caller;
+use super::options::describe;
+use super::{DataOptions, Random, Stage, StoreOptions, Values};
 use crate::engine::{Engine, Outcome};
-use crate::record::{OpKind, Summary};
-use crate::run::{Meter, Pace, Recorder, Tally, Worked, Worker};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::record::{Described, OpKind, Summary};
+use crate::run::{Meter, Pace, Recorder, Worked, Worker};
 
 /// Shares of operations, in hundredths; what is left are gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,11 +98,8 @@ impl MixOptions {
     }
 
     /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        self.data.describe(&mut options);
-        self.pace.describe(&mut options);
+    pub fn describe(&self) -> Described {
+        let mut options = describe(&self.store, &self.data, &self.pace);
         options.insert("known-keys".into(), self.known_keys.into());
         options.insert("telling-deletes".into(), self.telling_deletes.into());
         options
@@ -115,17 +112,13 @@ impl MixOptions {
         values: &'e Values,
     ) -> Vec<Box<dyn Worker + 'e>> {
         let worker = |thread| MixWorker {
-            engine,
-            values,
-            keys: self.data.keys(),
+            caller: Caller::new(engine, &self.data, values),
             random: Random::new(self.data.seed, thread),
             mix: self.mix,
             known_keys: self.known_keys,
             telling_deletes: self.telling_deletes,
             thread,
             puts: 0,
-            key: Vec::with_capacity(self.data.key_bytes),
-            value: Vec::with_capacity(self.data.value_bytes),
         };
         (0..self.pace.threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
     }
@@ -162,17 +155,13 @@ pub fn run_mix_as(
 }
 
 struct MixWorker<'e> {
-    engine: &'e dyn Engine,
-    values: &'e Values,
-    keys: Keys,
+    caller: Caller<'e>,
     random: Random,
     mix: Mix,
     known_keys: f64,
     telling_deletes: bool,
     thread: u64,
     puts: u64,
-    key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 impl MixWorker<'_> {
@@ -180,62 +169,30 @@ impl MixWorker<'_> {
     fn draw_key(&mut self) -> u64 {
         if self.puts > 0 && self.random.unit() < self.known_keys {
             let i = self.random.below(self.puts);
-            self.keys.draw(self.thread, i)
+            self.caller.keys().draw(self.thread, i)
         } else {
-            self.random.below(self.keys.space())
+            self.random.below(self.caller.keys().space())
         }
-    }
-
-    fn put(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.keys.draw(self.thread, self.puts);
-        self.keys.write(number, &mut self.key);
-        self.values.write(number, 0, &mut self.value);
-        meter.begin();
-        let put = self.engine.put(&self.key, &self.value);
-        meter.end(OpKind::Put, Tally::put(self.key.len() + self.value.len()));
-        self.puts += 1;
-        put
-    }
-
-    fn get(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.draw_key();
-        self.keys.write(number, &mut self.key);
-        let value = &mut self.value;
-        meter.begin();
-        let found = self.engine.get(&self.key, &mut |found| {
-            value.clear();
-            value.extend_from_slice(found);
-        });
-        meter.end(OpKind::Get, Tally::found(matches!(found, Ok(true))));
-        if found? {
-            self.values.check(number, &self.value)?;
-        }
-        Ok(())
-    }
-
-    fn delete(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.draw_key();
-        self.keys.write(number, &mut self.key);
-        meter.begin();
-        if self.telling_deletes {
-            let removed = self.engine.remove(&self.key);
-            meter.end(OpKind::Delete, Tally::found(matches!(removed, Ok(true))));
-            removed?;
-            return Ok(());
-        }
-        let deleted = self.engine.delete(&self.key);
-        meter.end(OpKind::Delete, Tally::ONE);
-        deleted
     }
 }
 
 impl Worker for MixWorker<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
         match self.mix.draw(&mut self.random) {
-            OpKind::Put => self.put(meter),
-            OpKind::Delete => self.delete(meter),
-            _ => self.get(meter),
-        }?;
+            OpKind::Put => {
+                let number = self.caller.keys().draw(self.thread, self.puts);
+                self.caller.put(number, 0, meter)?;
+                self.puts += 1;
+            }
+            OpKind::Delete => {
+                let number = self.draw_key();
+                self.caller.delete(number, self.telling_deletes, meter)?;
+            }
+            _ => {
+                let number = self.draw_key();
+                self.caller.get(number, meter)?;
+            }
+        }
         Ok(true)
     }
 }
@@ -243,7 +200,7 @@ impl Worker for MixWorker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Gauges, NoopEngine};
+    use crate::engine::NoopEngine;
     use crate::run::{Length, work};
     use std::collections::HashMap;
     use std::sync::Mutex;
@@ -285,28 +242,8 @@ mod tests {
             Ok(0)
         }
 
-        fn flush(&self) -> Outcome<()> {
-            Ok(())
-        }
-
-        fn compact(&self) -> Outcome<()> {
-            Ok(())
-        }
-
-        fn gauges(&self) -> Gauges {
-            Gauges::default()
-        }
-
         fn version(&self) -> String {
             "map".into()
-        }
-
-        fn tuning(&self) -> String {
-            String::new()
-        }
-
-        fn close(self: Box<Self>) -> Outcome<()> {
-            Ok(())
         }
     }
 

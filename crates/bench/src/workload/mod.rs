@@ -4,6 +4,7 @@
 //! `flagstone bench` and the adapters of other engines run the same code over the same keys and
 //! values.
 
+mod caller;
 mod device;
 mod documents;
 mod durability;
@@ -37,7 +38,7 @@ pub use keys::Keys;
 pub use larger::{LargerCell, LargerOptions, run_larger};
 pub use matrix::{Cell, CellState, MatrixPlan, MatrixReport, mix_cells, run_matrix};
 pub use mix::{Mix, MixOptions, run_mix, run_mix_as};
-pub use noop::burn_like;
+pub use noop::{burn_like, run_yardstick};
 pub use options::{DataOptions, StoreOptions};
 pub use random::{Random, mix64};
 pub use reads::{Asked, GetsOptions, run_gets};

@@ -1,8 +1,9 @@
-//! How much CPU the no-op store must burn per call to equal an engine.
+//! The no-op store as the yardstick of a trial: how much CPU it must burn per call to equal the engine,
+//! and how far the engine's tails lie above those that the scheduler alone makes.
 
-use super::MixOptions;
+use super::{MixOptions, Stage, mix::run_mix_as};
 use crate::engine::{NoopEngine, Outcome};
-use crate::record::Trial;
+use crate::record::{Summary, Trial};
 use crate::run::{Length, Pace, work};
 use crate::sample::ProcessSample;
 use std::time::Duration;
@@ -30,4 +31,36 @@ pub fn burn_like(trial: &Trial, options: &MixOptions) -> Outcome<f64> {
     let harness = (ProcessSample::now().cpu_s - before) / worked.ops.max(1) as f64;
     let wanted = summary.cpu_s / summary.ops as f64;
     Ok(((wanted - harness) * 1e9).max(0.0))
+}
+
+/// Runs a mix over the no-op store of the stage, as the yardstick of `trial`, which must be of the same
+/// mix on as many threads. Figures, by kind of operation as in `put_p999_over_noop_ratio`: the 99.9th
+/// percentile of the trial by that here.
+///
+/// # Errors
+/// As [`run_mix`](super::run_mix); or the trial is another.
+pub fn run_yardstick(stage: &Stage<'_>, options: &MixOptions, trial: &Trial) -> Outcome<Summary> {
+    let header = &trial.header;
+    let threads = header.options.get("threads").and_then(serde_json::Value::as_u64);
+    if header.workload != options.mix.name || threads != Some(options.pace.threads as u64) {
+        return Err(format!(
+            "{} is of {} on {} threads: expected {} on {}",
+            trial.path.display(),
+            header.workload,
+            threads.map_or("unknown".to_owned(), |threads| threads.to_string()),
+            options.mix.name,
+            options.pace.threads,
+        )
+        .into());
+    }
+    run_mix_as(stage, options.mix.name, options, |recorder, _, _| {
+        let here: Vec<_> = recorder.totals().latencies().collect();
+        for (kind, found) in here {
+            if let Some(there) = trial.summary.latency.get(&kind) {
+                let name = format!("{}_p999_over_noop_ratio", kind.name());
+                recorder.figure(&name, there.p999 / found.p999.max(1e-3));
+            }
+        }
+        Ok(())
+    })
 }

@@ -2,6 +2,8 @@
 
 use super::{Keys, ValueKind, Values};
 use crate::engine::{EngineOptions, durability_name};
+use crate::record::Described;
+use crate::run::Pace;
 use flagstone::Durability;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -133,6 +135,41 @@ impl DataOptions {
         ];
         options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));
     }
+}
+
+/// The options of a trial from an empty store by their long names.
+pub(super) fn describe(store: &StoreOptions, data: &DataOptions, pace: &Pace) -> Described {
+    let mut options = Described::new();
+    store.describe(&mut options);
+    data.describe(&mut options);
+    pace.describe(&mut options);
+    options
+}
+
+/// The options of a trial over a store that is filled with `records` first, whose keys are their
+/// numbers: the key space does not matter.
+pub(super) fn describe_filled(
+    store: &StoreOptions,
+    data: &DataOptions,
+    pace: &Pace,
+    records: u64,
+) -> Described {
+    let mut options = describe(store, data, pace);
+    options.remove("key-space");
+    options.insert("records".into(), records.into());
+    options
+}
+
+/// Refuses records that cannot be filled into a store.
+///
+/// # Errors
+/// What is wrong, for people.
+pub(super) fn check_filled(data: &DataOptions, records: u64) -> Result<(), String> {
+    data.check()?;
+    if records == 0 {
+        return Err("a store of 0 records: expected at least 1".into());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

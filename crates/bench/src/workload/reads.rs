@@ -1,12 +1,12 @@
 //! Gets of records that are all there, or of keys that are not, over a filled, compacted, warm store.
 
-use super::fill::{Fill, state, unwatched};
-use super::{DataOptions, Keys, Random, Stage, StoreOptions, Values};
-use crate::engine::{Engine, EngineError, Outcome};
-use crate::record::{OpKind, Summary};
-use crate::run::{Meter, Pace, Tally, Worker, work};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use super::caller::Caller;
+use super::fill::FilledStore;
+use super::options::{check_filled, describe_filled};
+use super::{DataOptions, Random, Stage, StoreOptions, Values};
+use crate::engine::{Engine, Outcome};
+use crate::record::{Described, Summary};
+use crate::run::{Meter, Pace, Worker};
 
 /// Which keys are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,27 +52,9 @@ impl GetsOptions {
         }
     }
 
-    /// Refuses what cannot be.
-    ///
-    /// # Errors
-    /// What is wrong, for people.
-    pub fn check(&self) -> Result<(), String> {
-        self.data.check()?;
-        if self.records == 0 {
-            return Err("0 records: expected at least 1".into());
-        }
-        Ok(())
-    }
-
     /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        self.data.describe(&mut options);
-        self.pace.describe(&mut options);
-        options.remove("key-space");
-        options.insert("records".into(), self.records.into());
-        options
+    pub fn describe(&self) -> Described {
+        describe_filled(&self.store, &self.data, &self.pace, self.records)
     }
 }
 
@@ -81,22 +63,17 @@ impl GetsOptions {
 /// # Errors
 /// What the engine says; or a wrong answer.
 pub fn run_gets(stage: &Stage<'_>, options: &GetsOptions) -> Outcome<Summary> {
-    options.check()?;
-    let opened = stage.open_fresh(&options.store)?;
-    let values = options.data.make_values();
-    let engine = &*opened.engine;
-    let (data, records, threads) = (&options.data, options.records, options.pace.threads);
-    let filled = Fill { engine, data, values: &values, records, threads }.run()?;
-    engine.flush()?;
-    engine.compact()?;
-    let all = Gets { engine, data, values: &values, records };
-    work(&unwatched(threads), all.of_each(threads), &mut |_, _| Ok(()))?;
-    let state = state(records, "compacted, each read once", &engine.gauges());
-    let mut recorder = stage.record(options.name(), &opened, &options.describe(), &state)?;
-    let workers = all.random(options.asked, threads);
-    recorder.run(engine, &options.pace, workers)?;
-    recorder.figure("fill_ops_per_s", filled.ops_per_s());
-    stage.close(opened, &mut recorder)?;
+    let GetsOptions { asked, store, data, pace, records } = options;
+    check_filled(data, *records)?;
+    let filled = FilledStore::make(stage, store, data, *records)?;
+    filled.warm(data, pace.threads)?;
+    let state = filled.state("compacted, each read once");
+    let opened = &filled.opened;
+    let mut recorder = stage.record(options.name(), opened, &options.describe(), &state)?;
+    let workers = filled.gets(data).random(*asked, pace.threads);
+    recorder.run(&*opened.engine, pace, workers)?;
+    recorder.figure("fill_ops_per_s", filled.worked.ops_per_s());
+    stage.close(filled.opened, &mut recorder)?;
     recorder.finish()
 }
 
@@ -125,13 +102,9 @@ impl<'e> Gets<'e> {
 
     fn workers(&self, threads: usize, choice: impl Fn(u64) -> Choice) -> Vec<Box<dyn Worker + 'e>> {
         let worker = |thread| Getter {
-            engine: self.engine,
-            values: self.values,
-            keys: self.data.keys(),
+            caller: Caller::new(self.engine, self.data, self.values),
             records: self.records,
             choice: choice(thread),
-            key: Vec::new(),
-            value: Vec::new(),
         };
         (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
     }
@@ -143,13 +116,9 @@ enum Choice {
 }
 
 struct Getter<'e> {
-    engine: &'e dyn Engine,
-    values: &'e Values,
-    keys: Keys,
+    caller: Caller<'e>,
     records: u64,
     choice: Choice,
-    key: Vec<u8>,
-    value: Vec<u8>,
 }
 
 impl Getter<'_> {
@@ -169,25 +138,12 @@ impl Getter<'_> {
 impl Worker for Getter<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
         let Some(number) = self.choose() else { return Ok(false) };
-        self.keys.write(number, &mut self.key);
-        let value = &mut self.value;
-        meter.begin();
-        let found = self.engine.get(&self.key, &mut |found| {
-            value.clear();
-            value.extend_from_slice(found);
-        });
-        meter.end(OpKind::Get, Tally::found(matches!(found, Ok(true))));
-        match (found?, number < ABSENT) {
-            (true, true) => self.values.check(number, &self.value)?,
-            (false, false) => {}
-            (is_found, _) => return Err(wrong(number, is_found)),
+        if number < ABSENT {
+            self.caller.get_present(number, meter)?;
+        } else if self.caller.get(number, meter)? {
+            let text = format!("wrong answer: key {number} was never put and is found");
+            return Err(text.into());
         }
         Ok(true)
     }
-}
-
-#[cold]
-fn wrong(number: u64, is_found: bool) -> EngineError {
-    let text = if is_found { "was never put and is found" } else { "was put and is not found" };
-    format!("wrong answer: key {number} {text}").into()
 }

@@ -1,11 +1,12 @@
 //! Scans: of a whole store of small entries, and of 50 entries while others are inserted.
 
-use super::fill::{Fill, state, unwatched};
-use super::{DataOptions, Keys, Random, Stage, StoreOptions, Values};
-use crate::engine::{Engine, EngineError, Outcome};
-use crate::record::{OpKind, Summary};
+use super::caller::{Caller, head};
+use super::fill::{FilledStore, unwatched};
+use super::options::{check_filled, describe_filled};
+use super::{DataOptions, Keys, Random, Stage, StoreOptions};
+use crate::engine::{Engine, Outcome};
+use crate::record::{Described, OpKind, Summary};
 use crate::run::{Meter, Pace, Tally, Worker};
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What a trial of whole scans is.
@@ -38,22 +39,16 @@ impl Default for FullScanOptions {
 
 impl FullScanOptions {
     /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        self.data.describe(&mut options);
-        self.pace.describe(&mut options);
-        for other in ["key-space", "seconds", "operations"] {
+    pub fn describe(&self) -> Described {
+        let mut options = describe_filled(&self.store, &self.data, &self.pace, self.records);
+        for other in ["seconds", "operations"] {
             options.remove(other);
         }
-        options.insert("records".into(), self.records.into());
         options.insert("rounds".into(), self.rounds.into());
         options
     }
 }
 
-/// Threads that fill a store before it is scanned.
-const FILLERS: usize = 4;
 /// Entries of a scan that are timed as one.
 const PIECE: u64 = 1 << 16;
 
@@ -64,30 +59,20 @@ const PIECE: u64 = 1 << 16;
 /// # Errors
 /// What the engine says; or a wrong answer.
 pub fn run_full_scan(stage: &Stage<'_>, options: &FullScanOptions) -> Outcome<Summary> {
-    options.data.check()?;
-    let opened = stage.open_fresh(&options.store)?;
-    let values = options.data.make_values();
-    let engine = &*opened.engine;
-    let (data, records) = (&options.data, options.records);
-    Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
-    engine.flush()?;
-    engine.compact()?;
-    let state = state(records, "compacted", &engine.gauges());
-    let expected = sum_of_keys(&data.keys(), records);
-    let mut recorder = stage.record("full-scan", &opened, &options.describe(), &state)?;
-    let worker = || FullScan { engine, records, expected, rounds: options.rounds };
-    let threads = options.pace.threads;
-    let workers = (0..threads).map(|_| Box::new(worker()) as Box<dyn Worker>).collect();
-    let pace = Pace { interval: options.pace.interval, ..unwatched(threads) };
-    let worked = recorder.run(engine, &pace, workers)?;
+    let FullScanOptions { store, data, pace, records, rounds } = options;
+    check_filled(data, *records)?;
+    let filled = FilledStore::make(stage, store, data, *records)?;
+    let state = filled.state("compacted");
+    let expected = sum_of_keys(&data.keys(), *records);
+    let mut recorder = stage.record("full-scan", &filled.opened, &options.describe(), &state)?;
+    let engine = &*filled.opened.engine;
+    let worker = || FullScan { engine, records: *records, expected, rounds: *rounds };
+    let workers = (0..pace.threads).map(|_| Box::new(worker()) as Box<dyn Worker>).collect();
+    let unwatched = Pace { interval: pace.interval, ..unwatched(pace.threads) };
+    let worked = recorder.run(engine, &unwatched, workers)?;
     recorder.figure("entries_per_s", worked.ops_per_s());
-    stage.close(opened, &mut recorder)?;
+    stage.close(filled.opened, &mut recorder)?;
     recorder.finish()
-}
-
-/// The first 8 bytes of a key as a number, in the order of keys.
-fn head(key: &[u8]) -> u64 {
-    key.first_chunk().map_or(0, |head| u64::from_be_bytes(*head))
 }
 
 fn sum_of_keys(keys: &Keys, records: u64) -> u64 {
@@ -172,13 +157,8 @@ impl Default for ShortScanOptions {
 
 impl ShortScanOptions {
     /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        self.data.describe(&mut options);
-        self.pace.describe(&mut options);
-        options.remove("key-space");
-        options.insert("records".into(), self.records.into());
+    pub fn describe(&self) -> Described {
+        let mut options = describe_filled(&self.store, &self.data, &self.pace, self.records);
         options.insert("limit".into(), self.limit.into());
         options
     }
@@ -190,98 +170,53 @@ impl ShortScanOptions {
 /// # Errors
 /// What the engine says; or a wrong answer.
 pub fn run_short_scan(stage: &Stage<'_>, options: &ShortScanOptions) -> Outcome<Summary> {
-    options.data.check()?;
-    if options.records == 0 || options.limit == 0 {
-        return Err("0 records, or scans of 0: expected at least 1".into());
+    let ShortScanOptions { store, data, pace, records, limit } = options;
+    check_filled(data, *records)?;
+    if *limit == 0 {
+        return Err("scans of 0 entries: expected at least 1".into());
     }
-    let opened = stage.open_fresh(&options.store)?;
-    let values = options.data.make_values();
-    let engine = &*opened.engine;
-    let (data, records, threads) = (&options.data, options.records, options.pace.threads);
-    Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
-    engine.flush()?;
-    engine.compact()?;
-    let state = state(records, "compacted", &engine.gauges());
-    let mut recorder = stage.record("short-scan", &opened, &options.describe(), &state)?;
+    let filled = FilledStore::make(stage, store, data, *records)?;
+    filled.warm(data, pace.threads)?;
+    let state = filled.state("compacted, each read once");
+    let mut recorder = stage.record("short-scan", &filled.opened, &options.describe(), &state)?;
+    let engine = &*filled.opened.engine;
     let worker = |thread| ShortScan {
-        engine,
-        values: &values,
-        keys: data.keys(),
+        caller: Caller::new(engine, data, &filled.values),
         random: Random::new(data.seed, thread),
         options,
         next: records + thread,
-        key: Vec::new(),
-        value: Vec::new(),
     };
-    let workers = (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
-    let worked = recorder.run(engine, &options.pace, workers)?;
+    let threads = pace.threads as u64;
+    let workers = (0..threads).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
+    let worked = recorder.run(engine, pace, workers)?;
     let counts: BTreeMap<OpKind, u64> =
         recorder.totals().latencies().map(|(kind, latency)| (kind, latency.count)).collect();
     for (kind, name) in [(OpKind::Scan, "scans_per_s"), (OpKind::Put, "inserts_per_s")] {
         let count = counts.get(&kind).copied().unwrap_or(0);
         recorder.figure(name, count as f64 / worked.seconds.max(1e-9));
     }
-    stage.close(opened, &mut recorder)?;
+    stage.close(filled.opened, &mut recorder)?;
     recorder.finish()
 }
 
 struct ShortScan<'e> {
-    engine: &'e dyn Engine,
-    values: &'e Values,
-    keys: Keys,
+    caller: Caller<'e>,
     random: Random,
     options: &'e ShortScanOptions,
     /// The record that this thread inserts next.
     next: u64,
-    key: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl ShortScan<'_> {
-    fn insert(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        self.keys.write(self.next, &mut self.key);
-        self.values.write(self.next, 0, &mut self.value);
-        self.next += self.options.pace.threads as u64;
-        meter.begin();
-        let put = self.engine.put(&self.key, &self.value);
-        meter.end(OpKind::Put, Tally::put(self.key.len() + self.value.len()));
-        put
-    }
-
-    fn scan(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.random.below(self.options.records);
-        self.keys.write(number, &mut self.key);
-        let (first, value) = (&self.key, &mut self.value);
-        let (mut bytes, mut is_right, mut last) = (0, true, 0);
-        meter.begin();
-        let scanned = self.engine.scan(first, self.options.limit, &mut |key, found| {
-            if bytes == 0 {
-                is_right = key == first.as_slice();
-                value.clear();
-                value.extend_from_slice(found);
-            }
-            let head = head(key);
-            is_right &= head >= last;
-            last = head;
-            bytes += key.len() + found.len();
-        });
-        meter.end(OpKind::Scan, Tally::scanned(*scanned.as_ref().unwrap_or(&0)));
-        let entry = self.keys.key_bytes() + self.values.value_bytes();
-        if !is_right || bytes != scanned? * entry {
-            return Err(wrong_scan(number));
-        }
-        Ok(self.values.check(number, &self.value)?)
-    }
-}
-
-#[cold]
-fn wrong_scan(number: u64) -> EngineError {
-    format!("wrong scan: from key {number}, which was put, entries that cannot be").into()
 }
 
 impl Worker for ShortScan<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        if self.random.below(2) == 0 { self.scan(meter) } else { self.insert(meter) }?;
+        let ShortScanOptions { records, limit, ref pace, .. } = *self.options;
+        if self.random.below(2) == 0 {
+            let number = self.random.below(records);
+            self.caller.scan(number, limit, meter)?;
+        } else {
+            self.caller.put(self.next, 0, meter)?;
+            self.next += pace.threads as u64;
+        }
         Ok(true)
     }
 }

@@ -1,13 +1,12 @@
 //! What size costs: rates of puts and gets over stores of 1, 4 and 16 GB.
 
 use super::fill::{Fill, unwatched};
+use super::options::describe_filled;
 use super::reads::{Asked, Gets};
 use super::{DataOptions, Stage, StoreOptions};
 use crate::engine::Outcome;
-use crate::record::Summary;
+use crate::record::{Described, Summary};
 use crate::run::{Pace, Probe, work};
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is measured.
@@ -41,14 +40,10 @@ impl SizesOptions {
     }
 
     /// All options of one trial by their long names.
-    pub fn describe(&self, bytes: u64) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        self.data.describe(&mut options);
-        self.pace.describe(&mut options);
-        options.remove("key-space");
+    pub fn describe(&self, bytes: u64) -> Described {
+        let records = self.records(bytes);
+        let mut options = describe_filled(&self.store, &self.data, &self.pace, records);
         options.insert("size".into(), bytes.into());
-        options.insert("records".into(), self.records(bytes).into());
         options
     }
 }

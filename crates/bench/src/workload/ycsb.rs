@@ -14,13 +14,13 @@
 //! read-modify-write reads it, makes the new one and writes it, timed as one, and is not atomic. The
 //! latest records of a thread are those that it inserted itself, then those loaded.
 
-use super::{DataOptions, Keys, Random, Stage, StoreOptions, Values, Zipf};
-use crate::engine::{Engine, Outcome};
-use crate::record::{OpKind, Summary};
-use crate::run::{Length, Meter, Pace, Tally, Worker, work};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use super::caller::Caller;
+use super::fill::Fill;
+use super::options::{check_filled, describe_filled};
+use super::{DataOptions, Random, Stage, StoreOptions, Zipf};
+use crate::engine::Outcome;
+use crate::record::{Described, Summary};
+use crate::run::{Meter, Pace, Worker};
 
 /// One of the six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +117,7 @@ impl YcsbOptions {
     /// # Errors
     /// What is wrong, for people.
     pub fn check(&self) -> Result<(), String> {
-        self.data.check()?;
-        if self.records == 0 {
-            return Err("0 records: expected at least 1".into());
-        }
+        check_filled(&self.data, self.records)?;
         if self.data.value_bytes < 16 {
             return Err("values of less than 16 bytes have no room for a version".into());
         }
@@ -128,14 +125,8 @@ impl YcsbOptions {
     }
 
     /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        self.data.describe(&mut options);
-        self.pace.describe(&mut options);
-        options.remove("key-space");
-        options.insert("records".into(), self.records.into());
-        options
+    pub fn describe(&self) -> Described {
+        describe_filled(&self.store, &self.data, &self.pace, self.records)
     }
 }
 
@@ -148,94 +139,35 @@ pub fn run_ycsb(stage: &Stage<'_>, options: &YcsbOptions) -> Outcome<Summary> {
     let opened = stage.open_fresh(&options.store)?;
     let values = options.data.make_values();
     let engine = &*opened.engine;
-    let rate = load(engine, &values, options)?;
-    let zipf = Zipf::new(options.records);
+    let (data, records, threads) = (&options.data, options.records, options.pace.threads);
+    let loaded = Fill { engine, data, values: &values, records, threads }.run()?;
+    let zipf = Zipf::new(records);
     let name = options.workload.name();
-    let state = format!("{} records loaded, in no order, not compacted", options.records);
+    let state = format!("{records} records loaded, in no order, not compacted");
     let mut recorder = stage.record(name, &opened, &options.describe(), &state)?;
     let worker = |thread| Client {
-        engine,
-        values: &values,
-        keys: options.data.keys(),
-        random: Random::new(options.data.seed, thread),
+        caller: Caller::new(engine, data, &values),
+        random: Random::new(data.seed, thread),
         zipf,
         options,
         thread,
         inserts: 0,
-        key: Vec::new(),
-        value: Vec::new(),
-        read: Vec::new(),
     };
-    let threads = options.pace.threads as u64;
-    let workers = (0..threads).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
+    let workers = (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
     recorder.run(engine, &options.pace, workers)?;
-    recorder.figure("load_ops_per_s", rate);
+    recorder.figure("load_ops_per_s", loaded.ops_per_s());
     stage.close(opened, &mut recorder)?;
     recorder.finish()
 }
 
-/// Puts records `0..records`; answers how many a second.
-fn load(engine: &dyn Engine, values: &Values, options: &YcsbOptions) -> Outcome<f64> {
-    let threads = options.pace.threads.max(1) as u64;
-    let pace = Pace {
-        length: Length::UntilDone,
-        interval: Duration::from_secs(3600),
-        closing_sync: false,
-        ..options.pace
-    };
-    let loader = |thread| Loader {
-        engine,
-        values,
-        keys: options.data.keys(),
-        next: thread,
-        step: threads,
-        end: options.records,
-        key: Vec::new(),
-        value: Vec::new(),
-    };
-    let workers = (0..threads).map(|t| Box::new(loader(t)) as Box<dyn Worker>).collect();
-    Ok(work(&pace, workers, &mut |_, _| Ok(()))?.ops_per_s())
-}
-
-struct Loader<'e> {
-    engine: &'e dyn Engine,
-    values: &'e Values,
-    keys: Keys,
-    next: u64,
-    step: u64,
-    end: u64,
-    key: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl Worker for Loader<'_> {
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        if self.next >= self.end {
-            return Ok(false);
-        }
-        self.keys.write(self.next, &mut self.key);
-        self.values.write(self.next, 0, &mut self.value);
-        meter.begin();
-        self.engine.put(&self.key, &self.value)?;
-        meter.end(OpKind::Put, Tally::put(self.key.len() + self.value.len()));
-        self.next += self.step;
-        Ok(true)
-    }
-}
-
 struct Client<'e> {
-    engine: &'e dyn Engine,
-    values: &'e Values,
-    keys: Keys,
+    caller: Caller<'e>,
     random: Random,
     zipf: Zipf,
     options: &'e YcsbOptions,
     thread: u64,
     /// Records that this thread has inserted.
     inserts: u64,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    read: Vec<u8>,
 }
 
 impl Client<'_> {
@@ -254,86 +186,26 @@ impl Client<'_> {
             None => self.options.records - 1 - (rank - self.inserts),
         }
     }
-
-    fn read(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.draw_record();
-        self.keys.write(number, &mut self.key);
-        let read = &mut self.read;
-        meter.begin();
-        let found = self.engine.get(&self.key, &mut |value| {
-            read.clear();
-            read.extend_from_slice(value);
-        });
-        meter.end(OpKind::Get, Tally::found(matches!(found, Ok(true))));
-        if found? { Ok(self.values.check(number, &self.read)?) } else { Err(missing(number)) }
-    }
-
-    fn put(&mut self, number: u64, meter: &mut Meter<'_>) -> Outcome<()> {
-        self.keys.write(number, &mut self.key);
-        self.values.write(number, self.random.bits(), &mut self.value);
-        meter.begin();
-        let put = self.engine.put(&self.key, &self.value);
-        meter.end(OpKind::Put, Tally::put(self.key.len() + self.value.len()));
-        put
-    }
-
-    fn modify(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.draw_record();
-        self.keys.write(number, &mut self.key);
-        let version = self.random.bits();
-        let read = &mut self.read;
-        meter.begin();
-        let found = self.engine.get(&self.key, &mut |value| {
-            read.clear();
-            read.extend_from_slice(value);
-        });
-        // The new value is made from the old: that belongs to the operation.
-        self.values.write(number, version, &mut self.value);
-        let put = self.engine.put(&self.key, &self.value);
-        let bytes = self.key.len() + self.value.len();
-        meter.end(OpKind::Update, Tally::put(bytes));
-        put?;
-        if found? { Ok(self.values.check(number, &self.read)?) } else { Err(missing(number)) }
-    }
-
-    fn scan(&mut self, meter: &mut Meter<'_>) -> Outcome<()> {
-        let number = self.draw_record();
-        let limit = 1 + self.random.below(SCAN_MAX) as usize;
-        self.keys.write(number, &mut self.key);
-        let mut bytes = 0;
-        meter.begin();
-        let count = self.engine.scan(&self.key, limit, &mut |key, value| {
-            bytes += key.len() + value.len();
-        });
-        meter.end(OpKind::Scan, Tally::scanned(*count.as_ref().unwrap_or(&0)));
-        let (count, entry) = (count?, self.keys.key_bytes() + self.values.value_bytes());
-        if count == 0 || bytes != count * entry {
-            let text = format!("wrong scan: {count} entries of {bytes} bytes from key {number}");
-            return Err(text.into());
-        }
-        Ok(())
-    }
-}
-
-fn missing(number: u64) -> crate::engine::EngineError {
-    format!("wrong answer: key {number} was put and is not found").into()
 }
 
 impl Worker for Client<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        match self.options.workload.draw(&mut self.random) {
-            Act::Read => self.read(meter),
-            Act::Scan => self.scan(meter),
-            Act::Modify => self.modify(meter),
-            Act::Update => {
-                let number = self.draw_record();
-                self.put(number, meter)
+        let act = self.options.workload.draw(&mut self.random);
+        if act == Act::Insert {
+            let number = self.inserted(self.inserts);
+            self.inserts += 1;
+            self.caller.put(number, self.random.bits(), meter)?;
+            return Ok(true);
+        }
+        let number = self.draw_record();
+        match act {
+            Act::Scan => {
+                let limit = 1 + self.random.below(SCAN_MAX) as usize;
+                self.caller.scan(number, limit, meter)
             }
-            Act::Insert => {
-                let number = self.inserted(self.inserts);
-                self.inserts += 1;
-                self.put(number, meter)
-            }
+            Act::Modify => self.caller.modify(number, self.random.bits(), meter),
+            Act::Update => self.caller.put(number, self.random.bits(), meter),
+            Act::Read | Act::Insert => self.caller.get_present(number, meter),
         }?;
         Ok(true)
     }

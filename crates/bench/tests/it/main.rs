@@ -4,5 +4,6 @@
 
 mod distributions;
 mod documents;
+mod recorder;
 mod report;
 mod workloads;

@@ -6,10 +6,10 @@ use flagstone_bench::record::{OpKind, read_file};
 use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{
     Asked, Bytes, DataOptions, DeviceOptions, DocumentSource, DocumentStore, DocumentTrial,
-    FullScanOptions, GetHow, GetsOptions, LargerOptions, LoadInput, LoadOptions, SEQUENTIAL_PHASES,
-    SequentialOptions, ShortScanOptions, SizesOptions, Stage, StoreOptions, TrialOptions,
-    UpdateHow, run_device, run_document_get, run_document_update, run_full_scan, run_gets,
-    run_larger, run_load, run_sequential, run_short_scan, run_sizes,
+    FullScanOptions, GetHow, GetsOptions, LargerCell, LargerOptions, LoadInput, LoadOptions,
+    SEQUENTIAL_PHASES, SequentialOptions, ShortScanOptions, SizesOptions, Stage, StoreOptions,
+    TrialOptions, UpdateHow, run_device, run_document_get, run_document_update, run_full_scan,
+    run_gets, run_larger, run_load, run_sequential, run_short_scan, run_sizes,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -157,7 +157,7 @@ fn gets_beyond_memory_stand_beside_the_device() {
         store: StoreOptions { memory_bytes: 2 << 20, ..store() },
         pace: pace(1, 300),
         times: 2.0,
-        blocks: vec![4096],
+        blocks: vec![Some(4096), None],
         threads: vec![1, 2],
         device_time: Duration::from_millis(50),
         ..LargerOptions::default()
@@ -166,10 +166,18 @@ fn gets_beyond_memory_stand_beside_the_device() {
     match run_larger(&stage(&place, None), &options, &|_| None) {
         Err(error) => assert!(!is_direct(&error.to_string())),
         Ok(cells) => {
-            assert_eq!(cells.iter().map(|cell| cell.threads).collect::<Vec<_>>(), [1, 2]);
-            for cell in cells {
-                assert_eq!(cell.summary.ops, 300);
-                assert!(cell.summary.figures["of_device"] > 0.0);
+            assert_eq!(cells.iter().map(|cell| cell.threads).collect::<Vec<_>>(), [1, 2, 1, 2]);
+            for LargerCell { block_bytes, summary, .. } in cells {
+                assert_eq!(summary.ops, 300);
+                let figure = |name: &str| summary.figures[name];
+                // A get reads a block at the most, and those in the cache are not compared.
+                assert!(figure("misses_per_s") <= summary.ops_per_s * 1.01);
+                let ratio = figure("misses_per_s") / figure("device_reads_per_s");
+                assert!((figure("of_device") - ratio).abs() < 1e-9);
+                // Three entries of 1,040 bytes and some more, or as many as the engine thinks good.
+                let stored = figure("stored_block_bytes");
+                let expected = if block_bytes.is_some() { 3120.0..3400.0 } else { 3400.0..40e3 };
+                assert!(expected.contains(&stored), "{block_bytes:?}: {stored}");
             }
         }
     }
@@ -232,6 +240,34 @@ fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
     }
     store.remove().unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn cold_documents_are_read_from_files_again_and_none_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let (place, out) = (dir.path().join("store"), dir.path().join("get.jsonl"));
+    let source = DocumentSource::Comments { load: Box::new(load_options(2000)), sample: 300 };
+    let store = DocumentStore::prepare(&source, &place, 64 << 20).unwrap();
+    let trial = DocumentTrial { store: &store, dir: &place, out: Some(&out), watch: &|_| {} };
+    let mut misses = Vec::new();
+    for (cold, state) in [(false, "each key read once before"), (true, "page cache cold")] {
+        let options = TrialOptions { pace: pace(2, 600), cold };
+        let summary = run_document_get(&trial, &options, &GetHow::Decode).unwrap();
+        assert_eq!((summary.ops, summary.figures["gets_found"]), (600, 600.0));
+        let trial = read_file(&out).unwrap();
+        assert!(trial.header.starting_state.ends_with(state), "{}", trial.header.starting_state);
+        assert_eq!(trial.header.options["cold"], cold);
+        misses.push(trial.rows.iter().filter_map(|row| row.cache_misses).sum::<u64>());
+    }
+    // Warm, all blocks are in the cache; cold, those asked for are read once more.
+    assert!(misses[0] == 0 && misses[1] > 0, "{misses:?}");
+    // Scores are summed before the checkpoint is opened again, and hold behind it.
+    let options = TrialOptions { pace: pace(2, 300), cold: true };
+    for how in [UpdateHow::Update, UpdateHow::Merge] {
+        let summary = run_document_update(&trial, &options, how).unwrap();
+        assert_eq!((summary.ops, summary.figures["lost_updates"]), (300, 0.0));
+    }
+    store.remove().unwrap();
 }
 
 #[test]

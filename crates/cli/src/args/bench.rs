@@ -128,6 +128,30 @@ pub(crate) struct StoreArgs {
     pub(crate) filter_bits: Option<u8>,
 }
 
+/// What all workloads over a store of their own take.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SetupArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
+}
+
+/// What those take that work on one number of partitions. Stands behind the plain arguments of a workload,
+/// which would be shown under its last heading.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TrialArgs {
+    /// Hash partitions
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
+    pub(crate) partitions: u16,
+    #[command(flatten)]
+    pub(crate) setup: SetupArgs,
+}
+
 /// What a write promises.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Store")]
@@ -141,13 +165,13 @@ pub(crate) struct DurableArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys and values")]
 pub(crate) struct DataArgs {
-    /// How many different keys there are; ycsb has its records instead
+    /// How many different keys there are; workloads over filled stores have their records instead
     #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) key_space: u64,
     /// Bytes of a key, 8 to 1024
     #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = clap::value_parser!(u16).range(8..=1024))]
     pub(crate) key_size: u16,
-    /// Bytes of a value [default: 1024; ycsb: 1000; durable-writers: 128]
+    /// Bytes of a value [default: 1024; ycsb: 1000; durable-writers: 128; full-scan: 16]
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) value_size: Option<u64>,
     /// What values are made of

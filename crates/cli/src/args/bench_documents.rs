@@ -96,18 +96,12 @@ pub(crate) struct SourceArgs {
     pub(crate) cold: bool,
 }
 
-/// Gets of documents by keys of a sample, on a checkpoint of a loaded, compacted database
+/// What gets and updates of documents have in common.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct BenchGetArgs {
+pub(crate) struct DocumentTrialArgs {
     /// Threads, each in a closed loop; several numbers, parted by commas, are one trial each
     #[arg(long, value_name = "N,..", default_value = "2", value_delimiter = ',', value_parser = thread_count())]
     pub(crate) threads: Vec<u16>,
-    /// Read what stands at this dotted path, without decoding the rest
-    #[arg(long, value_name = "PATH", conflicts_with = "decode")]
-    pub(crate) path: Option<String>,
-    /// Decode the whole document to a value in memory
-    #[arg(long)]
-    pub(crate) decode: bool,
     #[command(flatten)]
     pub(crate) source: SourceArgs,
     #[command(flatten)]
@@ -116,12 +110,22 @@ pub(crate) struct BenchGetArgs {
     pub(crate) place: PlaceArgs,
 }
 
+/// Gets of documents by keys of a sample, on a checkpoint of a loaded, compacted database
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BenchGetArgs {
+    /// Read what stands at this dotted path, without decoding the rest
+    #[arg(long, value_name = "PATH", conflicts_with = "decode")]
+    pub(crate) path: Option<String>,
+    /// Decode the whole document to a value in memory
+    #[arg(long)]
+    pub(crate) decode: bool,
+    #[command(flatten)]
+    pub(crate) trials: DocumentTrialArgs,
+}
+
 /// Counts up the score of documents by keys of a sample, on a checkpoint of a loaded, compacted database
 #[derive(Args, Clone, Debug)]
 pub(crate) struct BenchUpdateArgs {
-    /// Threads, each in a closed loop; several numbers, parted by commas, are one trial each
-    #[arg(long, value_name = "N,..", default_value = "2", value_delimiter = ',', value_parser = thread_count())]
-    pub(crate) threads: Vec<u16>,
     /// How; several, parted by commas, are one trial each
     #[arg(
         long,
@@ -132,11 +136,7 @@ pub(crate) struct BenchUpdateArgs {
     )]
     pub(crate) how: Vec<How>,
     #[command(flatten)]
-    pub(crate) source: SourceArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trials: DocumentTrialArgs,
 }
 
 /// How a document is changed.

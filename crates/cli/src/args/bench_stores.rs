@@ -1,6 +1,6 @@
 //! Arguments of the workloads of bench that fill a store first, and of the device.
 
-use super::bench::{DataArgs, PaceArgs, PlaceArgs, StoreArgs, partition_count, thread_count};
+use super::bench::{PlaceArgs, StoreArgs, TrialArgs, partition_count, thread_count};
 use crate::units;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -9,9 +9,6 @@ use std::time::Duration;
 /// Arguments of gets over a filled store.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct GetsArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = thread_count())]
     pub(crate) threads: u16,
@@ -19,24 +16,16 @@ pub(crate) struct GetsArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) records: u64,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trial: TrialArgs,
 }
 
 /// Gets over a store larger than its memory, the page cache kept out, beside what the device can do
 ///
-/// Every file is synced and dropped from the page cache before a trial and every 100 ms during it; the
-/// figure device_read_bytes_per_get tells whether reads reach the device.
+/// Every file is synced and dropped from the page cache before a trial and every 50 ms during it. What
+/// the memory's own cache serves is not compared: `ratio` is the blocks that were not in it by the reads
+/// of the device, a second, in blocks of the mean stored size; `B/miss` tells that they came from there.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LargerArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads of each trial, parted by commas
     #[arg(long, value_name = "N,..", default_value = "1,32", value_delimiter = ',', value_parser = thread_count())]
     pub(crate) threads: Vec<u16>,
@@ -50,21 +39,12 @@ pub(crate) struct LargerArgs {
     #[arg(long, value_name = "S", default_value = "5", value_parser = units::seconds)]
     pub(crate) device_seconds: Duration,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trial: TrialArgs,
 }
 
 /// Rates of puts and gets over stores of several sizes
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SizesArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = thread_count())]
     pub(crate) threads: u16,
@@ -72,21 +52,12 @@ pub(crate) struct SizesArgs {
     #[arg(long, value_name = "BYTES,..", default_value = "1GB,4GB,16GB", value_delimiter = ',', value_parser = units::bytes)]
     pub(crate) sizes: Vec<u64>,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trial: TrialArgs,
 }
 
 /// Scans of a whole store of small entries: an operation is an entry
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FullScanArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads, each of which scans everything
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = thread_count())]
     pub(crate) threads: u16,
@@ -97,21 +68,12 @@ pub(crate) struct FullScanArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: u64,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trial: TrialArgs,
 }
 
 /// Scans of 50 entries and inserts, half and half
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ShortScanArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = thread_count())]
     pub(crate) threads: u16,
@@ -122,13 +84,7 @@ pub(crate) struct ShortScanArgs {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trial: TrialArgs,
 }
 
 /// A million small puts in the order of a counter, random gets, a compaction, random gets: one thread

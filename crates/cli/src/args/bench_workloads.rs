@@ -1,8 +1,6 @@
 //! Arguments of the workloads of bench.
 
-use super::bench::{
-    DataArgs, DurableArgs, PaceArgs, PlaceArgs, StoreArgs, partition_count, thread_count,
-};
+use super::bench::{DurableArgs, SetupArgs, TrialArgs, partition_count, thread_count};
 use crate::units;
 use clap::{Args, ValueEnum};
 use flagstone::Durability;
@@ -12,24 +10,15 @@ use std::time::Duration;
 /// Arguments of a mix.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct MixArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = thread_count())]
     pub(crate) threads: u16,
     #[command(flatten)]
     pub(crate) shares: ShareArgs,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    pub(crate) trial: TrialArgs,
     #[command(flatten)]
     pub(crate) durable: DurableArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
     /// With the engine noop: burn as much CPU an operation as the trial of this result file took
     #[arg(long, value_name = "FILE", conflicts_with = "burn_ns", help_heading = "Places")]
     pub(crate) burn_like: Option<PathBuf>,
@@ -49,9 +38,6 @@ pub(crate) struct ShareArgs {
 /// Arguments of YCSB.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct YcsbArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = thread_count())]
     pub(crate) threads: u16,
@@ -59,15 +45,9 @@ pub(crate) struct YcsbArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) records: u64,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
+    pub(crate) trial: TrialArgs,
     #[command(flatten)]
     pub(crate) durable: DurableArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
 }
 
 /// Put-heavy under every durability, and the change against none
@@ -91,21 +71,12 @@ pub(crate) struct DurabilityArgs {
     #[command(flatten)]
     pub(crate) shares: ShareArgs,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) setup: SetupArgs,
 }
 
 /// Threads that put small values and wait for the device, and how many share a sync
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DurableWritersArgs {
-    /// Hash partitions
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = partition_count())]
-    pub(crate) partitions: u16,
     /// Threads of each trial, parted by commas
     #[arg(long, value_name = "N,..", default_value = "1,8,32", value_delimiter = ',', value_parser = thread_count())]
     pub(crate) threads: Vec<u16>,
@@ -113,13 +84,7 @@ pub(crate) struct DurableWritersArgs {
     #[arg(long, value_name = "WHAT", default_value = "group", value_parser = units::durability)]
     pub(crate) durability: Durability,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) trial: TrialArgs,
 }
 
 /// One workload over many numbers of partitions and threads, unattended, a result file each
@@ -142,15 +107,9 @@ pub(crate) struct MatrixArgs {
     #[command(flatten)]
     pub(crate) shares: ShareArgs,
     #[command(flatten)]
-    pub(crate) store: StoreArgs,
-    #[command(flatten)]
     pub(crate) durable: DurableArgs,
     #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) pace: PaceArgs,
-    #[command(flatten)]
-    pub(crate) place: PlaceArgs,
+    pub(crate) setup: SetupArgs,
 }
 
 /// Workloads that a matrix can be of.

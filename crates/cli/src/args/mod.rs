@@ -16,8 +16,8 @@ pub(crate) use bench::{
     Bench, BenchArgs, DataArgs, EngineName, Kind, PaceArgs, PlaceArgs, StoreArgs,
 };
 pub(crate) use bench_documents::{
-    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DocumentMatrixArgs, DocumentWorkload, How,
-    LoadThreads, SourceArgs,
+    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DocumentMatrixArgs, DocumentTrialArgs,
+    DocumentWorkload, How, LoadThreads, SourceArgs,
 };
 pub(crate) use bench_report::ReportArgs;
 pub(crate) use bench_stores::{

@@ -2,7 +2,7 @@
 
 use super::place::{Place, failure, pace, report};
 use crate::args::{
-    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, EngineName, How, LoadThreads, PaceArgs,
+    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DocumentTrialArgs, EngineName, How, LoadThreads,
     PlaceArgs, SourceArgs,
 };
 use crate::failure::Failure;
@@ -79,7 +79,7 @@ fn source(args: &SourceArgs) -> DocumentSource {
 
 /// One trial after another, each on a checkpoint of its own.
 fn trials(
-    (place, times, source_args): (&PlaceArgs, &PaceArgs, &SourceArgs),
+    DocumentTrialArgs { source: source_args, pace: times, place, .. }: &DocumentTrialArgs,
     names: &[(String, u16)],
     run: &dyn Fn(usize, &DocumentTrial<'_>, &TrialOptions) -> Outcome<Summary>,
 ) -> Result<(), Failure> {
@@ -115,10 +115,8 @@ pub(super) fn get(args: &BenchGetArgs) -> Result<(), Failure> {
     };
     let spelled = how.name().replace(' ', "-");
     let name = |threads: &u16| (format!("get-flagstone-{spelled}-t{threads}"), *threads);
-    let names: Vec<_> = args.threads.iter().map(name).collect();
-    trials((&args.place, &args.pace, &args.source), &names, &|_, trial, options| {
-        run_document_get(trial, options, &how)
-    })
+    let names: Vec<_> = args.trials.threads.iter().map(name).collect();
+    trials(&args.trials, &names, &|_, trial, options| run_document_get(trial, options, &how))
 }
 
 pub(super) const fn update_how(how: How) -> UpdateHow {
@@ -135,12 +133,12 @@ pub(super) fn update(args: &BenchUpdateArgs) -> Result<(), Failure> {
     let (mut names, mut hows) = (Vec::new(), Vec::new());
     for how in &args.how {
         let how = update_how(*how);
-        for threads in &args.threads {
+        for threads in &args.trials.threads {
             names.push((format!("update-flagstone-{}-t{threads}", how.name()), *threads));
             hows.push(how);
         }
     }
-    trials((&args.place, &args.pace, &args.source), &names, &|at, trial, options| {
+    trials(&args.trials, &names, &|at, trial, options| {
         run_document_update(trial, options, hows[at])
     })
 }

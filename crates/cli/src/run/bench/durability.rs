@@ -3,7 +3,7 @@
 use super::place::{Place, data_options, failure, pace, store_options};
 use crate::args::{DurabilityArgs, DurableWritersArgs};
 use crate::failure::Failure;
-use crate::output::{note, write_all};
+use crate::output::write_all;
 use flagstone::Durability;
 use flagstone_bench::engine::durability_name;
 use flagstone_bench::record::{OpKind, Summary};
@@ -14,24 +14,21 @@ use flagstone_bench::workload::{
 use std::fmt::Write;
 
 pub(super) fn run(args: &DurabilityArgs) -> Result<(), Failure> {
+    let setup = &args.setup;
     let what = Durabilities {
         base: MixOptions {
             mix: Mix::PUT_HEAVY,
-            store: store_options(&args.store, 1, Durability::Buffered)?,
-            data: data_options(&args.data, 1024)?,
-            pace: pace(&args.pace, args.threads),
+            store: store_options(&setup.store, 1, Durability::Buffered)?,
+            data: data_options(&setup.data, 1024)?,
+            pace: pace(&setup.pace, args.threads),
             known_keys: args.shares.known_keys,
             telling_deletes: args.shares.telling_deletes,
         },
         partitions: args.partitions.clone(),
         durabilities: args.durabilities.clone(),
     };
-    let place = Place::new(&args.place)?;
-    place.out_dir()?;
-    let out = |name: &str| {
-        note(name);
-        Some(place.out_file(name))
-    };
+    let place = Place::of_many(&setup.place)?;
+    let out = |name: &str| place.noted_file(name);
     let cells = run_durabilities(&place.stage(None), &what, &out).map_err(failure)?;
     write_all(table(&what, &cells).as_bytes())
 }
@@ -54,22 +51,18 @@ fn table(what: &Durabilities, cells: &[DurabilityCell]) -> String {
 }
 
 pub(super) fn run_writers(args: &DurableWritersArgs) -> Result<(), Failure> {
-    let defaults = DurableWriters::default();
+    let (setup, defaults) = (&args.trial.setup, DurableWriters::default());
     let what = DurableWriters {
         base: MixOptions {
-            store: store_options(&args.store, args.partitions, args.durability)?,
-            data: data_options(&args.data, 128)?,
-            pace: pace(&args.pace, 1),
+            store: store_options(&setup.store, args.trial.partitions, args.durability)?,
+            data: data_options(&setup.data, 128)?,
+            pace: pace(&setup.pace, 1),
             ..defaults.base
         },
         writers: args.threads.iter().map(|threads| usize::from(*threads)).collect(),
     };
-    let place = Place::new(&args.place)?;
-    place.out_dir()?;
-    let out = |name: &str| {
-        note(name);
-        Some(place.out_file(name))
-    };
+    let place = Place::of_many(&setup.place)?;
+    let out = |name: &str| place.noted_file(name);
     let done = run_durable_writers(&place.stage(None), &what, &out).map_err(failure)?;
     write_all(writers_table(&done).as_bytes())
 }

@@ -14,9 +14,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 pub(super) fn run(args: &MatrixArgs) -> Result<(), Failure> {
-    let place = Place::new(&args.place)?;
-    let out = place.out_dir()?;
-    std::fs::create_dir_all(out).map_err(|error| Failure::io("create", out, &error))?;
+    let place = Place::of_many(&args.setup.place)?;
     let cells = cells(args, place.engine_name())?;
     let mut run = |cell: &Cell<MixOptions>, out: &Path| run_mix(&place.stage(Some(out)), &cell.run);
     tell(&run_cells(&place, args.resume, &cells, &mut run)?)
@@ -61,9 +59,9 @@ fn cells(args: &MatrixArgs, engine: &str) -> Result<Vec<Cell<MixOptions>>, Failu
     };
     let base = MixOptions {
         mix: Mix::BALANCED,
-        store: store_options(&args.store, 1, args.durable.durability)?,
-        data: data_options(&args.data, 1024)?,
-        pace: pace(&args.pace, 1),
+        store: store_options(&args.setup.store, 1, args.durable.durability)?,
+        data: data_options(&args.setup.data, 1024)?,
+        pace: pace(&args.setup.pace, 1),
         known_keys: args.shares.known_keys,
         telling_deletes: args.shares.telling_deletes,
     };

@@ -42,6 +42,13 @@ impl Place {
         })
     }
 
+    /// The same for workloads of several result files: refuses a single one to write them to.
+    pub(super) fn of_many(args: &PlaceArgs) -> Result<Self, Failure> {
+        let place = Self::new(args)?;
+        place.out_dir()?;
+        Ok(place)
+    }
+
     /// The engine noop burns so much per call.
     pub(super) fn burn(&mut self, nanoseconds: f64) {
         self.open = opener(self.engine, nanoseconds);
@@ -66,6 +73,38 @@ impl Place {
     /// earlier trials.
     pub(super) fn out_file(&self, name: &str) -> PathBuf {
         out_file(&self.out, name)
+    }
+
+    /// The same for one trial of many, whose name is told.
+    pub(super) fn noted_file(&self, name: &str) -> Option<PathBuf> {
+        note(name);
+        Some(self.out_file(name))
+    }
+
+    /// Runs one trial and says how it went: its result file is named by workload, partitions and
+    /// threads.
+    pub(super) fn one(
+        &self,
+        workload: &str,
+        (partitions, threads): (u16, u16),
+        run: &dyn Fn(&Stage<'_>) -> Outcome<Summary>,
+    ) -> Result<(), Failure> {
+        self.one_told(workload, (partitions, threads), run)?;
+        Ok(())
+    }
+
+    /// The same, and hands on how it went.
+    pub(super) fn one_told(
+        &self,
+        workload: &str,
+        (partitions, threads): (u16, u16),
+        run: &dyn Fn(&Stage<'_>) -> Outcome<Summary>,
+    ) -> Result<Summary, Failure> {
+        let engine = self.engine_name();
+        let out = self.out_file(&format!("{workload}-{engine}-p{partitions}-t{threads}"));
+        let summary = run(&self.stage(Some(&out))).map_err(failure)?;
+        report(&summary, &out)?;
+        Ok(summary)
     }
 
     /// Where one trial runs.

@@ -1,13 +1,13 @@
 //! Workloads that fill a store first.
 
-use super::place::{Place, data_options, failure, pace, report, store_options};
+use super::place::{Place, data_options, failure, pace, store_options};
 use crate::args::{
     FullScanArgs, GetsArgs, LargerArgs, SequentialArgs, SequentialBytes, ShortScanArgs, SizesArgs,
 };
 use crate::failure::Failure;
-use crate::output::{note, write_all};
+use crate::output::write_all;
 use flagstone::Durability;
-use flagstone_bench::record::{OpKind, Summary};
+use flagstone_bench::record::{Latency, OpKind, Summary};
 use flagstone_bench::workload::{
     Asked, Bytes, FullScanOptions, GetsOptions, LargerCell, LargerOptions, SEQUENTIAL_PHASES,
     SequentialOptions, ShortScanOptions, SizesOptions, run_full_scan, run_gets, run_larger,
@@ -16,87 +16,90 @@ use flagstone_bench::workload::{
 use std::fmt::Write;
 
 pub(super) fn gets(asked: Asked, args: &GetsArgs) -> Result<(), Failure> {
+    let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
     let options = GetsOptions {
         asked,
-        store: store_options(&args.store, args.partitions, Durability::Buffered)?,
-        data: data_options(&args.data, 1024)?,
-        pace: pace(&args.pace, args.threads),
+        store: store_options(&setup.store, partitions, Durability::Buffered)?,
+        data: data_options(&setup.data, 1024)?,
+        pace: pace(&setup.pace, args.threads),
         records: args.records,
     };
-    let place = Place::new(&args.place)?;
-    let (engine, partitions, threads) = (place.engine_name(), args.partitions, args.threads);
-    let out = place.out_file(&format!("{}-{engine}-p{partitions}-t{threads}", options.name()));
-    let summary = run_gets(&place.stage(Some(&out)), &options).map_err(failure)?;
-    report(&summary, &out)
+    let place = Place::new(&setup.place)?;
+    place.one(options.name(), (partitions, args.threads), &|stage| run_gets(stage, &options))
 }
 
 pub(super) fn full_scan(args: &FullScanArgs) -> Result<(), Failure> {
+    let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
     let options = FullScanOptions {
-        store: store_options(&args.store, args.partitions, Durability::Buffered)?,
-        data: data_options(&args.data, 16)?,
-        pace: pace(&args.pace, args.threads),
+        store: store_options(&setup.store, partitions, Durability::Buffered)?,
+        data: data_options(&setup.data, 16)?,
+        pace: pace(&setup.pace, args.threads),
         records: args.records,
         rounds: args.rounds,
     };
-    let place = Place::new(&args.place)?;
-    let (engine, partitions, threads) = (place.engine_name(), args.partitions, args.threads);
-    let out = place.out_file(&format!("full-scan-{engine}-p{partitions}-t{threads}"));
-    let summary = run_full_scan(&place.stage(Some(&out)), &options).map_err(failure)?;
-    report(&summary, &out)
+    let place = Place::new(&setup.place)?;
+    place.one("full-scan", (partitions, args.threads), &|stage| run_full_scan(stage, &options))
 }
 
 pub(super) fn short_scan(args: &ShortScanArgs) -> Result<(), Failure> {
+    let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
     let options = ShortScanOptions {
-        store: store_options(&args.store, args.partitions, Durability::Buffered)?,
-        data: data_options(&args.data, 1024)?,
-        pace: pace(&args.pace, args.threads),
+        store: store_options(&setup.store, partitions, Durability::Buffered)?,
+        data: data_options(&setup.data, 1024)?,
+        pace: pace(&setup.pace, args.threads),
         records: args.records,
         limit: args.limit as usize,
     };
-    let place = Place::new(&args.place)?;
-    let (engine, partitions, threads) = (place.engine_name(), args.partitions, args.threads);
-    let out = place.out_file(&format!("short-scan-{engine}-p{partitions}-t{threads}"));
-    let summary = run_short_scan(&place.stage(Some(&out)), &options).map_err(failure)?;
-    report(&summary, &out)
+    let place = Place::new(&setup.place)?;
+    place.one("short-scan", (partitions, args.threads), &|stage| run_short_scan(stage, &options))
 }
 
 pub(super) fn larger(args: &LargerArgs) -> Result<(), Failure> {
+    let setup = &args.trial.setup;
     let what = LargerOptions {
-        store: store_options(&args.store, args.partitions, Durability::Buffered)?,
-        data: data_options(&args.data, 1024)?,
-        pace: pace(&args.pace, 1),
+        store: store_options(&setup.store, args.trial.partitions, Durability::Buffered)?,
+        data: data_options(&setup.data, 1024)?,
+        pace: pace(&setup.pace, 1),
         times: args.times,
-        blocks: args.blocks.iter().map(|bytes| *bytes as usize).collect(),
+        blocks: args.blocks.iter().map(|bytes| Some(*bytes as usize)).collect(),
         threads: args.threads.iter().map(|threads| usize::from(*threads)).collect(),
         device_time: args.device_seconds,
     };
-    let place = Place::new(&args.place)?;
-    place.out_dir()?;
-    let out = |name: &str| {
-        note(name);
-        Some(place.out_file(name))
-    };
-    let cells = run_larger(&place.stage(None), &what, &out).map_err(failure)?;
-    write_all(larger_table(&cells).as_bytes())
+    let place = Place::of_many(&setup.place)?;
+    let cells = run_larger(&place.stage(None), &what, &|name| place.noted_file(name));
+    write_all(larger_table(&cells.map_err(failure)?).as_bytes())
 }
 
+/// The columns of [`larger_table`] that are figures: the head, the figure, its decimals.
+const LARGER_FIGURES: [(&str, &str, usize); 6] = [
+    ("misses/s", "misses_per_s", 0),
+    ("device/s", "device_reads_per_s", 0),
+    ("ratio", "of_device", 2),
+    ("block B", "stored_block_bytes", 0),
+    ("B/miss", "device_read_bytes_per_miss", 0),
+    ("B/get", "device_read_bytes_per_get", 0),
+];
+
+/// A line a trial. `ratio` is misses by reads of the device: what the cache served is not in it.
 fn larger_table(cells: &[LargerCell]) -> String {
-    let mut text = format!(
-        "{:>8}{:>8}{:>12}{:>10}{:>10}{:>14}{:>10}{:>16}\n",
-        "block", "threads", "gets/s", "p50 us", "p99 us", "device/s", "ratio", "read B/get"
-    );
+    let heads = LARGER_FIGURES.iter().map(|(head, ..)| format!("{head:>10}"));
+    let heads: String = heads.collect();
+    let (block, threads, gets) = ("block", "threads", "gets/s");
+    let (p50, p99) = ("p50 us", "p99 us");
+    let mut text = format!("{block:>8}{threads:>8}{gets:>10}{p50:>10}{p99:>10}{heads}\n");
     for LargerCell { block_bytes, threads, summary } in cells {
         let latency = summary.latency.get(&OpKind::Get).copied().unwrap_or_default();
-        let _infallible = writeln!(
-            text,
-            "{block_bytes:>8}{threads:>8}{:>12.0}{:>10.0}{:>10.0}{:>14.0}{:>10.2}{:>16.0}",
-            summary.ops_per_s,
-            latency.p50,
-            latency.p99,
-            figure(summary, "device_reads_per_s"),
-            figure(summary, "of_device"),
-            figure(summary, "device_read_bytes_per_get"),
-        );
+        let block = block_bytes.map_or("own".to_owned(), |bytes| bytes.to_string());
+        let Latency { p50, p99, .. } = latency;
+        let gets = summary.ops_per_s;
+        let _infallible = write!(text, "{block:>8}{threads:>8}{gets:>10.0}{p50:>10.0}{p99:>10.0}");
+        for (_, name, decimals) in LARGER_FIGURES {
+            let _infallible = match summary.figures.get(name) {
+                Some(value) => write!(text, "{value:>10.decimals$}"),
+                None => write!(text, "{:>10}", "-"),
+            };
+        }
+        text.push('\n');
     }
     text
 }
@@ -106,19 +109,16 @@ fn figure(summary: &Summary, name: &str) -> f64 {
 }
 
 pub(super) fn sizes(args: &SizesArgs) -> Result<(), Failure> {
+    let setup = &args.trial.setup;
     let what = SizesOptions {
-        store: store_options(&args.store, args.partitions, Durability::Buffered)?,
-        data: data_options(&args.data, 1024)?,
-        pace: pace(&args.pace, args.threads),
+        store: store_options(&setup.store, args.trial.partitions, Durability::Buffered)?,
+        data: data_options(&setup.data, 1024)?,
+        pace: pace(&setup.pace, args.threads),
         sizes: args.sizes.clone(),
     };
-    let place = Place::new(&args.place)?;
-    place.out_dir()?;
-    let out = |name: &str| {
-        note(name);
-        Some(place.out_file(name))
-    };
-    let done = run_sizes(&place.stage(None), &what, &out).map_err(failure)?;
+    let place = Place::of_many(&setup.place)?;
+    let done = run_sizes(&place.stage(None), &what, &|name| place.noted_file(name));
+    let done = done.map_err(failure)?;
     let mut text = format!("{:>10}{:>12}{:>12}{:>12}\n", "GB", "puts/s", "gets/s", "compact s");
     for (bytes, summary) in &done {
         let _infallible = writeln!(

@@ -1,0 +1,141 @@
+//! What a recorder makes of a trial: what was waited for behind the clock, and which rows are whole.
+
+use flagstone_bench::engine::{Engine, NoopEngine, Outcome};
+use flagstone_bench::record::{EventKind, FORMAT, Trial, read_file};
+use flagstone_bench::run::{Length, Pace};
+use flagstone_bench::workload::{DataOptions, Mix, MixOptions, Stage, burn_like, run_mix_as};
+use flagstone_bench::workload::{run_mix, run_yardstick};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Keeps nothing, and writes so many bytes when it is waited for or closed.
+struct Lazy<'a> {
+    file: &'a Path,
+    settled: &'a AtomicUsize,
+}
+
+const LATER: usize = 300_000;
+
+impl Engine for Lazy<'_> {
+    fn put(&self, _key: &[u8], _value: &[u8]) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn get(&self, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+        Ok(false)
+    }
+
+    fn delete(&self, _key: &[u8]) -> Outcome<()> {
+        Ok(())
+    }
+
+    fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], &[u8])) -> Outcome<usize> {
+        Ok(0)
+    }
+
+    fn settle(&self) -> Outcome<()> {
+        self.settled.fetch_add(1, Ordering::Relaxed);
+        Ok(std::fs::write(self.file, vec![1; LATER])?)
+    }
+
+    fn version(&self) -> String {
+        "lazy 1".into()
+    }
+}
+
+fn options(length: Length) -> MixOptions {
+    let pace = Pace { threads: 2, length, interval: Duration::from_millis(20), ..Pace::default() };
+    let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
+    MixOptions { pace, data, ..MixOptions::new(Mix::PUT_HEAVY) }
+}
+
+fn noop_stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
+    let open = &|_: &_| Ok(Box::new(NoopEngine::new(0.0)) as Box<dyn Engine>);
+    Stage { engine: "noop", open, dir, out, watch: &|_| {}, keep: false }
+}
+
+#[test]
+fn work_that_is_waited_for_counts_into_the_settled_write_amplification_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("late"), dir.path().join("r.jsonl"));
+    // It outlives every engine that the stage opens.
+    let (file, settled): (&'static Path, &'static AtomicUsize) =
+        (Box::leak(file.into_boxed_path()), Box::leak(Box::default()));
+    let open = &|_: &_| Ok(Box::new(Lazy { file, settled }) as Box<dyn Engine>);
+    let store = dir.path().join("store");
+    let stage =
+        Stage { engine: "lazy", open, dir: &store, out: Some(&out), watch: &|_| {}, keep: false };
+    let options = options(Length::Operations(20_000));
+
+    let without = run_mix(&stage, &options).unwrap();
+    assert_eq!(settled.load(Ordering::Relaxed), 0);
+    for name in ["settle_s", "settle_bytes", "write_amplification_settled"] {
+        assert!(!without.figures.contains_key(name), "{name}");
+    }
+
+    let with = run_mix_as(&stage, "put-heavy-sustained", &options, |recorder, engine, worked| {
+        assert_eq!(worked.ops, 20_000);
+        let seconds = recorder.settle(engine)?;
+        assert!(seconds > 0.0);
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(settled.load(Ordering::Relaxed), 1);
+    assert!(with.figures["settle_s"] > 0.0);
+    // Other tests of this process write, too: what holds whatever they do.
+    let put = with.user_bytes as f64;
+    let written = with.write_amplification.unwrap() * put;
+    let settled_bytes = with.figures["write_amplification_settled"] * put;
+    assert!((settled_bytes - written - with.figures["settle_bytes"]).abs() < 1.0);
+    assert!(settled_bytes <= with.disk_write_bytes as f64 + 1.0);
+
+    let Trial { header, events, summary, .. } = read_file(&out).unwrap();
+    assert_eq!((header.workload.as_str(), header.format), ("put-heavy-sustained", FORMAT));
+    let phases: Vec<_> = events.iter().map(|event| (event.kind, event.what.as_str())).collect();
+    assert_eq!(phases, [(EventKind::Phase, "settle"), (EventKind::Phase, "close")]);
+    // Neither belongs to the time, and so to the rate.
+    assert!(events[0].t >= summary.seconds - 0.01);
+    assert!(events[0].until <= events[1].t + 0.01);
+}
+
+#[test]
+fn the_row_in_which_threads_end_is_no_whole_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
+    let stage = noop_stage(&store, Some(&out));
+    let summary = run_mix(&stage, &options(Length::Time(Duration::from_millis(110)))).unwrap();
+    let rows = read_file(&out).unwrap().rows;
+    // On a busy machine looks come late and rows are longer and fewer.
+    assert_eq!(summary.rows + 1, rows.len() as u64);
+    let whole = &rows[..rows.len() - 1];
+    let rates: Vec<f64> = whole.iter().map(|row| row.ops as f64 / row.dt).collect();
+    if let Some(worst) = rates.iter().copied().reduce(f64::min) {
+        assert_eq!((summary.row_worst, summary.row_worst_hundredth), (worst, worst));
+        assert!(whole.iter().all(|row| row.dt >= 0.9 * 0.02), "{whole:?}");
+    }
+
+    let short = run_mix(&stage, &options(Length::Operations(100))).unwrap();
+    assert_eq!((short.rows, short.row_worst), (0, short.ops_per_s));
+}
+
+#[test]
+fn tails_are_set_beside_those_of_the_no_op_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
+    let options = options(Length::Time(Duration::from_millis(200)));
+    run_mix(&noop_stage(&store, Some(&out)), &options).unwrap();
+    let mut trial = read_file(&out).unwrap();
+    assert!(burn_like(&trial, &options).unwrap() >= 0.0);
+    let latency = trial.summary.latency.values_mut();
+    latency.for_each(|latency| latency.p999 = 5e6);
+    let summary = run_yardstick(&noop_stage(&store, None), &options, &trial).unwrap();
+    for (kind, latency) in &summary.latency {
+        let ratio = summary.figures[&format!("{}_p999_over_noop_ratio", kind.name())];
+        assert!((ratio * latency.p999 / 5e6 - 1.0).abs() < 1e-6, "{kind:?} {ratio}");
+    }
+    trial.header.options.insert("threads".to_owned(), 16.into());
+    let refused = run_yardstick(&noop_stage(&store, None), &options, &trial);
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("put-heavy on 16 threads: expected put-heavy on 2"), "{refused}");
+}
