@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! TableBuilder --add, add_range_delete, attach--> finish --> file + TableMeta
-//! Table::open --> get (filter -> index -> cache -> block), cursor, verify;  inspect: any file
+//! Table::open --> get (filter -> index -> cache -> block), cursor, verify_stored, verify;  inspect: any file
 //! ```
 //!
 //! The bytes are drawn in `docs/format/sst.md`. Modules stand from the ground up.
@@ -31,6 +31,7 @@ mod table;
 mod cursor;
 mod estimate;
 mod inspect;
+mod stored;
 mod verify;
 
 pub use builder::TableBuilder;

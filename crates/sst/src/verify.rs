@@ -1,16 +1,13 @@
 //! Verifies a table: reads everything and believes nothing.
 
-use crate::format::{FOOTER_BYTES, HEADER_BYTES, decode_header};
+use crate::block::Block;
+use crate::format::FOOTER_BYTES;
 use crate::meta::TableMeta;
 use crate::table::Table;
-use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
 use flagstone_base::hash::{key_hash, remix};
-use flagstone_base::{EntryRef, Error, Kind, Result, SeqNo};
+use flagstone_base::{EntryRef, Kind, Result, SeqNo};
 use std::fmt;
 use std::sync::Arc;
-
-/// How much is read at once for the checksum of the whole file.
-const READ_BYTES: usize = 256 << 10;
 
 /// What a verified table holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +48,7 @@ impl Table {
             None => Ok(TableMeta {
                 bytes: self.bytes(),
                 tail_bytes: self.bytes() - self.footer.tail_offset,
-                checksum: self.checksum()?,
+                checksum: self.read_stored(|_number, _offset, _stored| Ok(()))?,
                 ..self.properties.content.clone()
             }),
         }
@@ -64,22 +61,12 @@ impl Table {
     /// # Errors
     /// Corruption that tells the first thing wrong; what reading the file answers.
     pub fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
-        let mut header = [0; HEADER_BYTES];
-        self.file.read_exact_at(&mut header, 0)?;
-        decode_header(&header)
-            .map_err(|wrong| wrong.in_file(self.path().display(), 0))?
-            .check(self.path().display(), self.ident)?;
-        let checksum = self.checksum()?;
-        if let Some(meta) = self.meta.as_ref().filter(|meta| meta.checksum != checksum) {
-            return Err(self.wrong(
-                0,
-                format_args!("checksum {checksum:08x} of the file: expected {:08x}", meta.checksum),
-            ));
-        }
-        if self.index.start() != HEADER_BYTES as u64 {
-            return Err(self.wrong(0, format_args!("a gap between header and first block")));
-        }
-        let (content, keys) = self.verify_entries()?;
+        let mut walk = Walk::new(self);
+        let checksum = self.read_stored(|number, _offset, stored| {
+            walk.block(number, &self.open_stored(number, stored, false)?)
+        })?;
+        self.check_checksum(checksum)?;
+        let (content, keys) = walk.finish();
         self.verify_content(content)?;
         Ok(VerifyReport {
             bytes: self.bytes(),
@@ -89,71 +76,6 @@ impl Table {
             range_deletes: self.range_deletes().len() as u64,
             checksum,
         })
-    }
-
-    /// The CRC-32C of the whole file.
-    fn checksum(&self) -> Result<u32> {
-        let mut digest = Digest::new(Crc32Iscsi);
-        let mut buffer = vec![0; READ_BYTES];
-        let mut offset = 0;
-        while offset < self.bytes() {
-            let len = (self.bytes() - offset).min(READ_BYTES as u64) as usize;
-            self.file.read_exact_at(&mut buffer[..len], offset)?;
-            digest.update(&buffer[..len]);
-            offset += len as u64;
-        }
-        Ok(digest.finalize() as u32)
-    }
-
-    /// Walks all entries from the disk and recounts the content; answers it and the distinct keys.
-    fn verify_entries(self: &Arc<Self>) -> Result<(TableMeta, u64)> {
-        let mut content = TableMeta {
-            number: self.ident.number,
-            seqno_min: SeqNo::MAX,
-            seqno_max: SeqNo::ZERO,
-            ..TableMeta::default()
-        };
-        let mut keys = 0;
-        let mut last: Option<(Vec<u8>, SeqNo)> = None;
-        for number in 0..self.index.count() {
-            let handle = self.index.handle(number);
-            let mut stored = vec![0; handle.len as usize];
-            self.file.read_exact_at(&mut stored, handle.offset)?;
-            let block = self.open_stored(number, &stored, false)?;
-            let wrong =
-                |what: &str| self.wrong(handle.offset, format_args!("block {number}: {what}"));
-            let malformed = |wrong| self.wrong_in_block(number, wrong);
-            for index in 0..block.count() {
-                let parsed = block.parse(index).map_err(malformed)?;
-                let mut key =
-                    block.shared(index, parsed.shared as usize).map_err(malformed)?.to_vec();
-                key.extend_from_slice(&block.bytes()[parsed.suffix()]);
-                let value = &block.bytes()[parsed.value()];
-                let entry = EntryRef { key: &key, trailer: parsed.trailer, value };
-                let hash = remix(key_hash(&key, self.properties.hash_seed));
-                if index == 0 {
-                    self.verify_separator(number, entry, last.as_ref().map(|(key, _)| &key[..]))?;
-                }
-                let is_new = last.as_ref().is_none_or(|(last, _)| *last != key);
-                let in_order = last.as_ref().is_none_or(|(last, seqno)| {
-                    *last < key || (*last == key && *seqno > entry.seqno())
-                });
-                if !in_order {
-                    return Err(wrong("entries out of order"));
-                }
-                if block.fingerprint_at(index) != crate::block::fingerprint(hash) {
-                    return Err(wrong("a fingerprint that is not its key's"));
-                }
-                if self.properties.filter_key == 0 && !self.may_contain(hash) {
-                    return Err(wrong("a key that the filter denies"));
-                }
-                keys += u64::from(is_new);
-                recount(&mut content, entry);
-                last = Some((key, parsed.trailer.seqno()));
-            }
-        }
-        content.largest = last.map(|(key, _)| key).unwrap_or_default();
-        Ok((content, keys))
     }
 
     /// Checks the separator of block `number` against its first entry and the key before.
@@ -205,10 +127,82 @@ impl Table {
         }
         Ok(())
     }
+}
 
-    #[cold]
-    fn wrong(&self, offset: u64, what: fmt::Arguments<'_>) -> Error {
-        Error::corruption(self.path().display(), offset, what)
+/// Walks all entries, block after block, and recounts the content.
+struct Walk<'t> {
+    table: &'t Table,
+    content: TableMeta,
+    keys: u64,
+    /// The key of the entry being looked at, and the entry before it.
+    key: Vec<u8>,
+    last: Option<(Vec<u8>, SeqNo)>,
+}
+
+impl<'t> Walk<'t> {
+    fn new(table: &'t Table) -> Self {
+        let content = TableMeta {
+            number: table.ident.number,
+            seqno_min: SeqNo::MAX,
+            seqno_max: SeqNo::ZERO,
+            ..TableMeta::default()
+        };
+        Self { table, content, keys: 0, key: Vec::new(), last: None }
+    }
+
+    /// Checks all entries of block `number`.
+    fn block(&mut self, number: usize, block: &Block) -> Result<()> {
+        let malformed = |wrong| self.table.wrong_in_block(number, wrong);
+        for index in 0..block.count() {
+            let parsed = block.parse(index).map_err(malformed)?;
+            let shared = block.shared(index, parsed.shared as usize).map_err(malformed)?;
+            self.key.clear();
+            self.key.extend_from_slice(shared);
+            self.key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+            let value = &block.bytes()[parsed.value()];
+            let entry = EntryRef { key: &self.key, trailer: parsed.trailer, value };
+            let last = self.last.as_ref();
+            if index == 0 {
+                self.table.verify_separator(number, entry, last.map(|(key, _)| &key[..]))?;
+            }
+            let is_new = last.is_none_or(|(last, _)| *last != self.key);
+            let in_order = last.is_none_or(|(last, seqno)| {
+                *last < self.key || (!is_new && *seqno > entry.seqno())
+            });
+            let wrong = if in_order {
+                self.wrong_with_hash(block.fingerprint_at(index))
+            } else {
+                Some("entries out of order")
+            };
+            if let Some(what) = wrong {
+                let offset = self.table.index.handle(number).offset;
+                return Err(self.table.wrong(offset, format_args!("block {number}: {what}")));
+            }
+            self.keys += u64::from(is_new);
+            recount(&mut self.content, entry);
+            let seqno = entry.seqno();
+            let (last, last_seqno) = self.last.get_or_insert_default();
+            std::mem::swap(last, &mut self.key);
+            *last_seqno = seqno;
+        }
+        Ok(())
+    }
+
+    /// What is wrong with fingerprint or filter of the entry being looked at.
+    fn wrong_with_hash(&self, fingerprint: u8) -> Option<&'static str> {
+        let properties = &self.table.properties;
+        let hash = remix(key_hash(&self.key, properties.hash_seed));
+        if fingerprint != crate::block::fingerprint(hash) {
+            return Some("a fingerprint that is not its key's");
+        }
+        let is_denied = properties.filter_key == 0 && !self.table.may_contain(hash);
+        is_denied.then_some("a key that the filter denies")
+    }
+
+    /// What was counted, and the distinct keys.
+    fn finish(mut self) -> (TableMeta, u64) {
+        self.content.largest = self.last.map(|(key, _)| key).unwrap_or_default();
+        (self.content, self.keys)
     }
 }
 

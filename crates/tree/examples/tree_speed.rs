@@ -12,8 +12,8 @@ use flagstone_base::{
 use flagstone_env::{Disk, MemDisk, OsDisk};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Direction, Flush, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions,
-    Version, pick_full,
+    ChunkPool, Compaction, Direction, Flush, Obsolete, OutputCheck, ScanOptions, Tree, TreeContext,
+    TreeOptions, Version, pick_full,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -79,17 +79,39 @@ fn read(tree: &Tree, entries: u64, offset: u64) -> u64 {
     found
 }
 
+/// Flushes of the same entries with each way of looking at their tables again.
+fn checks(context: &Arc<TreeContext>, entries: u64, value: &[u8], compression: Compression) {
+    let last = SeqNo::new(entries);
+    for check in [OutputCheck::Tail, OutputCheck::Stored, OutputCheck::Entries] {
+        let options = TreeOptions { check, upper_compression: compression, ..options() };
+        let tree = Tree::new(TreeId(2), Arc::clone(context), options, Version::empty());
+        fill(&tree, entries, value, 0);
+        tree.seal(last);
+        measure(&format!("flush, {compression}, checks {check:?}"), entries, || {
+            let mut flush = Flush::start(&tree, last, &[], last, &[]).unwrap();
+            while flush.step().unwrap().is_none() {}
+        });
+        drop(tree);
+        for number in context.obsolete.take() {
+            context.disk.remove(&context.table_path(number)).unwrap();
+        }
+    }
+}
+
+fn options() -> TreeOptions {
+    TreeOptions {
+        upper_compression: Compression::None,
+        bottom_compression: Compression::None,
+        ..TreeOptions::default()
+    }
+}
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let entries = arguments.next().map_or(1_000_000, |a| a.parse::<u64>().unwrap());
     let value = vec![b'v'; arguments.next().map_or(100, |a| a.parse().unwrap())];
-    let options = TreeOptions {
-        upper_compression: Compression::None,
-        bottom_compression: Compression::None,
-        ..TreeOptions::default()
-    };
     let context = context(arguments.next());
-    let tree = Tree::new(TreeId(1), Arc::clone(&context), options, Version::empty());
+    let tree = Tree::new(TreeId(1), Arc::clone(&context), options(), Version::empty());
     measure("insert, fresh memory", entries, || fill(&tree, entries, &value, 0));
     println!("memtable: {} bytes an entry", tree.active_bytes() / entries);
     measure("get from the memtable", entries, || assert_eq!(read(&tree, entries, 0), entries));
@@ -132,4 +154,8 @@ fn main() {
     measure("get of absent keys", entries, || assert_eq!(read(&tree, entries, entries), 0));
     scan("scan of cached tables");
     measure("insert, recycled memory", entries, || fill(&tree, entries, &value, entries));
+    for _round in 0..3 {
+        checks(&context, entries, &value, Compression::None);
+        checks(&context, entries, &value, Compression::Lz4);
+    }
 }

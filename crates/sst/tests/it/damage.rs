@@ -46,13 +46,17 @@ fn every_flipped_bit_is_found_and_nothing_panics() {
         let folder = Folder::new();
         let (meta, good) = write(&folder, compression);
         read_all(&folder, Some(&meta)).unwrap();
+        folder.open(Some(&meta)).unwrap().verify_stored().unwrap();
         for at in 0..good.len() {
             let mut broken = good.clone();
             broken[at] ^= 1 << dice.below(8);
             std::fs::write(folder.path(), &broken).unwrap();
             let with_meta = dice.below(2) == 0;
-            let error = read_all(&folder, with_meta.then_some(&meta)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}");
+            let known = with_meta.then_some(&meta);
+            let stored = folder.open(known).and_then(|table| table.verify_stored());
+            for error in [read_all(&folder, known).unwrap_err(), stored.unwrap_err()] {
+                assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}");
+            }
             if at % 7 == 0 {
                 let mut text = String::new();
                 let options = InspectOptions { entries: true };

@@ -1,6 +1,7 @@
 //! The tables that a flush or compaction writes: cut by size, never between entries of one key.
 
 use crate::merge::Retention;
+use crate::options::OutputCheck;
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use flagstone_base::{Compression, EntryRef, FileNumber, Result, SeqNo, Slice};
@@ -117,8 +118,12 @@ impl Outputs {
         let ident = TableIdent { database: context.database, number: meta.number };
         let path = context.table_path(meta.number);
         let table = Table::open(&*context.disk, &path, ident, Some(meta), &context.cache)?;
-        if self.tree.options().verify_outputs {
-            table.verify()?;
+        match self.tree.options().check {
+            OutputCheck::Tail => {}
+            OutputCheck::Stored => table.verify_stored()?,
+            OutputCheck::Entries => {
+                let _report = table.verify()?;
+            }
         }
         self.tree.set_ready(table);
         self.checked += 1;

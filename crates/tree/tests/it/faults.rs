@@ -1,19 +1,23 @@
 //! Disks that fail: whatever operation it hits, a failed flush or compaction changes nothing.
 
 use crate::bench_tree::{BenchTree, context, small_options};
-use flagstone_base::{SeqNo, TreeId};
-use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk};
-use flagstone_tree::{Tree, TreeContext, Version};
+use flagstone_base::{ErrorKind, SeqNo, TreeId};
+use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op};
+use flagstone_tree::{OutputCheck, Tree, TreeContext, TreeOptions, Version};
 use std::path::Path;
 use std::sync::Arc;
 
 fn on_fault_disk() -> (BenchTree, Arc<FaultDisk>) {
+    with_options(small_options())
+}
+
+fn with_options(options: TreeOptions) -> (BenchTree, Arc<FaultDisk>) {
     let disk = MemDisk::default();
     let faults = Arc::new(FaultDisk::new(Arc::new(disk.clone())));
     let mut shared = context(&disk, 1);
     let shared_disk: Arc<dyn Disk> = Arc::clone(&faults) as Arc<dyn Disk>;
     Arc::get_mut(&mut shared).map(|c: &mut TreeContext| c.disk = shared_disk).unwrap();
-    let tree = Tree::new(TreeId(3), shared, small_options(), Version::empty());
+    let tree = Tree::new(TreeId(3), shared, options, Version::empty());
     let bench =
         BenchTree { disk, tree, last: SeqNo::ZERO, edits: Vec::new(), snapshots: Vec::new() };
     (bench, faults)
@@ -52,6 +56,41 @@ fn a_flush_that_fails_at_any_operation_leaves_no_file_and_succeeds_later() {
         tree.flush();
         assert_eq!(tree.tree.view().version().flushed_through(), tree.last);
         assert_eq!(tree.text("k199").unwrap().len(), 60);
+    }
+}
+
+/// Whichever read brings it: the tail, the header, the blocks, the tail again for the checksum.
+#[test]
+fn a_table_that_does_not_come_back_as_it_was_written_is_not_installed() {
+    for check in [OutputCheck::Stored, OutputCheck::Entries] {
+        for nth in 1.. {
+            let (mut tree, faults) = with_options(TreeOptions { check, ..small_options() });
+            for i in 0..200 {
+                tree.put(&format!("k{i:03}"), &"x".repeat(60));
+            }
+            tree.tree.seal(tree.last);
+            faults.inject(
+                Fault::new(Effect::FlipBit(99 + 8 * nth as usize)).on(&[Op::Read]).nth(nth),
+            );
+            let mut flush = tree.start_flush().unwrap();
+            let result = loop {
+                match flush.step() {
+                    Ok(None) => {}
+                    Ok(Some(edit)) => break Ok(edit),
+                    Err(error) => break Err(error),
+                }
+            };
+            drop(flush);
+            let Err(error) = result else {
+                assert!(nth > 4, "{nth}");
+                break;
+            };
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            faults.heal();
+            assert_eq!(files(&tree), 0, "after a flipped bit in read {nth}");
+            tree.flush();
+            assert_eq!(tree.text("k199").unwrap().len(), 60);
+        }
     }
 }
 
