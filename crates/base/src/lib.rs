@@ -10,6 +10,7 @@ pub mod codec;
 pub mod compress;
 pub mod entry;
 pub mod hash;
+pub mod heap;
 pub mod key;
 pub mod number;
 pub mod slice;

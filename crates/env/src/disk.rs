@@ -153,3 +153,37 @@ pub fn replace_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     disk.rename(&temporary, path)?;
     disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
+
+/// Makes a directory, and those above it that are missing, so that all their names survive a power cut.
+///
+/// # Errors
+/// Io.
+pub fn create_dir_synced(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let mut parents = Vec::new();
+    for ancestor in dir.ancestors() {
+        if ancestor.as_os_str().is_empty() || disk.exists(ancestor)? {
+            break;
+        }
+        parents.extend(ancestor.parent());
+    }
+    if parents.is_empty() {
+        return Ok(());
+    }
+    disk.create_dir(dir)?;
+    parents.into_iter().try_for_each(|parent| disk.sync_dir(parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MemDisk;
+
+    #[test]
+    fn a_directory_and_those_above_it_survive_a_power_cut() {
+        let disk = MemDisk::default();
+        create_dir_synced(&disk, Path::new("a/b/c")).unwrap();
+        let after = disk.crash_losing_unsynced();
+        assert!(after.exists(Path::new("a/b/c")).unwrap());
+        create_dir_synced(&after, Path::new("a/b/c")).unwrap();
+    }
+}

@@ -21,6 +21,8 @@ pub enum Lane {
 pub enum Progress {
     /// There is more to do: call again.
     Again,
+    /// There is more to do, and no hurry: call again when this time has passed.
+    Rest(Duration),
     /// Finished.
     Done,
 }
@@ -120,32 +122,42 @@ impl ThreadExecutor {
 }
 
 impl Shared {
+    /// Runs one step after another, of each job of the lane in turn: a long one does not keep a timed
+    /// one waiting.
     fn work(&self, lane: Lane) {
-        loop {
-            let mut job = {
-                let mut queues = self.state.lock();
-                loop {
-                    if queues.closed {
-                        return;
-                    }
-                    let next_timer = queues.ring_timers();
-                    if let Some(job) = queues.lane(lane).pop_front() {
-                        break job;
-                    }
-                    match next_timer {
-                        Some(at) => {
-                            self.bell.wait_until(&mut queues, at);
-                        }
-                        None => self.bell.wait(&mut queues),
-                    }
-                }
+        while let Some(mut job) = self.next(lane) {
+            let at = match job() {
+                Progress::Again => None,
+                Progress::Rest(rest) => Some(Instant::now() + rest),
+                Progress::Done => continue,
             };
-            while job() == Progress::Again {
-                if self.state.lock().closed {
-                    return;
-                }
+            let mut queues = self.state.lock();
+            if queues.closed {
+                return;
+            }
+            match at {
+                None => queues.lane(lane).push_back(job),
+                Some(at) => queues.timers.push((at, lane, job)),
             }
         }
+    }
+
+    /// The next job of the lane, waited for; `None` when jobs are to end.
+    fn next(&self, lane: Lane) -> Option<Job> {
+        let mut queues = self.state.lock();
+        while !queues.closed {
+            let next_timer = queues.ring_timers();
+            if let Some(job) = queues.lane(lane).pop_front() {
+                return Some(job);
+            }
+            match next_timer {
+                Some(at) => {
+                    self.bell.wait_until(&mut queues, at);
+                }
+                None => self.bell.wait(&mut queues),
+            }
+        }
+        None
     }
 }
 
@@ -209,7 +221,7 @@ impl StepExecutor {
     /// Runs one step of the oldest job of `lane`; false when there is none.
     pub fn step(&self, lane: Lane) -> bool {
         let Some(mut job) = self.queues.lock().lane(lane).pop_front() else { return false };
-        if job() == Progress::Again {
+        if job() != Progress::Done {
             self.queues.lock().lane(lane).push_front(job);
         }
         true
@@ -320,6 +332,61 @@ mod tests {
         done.recv().unwrap();
         release.send(()).unwrap();
         executor.shut_down();
+    }
+
+    #[test]
+    fn a_timed_job_comes_between_the_steps_of_a_long_one() {
+        let executor = ThreadExecutor::start(1).unwrap();
+        let (timed, is_timed) = mpsc::channel();
+        let (ended, is_ended) = mpsc::channel();
+        executor.submit_after(
+            Duration::from_millis(1),
+            Lane::Flush,
+            Box::new(move || {
+                timed.send(()).unwrap();
+                Progress::Done
+            }),
+        );
+        // Ends only when the timed job has run.
+        executor.submit(
+            Lane::Flush,
+            Box::new(move || match is_timed.try_recv() {
+                Ok(()) => {
+                    ended.send(()).unwrap();
+                    Progress::Done
+                }
+                Err(_) => Progress::Again,
+            }),
+        );
+        is_ended.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+
+    #[test]
+    fn a_job_that_rests_leaves_its_thread_to_others() {
+        let executor = ThreadExecutor::start(1).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let (first, second) = (sender.clone(), sender);
+        let mut rests = 2;
+        executor.submit(
+            Lane::Compaction,
+            Box::new(move || {
+                rests -= 1;
+                if rests > 0 {
+                    return Progress::Rest(Duration::from_millis(30));
+                }
+                first.send("rested").unwrap();
+                Progress::Done
+            }),
+        );
+        executor.submit(
+            Lane::Compaction,
+            Box::new(move || {
+                second.send("other").unwrap();
+                Progress::Done
+            }),
+        );
+        assert_eq!(receiver.recv(), Ok("other"));
+        assert_eq!(receiver.recv(), Ok("rested"));
     }
 
     #[test]

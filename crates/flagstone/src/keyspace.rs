@@ -96,7 +96,7 @@ impl Keyspace {
     ///
     /// # Errors
     /// InvalidInput for sizes out of bounds, OutOfSpace, Io, Poisoned, Closed. After an error the
-    /// write is absent.
+    /// write is absent; but after Poisoned it is unknown until the database is opened again.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(Kind::Put, key.as_ref(), value.as_ref())
     }
@@ -286,7 +286,8 @@ impl Keyspace {
         change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
     ) -> Result<bool> {
         let shared = self.handle.shared();
-        shared.before_write(true)?;
+        // How long the value will be is not known yet.
+        shared.before_write(0, true)?;
         let hash = self.core.hash(key);
         let held = shared.stripes.hold_one(Stripes::of(self.core.id, hash));
         let found = shared.get_found(&self.core, key, hash, None)?;
@@ -309,8 +310,10 @@ impl Keyspace {
     fn commit_own(&self, batch: &Batch) -> Result<()> {
         let shared = self.handle.shared();
         let durability = shared.options.durability;
-        shared.before_write(true)?;
-        let committed = shared.write(&batch.as_write(), durability, None)?;
+        let write = batch.as_write();
+        let admitted = shared.before_write(write.payload.len(), true)?;
+        let committed = shared.write(&write, durability, None)?;
+        drop(admitted);
         shared.wait_durable(committed.lsn, durability)
     }
 
@@ -334,7 +337,7 @@ impl Keyspace {
         check_key(key)?;
         check_value(value)?;
         let shared = self.handle.shared();
-        shared.before_write(true)?;
+        let admitted = shared.before_write(value.len(), true)?;
         // Taken out, not borrowed: a listener called below may write as well.
         let mut payload = PAYLOAD.take();
         payload.clear();
@@ -346,6 +349,7 @@ impl Keyspace {
             keyspaces: std::slice::from_ref(&self.core),
         };
         let committed = shared.write(&write, durability, None);
+        drop(admitted);
         if payload.capacity() <= KEPT_BYTES_MAX {
             PAYLOAD.set(payload);
         }

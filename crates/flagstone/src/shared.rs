@@ -12,7 +12,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::{Background, Division};
+use crate::background::{Background, Division, Pace};
 use crate::commit::{Numbering, Publisher, Stall, Stripes};
 use crate::event::{Event, Listener};
 use crate::fold::Fold;
@@ -73,6 +73,7 @@ pub(crate) struct Shared {
     pub(crate) trees: Arc<TreeContext>,
     pub(crate) background: Background,
     pub(crate) division: Division,
+    pub(crate) pace: Pace,
     pub(crate) long_chains: Mutex<HashSet<(KeyspaceId, Vec<u8>)>>,
     pub(crate) has_long_chains: AtomicBool,
     /// Syncs are due at least this often, in nanoseconds; 0: no timer runs.
@@ -138,6 +139,7 @@ impl Shared {
             trees: parts.trees,
             background: Background::default(),
             division: Division::default(),
+            pace: Pace::default(),
             long_chains: Mutex::default(),
             has_long_chains: AtomicBool::new(false),
             sync_interval: AtomicU64::new(0),

@@ -5,7 +5,7 @@ use crate::{
 };
 use flagstone_env::names::{FileKind, Name, parse};
 use flagstone_env::{
-    Disk, Effect, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, SeededRandom,
+    Disk, Effect, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, Random, SeededRandom,
     StepExecutor,
 };
 use std::path::Path;
@@ -81,6 +81,45 @@ fn a_failed_write_and_a_kill_leave_a_database_that_takes_writes() {
     kv.put("after", "1").unwrap();
     assert_eq!(kv.get("failed").unwrap(), None);
     assert_eq!(kv.count().unwrap(), 2);
+}
+
+/// A flush failed for records that waited to be written, though no table held them: a full disk was never
+/// made emptier.
+#[test]
+fn a_log_that_cannot_grow_does_not_keep_memtables_from_being_flushed() {
+    let world = World::new();
+    let db = world.open();
+    let kv = keyspace(&db, "a");
+    kv.put("first", vec![1; 300 << 10]).unwrap();
+    let forever = Fault::new(Effect::Fail(Failure::NoSpace)).forever();
+    world.faults.inject(forever.on(&[Op::Append]).of(FileKind::Wal));
+    assert_eq!(kv.put("failed", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
+    db.flush().unwrap();
+    world.faults.heal();
+    kv.put("after", "1").unwrap();
+}
+
+/// A flush that failed in its second tree left the tables of the first on the full disk; each attempt made
+/// them anew, under other names.
+#[test]
+fn a_flush_that_fails_leaves_no_tables() {
+    let world = World::new();
+    let db = world.open();
+    let random = SeededRandom::new(7);
+    let noise: Vec<u8> = (0..12_500).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+    for name in ["a", "b"] {
+        keyspace(&db, name).put("k", &noise).unwrap();
+    }
+    let tables = || world.files().iter().filter(|name| name.ends_with(".sst")).count();
+    // One fits.
+    world.faults.set_room(Some(150_000));
+    for _ in 0..3 {
+        assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert_eq!(tables(), 0, "{:?}", world.files());
+    }
+    world.faults.set_room(None);
+    db.flush().unwrap();
+    assert_eq!(tables(), 2);
 }
 
 /// A database that was closed with compactions still to do began them when it was opened for

@@ -10,7 +10,6 @@
 //! writes, syncs edits and removes files stands above. Modules stand from the ground up.
 
 mod fold;
-mod heap;
 mod ranges;
 mod reads;
 

@@ -58,6 +58,9 @@ pub struct TreeOptions {
     /// So many runs may stand in L0 under [`Policy::Tiering`](crate::Policy::Tiering). The more, the
     /// fewer bytes are rewritten, and the more filters a get asks.
     pub l0_runs_tiering: usize,
+    /// When this tree's turn comes among those that fill alike, 0 to 7: it sets how large L0 may grow
+    /// under [`Policy::Tiering`](crate::Policy::Tiering), so that they are not all merged at the same time.
+    pub turn: u8,
     /// How many times larger each level is than the one above.
     pub level_fanout: u64,
     /// The size of the first level below L0.
@@ -81,6 +84,7 @@ impl Default for TreeOptions {
             table_bytes: 32 << 20,
             l0_runs_trigger: 4,
             l0_runs_tiering: 12,
+            turn: 7,
             level_fanout: 8,
             level_base_bytes: 64 << 20,
             check: OutputCheck::DEFAULT,

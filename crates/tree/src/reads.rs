@@ -1,21 +1,24 @@
 //! Whether a tree is rather read or rather written: what its compactions should save.
 //!
-//! Reads are counted from flush to flush, one in 64 for all, so that counting costs a read nothing
-//! another core sees.
+//! Reads are counted from flush to flush, about one in 64 for all, so that counting costs a read
+//! nothing another core sees. Which one is left to chance: a thread that reads its trees in turn would
+//! have all its reads counted for the same tree.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A scan asks every run, a get mostly their filters: a scan weighs so many gets.
 pub(crate) const SCAN_WEIGHT: u32 = 16;
-/// So much weight is noted at once.
+/// So much weight is noted at once: 2 to the 6.
 const GRAIN: u32 = 64;
+const GENERATOR_STEP: u64 = 1_442_695_040_888_963_407;
 /// From so many reads a written entry on, fewer runs are worth more than fewer rewrites: a run less
 /// saves a read about 0.1 us of filters, a rewrite less saves an entry of 1 KiB about 1 us.
 const HEAVY_READS: u64 = 8;
 
 thread_local! {
-    static UNNOTED: Cell<u32> = const { Cell::new(0) };
+    /// The state of a linear congruential generator (Knuth's MMIX).
+    static CHANCE: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The reads of one tree since its last flush.
@@ -26,18 +29,19 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// Counts a read. What a thread has not noted yet goes to the tree it reads when it is enough.
+    /// Counts a read of `weight`, at most 64: for all of 64, with a chance of `weight` in 64.
     #[inline]
     pub(crate) fn note(&self, weight: u32) {
-        UNNOTED.with(|unnoted| {
-            let now = unnoted.get() + weight;
-            if now < GRAIN {
-                unnoted.set(now);
-            } else {
-                unnoted.set(0);
-                self.weight.fetch_add(u64::from(now), Ordering::Relaxed);
-            }
+        let drawn = CHANCE.with(|state| {
+            let next =
+                state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(GENERATOR_STEP);
+            state.set(next);
+            // The upper bits are the random ones.
+            (next >> 58) as u32
         });
+        if drawn < weight {
+            self.weight.fetch_add(u64::from(GRAIN), Ordering::Relaxed);
+        }
     }
 
     /// So many entries were flushed since the last call.
@@ -59,14 +63,26 @@ mod tests {
     #[test]
     fn reads_weigh_against_the_entries_flushed() {
         let reads = Reads::default();
-        (0..64 * 8).for_each(|_| reads.note(1));
-        reads.flushed(64);
+        // Twice the bar, and half of it: chance does not reach so far.
+        let bar = 10_000 * HEAVY_READS as u32;
+        (0..bar * 2).for_each(|_| reads.note(1));
+        reads.flushed(10_000);
         assert!(reads.is_heavy());
-        (0..64).for_each(|_| reads.note(1));
-        reads.flushed(64);
+        (0..bar / 2).for_each(|_| reads.note(1));
+        reads.flushed(10_000);
         assert!(!reads.is_heavy());
-        (0..64).for_each(|_| reads.note(SCAN_WEIGHT));
-        reads.flushed(64);
+        (0..bar * 2 / SCAN_WEIGHT).for_each(|_| reads.note(SCAN_WEIGHT));
+        reads.flushed(10_000);
         assert!(reads.is_heavy());
+    }
+
+    #[test]
+    fn a_thread_that_reads_trees_in_turn_is_counted_for_each() {
+        let trees: [Reads; 4] = Default::default();
+        (0..64 * 400).for_each(|at| trees[at % 4].note(1));
+        for tree in &trees {
+            let weight = tree.weight.load(Ordering::Relaxed);
+            assert!((3200..12800).contains(&weight), "{weight} of 6400");
+        }
     }
 }

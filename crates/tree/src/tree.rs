@@ -1,7 +1,8 @@
 //! The tree: what is current, and the one place where an edit becomes current.
 //!
 //! Locks, in order: `installing` (one edit at a time) before `swapping` (a new view, a few lines).
-//! Readers take neither: they load the view. No lock is held across I/O.
+//! Readers take neither: they load the view. Neither is held across I/O; a table's own lock is, while the
+//! first reader opens it.
 
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
@@ -162,11 +163,6 @@ impl Tree {
     /// Memory of the active memtable.
     pub fn active_bytes(&self) -> u64 {
         self.view.load().active.bytes()
-    }
-
-    /// Memory of the sealed memtables.
-    pub fn sealed_bytes(&self) -> u64 {
-        self.view.load().sealed.iter().map(|table| table.bytes()).sum()
     }
 
     /// How many sealed memtables wait to be flushed.

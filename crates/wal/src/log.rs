@@ -1,7 +1,8 @@
 //! The log: enqueue under the caller's numbering lock, written by one leader for all who wait.
 //!
-//! Locks, in order: `writer` (held across I/O, by the one leader) > `ledger` > `queue`. `enqueue`
-//! takes `queue` alone, so it never waits for a disk.
+//! Locks, in order: `preparing` (held across I/O, while a spare segment is made) > `writer` (held
+//! across I/O, by the one leader) > `ledger` > `queue`. `enqueue` takes `queue` alone, so it never waits
+//! for a disk. The turn of the syncs (`syncing`) is held for lines, with none of them.
 
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
@@ -365,6 +366,8 @@ fn take_over(
             disk.remove(&name(*number))?;
         }
     }
+    // They were listed by name, and are used by number.
+    spares.sort_unstable();
     if !spares.is_empty() {
         // A name that came back with a crash must not go with the next one.
         disk.sync_dir(dir)?;

@@ -1,10 +1,9 @@
 //! Before a write: wait as long as flushes and compactions need, and no longer.
 
-use crate::commit::Pressure;
+use crate::commit::{Pressure, Stall};
 use crate::event::{Event, StallCause};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_tree::Policy;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,21 +15,44 @@ const L0_RUNS_STOP: usize = 64;
 /// From so many on they are slowed: twice as many as a tree has when its turn to be merged comes, since
 /// the trees of a keyspace fill alike and wait for one another.
 const L0_RUNS_FREE: usize = 24;
+/// From so many bytes on a write counts before it is in its memtable.
+const LARGE_WRITE: usize = 64 << 10;
 /// Waits shorter than this are saved up: a timer of the system is hardly finer.
 const WAIT_MIN: Duration = Duration::from_micros(200);
+
+/// What a look for room finds: something, or why there is none yet.
+type Look<T> = std::result::Result<T, StallCause>;
 
 thread_local! {
     /// What this thread has been told to wait and has not yet.
     static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
+/// The place of a large write among those on their way to a memtable.
+pub(crate) struct Admitted<'a> {
+    stall: &'a Stall,
+    bytes: u64,
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.stall.admitted.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.stall.ring();
+    }
+}
+
 impl Shared {
-    /// Waits until there is room for a write; with `wait` false, answers Busy instead of stopping.
+    /// Waits until there is room for a write of `bytes`; with `wait` false, answers Busy instead of
+    /// stopping. A large one holds what it got until it is in its memtable.
     #[inline]
-    pub(crate) fn before_write(&self, wait: bool) -> Result<()> {
+    pub(crate) fn before_write(&self, bytes: usize, wait: bool) -> Result<Option<Admitted<'_>>> {
         match self.stall.pressure(self.memtable_bytes(), self.options.memtable_share()) {
-            Pressure::Free => Ok(()),
-            pressure => self.hold_back(pressure, wait),
+            Pressure::Free => {}
+            pressure => self.hold_back(pressure, wait)?,
+        }
+        match bytes < LARGE_WRITE {
+            true => Ok(None),
+            false => self.admit(bytes as u64, wait).map(Some),
         }
     }
 
@@ -46,10 +68,35 @@ impl Shared {
             }
             Pressure::Stop(cause) => cause,
         };
-        if !wait {
-            return Err(Error::new(ErrorKind::Busy, "writers wait for flushes or compactions"));
+        self.stop(wait, cause, || {
+            let share = self.options.memtable_share();
+            match self.stall.pressure(self.memtable_bytes(), share) {
+                Pressure::Stop(cause) => Err(cause),
+                Pressure::Free | Pressure::Delay(_) => Ok(()),
+            }
+        })
+    }
+
+    /// Large writes are let through while they fit together, and any alone: many threads that all found
+    /// room for a small write could fill the memory several times over.
+    #[cold]
+    fn admit(&self, bytes: u64, wait: bool) -> Result<Admitted<'_>> {
+        let look = || self.try_admit(bytes).ok_or(StallCause::Memory);
+        match look() {
+            Ok(admitted) => Ok(admitted),
+            Err(cause) => self.stop(wait, cause, look),
         }
-        self.stop(cause)
+    }
+
+    fn try_admit(&self, bytes: u64) -> Option<Admitted<'_>> {
+        let (held, share) = (self.memtable_bytes(), self.options.memtable_share());
+        let stall = &self.stall;
+        let more = |others: u64| {
+            let sum = others + bytes;
+            (others == 0 || held + sum <= share).then_some(sum)
+        };
+        let order = Ordering::Relaxed;
+        stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
     }
 
     fn delay(&self, delay: Duration) {
@@ -67,31 +114,36 @@ impl Shared {
         self.background.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    fn stop(&self, cause: StallCause) -> Result<()> {
+    /// Waits until `look` finds room, and answers what it found there.
+    fn stop<T>(&self, wait: bool, cause: StallCause, look: impl FnMut() -> Look<T>) -> Result<T> {
+        if !wait {
+            return Err(Error::new(ErrorKind::Busy, "writers wait for flushes or compactions"));
+        }
         let started = self.environment.clock.monotonic();
         if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
             self.tell(&Event::StallStarted { cause });
         }
-        let waited = self.wait_for_room();
+        let found = self.wait_for_room(look);
         let took = self.environment.clock.monotonic() - started;
         if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.tell(&Event::StallFinished { cause, took });
         }
         self.background.stalls.fetch_add(1, Ordering::Relaxed);
         self.note_waited(took);
-        waited
+        found
     }
 
-    fn wait_for_room(&self) -> Result<()> {
+    fn wait_for_room<T>(&self, mut look: impl FnMut() -> Look<T>) -> Result<T> {
         let (flushes, compactions) = {
             let queue = self.background.lock();
             (queue.flush_failures, queue.compaction_failures)
         };
         loop {
             let seen = self.stall.rung();
-            let pressure =
-                self.stall.pressure(self.memtable_bytes(), self.options.memtable_share());
-            let Pressure::Stop(cause) = pressure else { return Ok(()) };
+            let cause = match look() {
+                Ok(found) => return Ok(found),
+                Err(cause) => cause,
+            };
             self.check_open_for_writing()?;
             // While these fail nothing makes room: say why instead of waiting for ever.
             let queue = self.background.lock();
@@ -115,14 +167,8 @@ impl Shared {
         }
     }
 
-    /// Tells writers how far compaction is behind.
-    pub(crate) fn measure_back_pressure(&self) {
-        let runs = self
-            .all_trees()
-            .iter()
-            .map(|tree| tree.pressure(Policy::Leveling).l0_runs)
-            .max()
-            .unwrap_or(0);
+    /// Sets how much writers are held back for so many `runs` in the first level of the fullest tree.
+    pub(super) fn hold_writers_back(&self, runs: usize) {
         let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
         // From 750 (no delay) at the free count to 1,000 (stop).
         let fill =
@@ -136,7 +182,26 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, KeyspaceOptions, Routing};
+    use crate::{Database, ErrorKind, KeyspaceOptions, Routing};
+
+    #[test]
+    fn large_writes_pass_together_while_they_fit_and_any_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::builder(dir.path()).memory_budget(16 << 20).open().unwrap();
+        let kv = db.keyspace("k").unwrap();
+        let shared = kv.handle().shared();
+        let large = |bytes: usize| shared.before_write(bytes, false);
+        // 8 MiB are the memtables' share.
+        let alone = large(9 << 20).unwrap();
+        assert_eq!(large(1 << 20).err().map(|error| error.kind()), Some(ErrorKind::Busy));
+        assert!(large(100).unwrap().is_none(), "small ones are not counted");
+        drop(alone);
+        let pair = (large(3 << 20).unwrap(), large(4 << 20).unwrap());
+        assert!(pair.0.is_some() && pair.1.is_some());
+        assert!(large(2 << 20).is_err());
+        drop(pair.0);
+        assert!(large(2 << 20).is_ok());
+    }
 
     /// An open cursor pins the view it stands in. Its memtables counted as unflushed once, so the
     /// thread that held a cursor and wrote waited for itself.

@@ -30,7 +30,7 @@ impl Shared {
             let mut job = job;
             self.executor.submit(Lane::Compaction, Box::new(move || job.step()));
         }
-        self.measure_back_pressure();
+        self.measure_pressure();
     }
 
     /// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
@@ -63,15 +63,29 @@ impl Shared {
 
     /// While flushes follow one another, compactions save writes, unless the tree is read even more.
     fn policy(&self, tree: &Tree) -> Policy {
-        let since = self.background.since_flush(self.environment.clock.monotonic());
-        let writers_rest =
-            since.is_none_or(|since| since >= SETTLE_AFTER) && !self.background.is_flush_pending();
         // Another tree may be the one that is written.
         let is_written = tree.oldest_unflushed().is_some();
-        match writers_rest || !is_written || tree.is_read_heavy() {
+        match !is_written || self.writers_rest() || tree.is_read_heavy() {
             true => Policy::Leveling,
             false => Policy::Tiering,
         }
+    }
+
+    fn writers_rest(&self) -> bool {
+        let since = self.background.since_flush(self.environment.clock.monotonic());
+        since.is_none_or(|since| since >= SETTLE_AFTER) && !self.background.is_flush_pending()
+    }
+
+    /// Tells writers and running compactions how far compaction is behind.
+    fn measure_pressure(&self) {
+        let (mut runs, mut score) = (0, 0.0_f64);
+        for tree in self.all_trees() {
+            let pressure = tree.pressure(self.policy(&tree));
+            runs = runs.max(pressure.l0_runs);
+            score = score.max(pressure.score);
+        }
+        self.hold_writers_back(runs);
+        self.pace.set((!self.writers_rest()).then_some(score));
     }
 
     /// Sees to it that compactions are looked for again when writers rest.
@@ -100,7 +114,8 @@ impl Shared {
     fn may_compact(&self, queue: &Queue) -> bool {
         // Neither poisoned, nor open for reading only, nor on the way to be closed.
         let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
-        let is_busy = queue.compacting.len() >= self.executor.workers(Lane::Compaction);
+        let jobs = queue.compacting.len() - queue.compacting_for_callers;
+        let is_busy = jobs >= self.executor.workers(Lane::Compaction);
         is_open && !is_busy && !queue.compaction_paused
     }
 
@@ -140,11 +155,15 @@ impl Shared {
                 }
             }
         }
+        self.background.lock().compacting_for_callers += 1;
         let done = self.compact_fully(tree);
         let mut queue = self.background.lock();
         queue.compacting.remove(&tree.id());
+        queue.compacting_for_callers -= 1;
         drop(queue);
         self.background.ring();
+        // What was due in this tree meanwhile.
+        self.schedule_compactions();
         done
     }
 
@@ -154,7 +173,7 @@ impl Shared {
         let compaction = Compaction::start(tree, job, &snapshots, visible);
         let (Some(shared), Some(compaction)) = (self.arc(), compaction) else { return Ok(()) };
         let mut job = CompactionJob::new(shared, Arc::clone(tree), compaction);
-        while job.try_step()? == Progress::Again {
+        while job.try_step()? != Progress::Done {
             self.check_open_for_writing()?;
         }
         Ok(())
@@ -171,9 +190,13 @@ impl CompactionJob {
 
     fn step(&mut self) -> Progress {
         let shared = Arc::clone(&self.shared);
+        let began = shared.environment.clock.monotonic();
         let error = match shared.run_step("a compaction", || self.try_step()) {
-            Ok(Progress::Again) => return Progress::Again,
             Ok(Progress::Done) => None,
+            Ok(_) => {
+                let took = shared.environment.clock.monotonic() - began;
+                return shared.pace.behind(took);
+            }
             Err(error) => Some(error),
         };
         self.shared.finish_compaction(&self.tree, error);

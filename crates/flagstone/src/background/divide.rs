@@ -9,6 +9,7 @@
 //! edit was installed, and at once when writers rest.
 
 use crate::shared::Shared;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The border moves up by one part in so many of the budget: evicting one step of 16 KiB blocks takes
@@ -27,6 +28,8 @@ const GIVE_BACK_MIN: u64 = 16 << 20;
 pub(crate) struct Division {
     /// Memtables may grow to this many bytes before the cache must shrink.
     memtables: AtomicU64,
+    /// Held while the border moves.
+    moving: Mutex<()>,
     /// The most bytes the cache held since freed memory was last given back to the system.
     cached_most: AtomicU64,
 }
@@ -36,7 +39,10 @@ impl Shared {
     /// crossed the border.
     #[inline]
     pub(crate) fn divide_if_needed(&self, bytes: u64) {
-        if bytes > self.division.memtables.load(Ordering::Relaxed) {
+        // Whoever moves the border already sees these bytes, or the next commit asks again.
+        if bytes > self.division.memtables.load(Ordering::Relaxed)
+            && !self.division.moving.is_locked()
+        {
             self.divide_memory();
         }
     }
@@ -54,6 +60,7 @@ impl Shared {
     }
 
     fn divide(&self, down: u64) {
+        let _moving = self.division.moving.lock();
         let step = (self.options.memory_budget / STEPS).max(1);
         let held = self.memtable_bytes();
         let wanted = (held / step + 2) * step;

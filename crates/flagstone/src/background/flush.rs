@@ -97,7 +97,6 @@ impl FlushJob {
     fn step(&mut self) -> Progress {
         let shared = Arc::clone(&self.shared);
         match shared.run_step("a flush", || self.try_step()) {
-            Ok(Progress::Again) => Progress::Again,
             Ok(Progress::Done) => {
                 self.shared.background.note_installed();
                 self.shared.background.note_flush(self.shared.environment.clock.monotonic());
@@ -105,11 +104,14 @@ impl FlushJob {
                 self.shared.finish_flush(None, None);
                 Progress::Done
             }
+            Ok(more) => more,
             Err(error) => {
                 self.current = None;
                 for (tree, edit) in self.done.drain(..) {
                     tree.abandon(&edit);
                 }
+                // On a full disk the next attempt needs their room.
+                self.shared.sweep();
                 let trees = std::mem::take(&mut self.group.trees);
                 let cut = self.group.cut.take();
                 let group = SealGroup { through: self.group.through, trees, cut };
@@ -139,9 +141,10 @@ impl FlushJob {
             return Ok(Progress::Again);
         }
         // Rule 5 of the design: the log is synced through everything in these tables before the edit
-        // is, or a power cut could keep one half of a batch.
+        // is, or a power cut could keep one half of a batch. An entry reaches a memtable when its record
+        // is written, so records that still wait, on a full disk say, are nothing to a flush.
         if let Some(log) = &self.shared.log {
-            log.sync_all().inspect_err(|error| self.shared.note_failure(error))?;
+            log.sync_written().inspect_err(|error| self.shared.note_failure(error))?;
         }
         let edits = std::mem::take(&mut self.done);
         self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);

@@ -12,6 +12,7 @@ mod cut;
 mod divide;
 mod flush;
 mod install;
+mod pace;
 mod seal;
 mod state;
 mod timer;
@@ -19,4 +20,5 @@ mod wait;
 
 pub(crate) use cut::Cut;
 pub(crate) use divide::Division;
+pub(crate) use pace::Pace;
 pub(crate) use state::Background;

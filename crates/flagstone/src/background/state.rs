@@ -43,8 +43,10 @@ pub(crate) struct Background {
 pub(crate) struct Queue {
     pub(crate) groups: VecDeque<SealGroup>,
     pub(crate) flush_runs: bool,
-    /// Trees that a compaction job works on.
+    /// Trees that are being compacted.
     pub(crate) compacting: HashSet<TreeId>,
+    /// How many of them are compacted in the thread of a caller.
+    pub(crate) compacting_for_callers: usize,
     /// A failed compaction waits before it is tried again.
     pub(crate) compaction_paused: bool,
     /// A failed flush waits before it is tried again.

@@ -7,7 +7,8 @@ use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value};
 
-/// An iterator over primary keys and documents, as of one moment. After an error it ends.
+/// An iterator over primary keys and documents, as of one moment. After an error it ends. While it waits
+/// it keeps the memory and files it reads: see [`DocumentScan::park`].
 pub struct DocumentScan {
     scan: Scan,
     collection: Collection,
@@ -23,6 +24,11 @@ impl DocumentScan {
     #[must_use]
     pub fn rev(self) -> Self {
         Self { scan: self.scan.rev(), collection: self.collection }
+    }
+
+    /// As [`Scan::park`]: for a scan that waits for somebody slow.
+    pub fn park(&mut self) {
+        self.scan.park();
     }
 
     /// The primary keys alone: no document is looked at.

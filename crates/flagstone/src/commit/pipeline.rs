@@ -106,7 +106,7 @@ impl Shared {
             };
             self.seal_if_over(limit, targets.iter().map(tree));
         }
-        if last.get() % UPKEEP_EVERY == 0 || write.payload.len() > LARGE_PAYLOAD {
+        if is_upkeep_due(numbered.first, last) || write.payload.len() > LARGE_PAYLOAD {
             self.keep_log_short();
             self.prepare_spare_segment();
         }
@@ -224,6 +224,11 @@ impl Shared {
     }
 }
 
+/// Whether one of the SeqNos of a commit is a multiple of [`UPKEEP_EVERY`].
+const fn is_upkeep_due(first: SeqNo, last: SeqNo) -> bool {
+    last.get() / UPKEEP_EVERY != (first.get() - 1) / UPKEEP_EVERY
+}
+
 /// The names that must stand in the log before the batch.
 fn definitions_of(write: &Write<'_>) -> SmallVec<[Definition; 1]> {
     let define = |(at, keyspace): (usize, &Arc<KeyspaceCore>)| {
@@ -311,4 +316,21 @@ fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered) -> Result<(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upkeep_comes_around_whatever_the_size_of_the_batches() {
+        for (start, size) in [(1, 1), (2, 2), (2, 64), (5, 30), (1, 1000)] {
+            let due = |batch: &u64| {
+                let first = start + batch * size;
+                is_upkeep_due(SeqNo::new(first), SeqNo::new(first + size - 1))
+            };
+            let count = (0..640).filter(due).count() as u64;
+            assert!(count >= (640 * size / UPKEEP_EVERY).min(640), "{size} from {start}: {count}");
+        }
+    }
 }

@@ -10,7 +10,7 @@
 
 use crate::event::StallCause;
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A fill, in thousandths, from which on writers are delayed.
@@ -36,6 +36,8 @@ pub(crate) enum Pressure {
 #[derive(Default)]
 pub(crate) struct Stall {
     compaction_fill: AtomicU32,
+    /// Bytes of large writes that are let through and not in a memtable yet.
+    pub(crate) admitted: AtomicU64,
     /// How often the bell rang.
     rung: Mutex<u64>,
     bell: Condvar,

@@ -257,7 +257,7 @@ impl Database {
     /// # Errors
     /// Conflict when a condition of the batch does not hold; InvalidInput for a batch over a quarter of
     /// the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
-    /// nothing of it has happened.
+    /// nothing of it has happened; but after Poisoned that is unknown until the database is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
         self.commit_with(batch, self.shared().options.durability)
     }
@@ -300,8 +300,9 @@ impl Database {
                 return Err(Error::invalid("the batch holds a keyspace of another database"));
             }
         }
-        shared.before_write(wait)?;
-        let committed = shared.write(&batch.as_write(), durability, None)?;
+        let write = batch.as_write();
+        let _admitted = shared.before_write(write.payload.len(), wait)?;
+        let committed = shared.write(&write, durability, None)?;
         Ok(Ticket {
             shared: Arc::clone(shared),
             lsn: committed.lsn,
@@ -337,7 +338,9 @@ impl Database {
     }
 
     /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
-    /// blocks get their final compression. Reads and writes go on meanwhile.
+    /// blocks get their final compression. One tree after another in the caller's thread; each needs up to
+    /// its own size of disk for a while. Reads and writes go on meanwhile; the first level of the tree at
+    /// work is not compacted until it is done, so a long heavy load on it is slowed.
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.

@@ -15,12 +15,12 @@ use crate::background::Cut;
 use crate::manifest::{Manifest, Place};
 use crate::shared::Shared;
 use flagstone_base::{Error, FileNumber, Result, SeqNo};
-use flagstone_env::disk::Access;
+use flagstone_env::disk::{Access, create_dir_synced};
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::{Disk, LockMode};
 use std::fmt;
 use std::io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,7 +80,7 @@ impl Copy<'_> {
     }
 
     fn make(&self, cut: &Cut) -> Result<CheckpointReport> {
-        make_dir(&**self.disk(), self.to)?;
+        create_dir_synced(&**self.disk(), self.to)?;
         // Whoever would open the directory meanwhile is told that it is busy.
         let lock = self.disk().lock(&self.to.join(names::LOCK), LockMode::Exclusive)?;
         check_empty(&**self.disk(), self.to)?;
@@ -147,24 +147,6 @@ impl Copy<'_> {
             }
         }
     }
-}
-
-/// Makes a directory whose name survives a power cut.
-fn make_dir(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    let mut missing = Vec::new();
-    for ancestor in dir.ancestors() {
-        if ancestor.as_os_str().is_empty() || disk.exists(ancestor)? {
-            break;
-        }
-        missing.push(ancestor);
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    disk.create_dir(dir)?;
-    let parents: Vec<PathBuf> =
-        missing.iter().filter_map(|dir| dir.parent()).map(Path::to_owned).collect();
-    parents.iter().try_for_each(|parent| disk.sync_dir(parent))
 }
 
 /// Copies a file, synced; answers its length.

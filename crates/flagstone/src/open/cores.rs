@@ -75,12 +75,10 @@ pub(crate) fn make_core(
 
 /// The options of a keyspace's tree `id`.
 ///
-/// Trees of one keyspace fill alike. If all had to merge their runs at the same time, the last would wait
-/// for all others; so each may have one run less than its neighbour, in turns of four.
+/// Trees of one keyspace fill alike: they take turns, those of neighbours far apart.
 pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
-    let defaults = TreeOptions::default();
     TreeOptions {
-        l0_runs_tiering: defaults.l0_runs_tiering - (id.0 % 4) as usize,
+        turn: (id.0 as u8).reverse_bits() >> 5,
         keyspace: core.id,
         hash_seed: core.route.seed(),
         block_bytes: core.record.block_bytes,
@@ -88,6 +86,6 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
         upper_compression: core.record.compression,
         bottom_compression: core.record.bottom_compression,
         fold: core.fold.clone().map(|fold| fold as Arc<dyn flagstone_tree::Fold>),
-        ..defaults
+        ..TreeOptions::default()
     }
 }

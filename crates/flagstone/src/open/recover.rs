@@ -9,6 +9,7 @@ use crate::keyspace::KeyspaceCore;
 use crate::manifest::{Loaded, Manifest, Place, State};
 use crate::shared::{Keyspaces, Parts, Shared};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
+use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::{Disk, DiskLock, Executor, LockMode, ThreadExecutor};
 use flagstone_sst::BlockCache;
@@ -64,15 +65,15 @@ fn take_directory(
         if read_only || !builder.options.create_if_missing {
             return Err(no_database(dir));
         }
-        disk.create_dir(dir)?;
-        if let Some(parent) = dir.parent() {
-            disk.sync_dir(parent)?;
-        }
+        create_dir_synced(disk, dir)?;
     }
+    // Before a lock file is made where no database is. `load` tells a stranger's directory from one
+    // whose `CURRENT` was lost; if there is a database by now, it is locked like any other.
     if (read_only || !builder.options.create_if_missing)
         && !disk.exists(&dir.join(names::CURRENT))?
+        && Manifest::load(disk, dir)?.is_none()
     {
-        return Manifest::load(disk, dir)?.map_or(Err(no_database(dir)), |_| Ok(None));
+        return Err(no_database(dir));
     }
     let mode = if read_only { LockMode::Shared } else { LockMode::Exclusive };
     match disk.lock(&dir.join(names::LOCK), mode) {
@@ -190,6 +191,8 @@ impl Opening {
         // A job left over would keep the directory locked.
         let replayed_records = replayed.inspect_err(|_| shared.executor.shut_down())?;
         shared.replaying.store(false, Ordering::Release);
+        // No commit has made room for what was replayed.
+        shared.divide_memory();
         if let crate::Durability::Interval(interval) = shared.options.durability
             && !self.read_only
         {

@@ -1,5 +1,6 @@
 //! A merge of trees: the next key of all, in either direction, by a binary heap of cursors.
 
+use flagstone_base::heap::{heapify, sift_down};
 use flagstone_base::key::key_front as front;
 use flagstone_base::{Result, Slice};
 use flagstone_tree::{Direction, TreeScan};
@@ -34,9 +35,8 @@ impl Merge {
                     self.heap.push(Standing { front: front(self.scans[scan].key()), scan });
                 }
             }
-            for root in (0..self.heap.len() / 2).rev() {
-                self.sink(root);
-            }
+            let before = comes_before(&self.scans, self.direction);
+            heapify(&mut self.heap, before);
         } else if let Some(top) = self.heap.first_mut() {
             let scan = &mut self.scans[top.scan];
             if scan.advance()? {
@@ -44,9 +44,14 @@ impl Merge {
             } else {
                 self.heap.swap_remove(0);
             }
-            self.sink(0);
+            sift_down(&mut self.heap, 0, comes_before(&self.scans, self.direction));
         }
         Ok(!self.heap.is_empty())
+    }
+
+    /// Lets go of what the scans read, and keeps their places.
+    pub(crate) fn park(&mut self) {
+        self.scans.iter_mut().for_each(TreeScan::park);
     }
 
     #[inline]
@@ -63,32 +68,16 @@ impl Merge {
     pub(crate) fn value_bytes(&self) -> &[u8] {
         self.heap.first().map_or(&[], |top| self.scans[top.scan].value_bytes())
     }
+}
 
-    #[inline]
-    fn comes_before(&self, a: Standing, b: Standing) -> bool {
+#[inline]
+fn comes_before(scans: &[TreeScan], direction: Direction) -> impl Fn(&Standing, &Standing) -> bool {
+    move |a, b| {
         let order = a.front.cmp(&b.front);
-        let order = order.then_with(|| self.scans[a.scan].key().cmp(self.scans[b.scan].key()));
-        match self.direction {
+        let order = order.then_with(|| scans[a.scan].key().cmp(scans[b.scan].key()));
+        match direction {
             Direction::Forward => order.is_lt(),
             Direction::Reverse => order.is_gt(),
-        }
-    }
-
-    #[inline]
-    fn sink(&mut self, mut at: usize) {
-        loop {
-            let (left, right) = (2 * at + 1, 2 * at + 2);
-            if left >= self.heap.len() {
-                return;
-            }
-            let right_first =
-                right < self.heap.len() && self.comes_before(self.heap[right], self.heap[left]);
-            let child = if right_first { right } else { left };
-            if !self.comes_before(self.heap[child], self.heap[at]) {
-                return;
-            }
-            self.heap.swap(at, child);
-            at = child;
         }
     }
 }

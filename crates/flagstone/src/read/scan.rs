@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// An iterator over entries as of one moment. After an error it ends.
 ///
-/// It pins no memory while it waits: it finds its place again when memtables were flushed or tables
-/// compacted under it.
+/// While it is read it moves on from memtables that were flushed and tables that were compacted under
+/// it. While it waits it keeps those it stands in: [`Scan::park`] one that will wait for long.
 pub struct Scan {
     core: Arc<KeyspaceCore>,
     snapshot: Snapshot,
@@ -100,6 +100,17 @@ impl Scan {
             State::Merged(merge) => merge.value(),
             State::Chained(Some(scan), _) => scan.value(),
             _ => Slice::default(),
+        }
+    }
+
+    /// Lets go of memtables and tables, but keeps the place, the entry it stands on, and what it sees:
+    /// for a scan that waits for somebody slow. Costs a copy of the entry for each partition now, and
+    /// finding the place again later.
+    pub fn park(&mut self) {
+        match &mut self.state {
+            State::Merged(merge) => merge.park(),
+            State::Chained(Some(scan), _) => scan.park(),
+            State::Chained(None, _) | State::Unstarted | State::Ended => {}
         }
     }
 

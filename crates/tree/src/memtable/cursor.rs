@@ -3,8 +3,8 @@
 use super::ordered::{Ranked, Run};
 use super::store::{KeyAt, VersionAt, Versions};
 use super::table::Memtable;
-use crate::heap::{heapify, sift_down};
 use crate::options::Direction;
+use flagstone_base::heap::{heapify, sift_down};
 use flagstone_base::{EntryRef, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;

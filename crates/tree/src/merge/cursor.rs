@@ -1,9 +1,9 @@
 //! One walk over many sorted sources: key order, newest first within a key (backwards: reversed).
 
 use super::run_cursor::RunCursor;
-use crate::heap::{heapify, sift_down};
 use crate::memtable::MemCursor;
 use crate::options::Direction;
+use flagstone_base::heap::{heapify, sift_down};
 use flagstone_base::key::key_front;
 use flagstone_base::{EntryRef, Result, SeqNo, Slice};
 use std::cmp::Ordering;

@@ -6,10 +6,12 @@
 //! level sizes, as RocksDB has them).
 //!
 //! Under [`Policy::Tiering`] L0 is let grow instead: its runs are merged among themselves when they
-//! are too many, and go down only when they hold twice what lies below.
+//! are too many, and go down only when they hold about twice what lies below. Trees that fill alike
+//! would all do so at the same time; each has a turn of its own, and once they are out of step they
+//! stay so.
 
 use crate::options::TreeOptions;
-use crate::version::{LEVELS, Version};
+use crate::version::{LEVELS, Run, Version};
 
 /// What compactions are to save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,29 +29,28 @@ pub enum Policy {
 pub struct Pressure {
     /// Overlapping runs in L0: what a get pays for.
     pub l0_runs: usize,
-    /// Bytes in L0.
-    pub l0_bytes: u64,
     /// The fullest level against its size; from 1 on there is work.
     pub score: f64,
-    /// Bytes that compactions will have to write until the tree is in shape.
-    pub debt_bytes: u64,
 }
 
 /// Sizes and scores of the levels.
 pub(super) struct Shape {
     pub(super) base: usize,
     pub(super) bytes: [u64; LEVELS],
-    pub(super) targets: [u64; LEVELS],
     pub(super) l0_runs: usize,
     pub(super) scores: [f64; LEVELS],
     /// From so many bytes on L0 goes down under [`Policy::Tiering`].
     pub(super) l0_bytes_max: u64,
 }
 
-/// Under [`Policy::Tiering`] L0 goes down when it holds so many times what lies below, ..
+/// Under [`Policy::Tiering`] L0 goes down when it holds about so many times what lies below, ..
 const TIERING_L0_FACTOR: u64 = 2;
-/// .. but not before it holds so many base levels.
+/// .. but not before it holds about so many base levels.
 const TIERING_L0_BASES: u64 = 16;
+/// Trees take turns: see [`TreeOptions::turn`].
+const TURNS: u64 = 8;
+/// L0 is young while its largest run is not so many times larger than its smallest.
+const YOUNG_RUNS_ALIKE: u64 = 4;
 /// Under [`Policy::Tiering`] deeper levels may exceed their size so many times.
 const TIERING_SLACK: f64 = 2.0;
 
@@ -75,41 +76,36 @@ impl Shape {
         let l0_runs = version.l0_runs().len();
         let mut scores = [0.0; LEVELS];
         let below: u64 = bytes[1..].iter().sum();
+        let turn = u64::from(options.turn).min(TURNS - 1);
+        // From 2/3 to 5/4.
         let l0_bytes_max = (TIERING_L0_FACTOR * below).max(TIERING_L0_BASES * base_max);
+        let l0_bytes_max = l0_bytes_max / 12 * (TURNS + turn);
+        let l0_runs_max = match is_young(version) {
+            true => options.l0_runs_tiering.saturating_sub((TURNS - 1 - turn) as usize),
+            false => options.l0_runs_tiering,
+        };
         let (runs_max, bytes_max, slack) = match policy {
             Policy::Leveling => (options.l0_runs_trigger.max(1), base_max, 1.0),
-            Policy::Tiering => (options.l0_runs_tiering.max(1) + 1, l0_bytes_max, TIERING_SLACK),
+            Policy::Tiering => (l0_runs_max.max(1) + 1, l0_bytes_max, TIERING_SLACK),
         };
         scores[0] = (l0_runs as f64 / runs_max as f64).max(bytes[0] as f64 / bytes_max as f64);
         for level in base..LEVELS - 1 {
             scores[level] = bytes[level] as f64 / targets[level] as f64 / slack;
         }
-        Self { base, bytes, targets, l0_runs, scores, l0_bytes_max }
+        Self { base, bytes, l0_runs, scores, l0_bytes_max }
     }
+}
 
-    fn debt(&self, options: &TreeOptions) -> u64 {
-        let levels_below = |level: usize| (LEVELS - level.max(1)) as u64;
-        let mut debt = 0_u64;
-        if self.scores[0] >= 1.0 {
-            debt += self.bytes[0] + self.bytes[self.base].min(4 * self.bytes[0]);
-        }
-        for level in self.base..LEVELS - 1 {
-            let excess = self.bytes[level].saturating_sub(self.targets[level]);
-            // Half the fan-out overlaps on average, at each level on the way down one of them.
-            let factor = (1 + options.level_fanout / 2).min(levels_below(level) * 8);
-            debt = debt.saturating_add(excess.saturating_mul(factor));
-        }
-        debt
-    }
+/// Whether no runs of L0 were merged yet: the moment to bring trees out of step for little.
+fn is_young(version: &Version) -> bool {
+    let bytes = |run: &Run| run.iter().map(|table| table.meta().bytes).sum::<u64>();
+    let runs = version.l0_runs().iter().map(bytes);
+    let (least, most) = runs.fold((u64::MAX, 0), |(a, b), run| (a.min(run), b.max(run)));
+    most <= least.saturating_mul(YOUNG_RUNS_ALIKE)
 }
 
 /// How far `version` is out of the shape that `policy` wants; costs its tables.
 pub fn pressure(version: &Version, options: &TreeOptions, policy: Policy) -> Pressure {
     let shape = Shape::of(version, options, policy);
-    Pressure {
-        l0_runs: shape.l0_runs,
-        l0_bytes: shape.bytes[0],
-        score: shape.scores.iter().copied().fold(0.0, f64::max),
-        debt_bytes: shape.debt(options),
-    }
+    Pressure { l0_runs: shape.l0_runs, score: shape.scores.iter().copied().fold(0.0, f64::max) }
 }

@@ -169,7 +169,8 @@ impl TreeScan {
         if self.advance()? { Ok(Some((Slice::copy_of(&self.key), self.value()))) } else { Ok(None) }
     }
 
-    /// Lets go of memtables and tables but keeps the place: for a scan that will wait a while.
+    /// Lets go of memtables and tables but keeps the place and its entry: for a scan that will wait a
+    /// while.
     pub fn park(&mut self) {
         self.value = Value::Made(self.value());
         self.pinned = None;

@@ -89,7 +89,12 @@ fn the_base_level_rises_with_the_size_of_the_last_level() {
 }
 
 fn picked_tiering(tables: &[&str]) -> String {
-    let job = pick(&version(tables), &options(), Policy::Tiering);
+    picked_in_turn(7, tables)
+}
+
+fn picked_in_turn(turn: u8, tables: &[&str]) -> String {
+    let options = TreeOptions { turn, ..options() };
+    let job = pick(&version(tables), &options, Policy::Tiering);
     job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
 }
 
@@ -132,11 +137,22 @@ fn tiering_never_merges_across_a_run_that_stays() {
 fn tiering_sends_l0_down_to_the_last_level_when_it_holds_twice_what_lies_below() {
     let below = ["L5 3 c..k #4 500", "L6 4 a..b #3 4000", "L6 5 h..m #3 4500", "L6 6 n..p #3 1"];
     let with = |bytes: &str| {
-        let l0 = [format!("L0 1 d..f #8 {bytes}"), format!("L0 2 e..g #9 {bytes}")];
-        picked_tiering(&[&l0[0], &l0[1], below[0], below[1], below[2], below[3]])
+        let l0 = [format!("L0 1 d..f #8 {bytes}"), "L0 2 e..g #9 2000".to_owned()];
+        // The turn in which twice is neither more nor less.
+        picked_in_turn(4, &[&l0[0], &l0[1], below[0], below[1], below[2], below[3]])
     };
-    assert_eq!(with("9100"), "l0: L0 000002 000001, L5 000003, L6 000005 -> L6");
-    assert_eq!(with("8000"), "nothing");
+    assert_eq!(with("16100"), "l0: L0 000002 000001, L5 000003, L6 000005 -> L6");
+    assert_eq!(with("15900"), "nothing");
+}
+
+#[test]
+fn trees_that_fill_alike_are_merged_in_turns() {
+    let runs = ["L0 1 a..f #5 90", "L0 2 a..f #6 90", "L0 3 a..f #7 90", "L0 4 a..f #8 90"];
+    let old = ["L0 1 a..f #5 400", runs[1], runs[2]];
+    let merged = |turn, tables: &[&str]| picked_in_turn(turn, tables) != "nothing";
+    assert!(merged(7, &runs) && !merged(7, &runs[..3]));
+    assert!(merged(6, &runs[..3]) && !merged(6, &runs[..2]));
+    assert!(!merged(6, &old), "merged once before: nobody's turn any more");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 /// Moves the item at `at` down until no child comes before it.
 #[inline]
-pub(crate) fn sift_down<T>(items: &mut [T], mut at: usize, before: impl Fn(&T, &T) -> bool) {
+pub fn sift_down<T>(items: &mut [T], mut at: usize, before: impl Fn(&T, &T) -> bool) {
     loop {
         let mut child = 2 * at + 1;
         if child >= items.len() {
@@ -20,7 +20,7 @@ pub(crate) fn sift_down<T>(items: &mut [T], mut at: usize, before: impl Fn(&T, &
 }
 
 /// Makes any slice a heap: the first item comes before all others.
-pub(crate) fn heapify<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
+pub fn heapify<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     for at in (0..items.len() / 2).rev() {
         sift_down(items, at, &before);
     }
