@@ -49,6 +49,18 @@ impl Place {
         let _ = std::fs::remove_dir_all(&dir);
         Self(dir)
     }
+
+    fn options(&self, durability: Durability) -> EngineOptions {
+        EngineOptions {
+            dir: self.0.clone(),
+            memory_bytes: 16 << 20,
+            memtable_bytes: None,
+            block_bytes: None,
+            filter_bits: None,
+            partitions: 2,
+            durability,
+        }
+    }
 }
 
 impl Drop for Place {
@@ -76,15 +88,7 @@ fn check(engine: &dyn Engine, model: &BTreeMap<Vec<u8>, Vec<u8>>, dice: &mut Dic
 fn agrees(choice: &Choice, durability: Durability, ops: u64) {
     let what = format!("{choice} {durability:?}");
     let place = Place::new(&format!("{choice}-{durability:?}").replace([' ', '(', ')'], ""));
-    let options = EngineOptions {
-        dir: place.0.clone(),
-        memory_bytes: 16 << 20,
-        memtable_bytes: None,
-        block_bytes: None,
-        filter_bits: None,
-        partitions: 2,
-        durability,
-    };
+    let options = place.options(durability);
     let mut dice = Dice(seed());
     let mut model = BTreeMap::new();
     let mut engine = choice.open(&options, false).unwrap();
@@ -151,15 +155,7 @@ fn writers_of_many_threads_lose_nothing() {
     for kind in 0..KINDS.len() {
         let choice = &variants(kind)[0];
         let place = Place::new(&format!("{choice}-threads"));
-        let options = EngineOptions {
-            dir: place.0.clone(),
-            memory_bytes: 16 << 20,
-            memtable_bytes: None,
-            block_bytes: None,
-            filter_bits: None,
-            partitions: 2,
-            durability: Durability::Buffered,
-        };
+        let options = place.options(Durability::Buffered);
         let engine = choice.open(&options, false).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..8u32 {

@@ -6,7 +6,9 @@ use super::meter::Worker;
 use super::pace::Pace;
 use super::rows::Look;
 use crate::engine::{Engine, Outcome};
-use crate::record::{EventKind, EventLine, FORMAT, Header, Line, RecordWriter, RowLine, Summary};
+use crate::record::{
+    EventKind, EventLine, FORMAT, Header, Line, OpKind, RecordWriter, RowLine, Summary,
+};
 use crate::sample::{DiskClock, PeakMemory, commit, machine, sync_files, utc_now};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -55,7 +57,7 @@ pub struct Recorder<'a> {
     sizes: Vec<(f64, u64)>,
     thread_seconds: f64,
     summary: Summary,
-    log: LogTotals,
+    totals: Totals,
     memory: PeakMemory,
     after: AfterTheClock,
 }
@@ -70,9 +72,12 @@ struct AfterTheClock {
 }
 
 #[derive(Default)]
-struct LogTotals {
-    write_bytes: Option<u64>,
-    syncs: Option<u64>,
+struct Totals {
+    disk_read_bytes: u64,
+    cache_hits: Option<u64>,
+    cache_misses: Option<u64>,
+    wal_write_bytes: Option<u64>,
+    wal_syncs: Option<u64>,
     stalled_s: Option<f64>,
 }
 
@@ -115,7 +120,7 @@ impl<'a> Recorder<'a> {
             sizes: Vec::new(),
             thread_seconds: 0.0,
             summary: Summary::default(),
-            log: LogTotals::default(),
+            totals: Totals::default(),
             memory: PeakMemory::start(),
             after: AfterTheClock::default(),
         })
@@ -250,7 +255,7 @@ impl<'a> Recorder<'a> {
 
     /// Syncs of the log so far, where the engine tells.
     pub const fn wal_syncs(&self) -> Option<u64> {
-        self.log.syncs
+        self.totals.wal_syncs
     }
 
     /// Bytes of keys and values put so far are `bytes`: for what loads without workers' tallies.
@@ -287,15 +292,23 @@ impl<'a> Recorder<'a> {
         };
         let with = settle.and_then(|_| over_put(settled));
         summary.write_amplification = over_put(settled.saturating_sub(settle.unwrap_or(0)));
+        let gets = summary.latency.contains_key(&OpKind::Get);
+        let totals = &self.totals;
+        let cache_hit_share =
+            totals.cache_hits.zip(totals.cache_misses).and_then(|(hit, missed)| {
+                (hit + missed > 0).then(|| hit as f64 / (hit + missed) as f64)
+            });
         let counted = [
             ("settle_bytes", settle.map(|bytes| bytes as f64)),
             ("write_amplification_settled", with),
-            ("gets_found", Some(self.total.gets_found as f64)),
+            ("gets_found", gets.then_some(self.total.gets_found as f64)),
             ("deletes_found", self.total.deletes_found.map(|found| found as f64)),
             ("scanned", Some(self.total.scanned as f64).filter(|scanned| *scanned > 0.0)),
-            ("wal_write_bytes", self.log.write_bytes.map(|bytes| bytes as f64)),
-            ("wal_syncs", self.log.syncs.map(|syncs| syncs as f64)),
-            ("stalled_s", self.log.stalled_s),
+            ("disk_read_bytes", Some(totals.disk_read_bytes as f64)),
+            ("cache_hit_share", cache_hit_share),
+            ("wal_write_bytes", totals.wal_write_bytes.map(|bytes| bytes as f64)),
+            ("wal_syncs", totals.wal_syncs.map(|syncs| syncs as f64)),
+            ("stalled_s", totals.stalled_s),
         ];
         for (name, value) in counted {
             if let Some(value) = value {
@@ -324,11 +337,14 @@ impl<'a> Recorder<'a> {
         summary.rss_max_bytes = summary.rss_max_bytes.max(row.rss_bytes);
         summary.disk_write_bytes += row.disk_write_bytes;
         summary.cpu_s += row.cpu_s;
-        let log = &mut self.log;
-        log.write_bytes = sum(log.write_bytes, row.wal_write_bytes);
-        log.syncs = sum(log.syncs, row.wal_syncs);
+        let totals = &mut self.totals;
+        totals.disk_read_bytes += row.disk_read_bytes;
+        totals.cache_hits = sum(totals.cache_hits, row.cache_hits);
+        totals.cache_misses = sum(totals.cache_misses, row.cache_misses);
+        totals.wal_write_bytes = sum(totals.wal_write_bytes, row.wal_write_bytes);
+        totals.wal_syncs = sum(totals.wal_syncs, row.wal_syncs);
         if let Some(stalled) = row.stalled_s {
-            *log.stalled_s.get_or_insert(0.0) += stalled;
+            *totals.stalled_s.get_or_insert(0.0) += stalled;
         }
     }
 

@@ -113,7 +113,8 @@ fn show_latencies(latency: &BTreeMap<OpKind, Latency>) -> String {
 
 fn rate(value: f64) -> String {
     match value {
-        v if v >= 9_999_500.0 => format!("{:.1}M", v / 1e6),
+        v if v >= 9_995_000.0 => format!("{:.1}M", v / 1e6),
+        v if v >= 999_500.0 => format!("{:.2}M", v / 1e6),
         v if v >= 99_950.0 => format!("{:.0}k", v / 1e3),
         v if v >= 9_995.0 => format!("{:.1}k", v / 1e3),
         v => format!("{v:.0}"),

@@ -6,8 +6,7 @@ use crate::report::chart::{Across, CurveChart, CurvePanel, Unit, step};
 use crate::report::data::{Cell, plural};
 use crate::report::model::{Figure, Material, Part, Section, distinct, slug, workloads};
 
-const MISSING: &str =
-    "flagstone bench matrix --workload get (update) --db DB --keys FILE --out DIR";
+const MISSING: &str = "flagstone bench document-matrix --workload get (update) --out DIR";
 
 /// Series in one panel over time at most: more are a knot.
 const SERIES_MAX: usize = 6;

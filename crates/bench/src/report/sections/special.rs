@@ -73,7 +73,7 @@ pub(super) fn sections(material: &Material<'_>) -> Vec<Section> {
             "other",
             "Other workloads",
             table(&of(Kind::Other)),
-            "flagstone bench larger, scan, cached-get, ... --out DIR",
+            "flagstone bench larger, full-scan, cached-get, ... --out DIR",
         ),
     ]
 }

@@ -4,12 +4,12 @@
 use super::keys::read_keys;
 use super::load::{LoadInput, LoadOptions, run_load};
 use crate::comments::Comments;
-use crate::engine::Outcome;
+use crate::engine::{EventLog, Outcome};
 use crate::record::Described;
 use crate::run::StoreDir;
 use crate::workload::Random;
 use crate::workload::page_cache::drop_files;
-use flagstone::{Collection, Database, Options, Stats, Value};
+use flagstone::{Collection, Database, Event, Listener, Options, Stats, Value};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,34 +94,36 @@ impl DocumentStore {
         original.checkpoint(&data)?;
         let took = started.elapsed();
         original.close()?;
-        let (database, collection) = self.open(&data)?;
-        Ok(Opened { database, collection, took })
+        self.open(&data, took)
     }
 
     /// The checkpoint of a place with nothing of it in memory: closed, dropped from the page cache and
     /// opened again.
     pub(super) fn reopen_cold(&self, opened: Opened, place: &StoreDir) -> Outcome<Opened> {
-        let Opened { database, collection, took } = opened;
+        let Opened { database, collection, took, .. } = opened;
         drop(collection);
         database.close()?;
         let data = place.data();
         drop_files(&data)?;
-        let (database, collection) = self.open(&data)?;
-        Ok(Opened { database, collection, took })
+        self.open(&data, took)
     }
 
-    fn open(&self, data: &Path) -> Outcome<(Database, Collection)> {
+    /// Opens a checkpoint that took so long, and hears its events.
+    fn open(&self, data: &Path, took: Duration) -> Outcome<Opened> {
+        let events = Arc::new(EventLog::default());
+        let heard = Arc::clone(&events);
         let options = Options {
             memory_budget: self.memory_bytes,
             create_if_missing: false,
             ..Options::default()
         };
-        let database = Database::builder(data).options(options).open()?;
+        let builder = Database::builder(data).options(options);
+        let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
         let found = database.existing_collection(&self.collection)?;
         let collection = found.ok_or_else(|| {
             format!("{}: no collection {:?}", self.dir.display(), self.collection)
         })?;
-        Ok((database, collection))
+        Ok(Opened { database, collection, events, took })
     }
 
     /// Removes what was made.
@@ -143,6 +145,7 @@ pub fn describe_comments(count: u64, sample: usize, memory_bytes: u64) -> Descri
 pub(super) struct Opened {
     pub(super) database: Database,
     pub(super) collection: Collection,
+    pub(super) events: Arc<EventLog>,
     /// How long the checkpoint took to make.
     pub(super) took: Duration,
 }

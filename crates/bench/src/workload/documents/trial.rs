@@ -97,7 +97,8 @@ impl DocumentTrial<'_> {
             self.watch,
         )?;
         let gauges = || gauges_of(&opened.database.stats());
-        let probe = Probe { gauges: &gauges, events: &Vec::new };
+        let events = || opened.events.take();
+        let probe = Probe { gauges: &gauges, events: &events };
         let workers = workers(&opened, threads)?;
         recorder.run_probed(&probe, &options.pace, workers)?;
         recorder.figure("checkpoint_s", opened.took.as_secs_f64());

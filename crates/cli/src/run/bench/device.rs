@@ -1,6 +1,6 @@
 //! What the device can do.
 
-use super::place::{failure, out_file, watching};
+use super::place::{failure, out_file, plural, watching};
 use crate::args::DeviceArgs;
 use crate::failure::Failure;
 use crate::output::{note, write_all};
@@ -41,7 +41,7 @@ fn table(options: &DeviceOptions, summary: &Summary) -> String {
     for block in &options.blocks {
         for threads in &options.threads {
             let name = format!("read_b{block}_t{threads}");
-            let title = format!("random reads of {block}, {threads} threads");
+            let title = format!("random reads of {block}, {}", plural(*threads as u64, "thread"));
             line(&title, &name, figure(&format!("{name}_mb_per_s")));
         }
     }

@@ -1,6 +1,6 @@
 //! What durability costs.
 
-use super::place::{Place, data_options, failure, pace, store_options};
+use super::place::{Place, data_options, failure, pace, plural, store_options};
 use crate::args::{DurabilityArgs, DurableWritersArgs};
 use crate::failure::Failure;
 use crate::output::write_all;
@@ -35,7 +35,7 @@ pub(super) fn run(args: &DurabilityArgs) -> Result<(), Failure> {
 
 /// A line a durability, a column a number of partitions: operations a second and the change.
 fn table(what: &Durabilities, cells: &[DurabilityCell]) -> String {
-    let heads = what.partitions.iter().map(|partitions| format!("{partitions} partitions"));
+    let heads = what.partitions.iter().map(|count| plural(*count, "partition"));
     let heads: String = heads.map(|head| format!("{head:>24}")).collect();
     let mut text = format!("{:<18}{heads}\n", "ops/s");
     for &durability in &what.durabilities {

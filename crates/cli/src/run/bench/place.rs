@@ -195,6 +195,12 @@ pub(super) fn pace(args: &PaceArgs, threads: u16) -> Pace {
     }
 }
 
+/// `1 thread`, `2 threads`.
+pub(super) fn plural(count: impl Into<u64>, what: &str) -> String {
+    let count = count.into();
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Says how a trial went, and where its result is.
 pub(super) fn report(summary: &Summary, out: &Path) -> Result<(), Failure> {
     write_all(show_summary(summary).as_bytes())?;
