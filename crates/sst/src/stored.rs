@@ -13,8 +13,9 @@ const READ_BYTES: u64 = 256 << 10;
 impl Table {
     /// Reads all of the file, past the block cache, and checks that it is what was written: header,
     /// place and checksum of every block, the checksum of the whole file; index, filter and the rest
-    /// of the tail were checked when it was opened. Nothing is decompressed and no entry decoded,
-    /// which takes [`Table::verify`] five to twenty times as long.
+    /// of the tail were checked when it was opened. Nothing is decompressed and no entry decoded.
+    ///
+    /// Cost: about 0.1 us a KiB stored, from the page cache (`examples/table.rs`).
     ///
     /// # Errors
     /// Corruption that tells the first thing wrong; what reading the file answers.
