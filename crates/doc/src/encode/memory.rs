@@ -39,6 +39,9 @@ pub(crate) struct KeyMemory {
     table: Vec<u32>,
     root_first: u32,
     serial: u32,
+    /// How many definitions of the names table the slots know: a slot that has no id is of a name that
+    /// is none of them.
+    names_known: u32,
     /// Whether names that the table does not have are defined in it.
     pub(super) defines: bool,
 }
@@ -53,6 +56,7 @@ impl KeyMemory {
             table: vec![0; 256],
             root_first: NONE,
             serial: 0,
+            names_known: 0,
             defines: true,
         }
     }
@@ -63,6 +67,28 @@ impl KeyMemory {
         let too_large = self.slots.len() > SLOTS_MAX || self.text.len() > TEXT_MAX;
         if self.owner != owner || too_large {
             *self = Self { owner, defines: self.defines, ..Self::new() };
+        }
+        if let Some(names) = names
+            && !self.defines
+            && names.len() != self.names_known
+        {
+            self.learn_ids(names);
+        }
+    }
+
+    /// Gives slots without an id those that were defined since: others define names while an encoder
+    /// that defines none remembers them as unknown.
+    #[cold]
+    fn learn_ids(&mut self, names: &Names) {
+        let first = self.names_known;
+        for (id, name) in names.since(first) {
+            if let Ok(slot) = self.probe(name.as_bytes()) {
+                self.slots[slot as usize].id = id;
+            }
+            // The newest definition is counted a moment before it is found by its name.
+            if names.id(name).is_some() {
+                self.names_known = id + 1;
+            }
         }
     }
 
@@ -111,16 +137,25 @@ impl KeyMemory {
             .then_some(text.len())
     }
 
-    /// The slot of `name`, which is UTF-8: made, and its id asked of `names`, when it is new.
-    pub(crate) fn slot(&mut self, name: &[u8], names: Option<&Names>) -> u32 {
-        let hash = key_hash(name, self.seed);
-        let mut at = hash as usize & (self.table.len() - 1);
+    /// The slot of `name`, or the free place in the table where it belongs.
+    #[inline]
+    fn probe(&self, name: &[u8]) -> Result<u32, usize> {
+        let mut at = key_hash(name, self.seed) as usize & (self.table.len() - 1);
         while let Some(slot) = self.table[at].checked_sub(1) {
             if self.name(slot) == name {
-                return slot;
+                return Ok(slot);
             }
             at = (at + 1) & (self.table.len() - 1);
         }
+        Err(at)
+    }
+
+    /// The slot of `name`, which is UTF-8: made, and its id asked of `names`, when it is new.
+    pub(crate) fn slot(&mut self, name: &[u8], names: Option<&Names>) -> u32 {
+        let at = match self.probe(name) {
+            Ok(slot) => return slot,
+            Err(free) => free,
+        };
         if 2 * (self.slots.len() + 1) > self.table.len() {
             self.grow();
             return self.slot(name, names);
@@ -175,5 +210,30 @@ impl KeyMemory {
             *stamp = self.serial;
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Encoder;
+    use crate::doc;
+
+    #[test]
+    fn a_name_that_others_define_later_is_known_from_then_on() {
+        let names = Names::new();
+        let mut folds = Encoder::of_known_names();
+        let encoded = |encoder: &mut Encoder| {
+            let mut bytes = Vec::new();
+            encoder.encode(&doc!({ "a": { "b": 1 } }), Some(&names), &mut bytes).unwrap();
+            bytes
+        };
+        let inline = encoded(&mut folds);
+        names.intern("b");
+        let half = encoded(&mut folds);
+        let whole = encoded(&mut Encoder::new());
+        assert!(inline.len() > half.len() && half.len() > whole.len());
+        assert_eq!(encoded(&mut folds), whole);
+        assert_eq!(encoded(&mut Encoder::of_known_names()), whole);
     }
 }
