@@ -56,18 +56,15 @@ impl Map {
 
     /// Removes the field `name` and returns its value; the others keep their order.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        let at = self.pairs.iter().position(|(key, _)| key.as_str() == Some(name))?;
+        let at = self.place(name)?;
         Some(self.pairs.remove(at).1)
     }
 
     /// Calls the field `name` by `new`, in its place; a field that was called so goes. False when
     /// there is no such field.
     pub fn rename(&mut self, name: &str, new: &str) -> bool {
-        let place = |pairs: &[(Value, Value)], name: &str| {
-            pairs.iter().position(|(key, _)| key.as_str() == Some(name))
-        };
-        let Some(at) = place(&self.pairs, name) else { return false };
-        let other = place(&self.pairs, new).filter(|other| *other != at);
+        let Some(at) = self.place(name) else { return false };
+        let other = self.place(new).filter(|other| *other != at);
         self.pairs[at].0 = Value::from(new);
         if let Some(other) = other {
             self.pairs.remove(other);
@@ -78,6 +75,16 @@ impl Map {
     /// The pairs, in their order.
     pub fn iter(&self) -> std::slice::Iter<'_, (Value, Value)> {
         self.pairs.iter()
+    }
+
+    /// Where the field `name` stands among the pairs.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.pairs.iter().position(|(key, _)| key.as_str() == Some(name))
+    }
+
+    /// The pairs, to be changed; their keys must stay distinct.
+    pub(crate) const fn pairs_mut(&mut self) -> &mut Vec<(Value, Value)> {
+        &mut self.pairs
     }
 
     /// Whether every key is text, so that the map has a JSON form.

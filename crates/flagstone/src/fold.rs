@@ -83,11 +83,16 @@ impl PatchFold {
 
     /// Applies one patch; false when it does not apply.
     pub(crate) fn apply(&self, patch: &[u8], document: &mut Option<Vec<u8>>) -> bool {
-        thread_local! {
-            static PATCHER: RefCell<Patcher> = RefCell::new(Patcher::new());
-        }
-        PATCHER.with_borrow_mut(|patcher| patcher.apply(patch, document, Some(&self.names)))
+        with_patcher(|patcher| patcher.apply(patch, document, Some(&self.names)))
     }
+}
+
+/// Calls `apply` with the patcher of this thread.
+fn with_patcher<R>(apply: impl FnOnce(&mut Patcher) -> R) -> R {
+    thread_local! {
+        static PATCHER: RefCell<Patcher> = RefCell::new(Patcher::new());
+    }
+    PATCHER.with_borrow_mut(apply)
 }
 
 impl Fold for PatchFold {
@@ -96,11 +101,10 @@ impl Fold for PatchFold {
     }
 
     fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let mut document = base.map(<[u8]>::to_vec);
-        for patch in operands {
-            if !self.apply(patch, &mut document) {
-                self.refused.fetch_add(1, Ordering::Relaxed);
-            }
+        let names = Some(&*self.names);
+        let (document, refused) = with_patcher(|patcher| patcher.fold(base, operands, names));
+        if refused > 0 {
+            self.refused.fetch_add(refused, Ordering::Relaxed);
         }
         document
     }

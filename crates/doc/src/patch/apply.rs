@@ -31,13 +31,13 @@ const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Patcher {
-    encoder: Encoder,
+    pub(super) encoder: Encoder,
     levels: Vec<Level>,
     edits: Edits,
     /// A value that was computed, as a document.
     computed: Vec<u8>,
     /// The next document, while it is made.
-    next: Vec<u8>,
+    pub(super) next: Vec<u8>,
 }
 
 impl Default for Patcher {
@@ -52,8 +52,6 @@ enum Plan {
     PutComputed,
     /// Puts the argument where the way ends.
     PutArgument,
-    /// Appends the argument to the array where the way ends.
-    Append(Container, u8),
     /// Puts the argument or the computed value behind the others of the container where the way ends.
     Add {
         container: Container,
@@ -86,7 +84,8 @@ impl Patcher {
     /// there is no document and the patch is no upsert, the result would be nested deeper than 512 or
     /// larger than 512 MiB, or one of the two is malformed on the way.
     ///
-    /// On the bytes it costs a copy of the document and a walk along the path.
+    /// On the bytes it costs a copy of the document and a walk along the path. A document in normal form
+    /// (the bytes that encoding its value gives) stays in it.
     pub fn apply(
         &mut self,
         patch: &[u8],
@@ -214,14 +213,8 @@ impl Patcher {
             Piece::of(part.argument).filter(|_| fits).ok_or(NotSpliced)
         };
         match plan {
-            Plan::PutComputed => edits.put(levels, &Piece::of(computed).ok_or(NotSpliced)?),
-            Plan::PutArgument => edits.put(levels, &argument()?),
-            Plan::Append(container, first_tag) => edits.add(
-                levels,
-                &Open { container: &container, first_tag, name: None },
-                names,
-                &argument()?,
-            ),
+            Plan::PutComputed => edits.put(bytes, levels, &Piece::of(computed).ok_or(NotSpliced)?),
+            Plan::PutArgument => edits.put(bytes, levels, &argument()?),
             Plan::Add { container, computed: is_computed } => {
                 let piece = match is_computed {
                     true => Piece::of(computed).ok_or(NotSpliced)?,
@@ -229,11 +222,9 @@ impl Patcher {
                 };
                 let is_map = container.form > form::ARRAY_OF_ONE_TAG;
                 let name = part.steps.clone().last().filter(|_| is_map);
-                // So an array of one tag is decoded.
-                let first_tag = tag::RESERVED;
-                edits.add(levels, &Open { container: &container, first_tag, name }, names, &piece)
+                edits.add(bytes, levels, &Open { container: &container, name, names }, &piece)
             }
-            Plan::Remove => edits.remove(levels),
+            Plan::Remove => edits.remove(bytes, levels),
             Plan::Rename => {
                 let name = part.name.ok_or(NotSpliced)?;
                 edits.rename(bytes, levels, name, names)
@@ -251,7 +242,7 @@ impl Patcher {
         let decoded = View::of(bytes, names).and_then(|view| view.to_value());
         let (Ok(mut value), Ok(change)) = (decoded, part.change(names)) else { return false };
         let steps = part.steps.clone().map(|step| step.name);
-        if !model::apply(&mut value, steps, &change) {
+        if model::apply(&mut value, steps, change).is_none() {
             return false;
         }
         self.next.clear();
@@ -275,7 +266,7 @@ fn append_to(view: &View<'_>) -> Result<Plan, Malformed> {
     if body.count == 0 {
         return Ok(Plan::Decode);
     }
-    Ok(Plan::Append(Container::of(&body), body.first_tag()))
+    Ok(Plan::Add { container: Container::of(&body), computed: false })
 }
 
 /// How deep arrays and maps are nested in a value; [`DEPTH_MAX`] for a malformed one.

@@ -118,17 +118,23 @@ impl Patch {
         self.upsert
     }
 
-    /// Applies it to a value in memory; false, and nothing changed, when a part does not apply.
+    /// Applies it to a value in memory; false, and nothing changed, when a part does not apply, or the
+    /// value would be nested deeper than [`DEPTH_MAX`].
     pub fn apply_to(&self, value: &mut Value) -> bool {
-        let mut changed = value.clone();
-        let applies = self.parts.iter().all(|part| {
+        let mut done = Vec::new();
+        for part in &self.parts {
             let steps = part.path.split('.');
-            model::apply(&mut changed, steps, &part.change)
-        });
-        if applies {
-            *value = changed;
+            match model::apply(value, steps.clone(), part.change.clone()) {
+                Some(undo) => done.push((steps, undo)),
+                None => {
+                    for (steps, undo) in done.into_iter().rev() {
+                        model::take_back(value, steps, undo);
+                    }
+                    return false;
+                }
+            }
         }
-        applies
+        true
     }
 
     /// Appends its binary form, which [`Patcher`](super::Patcher) applies to documents of the same

@@ -1,5 +1,8 @@
 //! Replacing values in the bytes of a document: prefix kept, tag and payload replaced, suffix kept,
 //! and the lengths of the containers around it put right.
+//!
+//! A document in normal form, the bytes that encoding its value gives, stays in it: what would take
+//! another form of container is not spliced.
 
 use super::form::Step;
 use super::way::{Container, Level};
@@ -32,10 +35,9 @@ pub(super) struct NotSpliced;
 /// A container that gets one more value.
 pub(super) struct Open<'a> {
     pub(super) container: &'a Container,
-    /// The tag of its first value.
-    pub(super) first_tag: u8,
     /// The name of the new value, if it is a map.
     pub(super) name: Option<Step<'a>>,
+    pub(super) names: Option<&'a Names>,
 }
 
 /// A value as it stands in a container: taken from a document of its own.
@@ -111,15 +113,42 @@ impl Edits {
         }
     }
 
+    /// Refuses to take a value away when it may be the last that has names with ids.
+    fn take_names(&self, tag: u8) -> Result<(), NotSpliced> {
+        let root = self.header & FORM_BITS;
+        let others_have = matches!(root, form::IDS_1 | form::IDS_2);
+        let is_container = (tag::ARRAY_2..=tag::MAP_4).contains(&tag);
+        let may_be_last = self.header & USES_NAMES != 0 && !others_have && is_container;
+        if may_be_last { Err(NotSpliced) } else { Ok(()) }
+    }
+
+    /// Gives the value that a level leads to another tag.
+    fn put_tag(&mut self, document: &[u8], level: &Level, tag: u8) -> Result<(), NotSpliced> {
+        let at = level.tag_at()?;
+        if gets_one_tag(document, level, Some(tag)) {
+            return Err(NotSpliced);
+        }
+        self.replace(at, &[tag]);
+        Ok(())
+    }
+
     /// Puts `piece` in the place of the value that `levels` lead to.
-    pub(super) fn put(&mut self, levels: &[Level], piece: &Piece<'_>) -> Result<(), NotSpliced> {
+    pub(super) fn put(
+        &mut self,
+        document: &[u8],
+        levels: &[Level],
+        piece: &Piece<'_>,
+    ) -> Result<(), NotSpliced> {
         let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
+        if !piece.uses_names {
+            self.take_names(last.slot.tag)?;
+        }
         if last.slot.tag != piece.tag {
-            self.replace(last.tag_at()?, &[piece.tag]);
+            self.put_tag(document, last, piece.tag)?;
         }
         self.replace(last.slot.fixed.clone(), piece.fixed());
         self.put_heap(last.slot.heap.clone(), piece);
-        self.stretch(around)?;
+        self.stretch(document, around)?;
         self.note_names(piece.uses_names);
         Ok(())
     }
@@ -127,25 +156,31 @@ impl Edits {
     /// Puts `piece` behind the other values of a container, which `levels` lead to.
     pub(super) fn add(
         &mut self,
+        document: &[u8],
         levels: &[Level],
         open: &Open<'_>,
-        names: Option<&Names>,
         piece: &Piece<'_>,
     ) -> Result<(), NotSpliced> {
         let container = open.container;
         let areas = &container.areas;
+        // Two of one tag, if it has a width, are an array of one tag; so are more.
+        let is_alike = document.get(areas.tags.start) == Some(&piece.tag);
+        let begins_alike = container.form == form::ARRAY && container.count == 1 && is_alike;
+        if begins_alike && width(piece.tag) > 0 {
+            return Err(NotSpliced);
+        }
         self.replace_by(areas.count.clone(), |bytes| put_varint(bytes, container.count as u64 + 1));
         if let Some(step) = open.name {
-            self.add_key(container, step, names)?;
+            self.add_key(container, step, open.names)?;
         }
         if !container.has_one_tag() {
             self.replace(areas.tags.end..areas.tags.end, &[piece.tag]);
-        } else if piece.tag != open.first_tag {
+        } else if !is_alike {
             return Err(NotSpliced);
         }
         self.replace(areas.heap.start..areas.heap.start, piece.fixed());
         self.put_heap(areas.heap.end..areas.heap.end, piece);
-        self.stretch(levels)?;
+        self.stretch(document, levels)?;
         self.note_names(piece.uses_names);
         Ok(())
     }
@@ -183,6 +218,9 @@ impl Edits {
             return Err(NotSpliced);
         }
         let id = id_bytes(step, names, width)?;
+        if id[1] == 0 && gets_short_ids(document, container, *index) {
+            return Err(NotSpliced);
+        }
         let keys = &document[container.areas.keys.clone()];
         if keys.chunks_exact(width).any(|key| key == &id[..width]) {
             return Err(NotSpliced);
@@ -193,15 +231,21 @@ impl Edits {
     }
 
     /// Removes the value that `levels` lead to.
-    pub(super) fn remove(&mut self, levels: &[Level]) -> Result<(), NotSpliced> {
+    pub(super) fn remove(&mut self, document: &[u8], levels: &[Level]) -> Result<(), NotSpliced> {
         let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
         let Level { container, index, slot } = last;
         let areas = &container.areas;
         let width = container.id_width();
-        // An empty container is written in another way.
-        if container.count == 1 || container.form == form::INLINE_NAMES {
+        // An empty container is written in another way, and so is one value that had its tag from all.
+        let is_last = container.count == 1 || container.count == 2 && container.has_one_tag();
+        if is_last
+            || container.form == form::INLINE_NAMES
+            || gets_one_tag(document, last, None)
+            || gets_short_ids(document, container, *index)
+        {
             return Err(NotSpliced);
         }
+        self.take_names(slot.tag)?;
         self.replace_by(areas.count.clone(), |bytes| put_varint(bytes, container.count as u64 - 1));
         let key_at = areas.keys.start + index * width;
         self.replace(key_at..key_at + width, &[]);
@@ -210,11 +254,11 @@ impl Edits {
         }
         self.replace(slot.fixed.clone(), &[]);
         self.replace(slot.heap.clone(), &[]);
-        self.stretch(around)
+        self.stretch(document, around)
     }
 
     /// Writes the new lengths of the containers around, which have grown by what was done so far.
-    fn stretch(&mut self, around: &[Level]) -> Result<(), NotSpliced> {
+    fn stretch(&mut self, document: &[u8], around: &[Level]) -> Result<(), NotSpliced> {
         let mut grows_by = self.grows_by;
         for level in around.iter().rev() {
             if grows_by == 0 {
@@ -223,14 +267,16 @@ impl Edits {
             let slot = &level.slot;
             let len = slot.heap.len().saturating_add_signed(grows_by);
             let bytes = u32::try_from(len).map_err(|_too_long| NotSpliced)?.to_le_bytes();
-            if slot.fixed.len() == 2 && len > usize::from(u16::MAX) {
-                // The tag of the same container with a wider length is the next one.
-                self.replace(level.tag_at()?, &[slot.tag + 1]);
-                self.replace(slot.fixed.clone(), &bytes);
+            let width = if len > usize::from(u16::MAX) { 4 } else { 2 };
+            // The tag of the same container with a wider length is the next one.
+            if slot.fixed.len() < width {
+                self.put_tag(document, level, slot.tag + 1)?;
                 grows_by += 2;
-            } else {
-                self.replace(slot.fixed.clone(), &bytes[..slot.fixed.len()]);
+            } else if slot.fixed.len() > width {
+                self.put_tag(document, level, slot.tag - 1)?;
+                grows_by -= 2;
             }
+            self.replace(slot.fixed.clone(), &bytes[..width]);
         }
         Ok(())
     }
@@ -272,6 +318,26 @@ impl Level {
         let at = self.container.areas.tags.start + self.index;
         Ok(at..at + 1)
     }
+}
+
+/// Whether an array of many tags has only one, when the value that a level leads to gets `tag`, or goes.
+fn gets_one_tag(document: &[u8], level: &Level, tag: Option<u8>) -> bool {
+    let Level { container, index, .. } = level;
+    if container.form != form::ARRAY {
+        return false;
+    }
+    let tags = &document[container.areas.tags.clone()];
+    let mut others = tags[..*index].iter().chain(&tags[index + 1..]);
+    let Some(one) = tag.or_else(|| others.clone().next().copied()) else { return false };
+    let left = container.count - usize::from(tag.is_none());
+    left > 1 && width(one) > 0 && others.all(|other| *other == one)
+}
+
+/// Whether ids of two bytes have no longer need of them, without the one of value `index`.
+fn gets_short_ids(document: &[u8], container: &Container, index: usize) -> bool {
+    let ids = document[container.areas.keys.clone()].as_chunks::<2>().0;
+    container.form == form::IDS_2
+        && !ids.iter().enumerate().any(|(at, id)| at != index && id[1] != 0)
 }
 
 /// The id of a name as it stands in a map whose ids have `width` bytes.

@@ -19,6 +19,7 @@ mod way;
 mod edits;
 
 mod apply;
+mod chain;
 
 pub use apply::Patcher;
 pub use build::Patch;

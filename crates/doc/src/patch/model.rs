@@ -1,7 +1,7 @@
-//! What a change means, on a value in memory.
+//! What a change means, on a value in memory, and how it is taken back.
 
 use crate::arithmetic::{product, sum};
-use crate::value::Value;
+use crate::value::{DEPTH_MAX, Value};
 
 /// What is done at a path.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,62 +17,193 @@ pub(super) enum Change {
     Max(Value),
 }
 
-/// Does `change` at `steps`; false when it does not apply, and the value may be half changed then.
+impl Change {
+    /// The value it works with.
+    pub(super) const fn value(&self) -> Option<&Value> {
+        match self {
+            Self::Set(value) | Self::Inc(value) | Self::Mul(value) => Some(value),
+            Self::Push(value) | Self::Min(value) | Self::Max(value) => Some(value),
+            Self::Unset | Self::Rename(_) => None,
+        }
+    }
+}
+
+/// What brings a value back to where it was before a change at some path.
+#[derive(Debug)]
+pub(super) enum Undo {
+    Nothing,
+    /// This stood there.
+    Put(Value),
+    /// Nothing stood where the first so many steps lead.
+    Remove(usize),
+    /// The array there was one shorter.
+    Pop,
+    /// This pair stood there, at this place of its map.
+    InsertPair(usize, (Value, Value)),
+    /// This stood there, at this place of its array.
+    InsertItem(usize, Value),
+    /// The pair at this place of the map had the name of the last step; another pair stood at another.
+    Rename(usize, Option<(usize, (Value, Value))>),
+}
+
+/// Does `change` at `steps`. `None`, and nothing changed, when it does not apply, or would nest arrays
+/// and maps deeper than [`DEPTH_MAX`].
 pub(super) fn apply<'p>(
     root: &mut Value,
     steps: impl Iterator<Item = &'p str> + Clone,
-    change: &Change,
-) -> bool {
+    change: Change,
+) -> Option<Undo> {
     match change {
-        Change::Set(value) => root.set_at(steps, value.clone()).is_ok(),
-        Change::Unset => {
-            root.remove_at(steps);
-            true
-        }
-        Change::Rename(name) => rename(root, steps, name),
-        Change::Inc(by) => combine(root, steps, by.clone(), |old| sum(old, by)),
-        Change::Mul(by) => combine(root, steps, Value::Int(0), |old| product(old, by)),
-        Change::Min(value) => combine(root, steps, value.clone(), |old| {
-            Some(if value < old { value.clone() } else { old.clone() })
-        }),
-        Change::Max(value) => combine(root, steps, value.clone(), |old| {
-            Some(if value > old { value.clone() } else { old.clone() })
-        }),
+        Change::Set(value) => match root.at_mut(steps.clone()) {
+            Some(old) => put(old, steps.count(), value),
+            None => make(root, steps, value),
+        },
+        Change::Unset => Some(unset(root, steps)),
+        Change::Rename(name) => rename(root, steps, &name),
+        Change::Inc(by) => match root.at_mut(steps.clone()) {
+            Some(old) => sum(old, &by).map(|new| Undo::Put(std::mem::replace(old, new))),
+            None => make(root, steps, by),
+        },
+        Change::Mul(by) => match root.at_mut(steps.clone()) {
+            Some(old) => product(old, &by).map(|new| Undo::Put(std::mem::replace(old, new))),
+            None => make(root, steps, Value::Int(0)),
+        },
+        Change::Min(value) => match root.at_mut(steps.clone()) {
+            Some(old) if value < *old => put(old, steps.count(), value),
+            Some(_) => Some(Undo::Nothing),
+            None => make(root, steps, value),
+        },
+        Change::Max(value) => match root.at_mut(steps.clone()) {
+            Some(old) if value > *old => put(old, steps.count(), value),
+            Some(_) => Some(Undo::Nothing),
+            None => make(root, steps, value),
+        },
         Change::Push(value) => match root.at_mut(steps.clone()) {
             Some(Value::Array(items)) => {
-                items.push(value.clone());
-                true
+                fits(steps.count() + 1, &value)?;
+                items.push(value);
+                Some(Undo::Pop)
             }
-            Some(_) => false,
-            None => root.set_at(steps, Value::Array(vec![value.clone()])).is_ok(),
+            Some(_) => None,
+            None => make(root, steps, Value::Array(vec![value])),
         },
     }
 }
 
-/// Replaces what stands at `steps` by what `change` makes of it, or sets it to `missing`.
-fn combine<'p>(
+/// Takes back the last change, which was made at `steps`.
+pub(super) fn take_back<'p>(
     root: &mut Value,
     steps: impl Iterator<Item = &'p str> + Clone,
-    missing: Value,
-    change: impl FnOnce(&Value) -> Option<Value>,
-) -> bool {
-    let Some(old) = root.at_mut(steps.clone()) else {
-        return root.set_at(steps, missing).is_ok();
-    };
-    let Some(new) = change(old) else { return false };
-    *old = new;
-    true
+    undo: Undo,
+) {
+    let above = steps.clone().count().saturating_sub(1);
+    match undo {
+        Undo::Nothing => {}
+        Undo::Put(old) => {
+            if let Some(new) = root.at_mut(steps) {
+                *new = old;
+            }
+        }
+        Undo::Remove(count) => {
+            root.remove_at(steps.take(count));
+        }
+        Undo::Pop => {
+            if let Some(Value::Array(items)) = root.at_mut(steps) {
+                items.pop();
+            }
+        }
+        Undo::InsertPair(at, pair) => {
+            if let Some(Value::Map(map)) = root.at_mut(steps.take(above)) {
+                map.pairs_mut().insert(at, pair);
+            }
+        }
+        Undo::InsertItem(at, item) => {
+            if let Some(Value::Array(items)) = root.at_mut(steps.take(above)) {
+                items.insert(at, item);
+            }
+        }
+        Undo::Rename(at, other) => {
+            let name = steps.clone().last().unwrap_or_default();
+            if let Some(Value::Map(map)) = root.at_mut(steps.take(above)) {
+                if let Some((at, pair)) = other {
+                    map.pairs_mut().insert(at, pair);
+                }
+                map.pairs_mut()[at].0 = Value::from(name);
+            }
+        }
+    }
 }
 
-fn rename<'p>(root: &mut Value, steps: impl Iterator<Item = &'p str> + Clone, name: &str) -> bool {
-    let count = steps.clone().count();
-    let Some(last) = steps.clone().last() else { return false };
-    match root.at_mut(steps.take(count - 1)) {
-        Some(Value::Map(map)) => {
-            map.rename(last, name);
-            true
+/// How deep arrays and maps are nested in a value.
+fn depth_of(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
+        Value::Map(map) => {
+            let deepest = map.iter().map(|(key, value)| depth_of(key).max(depth_of(value))).max();
+            1 + deepest.unwrap_or(0)
         }
-        Some(Value::Array(items)) => !last.parse().is_ok_and(|index: usize| index < items.len()),
-        _ => true,
+        _ => 0,
+    }
+}
+
+/// Whether a value may stand in so many containers.
+fn fits(containers: usize, value: &Value) -> Option<()> {
+    (containers + depth_of(value) <= DEPTH_MAX).then_some(())
+}
+
+fn put(place: &mut Value, containers: usize, value: Value) -> Option<Undo> {
+    fits(containers, &value)?;
+    Some(Undo::Put(std::mem::replace(place, value)))
+}
+
+/// Puts `value` where nothing stands, and what is missing on the way.
+fn make<'p>(
+    root: &mut Value,
+    steps: impl Iterator<Item = &'p str> + Clone,
+    value: Value,
+) -> Option<Undo> {
+    let count = steps.clone().count();
+    fits(count, &value)?;
+    let stands = |root: &mut Value, count| root.at_mut(steps.clone().take(count)).is_some();
+    let first_made = (1..=count).find(|count| !stands(root, *count))?;
+    root.set_at(steps, value).is_ok().then_some(Undo::Remove(first_made))
+}
+
+fn unset<'p>(root: &mut Value, steps: impl Iterator<Item = &'p str> + Clone) -> Undo {
+    let above = steps.clone().count().saturating_sub(1);
+    let last = steps.clone().last().unwrap_or_default();
+    match root.at_mut(steps.take(above)) {
+        Some(Value::Map(map)) => match map.place(last) {
+            Some(at) => Undo::InsertPair(at, map.pairs_mut().remove(at)),
+            None => Undo::Nothing,
+        },
+        Some(Value::Array(items)) => match last.parse() {
+            Ok(at) if at < items.len() => Undo::InsertItem(at, items.remove(at)),
+            _ => Undo::Nothing,
+        },
+        _ => Undo::Nothing,
+    }
+}
+
+fn rename<'p>(
+    root: &mut Value,
+    steps: impl Iterator<Item = &'p str> + Clone,
+    name: &str,
+) -> Option<Undo> {
+    let above = steps.clone().count().saturating_sub(1);
+    let last = steps.clone().last()?;
+    match root.at_mut(steps.take(above)) {
+        Some(Value::Map(map)) => {
+            let Some(at) = map.place(last) else { return Some(Undo::Nothing) };
+            let other = map.place(name).filter(|other| *other != at);
+            let pairs = map.pairs_mut();
+            pairs[at].0 = Value::from(name);
+            Some(Undo::Rename(at, other.map(|other| (other, pairs.remove(other)))))
+        }
+        Some(Value::Array(items)) => {
+            let is_there = last.parse().is_ok_and(|index: usize| index < items.len());
+            (!is_there).then_some(Undo::Nothing)
+        }
+        _ => Some(Undo::Nothing),
     }
 }

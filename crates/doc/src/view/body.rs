@@ -161,11 +161,6 @@ impl<'a> Body<'a> {
         place
     }
 
-    /// The tag of the first value; there is one.
-    pub(crate) fn first_tag(&self) -> u8 {
-        self.tag(0)
-    }
-
     /// Where the areas lie in the document.
     pub(crate) fn areas(&self) -> Areas {
         let tags_len = if let Tags::Each(tags) = self.tags { tags.len() } else { 1 };

@@ -135,6 +135,123 @@ fn on_bytes_a_patch_does_what_it_does_in_memory() {
     });
 }
 
+/// Encoded patches, each of a few changes drawn for the document as it is by then.
+fn chain(
+    mut value: Value,
+    drawn: Vec<Vec<(u8, u32, Value, String)>>,
+    names: Option<&Names>,
+) -> Vec<Vec<u8>> {
+    let mut operands = Vec::new();
+    for changes in drawn {
+        let mut all = Vec::new();
+        paths(&value, "", &mut all);
+        let path = |at: u32| all[at as usize % all.len()].clone();
+        let changes: Vec<Change> =
+            changes.into_iter().map(|(kind, at, new, name)| (kind, path(at), new, name)).collect();
+        let patch = patch_of(&changes, operands.len() % 5 == 0);
+        let mut operand = Vec::new();
+        patch.encode(&mut Encoder::new(), names, &mut operand).unwrap();
+        patch.apply_to(&mut value);
+        operands.push(operand);
+    }
+    operands
+}
+
+fn folded_one_by_one(
+    base: Option<&[u8]>,
+    operands: &[&[u8]],
+    names: Option<&Names>,
+) -> (Option<Vec<u8>>, u64) {
+    let (mut patcher, mut document) = (Patcher::new(), base.map(<[u8]>::to_vec));
+    let mut refused = 0;
+    for operand in operands {
+        refused += u64::from(!patcher.apply(operand, &mut document, names));
+    }
+    (document, refused)
+}
+
+#[test]
+fn many_patches_fold_to_the_bytes_they_give_one_by_one() {
+    let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
+    let drawn = (document(), vec(changes, 33..90), 0..4_u8, 0..400_usize);
+    check("many_patches_fold_to_the_bytes_they_give_one_by_one", &drawn, 600, |drawn| {
+        let (value, changes, way, crowd) = drawn;
+        let names = (way != 0).then(Names::new);
+        if let Some(names) = &names {
+            (0..crowd).for_each(|n| drop(names.intern(&format!("crowd {n}"))));
+        }
+        let names = names.as_ref();
+        // Some documents are written before their names are known, and are not in normal form then.
+        let base = encoded(&value, names.filter(|_| way != 1));
+        let base = (way != 3).then_some(base);
+        let operands = chain(value, changes, names);
+        let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+        let known = names.map(Names::len);
+        let folded = Patcher::new().fold(base.as_deref(), &operands, names);
+        assert_eq!(folded, folded_one_by_one(base.as_deref(), &operands, names));
+        assert_eq!(names.map(Names::len), known, "a fold defines no names");
+    });
+}
+
+#[test]
+fn a_patch_leaves_the_bytes_that_encoding_the_document_anew_gives() {
+    let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
+    let drawn = (document(), vec(changes, 1..12), any::<bool>(), 0..300_usize);
+    let test = "a_patch_leaves_the_bytes_that_encoding_the_document_anew_gives";
+    check(test, &drawn, 2000, |drawn| {
+        let (value, changes, by_id, crowd) = drawn;
+        let names = by_id.then(Names::new);
+        if let Some(names) = &names {
+            (0..crowd).for_each(|n| drop(names.intern(&format!("crowd {n}"))));
+        }
+        let names = names.as_ref();
+        let mut document = Some(encoded(&value, names));
+        let mut operands = chain(value, changes, names);
+        if let Some(names) = names {
+            // Every step is known, so encoding anew defines no name.
+            ["0", "new", "b", "c"].into_iter().for_each(|name| drop(names.intern(name)));
+            (0..200).for_each(|n| drop(names.intern(&n.to_string())));
+        }
+        let mut patcher = Patcher::new();
+        for operand in operands.drain(..) {
+            patcher.apply(&operand, &mut document, names);
+            let bytes = document.as_ref().unwrap();
+            assert_eq!(*bytes, encoded(&decoded(bytes, names), names));
+        }
+    });
+}
+
+#[test]
+fn many_mutated_patches_fold_as_one_by_one() {
+    let mut random = super::hostile::Random::new("many_mutated_patches_fold_as_one_by_one");
+    let names = Names::new();
+    let documents = super::hostile::samples(&names);
+    let patches = [
+        Patch::new().inc("score", 300).push("ints", 1003),
+        Patch::new().set("tags.2.c", doc!({ "x": [1, 2] })).unset("long"),
+        Patch::new().upsert().rename("id", "key").mul("price", 2).set("pairs.two", "x"),
+    ];
+    let encode = |patch: &Patch| {
+        let mut operand = Vec::new();
+        patch.encode(&mut Encoder::new(), Some(&names), &mut operand).unwrap();
+        operand
+    };
+    let patches = patches.map(|patch| encode(&patch));
+    for round in 0..600 {
+        let mut base = documents[round % 2].clone();
+        if round % 3 == 0 {
+            random.mutate(&mut base);
+        }
+        let mut operands: Vec<Vec<u8>> = patches.iter().cycle().take(40).cloned().collect();
+        for operand in operands.iter_mut().step_by(4) {
+            random.mutate(operand);
+        }
+        let operands: Vec<&[u8]> = operands.iter().map(Vec::as_slice).collect();
+        let folded = Patcher::new().fold(Some(&base), &operands, Some(&names));
+        assert_eq!(folded, folded_one_by_one(Some(&base), &operands, Some(&names)));
+    }
+}
+
 fn patched(json: &str, patch: &Patch) -> Option<String> {
     let (mut bytes, mut operand) = (None, Vec::new());
     if !json.is_empty() {

@@ -1,0 +1,163 @@
+//! Many patches of one document: applied one by one on its bytes while they are few, else on the
+//! decoded document, so that it is not copied for each.
+//!
+//! Both ways give the same bytes. That rests on what [`Patcher::apply`] leaves: when document and patch
+//! stood in the bytes that encoding them anew would give, so does the result. Where they do not stand so
+//! (a name was defined after they were written), or the result might reach the limit of a document's
+//! size, the patches are applied one by one, however many they are.
+
+use super::apply::Patcher;
+use super::form::{Part, Parts, Steps};
+use super::model::{self, Change, Undo};
+use crate::names::Names;
+use crate::value::Value;
+use crate::view::validate;
+use flagstone_base::key::VALUE_BYTES_MAX;
+
+/// So many patches cost about as much one by one, each a copy of the document, as decoding and
+/// encoding it: example `patch_chain`.
+const ONE_BY_ONE_MAX: usize = 32;
+
+/// No sum and no product is longer: it has at most 1,000 digits.
+const COMPUTED_MAX: usize = 2048;
+
+impl Patcher {
+    /// Applies `patches`, the oldest first, as [`Patcher::apply`] does one after another. Returns the
+    /// document, and how many patches did not apply.
+    ///
+    /// Beyond 32 patches the cost is one decoding and encoding of the document and a walk along each
+    /// path, not a copy of the document for each.
+    pub fn fold(
+        &mut self,
+        base: Option<&[u8]>,
+        patches: &[&[u8]],
+        names: Option<&Names>,
+    ) -> (Option<Vec<u8>>, u64) {
+        if patches.len() > ONE_BY_ONE_MAX
+            && let Some(folded) = self.fold_decoded(base, patches, names)
+        {
+            return folded;
+        }
+        let mut document = base.map(<[u8]>::to_vec);
+        let apply = |patch: &&&[u8]| !self.apply(patch, &mut document, names);
+        let refused = patches.iter().filter(apply).count();
+        (document, refused as u64)
+    }
+
+    /// `None` when the bytes might differ from those that come one by one.
+    fn fold_decoded(
+        &mut self,
+        base: Option<&[u8]>,
+        patches: &[&[u8]],
+        names: Option<&Names>,
+    ) -> Option<(Option<Vec<u8>>, u64)> {
+        let mut bytes_max = 0;
+        let mut document = None;
+        if let Some(base) = base {
+            let value = self.decoded(base, names)?;
+            bytes_max += inline_bytes(&value);
+            document = Some(value);
+        }
+        let mut refused = 0;
+        for patch in patches {
+            let applies = match Parts::of(patch, names) {
+                Ok(parts) => self.apply_decoded(parts, &mut document, &mut bytes_max, names)?,
+                Err(_malformed) => false,
+            };
+            refused += u64::from(!applies);
+        }
+        let Some(document) = document else { return Some((None, refused)) };
+        let mut bytes = Vec::with_capacity(base.map_or(64, <[u8]>::len));
+        self.encoder.encode(&document, names, &mut bytes).ok()?;
+        Some((Some(bytes), refused))
+    }
+
+    /// The value of a document that stands in just the bytes its encoding gives.
+    fn decoded(&mut self, bytes: &[u8], names: Option<&Names>) -> Option<Value> {
+        let value = validate(bytes, names).ok()?.to_value().ok()?;
+        self.next.clear();
+        self.encoder.encode(&value, names, &mut self.next).ok()?;
+        (self.next == bytes).then_some(value)
+    }
+
+    /// Applies one patch; false when it does not apply, and nothing is changed then.
+    fn apply_decoded<'a>(
+        &mut self,
+        mut parts: Parts<'a>,
+        document: &mut Option<Value>,
+        bytes_max: &mut usize,
+        names: Option<&Names>,
+    ) -> Option<bool> {
+        let is_new = document.is_none();
+        if is_new && !parts.upsert {
+            return Some(false);
+        }
+        let value = document.get_or_insert(Value::object());
+        let mut done: Vec<(Steps<'a>, Undo)> = Vec::new();
+        let applies = loop {
+            let part = match parts.next() {
+                Ok(Some(part)) => part,
+                Ok(None) => break true,
+                Err(_malformed) => break false,
+            };
+            let change = self.change(&part, names)?;
+            *bytes_max += growth(&part, &change);
+            if *bytes_max > VALUE_BYTES_MAX {
+                // Counted anew it is less, and far enough below to be counted seldom.
+                *bytes_max = inline_bytes(value) + growth(&part, &change);
+                if *bytes_max > VALUE_BYTES_MAX / 4 * 3 {
+                    return None;
+                }
+            }
+            let steps = part.steps.clone().map(|step| step.name);
+            match model::apply(value, steps, change) {
+                Some(undo) => done.push((part.steps, undo)),
+                None => break false,
+            }
+        };
+        if !applies {
+            for (steps, undo) in done.into_iter().rev() {
+                model::take_back(value, steps.map(|step| step.name), undo);
+            }
+            if is_new {
+                *document = None;
+            }
+        }
+        Some(applies)
+    }
+
+    /// What `part` does, if its argument stands in just the bytes its encoding gives.
+    fn change(&mut self, part: &Part<'_>, names: Option<&Names>) -> Option<Change> {
+        let change = part.change(names).ok()?;
+        if let Some(value) = change.value() {
+            self.next.clear();
+            self.encoder.encode(value, names, &mut self.next).ok()?;
+            if self.next != part.argument {
+                return None;
+            }
+        }
+        Some(change)
+    }
+}
+
+/// A document does not grow by more when `part` is applied.
+fn growth(part: &Part<'_>, change: &Change) -> usize {
+    let steps: usize = part.steps.clone().map(|step| 32 + step.name.len()).sum();
+    let argument = change.value().map_or(0, inline_bytes);
+    let computed = if matches!(change, Change::Inc(_) | Change::Mul(_)) { COMPUTED_MAX } else { 0 };
+    steps + argument + computed + part.name.map_or(0, |step| step.name.len())
+}
+
+/// No encoding of `value` is longer, whatever names are known.
+fn inline_bytes(value: &Value) -> usize {
+    16 + match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::Number(number) => number.as_str().len(),
+        Value::Array(items) => items.iter().map(inline_bytes).sum(),
+        Value::Map(map) => {
+            map.iter().map(|(key, value)| inline_bytes(key) + inline_bytes(value)).sum()
+        }
+        _ => 16,
+    }
+}
