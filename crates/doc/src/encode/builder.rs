@@ -85,11 +85,28 @@ impl Builder {
     /// Before each document.
     pub(crate) fn start(&mut self, names: Option<&Names>) {
         self.memory.begin(names);
+        self.rest();
         self.keys.clear();
         self.tags.clear();
         self.fixed.clear();
         self.heap.clear();
         self.names_used = 0;
+    }
+
+    /// Behind each document: gives memory back that a large one took.
+    fn rest(&mut self) {
+        forget_large(&mut self.keys);
+        forget_large(&mut self.tags);
+        forget_large(&mut self.fixed);
+        forget_large(&mut self.heap);
+        forget_large(&mut self.head);
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        let keys = self.keys.capacity() * size_of::<Key>();
+        let values = self.tags.capacity() + self.fixed.capacity() + self.heap.capacity();
+        keys + values + self.head.capacity()
     }
 
     /// How many bytes all open containers have in their heaps.
@@ -218,6 +235,16 @@ impl Builder {
         root: Option<Container>,
         out: &mut Vec<u8>,
     ) -> Result<u32, BuildError> {
+        let finished = self.finish_document(root, out);
+        self.rest();
+        finished
+    }
+
+    fn finish_document(
+        &mut self,
+        root: Option<Container>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, BuildError> {
         let start = out.len();
         let all = Frame { keys: 0, tags: 0, fixed: 0, heap: 0 };
         out.reserve(self.fixed.len() + self.heap.len() + 4 * self.tags.len() + 16);
@@ -335,6 +362,18 @@ impl Builder {
             self.fixed.extend_from_slice(&fixed[ends[i].0..ends[i + 1].0]);
             self.heap.extend_from_slice(&heap[ends[i].1..ends[i + 1].1]);
         }
+    }
+}
+
+/// Memory of so many bytes is kept from one document to the next, in each of some buffers: what
+/// documents take that are not rare.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
+/// Empties a buffer that has grown too large to be kept.
+#[inline]
+pub(crate) fn forget_large<T>(buffer: &mut Vec<T>) {
+    if buffer.capacity() * size_of::<T>() > KEPT_BYTES_MAX {
+        *buffer = Vec::new();
     }
 }
 

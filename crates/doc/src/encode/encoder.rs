@@ -11,7 +11,7 @@ use crate::view::{FieldKey, View};
 use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
 
 /// Writes values in the binary form. Reuse one for many documents: it remembers their names and
-/// keeps its memory.
+/// keeps its memory, but for what documents of over a MiB take.
 pub struct Encoder {
     builder: Builder,
 }
@@ -33,6 +33,11 @@ impl Encoder {
         let mut builder = Builder::new();
         builder.memory.defines = false;
         Self { builder }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        self.builder.kept_bytes()
     }
 
     /// Appends `value` in the binary form. With `names`, fields are ids of that table and new names

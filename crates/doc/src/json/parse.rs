@@ -7,7 +7,7 @@ use super::error::JsonError;
 use super::options::{JsonOptions, Surrogates};
 use super::scan::special;
 use super::text::unescape;
-use crate::encode::{BuildError, Builder, Container, Key, NONE, put_literal};
+use crate::encode::{BuildError, Builder, Container, Key, NONE, forget_large, put_literal};
 use crate::layout::tag;
 use crate::names::Names;
 use crate::number::Literal;
@@ -15,7 +15,7 @@ use crate::value::Value;
 use crate::view::View;
 
 /// Parses JSON documents to the binary form. Reuse one for many documents, best of one collection:
-/// it remembers their names and keeps its memory.
+/// it remembers their names and keeps its memory, but for what documents of over a MiB take.
 pub struct JsonParser {
     options: JsonOptions,
     builder: Builder,
@@ -80,6 +80,7 @@ impl JsonParser {
         };
         let parsed = run.document(out);
         let (at, expected) = run.refusal;
+        forget_large(&mut self.scratch);
         parsed.map_err(|_stop| {
             out.truncate(start);
             JsonError::at(json, at, expected)

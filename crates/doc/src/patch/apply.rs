@@ -5,7 +5,7 @@ use super::form::{Kind, Part, Parts};
 use super::model;
 use super::way::{Container, End, Level, follow};
 use crate::arithmetic::{product, sum};
-use crate::encode::Encoder;
+use crate::encode::{Encoder, forget_large};
 use crate::layout::{VERSION, form, tag};
 use crate::names::Names;
 use crate::value::DEPTH_MAX;
@@ -15,7 +15,8 @@ use flagstone_base::Malformed;
 /// The bytes of an empty map.
 const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 
-/// Applies encoded patches to encoded documents. Keep one a thread: it keeps its memory.
+/// Applies encoded patches to encoded documents. Keep one a thread: it keeps its memory, but no more
+/// than some MiB of it.
 ///
 /// It defines no names: those that a patch brings were defined when it was encoded.
 ///
@@ -87,6 +88,31 @@ impl Patcher {
     /// On the bytes it costs a copy of the document and a walk along the path. A document in normal form
     /// (the bytes that encoding its value gives) stays in it.
     pub fn apply(
+        &mut self,
+        patch: &[u8],
+        document: &mut Option<Vec<u8>>,
+        names: Option<&Names>,
+    ) -> bool {
+        let applies = self.apply_parts(patch, document, names);
+        self.rest();
+        applies
+    }
+
+    /// Gives memory back that a large document took: a patcher lives as long as its thread.
+    pub(super) fn rest(&mut self) {
+        self.edits.rest();
+        forget_large(&mut self.computed);
+        forget_large(&mut self.next);
+    }
+
+    /// How much memory it keeps, but for names.
+    #[cfg(test)]
+    pub(super) fn kept_bytes(&self) -> usize {
+        let own = self.computed.capacity() + self.next.capacity();
+        own + self.edits.kept_bytes() + self.encoder.kept_bytes()
+    }
+
+    fn apply_parts(
         &mut self,
         patch: &[u8],
         document: &mut Option<Vec<u8>>,

@@ -15,7 +15,7 @@ use crate::view::validate;
 use flagstone_base::key::VALUE_BYTES_MAX;
 
 /// So many patches cost about as much one by one, each a copy of the document, as decoding and
-/// encoding it: example `patch_chain`.
+/// encoding it (example `patch_chain`). A get folds no more, a compaction may.
 const ONE_BY_ONE_MAX: usize = 32;
 
 /// No sum and no product is longer: it has at most 1,000 digits.
@@ -33,10 +33,12 @@ impl Patcher {
         patches: &[&[u8]],
         names: Option<&Names>,
     ) -> (Option<Vec<u8>>, u64) {
-        if patches.len() > ONE_BY_ONE_MAX
-            && let Some(folded) = self.fold_decoded(base, patches, names)
-        {
-            return folded;
+        if patches.len() > ONE_BY_ONE_MAX {
+            let folded = self.fold_decoded(base, patches, names);
+            self.rest();
+            if let Some(folded) = folded {
+                return folded;
+            }
         }
         let mut document = base.map(<[u8]>::to_vec);
         let apply = |patch: &&&[u8]| !self.apply(patch, &mut document, names);
@@ -159,5 +161,57 @@ fn inline_bytes(value: &Value) -> usize {
             map.iter().map(|(key, value)| inline_bytes(key) + inline_bytes(value)).sum()
         }
         _ => 16,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Document, Encoder, Patch, View, doc};
+
+    fn encoded(patch: &Patch, names: &Names) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        patch.encode(&mut Encoder::new(), Some(names), &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn many_patches_of_a_document_in_normal_form_are_folded_decoded() {
+        let names = Names::new();
+        let mut base = Vec::new();
+        let value = doc!({ "n": 0, "tags": ["a"], "deep": { "x": "y" } });
+        Encoder::new().encode(&value, Some(&names), &mut base).unwrap();
+        let patches = [
+            encoded(&Patch::new().push("tags", "b").inc("n", 1).unset("deep.x"), &names),
+            encoded(&Patch::new().set("deep.x", 1).push("n", 1), &names),
+            encoded(&Patch::new().rename("deep", "n").push("tags.x", 1), &names),
+        ];
+        let patches: Vec<&[u8]> =
+            patches.iter().map(Vec::as_slice).cycle().take(3 * ONE_BY_ONE_MAX).collect();
+        let mut patcher = Patcher::new();
+        let (bytes, refused) = patcher.fold_decoded(Some(&base), &patches, Some(&names)).unwrap();
+        assert_eq!(refused, 2 * ONE_BY_ONE_MAX as u64);
+        let mut one_by_one = Some(base.clone());
+        for patch in &patches {
+            patcher.apply(patch, &mut one_by_one, Some(&names));
+        }
+        assert_eq!(bytes, one_by_one);
+        let document = View::of(bytes.as_ref().unwrap(), Some(&names)).unwrap();
+        assert_eq!(document.path("n").unwrap().unwrap().as_i64(), Some(ONE_BY_ONE_MAX as i64));
+    }
+
+    #[test]
+    fn a_patcher_does_not_keep_the_memory_of_a_large_document() {
+        let large = Document::from_value(&doc!({ "text": ("x".repeat(3 << 20)), "n": [1, "x"] }));
+        let mut bytes = Some(large.unwrap().as_bytes().to_vec());
+        let mut patcher = Patcher::new();
+        let mut patch = Vec::new();
+        let change = Patch::new().unset("n.1").set("n.0", "y".repeat(2 << 20));
+        change.encode(&mut Encoder::new(), None, &mut patch).unwrap();
+        assert!(patcher.apply(&patch, &mut bytes, None));
+        assert!(patcher.kept_bytes() < 3 << 20, "{}", patcher.kept_bytes());
+        let patches = vec![patch.as_slice(); 2 * ONE_BY_ONE_MAX];
+        assert_eq!(patcher.fold(bytes.as_deref(), &patches, None).1, 0);
+        assert!(patcher.kept_bytes() < 3 << 20, "{}", patcher.kept_bytes());
     }
 }

@@ -6,6 +6,7 @@
 
 use super::form::Step;
 use super::way::{Container, Level};
+use crate::encode::forget_large;
 use crate::layout::{FORM_BITS, USES_NAMES, form, tag, width};
 use crate::names::Names;
 use flagstone_base::codec::put_varint;
@@ -83,6 +84,16 @@ impl Edits {
         self.list.clear();
         self.bytes.clear();
         self.grows_by = 0;
+    }
+
+    /// Behind the splices of a document.
+    pub(super) fn rest(&mut self) {
+        forget_large(&mut self.bytes);
+    }
+
+    #[cfg(test)]
+    pub(super) const fn kept_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     fn replace(&mut self, at: Range<usize>, with: &[u8]) {

@@ -89,6 +89,13 @@ fn decoded(bytes: &[u8], names: Option<&Names>) -> Value {
     validate(bytes, names).unwrap().to_value().unwrap()
 }
 
+/// Defines so many names, so that some ids take two bytes.
+fn crowd_in(names: &Names, crowd: usize) {
+    for n in 0..crowd {
+        names.intern(&format!("crowd {n}"));
+    }
+}
+
 /// What equality of values does not see: the literals of numbers, the order of fields.
 fn shown(value: &Value) -> String {
     format!("{value:?}")
@@ -102,10 +109,7 @@ fn on_bytes_a_patch_does_what_it_does_in_memory() {
         let (mut value, patches, by_id, crowd) = drawn;
         let names = by_id.then(Names::new);
         if let Some(names) = &names {
-            // So that some ids take two bytes.
-            for n in 0..crowd {
-                names.intern(&format!("crowd {n}"));
-            }
+            crowd_in(names, crowd);
         }
         let names = names.as_ref();
         let mut bytes = Some(encoded(&value, names));
@@ -178,7 +182,7 @@ fn many_patches_fold_to_the_bytes_they_give_one_by_one() {
         let (value, changes, way, crowd) = drawn;
         let names = (way != 0).then(Names::new);
         if let Some(names) = &names {
-            (0..crowd).for_each(|n| drop(names.intern(&format!("crowd {n}"))));
+            crowd_in(names, crowd);
         }
         let names = names.as_ref();
         // Some documents are written before their names are known, and are not in normal form then.
@@ -202,15 +206,17 @@ fn a_patch_leaves_the_bytes_that_encoding_the_document_anew_gives() {
         let (value, changes, by_id, crowd) = drawn;
         let names = by_id.then(Names::new);
         if let Some(names) = &names {
-            (0..crowd).for_each(|n| drop(names.intern(&format!("crowd {n}"))));
+            crowd_in(names, crowd);
         }
         let names = names.as_ref();
         let mut document = Some(encoded(&value, names));
         let mut operands = chain(value, changes, names);
         if let Some(names) = names {
             // Every step is known, so encoding anew defines no name.
-            ["0", "new", "b", "c"].into_iter().for_each(|name| drop(names.intern(name)));
-            (0..200).for_each(|n| drop(names.intern(&n.to_string())));
+            let numbers = (0..200).map(|n| n.to_string());
+            for name in ["new", "b", "c"].map(str::to_owned).into_iter().chain(numbers) {
+                names.intern(&name);
+            }
         }
         let mut patcher = Patcher::new();
         for operand in operands.drain(..) {
