@@ -149,8 +149,10 @@ pub struct Options {
     pub durability: Durability,
     /// Threads that compact, at least 1. Default: half the cores.
     pub compaction_workers: usize,
-    /// The longest document or value taken by collections, in bytes: 16 MiB, as MongoDB's, so that one
-    /// document never fills a memtable. At most 512 MiB.
+    /// The longest document or patch that collections take from a caller, in bytes: 16 MiB, as
+    /// MongoDB's, so that one document never fills a memtable. At most 512 MiB. Patches written without
+    /// reading may make a document longer, up to 512 MiB: what was acknowledged is kept, whatever the
+    /// limit is when it is folded.
     pub document_bytes_max: usize,
     /// Advanced: seal the memtable of a partition when it holds so many bytes, 64 KiB to a quarter of
     /// the memory budget. `None`, the default: only when all memtables together fill half of their

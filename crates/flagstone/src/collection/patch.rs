@@ -12,6 +12,10 @@ impl Collection {
     /// Changes the document of `key` by `patch` without reading it: as cheap as a put. The patch is
     /// written, and applied when the document is read or compacted.
     ///
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) is the limit of the patch here,
+    /// not of what patches make of the document together: nobody reads it now, and what was acknowledged
+    /// is never dropped later. Beyond 512 MiB a patch does not apply.
+    ///
     /// A patch that does not apply (there is no document and it is no upsert, or it adds to what is no
     /// number) changes nothing, and nobody is told but a counter
     /// ([`KeyspaceStats::patches_refused`](crate::KeyspaceStats::patches_refused));
@@ -120,5 +124,40 @@ impl Batch {
         }
         let key = encode_key(&key.into())?;
         self.push(core, Kind::Merge, &key, &collection.encode_patch(patch)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Options};
+    use flagstone_base::ErrorKind;
+    use flagstone_doc::Patch;
+
+    #[test]
+    fn a_document_that_patches_make_larger_than_the_limit_is_whole_and_stays_so() {
+        let dir = tempfile::tempdir().unwrap();
+        let limit = |document_bytes_max| {
+            let mut options = Options { document_bytes_max, ..Options::default() };
+            options.memory_budget = 64 << 20;
+            Database::builder(dir.path()).options(options).open().unwrap()
+        };
+        let patch = Patch::new().upsert().push("tags", "x".repeat(100)).inc("n", 1);
+        let db = limit(2000);
+        let documents = db.collection("documents").unwrap();
+        for _ in 0..50 {
+            documents.patch("a", &patch).unwrap();
+        }
+        let whole = documents.get("a").unwrap().unwrap();
+        assert_eq!((whole.int("n"), whole.str("tags.49").len()), (50, 100));
+        assert_eq!(documents.apply_patch("a", &patch).unwrap_err().kind(), ErrorKind::InvalidInput);
+        db.close().unwrap();
+        let db = limit(500);
+        db.compact().unwrap();
+        let documents = db.collection("documents").unwrap();
+        assert_eq!(documents.get("a").unwrap().unwrap(), whole);
+        let stats = db.stats();
+        let refused: u64 = stats.keyspaces.iter().map(|keyspace| keyspace.patches_refused).sum();
+        assert_eq!(refused, 0);
+        assert!(documents.apply_patch("a", &Patch::new().set("tags", 1)).unwrap());
     }
 }
