@@ -252,8 +252,14 @@ impl<'a> Exact<'a> {
     }
 
     pub(crate) fn as_u64(&self) -> Option<u64> {
-        let (whole, false) = self.whole_part()? else { return None };
-        (!self.negative || whole == 0).then_some(whole)
+        let places = self.exponent.max(0) as usize;
+        // The largest has 20 digits, one more than a whole part.
+        if places > 20 || self.len() > places || self.negative && !self.is_zero() {
+            return None;
+        }
+        let zeros = (places - self.len()) as u32;
+        let whole = self.digits().fold(0_u128, |whole, digit| whole * 10 + u128::from(digit));
+        u64::try_from(whole * 10_u128.pow(zeros)).ok()
     }
 
     fn cmp_magnitude(&self, other: &Self) -> Ordering {
@@ -336,6 +342,24 @@ mod tests {
         assert!(number("-1e400") < number("-1e399"));
         assert!(number("1e1000000000") > number("9e999999999"));
         assert!(number("1e-1000000000") > number("0"));
+    }
+
+    #[test]
+    fn every_unsigned_integer_of_64_bits_is_one() {
+        let of = |literal: &str| Number::parse(literal).and_then(|number| number.as_u64());
+        for literal in
+            ["18446744073709551615", "18446744073709551615.0", "184467440737095516150e-1"]
+        {
+            assert_eq!(of(literal), Some(u64::MAX), "{literal}");
+        }
+        assert_eq!(of("12345678901234567890"), Some(12_345_678_901_234_567_890));
+        assert_eq!(of("1.8e19"), Some(18_000_000_000_000_000_000));
+        assert_eq!((of("-0"), of("0.0"), of("0e-999999999")), (Some(0), Some(0), Some(0)));
+        for literal in
+            ["18446744073709551616", "99999999999999999999", "1e20", "-1", "0.5", "1e999"]
+        {
+            assert_eq!(of(literal), None, "{literal}");
+        }
     }
 
     #[test]
