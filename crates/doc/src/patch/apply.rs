@@ -39,6 +39,8 @@ pub struct Patcher {
     computed: Vec<u8>,
     /// The next document, while it is made.
     pub(super) next: Vec<u8>,
+    /// More patches are folded on the decoded document; `None`: as many as pay.
+    pub(super) one_by_one_max: Option<usize>,
 }
 
 impl Default for Patcher {
@@ -77,6 +79,7 @@ impl Patcher {
             edits: Edits::default(),
             computed: Vec::new(),
             next: Vec::new(),
+            one_by_one_max: None,
         }
     }
 

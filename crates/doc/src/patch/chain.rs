@@ -14,9 +14,11 @@ use crate::value::Value;
 use crate::view::validate;
 use flagstone_base::key::VALUE_BYTES_MAX;
 
-/// So many patches cost about as much one by one, each a copy of the document, as decoding and
-/// encoding it (example `patch_chain`). A get folds no more, a compaction may.
-const ONE_BY_ONE_MAX: usize = 32;
+/// So many patches of a document of `bytes` cost about as much one by one, each a copy of the document, as
+/// decoding and encoding it does (example `patch_chain`). A get folds 32 at most; compactions fold more.
+fn one_by_one_max(bytes: usize) -> usize {
+    (64 + bytes / 64).min(512)
+}
 
 /// No sum and no product is longer: it has at most 1,000 digits.
 const COMPUTED_MAX: usize = 2048;
@@ -25,15 +27,17 @@ impl Patcher {
     /// Applies `patches`, the oldest first, as [`Patcher::apply`] does one after another. Returns the
     /// document, and how many patches did not apply.
     ///
-    /// Beyond 32 patches the cost is one decoding and encoding of the document and a walk along each
-    /// path, not a copy of the document for each.
+    /// Beyond some hundred patches (512 of a large document, 64 of a small one) the cost is one decoding
+    /// and encoding of the document and a walk along each path, not a copy of the document for each.
     pub fn fold(
         &mut self,
         base: Option<&[u8]>,
         patches: &[&[u8]],
         names: Option<&Names>,
     ) -> (Option<Vec<u8>>, u64) {
-        if patches.len() > ONE_BY_ONE_MAX {
+        let one_by_one_max =
+            self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)));
+        if patches.len() > one_by_one_max {
             let folded = self.fold_decoded(base, patches, names);
             self.rest();
             if let Some(folded) = folded {
@@ -44,6 +48,14 @@ impl Patcher {
         let apply = |patch: &&&[u8]| !self.apply(patch, &mut document, names);
         let refused = patches.iter().filter(apply).count();
         (document, refused as u64)
+    }
+
+    /// Folds at most so many patches one by one, instead of what pays: for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn with_one_by_one_max(mut self, patches: usize) -> Self {
+        self.one_by_one_max = Some(patches);
+        self
     }
 
     /// `None` when the bytes might differ from those that come one by one.
@@ -186,31 +198,30 @@ mod tests {
             encoded(&Patch::new().set("deep.x", 1).push("n", 1), &names),
             encoded(&Patch::new().rename("deep", "n").push("tags.x", 1), &names),
         ];
-        let patches: Vec<&[u8]> =
-            patches.iter().map(Vec::as_slice).cycle().take(3 * ONE_BY_ONE_MAX).collect();
+        let patches: Vec<&[u8]> = patches.iter().map(Vec::as_slice).cycle().take(3 * 700).collect();
         let mut patcher = Patcher::new();
         let (bytes, refused) = patcher.fold_decoded(Some(&base), &patches, Some(&names)).unwrap();
-        assert_eq!(refused, 2 * ONE_BY_ONE_MAX as u64);
+        assert_eq!(refused, 2 * 700);
         let mut one_by_one = Some(base.clone());
         for patch in &patches {
             patcher.apply(patch, &mut one_by_one, Some(&names));
         }
         assert_eq!(bytes, one_by_one);
         let document = View::of(bytes.as_ref().unwrap(), Some(&names)).unwrap();
-        assert_eq!(document.path("n").unwrap().unwrap().as_i64(), Some(ONE_BY_ONE_MAX as i64));
+        assert_eq!(document.path("n").unwrap().unwrap().as_i64(), Some(700));
     }
 
     #[test]
     fn a_patcher_does_not_keep_the_memory_of_a_large_document() {
         let large = Document::from_value(&doc!({ "text": ("x".repeat(3 << 20)), "n": [1, "x"] }));
         let mut bytes = Some(large.unwrap().as_bytes().to_vec());
-        let mut patcher = Patcher::new();
+        let mut patcher = Patcher::new().with_one_by_one_max(5);
         let mut patch = Vec::new();
         let change = Patch::new().unset("n.1").set("n.0", "y".repeat(2 << 20));
         change.encode(&mut Encoder::new(), None, &mut patch).unwrap();
         assert!(patcher.apply(&patch, &mut bytes, None));
         assert!(patcher.kept_bytes() < 3 << 20, "{}", patcher.kept_bytes());
-        let patches = vec![patch.as_slice(); 2 * ONE_BY_ONE_MAX];
+        let patches = vec![patch.as_slice(); 10];
         assert_eq!(patcher.fold(bytes.as_deref(), &patches, None).1, 0);
         assert!(patcher.kept_bytes() < 3 << 20, "{}", patcher.kept_bytes());
     }
