@@ -42,13 +42,6 @@ pub(crate) enum BuildError {
     Duplicate { at: u32 },
 }
 
-/// A name in a map, and where it stood.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    pub(crate) slot: u32,
-    pub(crate) at: u32,
-}
-
 /// Where an open container begins in each stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
@@ -60,7 +53,10 @@ pub(crate) struct Frame {
 
 pub(crate) struct Builder {
     pub(crate) memory: KeyMemory,
-    pub(crate) keys: Vec<Key>,
+    /// The slots of names.
+    pub(crate) keys: Vec<u32>,
+    /// Where the names stood, if that is asked for when one comes twice; else empty.
+    pub(crate) places: Vec<u32>,
     tags: Vec<u8>,
     fixed: Vec<u8>,
     heap: Vec<u8>,
@@ -74,6 +70,7 @@ impl Builder {
         Self {
             memory: KeyMemory::new(),
             keys: Vec::new(),
+            places: Vec::new(),
             tags: Vec::new(),
             fixed: Vec::new(),
             heap: Vec::new(),
@@ -87,6 +84,7 @@ impl Builder {
         self.memory.begin(names);
         self.rest();
         self.keys.clear();
+        self.places.clear();
         self.tags.clear();
         self.fixed.clear();
         self.heap.clear();
@@ -96,6 +94,7 @@ impl Builder {
     /// Behind each document: gives memory back that a large one took.
     fn rest(&mut self) {
         forget_large(&mut self.keys);
+        forget_large(&mut self.places);
         forget_large(&mut self.tags);
         forget_large(&mut self.fixed);
         forget_large(&mut self.heap);
@@ -104,7 +103,7 @@ impl Builder {
 
     #[cfg(test)]
     pub(crate) const fn kept_bytes(&self) -> usize {
-        let keys = self.keys.capacity() * size_of::<Key>();
+        let keys = (self.keys.capacity() + self.places.capacity()) * size_of::<u32>();
         let values = self.tags.capacity() + self.fixed.capacity() + self.heap.capacity();
         keys + values + self.head.capacity()
     }
@@ -174,6 +173,16 @@ impl Builder {
         }
     }
 
+    /// Text of `len` bytes, which begin a block of 16.
+    #[inline]
+    pub(crate) fn short_text(&mut self, block: &[u8; 16], len: usize) {
+        self.tags.push(tag::TEXT + len as u8);
+        // A copy of fixed size is cheaper than a call to copy just the text.
+        let end = self.fixed.len() + len;
+        self.fixed.extend_from_slice(block);
+        self.fixed.truncate(end);
+    }
+
     /// A number that is no integer and no small decimal, as its literal.
     pub(crate) fn literal(&mut self, literal: &[u8]) {
         let short = literal.len() <= usize::from(u8::MAX);
@@ -213,6 +222,7 @@ impl Builder {
         }
         self.head = head;
         self.keys.truncate(frame.keys);
+        self.places.truncate(frame.keys);
         self.tags.truncate(frame.tags);
         self.fixed.truncate(frame.fixed);
         let len = self.heap.len() - frame.heap;
@@ -278,7 +288,7 @@ impl Builder {
         out: &mut Vec<u8>,
     ) -> Result<u8, BuildError> {
         if let Container::Names(duplicates) = container {
-            self.settle_duplicates(frame, duplicates)?;
+            return self.put_names(frame, duplicates, out);
         }
         let tags = &self.tags[frame.tags..];
         let fixed = &self.fixed[frame.fixed..];
@@ -290,17 +300,41 @@ impl Builder {
                 out.extend_from_slice(fixed);
                 return Ok(if one { form::ARRAY_OF_ONE_TAG } else { form::ARRAY });
             }
-            Container::Pairs => {
+            _ => {
                 put_varint(out, tags.len() as u64 / 2);
                 form::PAIRS
-            }
-            Container::Names(_) => {
-                put_varint(out, tags.len() as u64);
-                put_keys(&self.memory, &self.keys[frame.keys..], &mut self.names_used, out)
             }
         };
         out.extend_from_slice(tags);
         out.extend_from_slice(fixed);
+        Ok(form)
+    }
+
+    /// The same of a map that has only names.
+    fn put_names(
+        &mut self,
+        frame: &Frame,
+        duplicates: Duplicates,
+        out: &mut Vec<u8>,
+    ) -> Result<u8, BuildError> {
+        let start = out.len();
+        put_varint(out, (self.tags.len() - frame.tags) as u64);
+        let mut put = self.memory.known_keys(&self.keys[frame.keys..], out);
+        if put.is_none() {
+            self.settle_duplicates(frame, duplicates)?;
+            out.truncate(start);
+            put_varint(out, (self.tags.len() - frame.tags) as u64);
+            let (names, at) = (&self.keys[frame.keys..], out.len());
+            let (form, highest) = put_keys(&self.memory, names, out);
+            self.memory.know_keys(names, &out[at..], form, highest);
+            put = Some((form, highest));
+        }
+        let (form, highest) = put.unwrap_or((form::INLINE_NAMES, NONE));
+        if form != form::INLINE_NAMES {
+            self.names_used = self.names_used.max(highest + 1);
+        }
+        out.extend_from_slice(&self.tags[frame.tags..]);
+        out.extend_from_slice(&self.fixed[frame.fixed..]);
         Ok(form)
     }
 
@@ -314,18 +348,19 @@ impl Builder {
         let keys = &self.keys[frame.keys..];
         let mut marks = 0_u128;
         let mut largest = 0;
-        for key in keys {
-            largest = largest.max(key.slot);
-            marks |= 1 << (key.slot & 127);
+        for &slot in keys {
+            largest = largest.max(slot);
+            marks |= 1 << (slot & 127);
         }
         if largest < 128 && marks.count_ones() as usize == keys.len() {
             return Ok(());
         }
-        let Some(second) = self.memory.has_twice(keys.iter().map(|key| key.slot)) else {
+        let Some(second) = self.memory.has_twice(keys.iter().copied()) else {
             return Ok(());
         };
         if duplicates == Duplicates::Error {
-            return Err(BuildError::Duplicate { at: keys[second].at });
+            let at = self.places.get(frame.keys + second).copied().unwrap_or(0);
+            return Err(BuildError::Duplicate { at });
         }
         self.drop_duplicates(frame, duplicates);
         Ok(())
@@ -339,9 +374,9 @@ impl Builder {
         let fixed = self.fixed.split_off(frame.fixed);
         let heap = self.heap.split_off(frame.heap);
         let mut places = std::collections::HashMap::new();
-        let mut kept: Vec<(Key, usize)> = Vec::new();
+        let mut kept: Vec<(u32, usize)> = Vec::new();
         for (i, key) in keys.iter().enumerate() {
-            let place = *places.entry(key.slot).or_insert(kept.len());
+            let place = *places.entry(*key).or_insert(kept.len());
             if place == kept.len() {
                 kept.push((*key, i));
             } else if duplicates == Duplicates::Last {
@@ -381,24 +416,23 @@ fn all_same(tags: &[u8]) -> bool {
     tags.iter().all(|tag| *tag == tags[0])
 }
 
-/// Appends the keys in the shortest form that fits all of them.
-fn put_keys(memory: &KeyMemory, keys: &[Key], names_used: &mut u32, out: &mut Vec<u8>) -> u8 {
-    let highest = keys.iter().fold(0, |highest, key| memory.id(key.slot).max(highest));
+/// Appends the keys in the shortest form that fits all of them; returns it and the highest id.
+fn put_keys(memory: &KeyMemory, keys: &[u32], out: &mut Vec<u8>) -> (u8, u32) {
+    let highest = keys.iter().fold(0, |highest, slot| memory.id(*slot).max(highest));
     if highest == NONE {
-        for key in keys {
-            let name = memory.name(key.slot);
+        for slot in keys {
+            let name = memory.name(*slot);
             put_varint(out, name.len() as u64);
             out.extend_from_slice(name);
         }
-        return form::INLINE_NAMES;
+        return (form::INLINE_NAMES, highest);
     }
-    *names_used = (*names_used).max(highest + 1);
     if highest < 256 {
-        out.extend(keys.iter().map(|key| memory.id(key.slot) as u8));
-        return form::IDS_1;
+        out.extend(keys.iter().map(|slot| memory.id(*slot) as u8));
+        return (form::IDS_1, highest);
     }
-    for key in keys {
-        out.extend_from_slice(&(memory.id(key.slot) as u16).to_le_bytes());
+    for slot in keys {
+        out.extend_from_slice(&(memory.id(*slot) as u16).to_le_bytes());
     }
-    form::IDS_2
+    (form::IDS_2, highest)
 }

@@ -138,7 +138,7 @@ impl Encoder {
             slot = memory.slot(name.as_bytes(), names);
             memory.learn(parent, previous, slot);
         }
-        self.builder.keys.push(super::Key { slot, at: 0 });
+        self.builder.keys.push(slot);
         slot
     }
 

@@ -16,6 +16,7 @@ const TEXT_MAX: usize = 8 << 20;
 /// One remembered name.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
+    /// Where the name begins in the text, behind its quote.
     at: u32,
     len: u32,
     id: u32,
@@ -32,7 +33,7 @@ struct Slot {
 pub(crate) struct KeyMemory {
     owner: u64,
     seed: u64,
-    /// Each name with the `":` that follows it in JSON.
+    /// Each name as it stands in JSON, with its quotes and the colon behind it.
     text: Vec<u8>,
     slots: Vec<Slot>,
     /// Slots plus one, by hash; zero is free.
@@ -44,6 +45,29 @@ pub(crate) struct KeyMemory {
     names_known: u32,
     /// Whether names that the table does not have are defined in it.
     pub(super) defines: bool,
+    /// Sequences of names that maps had, by a mix of what they are.
+    shapes: Vec<Shape>,
+}
+
+/// The names of a map in their order, which differ, and their bytes as keys.
+#[derive(Clone, Default)]
+struct Shape {
+    slots: Vec<u32>,
+    keys: Vec<u8>,
+    form: u8,
+    highest: u32,
+}
+
+/// How many shapes are remembered, each of at most so many names and bytes of keys.
+const SHAPES: usize = 64;
+const SHAPE_NAMES_MAX: usize = 256;
+const SHAPE_BYTES_MAX: usize = 4096;
+
+/// The place of a shape among those remembered.
+fn place(slots: &[u32]) -> usize {
+    let (first, last) = (slots.first().copied(), slots.last().copied());
+    let mix = slots.len() + 7 * first.unwrap_or(0) as usize + 31 * last.unwrap_or(0) as usize;
+    mix % SHAPES
 }
 
 impl KeyMemory {
@@ -58,6 +82,7 @@ impl KeyMemory {
             serial: 0,
             names_known: 0,
             defines: true,
+            shapes: Vec::new(),
         }
     }
 
@@ -80,6 +105,7 @@ impl KeyMemory {
     /// that defines none remembers them as unknown.
     #[cold]
     fn learn_ids(&mut self, names: &Names) {
+        self.shapes.clear();
         let first = self.names_known;
         for (id, name) in names.since(first) {
             if let Ok(slot) = self.probe(name.as_bytes()) {
@@ -128,13 +154,40 @@ impl KeyMemory {
         }
     }
 
-    /// Whether `json` begins with the name in `slot`, a quote and a colon: how many bytes they take.
+    /// Whether `json` begins with the name in `slot`, in quotes and with a colon: how many bytes they
+    /// take, and the slot that is likely to come behind.
     #[inline]
-    pub(crate) fn matches(&self, slot: u32, json: &[u8]) -> Option<usize> {
+    pub(crate) fn matches(&self, slot: u32, json: &[u8]) -> Option<(usize, u32)> {
         let slot = self.slots.get(slot as usize)?;
-        let text = self.text.get(slot.at as usize..)?.get(..slot.len as usize + 2)?;
-        (slot.plain && json.len() >= text.len() && json[..text.len()] == *text)
-            .then_some(text.len())
+        let text = self.text.get(slot.at as usize - 1..)?.get(..slot.len as usize + 3)?;
+        (slot.plain && begins(json, text)).then_some((text.len(), slot.next))
+    }
+
+    /// Appends the keys of a map with these names as they were made for the last one that had them;
+    /// their form, and the highest id.
+    #[inline]
+    pub(super) fn known_keys(&self, slots: &[u32], out: &mut Vec<u8>) -> Option<(u8, u32)> {
+        let shape = self.shapes.get(place(slots))?;
+        if shape.slots.is_empty() || shape.slots != slots {
+            return None;
+        }
+        out.extend_from_slice(&shape.keys);
+        Some((shape.form, shape.highest))
+    }
+
+    /// Remembers the keys of a map whose names differ.
+    pub(super) fn know_keys(&mut self, slots: &[u32], keys: &[u8], form: u8, highest: u32) {
+        if slots.len() > SHAPE_NAMES_MAX || keys.len() > SHAPE_BYTES_MAX {
+            return;
+        }
+        self.shapes.resize(SHAPES, Shape::default());
+        let shape = &mut self.shapes[place(slots)];
+        shape.slots.clear();
+        shape.slots.extend_from_slice(slots);
+        shape.keys.clear();
+        shape.keys.extend_from_slice(keys);
+        shape.form = form;
+        shape.highest = highest;
     }
 
     /// The slot of `name`, or the free place in the table where it belongs.
@@ -168,7 +221,7 @@ impl KeyMemory {
             if defines { names.intern(name) } else { names.id(name) }
         };
         self.slots.push(Slot {
-            at: self.text.len() as u32,
+            at: self.text.len() as u32 + 1,
             len: name.len() as u32,
             id: names.and_then(id_of).unwrap_or(NONE),
             next: NONE,
@@ -176,6 +229,7 @@ impl KeyMemory {
             stamp: 0,
             plain,
         });
+        self.text.push(b'"');
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(b"\":");
         self.table[at] = slot + 1;
@@ -213,11 +267,54 @@ impl KeyMemory {
     }
 }
 
+/// Whether `json` begins with `text`, which has three bytes at least: compared by words, the last of
+/// which reaches back over the one before, since a call to compare is as dear as what it compares.
+#[inline]
+fn begins(json: &[u8], text: &[u8]) -> bool {
+    let Some(json) = json.get(..text.len()) else { return false };
+    if let (Some(a), Some(b)) = (json.last_chunk::<16>(), text.last_chunk::<16>()) {
+        let wide = |bytes: &[u8; 16]| u128::from_le_bytes(*bytes);
+        let mut differ = wide(a) ^ wide(b);
+        for (a, b) in json.as_chunks::<16>().0.iter().zip(text.as_chunks::<16>().0) {
+            differ |= wide(a) ^ wide(b);
+        }
+        return differ == 0;
+    }
+    if let (Some(a), Some(b)) = (json.last_chunk::<8>(), text.last_chunk::<8>())
+        && let (Some(c), Some(d)) = (json.first_chunk::<8>(), text.first_chunk::<8>())
+    {
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        return (word(a) ^ word(b)) | (word(c) ^ word(d)) == 0;
+    }
+    if let (Some(a), Some(b)) = (json.last_chunk::<4>(), text.last_chunk::<4>())
+        && let (Some(c), Some(d)) = (json.first_chunk::<4>(), text.first_chunk::<4>())
+    {
+        return a == b && c == d;
+    }
+    json == text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Encoder;
     use crate::doc;
+
+    #[test]
+    fn bytes_that_differ_anywhere_do_not_begin_alike() {
+        for len in 3..60_u8 {
+            let text: Vec<u8> = (0..len).collect();
+            let mut json = text.clone();
+            assert!(begins(&json, &text));
+            json.push(200);
+            assert!(begins(&json, &text) && !begins(&text, &json));
+            for at in 0..text.len() {
+                json[at] ^= 0x40;
+                assert!(!begins(&json, &text), "{at} of {len}");
+                json[at] ^= 0x40;
+            }
+        }
+    }
 
     #[test]
     fn a_name_that_others_define_later_is_known_from_then_on() {

@@ -5,7 +5,7 @@ mod encoder;
 mod memory;
 
 pub use builder::Duplicates;
-pub(crate) use builder::{BuildError, Builder, Container, Key, forget_large};
+pub(crate) use builder::{BuildError, Builder, Container, forget_large};
 pub use encoder::Encoder;
 pub(crate) use encoder::put_literal;
 pub(crate) use memory::NONE;

@@ -1,13 +1,14 @@
 //! JSON text straight to the binary form: no tree in between, no allocation for a known name.
 //!
-//! A field's name is first compared with the one that followed last time (see
-//! [`KeyMemory`](crate::encode)); only a miss is scanned and hashed.
+//! A field's name, with its quotes and its colon, is first compared with the one that followed last time
+//! (see [`KeyMemory`](crate::encode)); only a miss is scanned and hashed. When a map has the names of one
+//! before it, its keys are copied from there. What that brings: docs/decisions/json.md.
 
 use super::error::JsonError;
 use super::options::{JsonOptions, Surrogates};
-use super::scan::special;
+use super::scan::{special, specials};
 use super::text::unescape;
-use crate::encode::{BuildError, Builder, Container, Key, NONE, forget_large, put_literal};
+use crate::encode::{BuildError, Builder, Container, Duplicates, NONE, forget_large, put_literal};
 use crate::layout::tag;
 use crate::names::Names;
 use crate::number::Literal;
@@ -164,8 +165,9 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the value at `at`, which stands in `depth` containers, the innermost below `parent`.
-    #[inline]
+    /// Reads the value at `at`, or behind the space there; it stands in `depth` containers, the
+    /// innermost below `parent`.
+    #[inline(always)]
     fn value(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
         match self.byte(at) {
             b'"' => self.text(at + 1),
@@ -173,6 +175,12 @@ impl Run<'_> {
             b'n' => self.word(at, b"null", tag::NULL),
             b't' => self.word(at, b"true", tag::TRUE),
             b'f' => self.word(at, b"false", tag::FALSE),
+            _ => self.other_value(at, depth, parent),
+        }
+    }
+
+    fn other_value(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
+        match self.byte(at) {
             b'{' => {
                 let frame = self.builder.begin();
                 let end = self.fields(at, depth + 1, parent)?;
@@ -187,21 +195,44 @@ impl Run<'_> {
                 built.or_else(|error| self.not_built(error))?;
                 Ok(end)
             }
+            b' ' | b'\n' | b'\r' | b'\t' => {
+                let at = self.space(at);
+                self.value(at, depth, parent)
+            }
             _ => self.refuse(at, "a value"),
         }
     }
 
     #[inline]
-    fn word(&mut self, at: usize, word: &'static [u8], tag: u8) -> Result<usize, Stop> {
-        if !self.json[at..].starts_with(word) {
+    fn word<const N: usize>(
+        &mut self,
+        at: usize,
+        word: &'static [u8; N],
+        tag: u8,
+    ) -> Result<usize, Stop> {
+        if self.json[at..].first_chunk() != Some(word) {
             return self.refuse(at, "null, true or false");
         }
         self.builder.tag(tag);
-        Ok(at + word.len())
+        Ok(at + N)
     }
 
     #[inline]
     fn text(&mut self, at: usize) -> Result<usize, Stop> {
+        if let Some(block) = self.json.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
+            let mask = specials(block);
+            if mask != 0 {
+                let len = mask.trailing_zeros() as usize;
+                if block[len & 15] == b'"' {
+                    self.builder.short_text(block, len & 15);
+                    return Ok(at + len + 1);
+                }
+            }
+        }
+        self.long_text(at)
+    }
+
+    fn long_text(&mut self, at: usize) -> Result<usize, Stop> {
         let end = special(self.json, at);
         if self.byte(end) == b'"' && end < self.json.len() {
             self.builder.text(&self.json[at..end]);
@@ -274,7 +305,7 @@ impl Run<'_> {
             at = self.value(at, depth, parent)?;
             at = self.space(at);
             match self.byte(at) {
-                b',' => at = self.space(at + 1),
+                b',' => at += 1,
                 b']' => return Ok(at + 1),
                 _ => return self.refuse(at, "',' or ']'"),
             }
@@ -289,34 +320,46 @@ impl Run<'_> {
             return Ok(at + 1);
         }
         let mut previous = NONE;
+        let mut likely = self.builder.memory.likely(parent, NONE);
         loop {
-            if self.byte(at) != b'"' {
-                return self.refuse(at, "a name in quotes");
+            let predicted = self.builder.memory.matches(likely, &self.json[at..]);
+            let behind = if let Some((len, next)) = predicted {
+                self.key(likely, at);
+                (previous, likely) = (likely, next);
+                at + len
+            } else {
+                let (slot, behind) = self.other_name(at, parent, previous)?;
+                previous = slot;
+                likely = self.builder.memory.likely(parent, slot);
+                behind
+            };
+            at = self.value(behind, depth, previous)?;
+            if !matches!(self.byte(at), b',' | b'}') {
+                at = self.space(at);
             }
-            let (slot, behind) = self.name(at + 1, parent, previous)?;
-            previous = slot;
-            at = self.value(behind, depth, slot)?;
-            at = self.space(at);
             match self.byte(at) {
-                b',' => at = self.space(at + 1),
+                b',' => at += 1,
                 b'}' => return Ok(at + 1),
                 _ => return self.refuse(at, "',' or '}'"),
             }
         }
     }
 
-    /// Reads a name from behind its quote to its value.
     #[inline]
-    fn name(&mut self, at: usize, parent: u32, previous: u32) -> Result<(u32, usize), Stop> {
-        let likely = self.builder.memory.likely(parent, previous);
-        if let Some(len) = self.builder.memory.matches(likely, &self.json[at..]) {
-            self.builder.keys.push(Key { slot: likely, at: at as u32 });
-            return Ok((likely, self.space(at + len)));
+    fn key(&mut self, slot: u32, at: usize) {
+        self.builder.keys.push(slot);
+        if self.options.duplicates == Duplicates::Error {
+            self.builder.places.push(at as u32 + 1);
         }
-        self.other_name(at, parent, previous)
     }
 
+    /// Reads a name that was not the likely one, from before its quote to its value.
     fn other_name(&mut self, at: usize, parent: u32, previous: u32) -> Result<(u32, usize), Stop> {
+        let at = self.space(at);
+        if self.byte(at) != b'"' {
+            return self.refuse(at, "a name in quotes");
+        }
+        let at = at + 1;
         let mut end = special(self.json, at);
         let slot = if self.json.get(end) == Some(&b'"') {
             let name = &self.json[at..end];
@@ -327,7 +370,7 @@ impl Run<'_> {
             self.builder.memory.slot(self.scratch, self.names)
         };
         self.builder.memory.learn(parent, previous, slot);
-        self.builder.keys.push(Key { slot, at: at as u32 });
+        self.key(slot, at - 1);
         let colon = self.space(end);
         if self.byte(colon) != b':' {
             return self.refuse(colon, "':'");

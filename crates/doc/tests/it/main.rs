@@ -4,6 +4,7 @@
 
 mod golden;
 mod hostile;
+mod oracles;
 mod patches;
 mod random;
 mod real;

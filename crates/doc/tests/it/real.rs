@@ -4,7 +4,7 @@ use flagstone_doc::{JsonParser, Names, Value, json, validate};
 use std::io::{BufRead, BufReader};
 
 /// Whether the two read the same, key order apart; the oracle's numbers as it keeps them.
-fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
+pub(crate) fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
     match theirs {
         serde_json::Value::Null => ours.is_null(),
         serde_json::Value::Bool(value) => ours.as_bool() == Some(*value),
@@ -26,32 +26,41 @@ fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
     }
 }
 
-#[test]
-fn real_documents_read_as_another_parser_reads_them() {
+/// The files, and how many lines of each are read.
+pub(crate) const FILES: [(&str, usize); 7] = [
+    ("reddit_comments_ira2018", usize::MAX),
+    ("reddit_submissions_2013", 10_000),
+    ("gharchive_2015", 5_000),
+    ("tate_artworks", 4_000),
+    ("wikipedia_movies", 20_000),
+    ("mitre_attack_stix", 8_000),
+    ("google_discovery", 24),
+];
+
+/// The lines of a file; `None`, and that is said, when it is absent.
+pub(crate) fn lines_of(file: &str) -> Option<impl Iterator<Item = String> + use<>> {
     let Some(dir) = super::shared("FLAGSTONE_DATA", "data") else {
         println!("skipped: no shared/data above here, and FLAGSTONE_DATA is not set");
-        return;
+        return None;
     };
-    for (file, lines_max) in [
-        ("reddit_comments_ira2018", usize::MAX),
-        ("reddit_submissions_2013", 10_000),
-        ("gharchive_2015", 5_000),
-        ("tate_artworks", 4_000),
-        ("wikipedia_movies", 20_000),
-        ("mitre_attack_stix", 8_000),
-        ("google_discovery", 24),
-    ] {
-        let path = dir.join(format!("{file}.jsonl.zst"));
-        let Ok(compressed) = std::fs::File::open(&path) else {
-            println!("skipped: {} is absent", path.display());
-            continue;
-        };
-        let lines = BufReader::new(zstd::Decoder::new(compressed).unwrap()).lines();
+    let path = dir.join(format!("{file}.jsonl.zst"));
+    let Ok(compressed) = std::fs::File::open(&path) else {
+        println!("skipped: {} is absent", path.display());
+        return None;
+    };
+    let lines = BufReader::new(zstd::Decoder::new(compressed).unwrap()).lines();
+    Some(lines.map(Result::unwrap))
+}
+
+#[test]
+fn real_documents_read_as_another_parser_reads_them() {
+    for (file, lines_max) in FILES {
+        let Some(lines) = lines_of(file) else { continue };
         let names = Names::new();
         let mut parser = JsonParser::default();
         let (mut binary, mut text) = (Vec::new(), Vec::new());
         let (mut count, mut share) = (0, (0, 0));
-        for line in lines.take(lines_max).map(Result::unwrap) {
+        for line in lines.take(lines_max) {
             binary.clear();
             parser.parse(line.as_bytes(), Some(&names), &mut binary).unwrap();
             let view = validate(&binary, Some(&names)).unwrap();
