@@ -2,6 +2,7 @@
 
 mod builder;
 mod encoder;
+mod keys;
 mod memory;
 
 pub use builder::Duplicates;

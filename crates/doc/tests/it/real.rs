@@ -11,7 +11,7 @@ pub(crate) fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
         serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(int), _) => ours.as_i64() == Some(int),
             (_, Some(int)) => ours.as_u64() == Some(int),
-            _ => ours.as_f64() == number.as_f64(),
+            _ => near(ours.as_f64(), number.as_f64()),
         },
         serde_json::Value::String(text) => ours.as_str() == Some(text),
         serde_json::Value::Array(items) => ours.as_array().is_some_and(|ours| {
@@ -24,6 +24,11 @@ pub(crate) fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
                 })
         }),
     }
+}
+
+/// Whether two floats are the same but for the last bit, which parsers that are quick about it miss.
+fn near(a: Option<f64>, b: Option<f64>) -> bool {
+    a.zip(b).is_some_and(|(a, b)| (a - b).abs() <= a.abs() * f64::EPSILON)
 }
 
 /// The files, and how many lines of each are read.

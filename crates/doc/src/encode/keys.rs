@@ -1,0 +1,118 @@
+//! The keys of a map that has only names: each once, in the shortest form that fits all of them.
+
+use super::builder::{BuildError, Builder, Duplicates, Frame};
+use super::memory::{KeyMemory, NONE};
+use crate::layout::{form, heap_len, width};
+use flagstone_base::codec::put_varint;
+
+impl Builder {
+    /// Appends count, names, tags and fixed bytes of an open map that has only names, and returns its form.
+    pub(super) fn put_names(
+        &mut self,
+        frame: &Frame,
+        duplicates: Duplicates,
+        out: &mut Vec<u8>,
+    ) -> Result<u8, BuildError> {
+        let start = out.len();
+        put_varint(out, (self.tags.len() - frame.tags) as u64);
+        let mut put = self.memory.known_keys(&self.keys[frame.keys..], out);
+        if put.is_none() {
+            self.settle_duplicates(frame, duplicates)?;
+            out.truncate(start);
+            put_varint(out, (self.tags.len() - frame.tags) as u64);
+            let (names, at) = (&self.keys[frame.keys..], out.len());
+            let (form, highest) = put_keys(&self.memory, names, out);
+            self.memory.know_keys(names, &out[at..], form, highest);
+            put = Some((form, highest));
+        }
+        let (form, highest) = put.unwrap_or((form::INLINE_NAMES, NONE));
+        if form != form::INLINE_NAMES {
+            self.names_used = self.names_used.max(highest + 1);
+        }
+        out.extend_from_slice(&self.tags[frame.tags..]);
+        out.extend_from_slice(&self.fixed[frame.fixed..]);
+        Ok(form)
+    }
+
+    #[inline]
+    fn settle_duplicates(
+        &mut self,
+        frame: &Frame,
+        duplicates: Duplicates,
+    ) -> Result<(), BuildError> {
+        // Slots below 128 mark a bit each; as many bits as keys means that all differ.
+        let keys = &self.keys[frame.keys..];
+        let mut marks = 0_u128;
+        let mut largest = 0;
+        for &slot in keys {
+            largest = largest.max(slot);
+            marks |= 1 << (slot & 127);
+        }
+        if largest < 128 && marks.count_ones() as usize == keys.len() {
+            return Ok(());
+        }
+        let Some(second) = self.memory.has_twice(keys.iter().copied()) else {
+            return Ok(());
+        };
+        if duplicates == Duplicates::Error {
+            let at = self.places.get(frame.keys + second).copied().unwrap_or(0);
+            return Err(BuildError::Duplicate { at });
+        }
+        self.drop_duplicates(frame, duplicates);
+        Ok(())
+    }
+
+    /// Writes the open container's areas again, with one value a key.
+    #[cold]
+    fn drop_duplicates(&mut self, frame: &Frame, duplicates: Duplicates) {
+        let keys = self.keys.split_off(frame.keys);
+        let tags = self.tags.split_off(frame.tags);
+        let fixed = self.fixed.split_off(frame.fixed);
+        let heap = self.heap.split_off(frame.heap);
+        let mut places = std::collections::HashMap::new();
+        let mut kept: Vec<(u32, usize)> = Vec::new();
+        for (i, key) in keys.iter().enumerate() {
+            let place = *places.entry(*key).or_insert(kept.len());
+            if place == kept.len() {
+                kept.push((*key, i));
+            } else if duplicates == Duplicates::Last {
+                kept[place].1 = i;
+            }
+        }
+        let mut ends = Vec::with_capacity(tags.len() + 1);
+        let (mut fixed_at, mut heap_at) = (0, 0);
+        ends.push((0, 0));
+        for tag in &tags {
+            heap_at += heap_len(*tag, &fixed[fixed_at..]);
+            fixed_at += width(*tag);
+            ends.push((fixed_at, heap_at));
+        }
+        for (key, i) in kept {
+            self.keys.push(key);
+            self.tags.push(tags[i]);
+            self.fixed.extend_from_slice(&fixed[ends[i].0..ends[i + 1].0]);
+            self.heap.extend_from_slice(&heap[ends[i].1..ends[i + 1].1]);
+        }
+    }
+}
+
+/// Appends the keys in the shortest form that fits all of them; returns it and the highest id.
+fn put_keys(memory: &KeyMemory, keys: &[u32], out: &mut Vec<u8>) -> (u8, u32) {
+    let highest = keys.iter().fold(0, |highest, slot| memory.id(*slot).max(highest));
+    if highest == NONE {
+        for slot in keys {
+            let name = memory.name(*slot);
+            put_varint(out, name.len() as u64);
+            out.extend_from_slice(name);
+        }
+        return (form::INLINE_NAMES, highest);
+    }
+    if highest < 256 {
+        out.extend(keys.iter().map(|slot| memory.id(*slot) as u8));
+        return (form::IDS_1, highest);
+    }
+    for slot in keys {
+        out.extend_from_slice(&(memory.id(*slot) as u16).to_le_bytes());
+    }
+    (form::IDS_2, highest)
+}
