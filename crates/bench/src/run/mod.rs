@@ -17,12 +17,14 @@ mod pace;
 mod recorder;
 mod rows;
 mod show;
+mod steadiness;
 mod store;
 
 pub use crew::{Interval, Probe, Worked, work};
 pub use ledger::{Ledger, latency};
 pub use meter::{Meter, Tally, Worker};
 pub use pace::{Length, Pace};
-pub use recorder::{Plan, Recorder, Watch, median, worst_hundredth};
+pub use recorder::{Plan, Recorder, Watch};
 pub use show::{show_row, show_summary, show_tails};
+pub use steadiness::{median, worst_hundredth};
 pub use store::StoreDir;

@@ -74,7 +74,7 @@ pub fn show_summary(summary: &Summary) -> String {
     );
     for (name, value) in &summary.figures {
         let shown = if name.ends_with("bytes") { bytes(*value) } else { number(*value) };
-        let _infallible = writeln!(text, "{name:<24} {shown}");
+        let _infallible = writeln!(text, "{name:<28} {shown}");
     }
     text
 }

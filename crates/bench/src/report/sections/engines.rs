@@ -82,9 +82,12 @@ fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Option<Figure> {
                 }
                 _ => String::new(),
             };
+            // Others are given the number, and have no use for it.
             let label = match cell.partitions {
-                1 => cell.engine.to_owned(),
-                partitions => format!("{}, {partitions} partitions", cell.engine),
+                partitions if partitions > 1 && cell.engine == OURS => {
+                    format!("{OURS}, {partitions} partitions")
+                }
+                _ => cell.engine.to_owned(),
             };
             Bar { label, value: rate, spread: cell.spread(), note, color: hue(at) }
         };
