@@ -14,9 +14,7 @@ const DIGITS_MAX: usize = 1000;
 pub(crate) fn sum(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) + i128::from(*b))),
-        (Value::Float(_), _) | (_, Value::Float(_)) => {
-            Some(Value::Float(a.as_f64()? + b.as_f64()?))
-        }
+        (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? + b.as_f64()?)),
         _ => Decimal::of(a)?.plus(Decimal::of(b)?)?.into_value(),
     }
 }
@@ -25,11 +23,15 @@ pub(crate) fn sum(a: &Value, b: &Value) -> Option<Value> {
 pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) * i128::from(*b))),
-        (Value::Float(_), _) | (_, Value::Float(_)) => {
-            Some(Value::Float(a.as_f64()? * b.as_f64()?))
-        }
+        (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? * b.as_f64()?)),
         _ => Decimal::of(a)?.times(&Decimal::of(b)?)?.into_value(),
     }
+}
+
+/// A float whose bits are the same on every machine: which not-a-number comes out is left open to them, and
+/// a fold must give the same bytes for ever.
+fn float(value: f64) -> Value {
+    Value::Float(if value.is_nan() { f64::from_bits(0x7FF8_0000_0000_0000) } else { value })
 }
 
 /// `digits / 10^scale`, without leading zeros among the digits.

@@ -59,6 +59,9 @@ impl KeyspaceCore {
     }
 }
 
+/// What one write takes in a batch besides its key and value, at most.
+const OP_OVERHEAD: usize = 32;
+
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
 #[derive(Clone)]
 pub struct Keyspace {
@@ -209,7 +212,12 @@ impl Keyspace {
             self.read_modify_write(key, |old| {
                 let fold = fold.as_ref().map(|fold| fold.fold());
                 let folded = fold.and_then(|f| f.fold(key, old, &[operand.as_ref()]));
+                let fits = |value: &Vec<u8>| {
+                    (key.len() + value.len() + OP_OVERHEAD) as u64 <= shared.batch_bytes_max()
+                };
                 Ok(match folded {
+                    // Operands may make a value that no single write can.
+                    Some(value) if !fits(&value) => Some((Kind::Merge, operand.as_ref().to_vec())),
                     Some(value) => Some((Kind::Put, value)),
                     None => old.map(|_| (Kind::Delete, Vec::new())),
                 })
@@ -293,6 +301,7 @@ impl Keyspace {
         let found = shared.get_found(&self.core, key, hash, None)?;
         let Some((kind, value)) = change(found.value.as_deref())? else { return Ok(false) };
         check_value(&value)?;
+        let admitted = shared.count_write(value.len());
         let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
         let op = encode_op(&mut payload, &self.core, 0, kind, key, &value);
         let write = Write {
@@ -303,6 +312,7 @@ impl Keyspace {
         };
         let durability = shared.options.durability;
         let committed = shared.write(&write, durability, Some(held))?;
+        drop(admitted);
         shared.wait_durable(committed.lsn, durability)?;
         Ok(true)
     }
@@ -338,7 +348,6 @@ impl Keyspace {
         check_value(value)?;
         let shared = self.handle.shared();
         let admitted = shared.before_write(value.len(), true)?;
-        // Taken out, not borrowed: a listener called below may write as well.
         let mut payload = PAYLOAD.take();
         payload.clear();
         let op = encode_op(&mut payload, &self.core, 0, kind, key, value);

@@ -141,6 +141,11 @@ impl Index {
         Ok(index)
     }
 
+    /// The stored length of the longest block.
+    pub(crate) fn block_len_max(&self) -> u64 {
+        self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    }
+
     fn decode_continued(
         &mut self,
         decoder: &mut Decoder<'_>,

@@ -4,7 +4,9 @@ use crate::block::Block;
 use crate::cache::{BlockCache, BlockKey};
 use crate::filter::Filter;
 use crate::format::open_owned_block;
-use crate::format::{BLOCK_RAW_MAX, FILE_BYTES_MIN, FOOTER_BYTES, Footer, open_block};
+use crate::format::{
+    BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer, open_block,
+};
 use crate::index::Index;
 use crate::meta::TableMeta;
 use crate::options::TableIdent;
@@ -102,6 +104,12 @@ impl Table {
         if index.end() != tail.footer.tail_offset || index.count() as u64 != properties.data_blocks
         {
             let wrong = Malformed { at: 0, expected: "an index of all data blocks" };
+            return Err(in_section(handle)(wrong));
+        }
+        // Blocks that do not shrink are stored as they are, so none is longer; and none is read into more
+        // memory than this.
+        if index.block_len_max() > raw_max.saturating_add(BLOCK_TRAILER_BYTES as u64) {
+            let wrong = Malformed { at: 0, expected: "blocks no longer than the longest" };
             return Err(in_section(handle)(wrong));
         }
         let filter = match properties.sections.filter {

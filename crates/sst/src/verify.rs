@@ -61,6 +61,7 @@ impl Table {
     /// # Errors
     /// Corruption that tells the first thing wrong; what reading the file answers.
     pub fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
+        self.check_header()?;
         let mut walk = Walk::new(self);
         let checksum = self.read_stored(|number, _offset, stored| {
             walk.block(number, &self.open_stored(number, stored, false)?)

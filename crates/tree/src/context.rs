@@ -44,13 +44,13 @@ pub struct Obsolete {
 }
 
 impl Obsolete {
-    /// Takes every number noted so far; remove these files.
+    /// Takes every number noted so far; remove these files, or note them again.
     pub fn take(&self) -> Vec<FileNumber> {
         std::mem::take(&mut *self.numbers.lock())
     }
 
     /// Notes that nothing holds this file any more.
-    pub(crate) fn note(&self, number: FileNumber) {
+    pub fn note(&self, number: FileNumber) {
         self.numbers.lock().push(number);
     }
 }

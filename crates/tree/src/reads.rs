@@ -11,14 +11,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) const SCAN_WEIGHT: u32 = 16;
 /// So much weight is noted at once: 2 to the 6.
 const GRAIN: u32 = 64;
+const GENERATOR_FACTOR: u64 = 6_364_136_223_846_793_005;
 const GENERATOR_STEP: u64 = 1_442_695_040_888_963_407;
 /// From so many reads a written entry on, fewer runs are worth more than fewer rewrites: a run less
 /// saves a read about 0.1 us of filters, a rewrite less saves an entry of 1 KiB about 1 us.
 const HEAVY_READS: u64 = 8;
 
 thread_local! {
-    /// The state of a linear congruential generator (Knuth's MMIX).
+    /// The state of a linear congruential generator (Knuth's MMIX); 0: not seeded yet.
     static CHANCE: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Another one for each thread, or short-lived ones would all draw the same.
+#[cold]
+fn seed() -> u64 {
+    static THREADS: AtomicU64 = AtomicU64::new(1);
+    THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(GENERATOR_FACTOR)
 }
 
 /// The reads of one tree since its last flush.
@@ -33,8 +41,8 @@ impl Reads {
     #[inline]
     pub(crate) fn note(&self, weight: u32) {
         let drawn = CHANCE.with(|state| {
-            let next =
-                state.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(GENERATOR_STEP);
+            let now = if state.get() == 0 { seed() } else { state.get() };
+            let next = now.wrapping_mul(GENERATOR_FACTOR).wrapping_add(GENERATOR_STEP);
             state.set(next);
             // The upper bits are the random ones.
             (next >> 58) as u32

@@ -131,11 +131,8 @@ impl Log {
         self.outcome(lsn)
     }
 
-    /// Syncs what was written up to now: what still waits to be written may fail as it likes.
-    ///
-    /// # Errors
-    /// Poisoned after a failed sync.
-    pub fn sync_written(&self) -> Result<()> {
+    /// Syncs what was written up to now.
+    fn sync_written(&self) -> Result<()> {
         self.check()?;
         let Some(target) = self.ledger.lock().target.clone() else { return Ok(()) };
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);

@@ -91,8 +91,8 @@ impl Builder {
         self.names_used = 0;
     }
 
-    /// Behind each document: gives memory back that a large one took.
-    fn rest(&mut self) {
+    /// Behind each document, also one that was refused: gives memory back that a large one took.
+    pub(crate) fn rest(&mut self) {
         forget_large(&mut self.keys);
         forget_large(&mut self.places);
         forget_large(&mut self.tags);

@@ -83,6 +83,7 @@ impl JsonParser {
         let (at, expected) = run.refusal;
         forget_large(&mut self.scratch);
         parsed.map_err(|_stop| {
+            self.builder.rest();
             out.truncate(start);
             JsonError::at(json, at, expected)
         })

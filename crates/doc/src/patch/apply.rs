@@ -115,7 +115,7 @@ impl Patcher {
         own + self.edits.kept_bytes() + self.encoder.kept_bytes()
     }
 
-    fn apply_parts(
+    pub(super) fn apply_parts(
         &mut self,
         patch: &[u8],
         document: &mut Option<Vec<u8>>,

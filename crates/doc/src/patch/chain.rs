@@ -4,21 +4,26 @@
 //! Both ways give the same bytes. That rests on what [`Patcher::apply`] leaves: when document and patch
 //! stood in the bytes that encoding them anew would give, so does the result. Where they do not stand so
 //! (a name was defined after they were written), or the result might reach the limit of a document's
-//! size, the patches are applied one by one, however many they are.
+//! size, or the decoded document would take much memory, the patches are applied one by one, however many
+//! they are.
 
 use super::apply::Patcher;
 use super::form::{Part, Parts, Steps};
 use super::model::{self, Change, Undo};
 use crate::names::Names;
 use crate::value::Value;
-use crate::view::validate;
+use crate::view::{FieldKey, View, validate};
 use flagstone_base::key::VALUE_BYTES_MAX;
 
 /// So many patches of a document of `bytes` cost about as much one by one, each a copy of the document, as
-/// decoding and encoding it does (example `patch_chain`). A get folds 32 at most; compactions fold more.
+/// decoding and encoding it does (example `patch_chain`).
 fn one_by_one_max(bytes: usize) -> usize {
     (64 + bytes / 64).min(512)
 }
+
+/// A decoded document of more memory is not made: a value takes many times its bytes, and folds run beside
+/// everything else.
+const DECODED_MAX: usize = 64 << 20;
 
 /// No sum and no product is longer: it has at most 1,000 digits.
 const COMPUTED_MAX: usize = 2048;
@@ -45,8 +50,9 @@ impl Patcher {
             }
         }
         let mut document = base.map(<[u8]>::to_vec);
-        let apply = |patch: &&&[u8]| !self.apply(patch, &mut document, names);
+        let apply = |patch: &&&[u8]| !self.apply_parts(patch, &mut document, names);
         let refused = patches.iter().filter(apply).count();
+        self.rest();
         (document, refused as u64)
     }
 
@@ -88,7 +94,9 @@ impl Patcher {
 
     /// The value of a document that stands in just the bytes its encoding gives.
     fn decoded(&mut self, bytes: &[u8], names: Option<&Names>) -> Option<Value> {
-        let value = validate(bytes, names).ok()?.to_value().ok()?;
+        let view = validate(bytes, names).ok()?;
+        decoded_room(&view, DECODED_MAX.checked_sub(bytes.len())?)?;
+        let value = view.to_value().ok()?;
         self.next.clear();
         self.encoder.encode(&value, names, &mut self.next).ok()?;
         (self.next == bytes).then_some(value)
@@ -154,6 +162,28 @@ impl Patcher {
     }
 }
 
+/// What is left of `room` when the value of `view` stands in it, about; `None` when it does not fit.
+fn decoded_room(view: &View<'_>, room: usize) -> Option<usize> {
+    /// A value besides the bytes that the document has of it: its own size, and as much for what vectors keep.
+    const EACH: usize = 2 * size_of::<Value>();
+    let mut room = room.checked_sub(EACH)?;
+    if view.is_array() {
+        for item in view.items().ok()? {
+            room = decoded_room(&item.ok()?, room)?;
+        }
+    } else if view.is_map() {
+        for field in view.fields().ok()? {
+            let (key, value) = field.ok()?;
+            room = match key {
+                FieldKey::Value(key) => decoded_room(&key, room)?,
+                FieldKey::Name(name) => room.checked_sub(EACH + name.len())?,
+            };
+            room = decoded_room(&value, room)?;
+        }
+    }
+    Some(room)
+}
+
 /// A document does not grow by more when `part` is applied.
 fn growth(part: &Part<'_>, change: &Change) -> usize {
     let steps: usize = part.steps.clone().map(|step| 32 + step.name.len()).sum();
@@ -179,7 +209,7 @@ fn inline_bytes(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Document, Encoder, Patch, View, doc};
+    use crate::{Document, Encoder, Patch, doc};
 
     fn encoded(patch: &Patch, names: &Names) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -209,6 +239,21 @@ mod tests {
         assert_eq!(bytes, one_by_one);
         let document = View::of(bytes.as_ref().unwrap(), Some(&names)).unwrap();
         assert_eq!(document.path("n").unwrap().unwrap().as_i64(), Some(700));
+    }
+
+    #[test]
+    fn a_document_that_would_take_much_memory_decoded_is_folded_one_by_one() {
+        let fits = |value: &Value| {
+            let mut bytes = Vec::new();
+            Encoder::new().encode(value, None, &mut bytes).unwrap();
+            let room = decoded_room(&View::of(&bytes, None).unwrap(), 1 << 20);
+            room.map(|room| (1 << 20) - room)
+        };
+        assert!(fits(&doc!({ "text": ("x".repeat(2 << 20)) })).is_some(), "its bytes count apart");
+        let pairs = |count: usize| doc!({ "tags": (vec![doc!({ "a": 1 }); count]) });
+        let taken = fits(&pairs(100)).unwrap();
+        assert!((100 * 2 * size_of::<Value>()..100 * 12 * size_of::<Value>()).contains(&taken));
+        assert_eq!(fits(&pairs(100_000)), None);
     }
 
     #[test]

@@ -37,7 +37,9 @@ pub(crate) struct Admitted<'a> {
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         self.stall.admitted.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.stall.ring();
+        if self.stall.is_awaited.load(Ordering::Relaxed) {
+            self.stall.ring();
+        }
     }
 }
 
@@ -77,15 +79,23 @@ impl Shared {
         })
     }
 
-    /// Large writes are let through while they fit together, and any alone: many threads that all found
-    /// room for a small write could fill the memory several times over.
+    /// Large writes are let through while they fit together, and any alone, in the order in which they
+    /// come: many threads that all found room for a small write could fill the memory several times over.
     #[cold]
     fn admit(&self, bytes: u64, wait: bool) -> Result<Admitted<'_>> {
         let look = || self.try_admit(bytes).ok_or(StallCause::Memory);
-        match look() {
-            Ok(admitted) => Ok(admitted),
-            Err(cause) => self.stop(wait, cause, look),
+        let door = match wait {
+            true => Some(self.stall.door.lock()),
+            false => self.stall.door.try_lock(),
+        };
+        let Some(_door) = door else { return Err(busy()) };
+        if let Ok(admitted) = look() {
+            return Ok(admitted);
         }
+        self.stall.is_awaited.store(wait, Ordering::Relaxed);
+        let admitted = self.stop(wait, StallCause::Memory, look);
+        self.stall.is_awaited.store(false, Ordering::Relaxed);
+        admitted
     }
 
     fn try_admit(&self, bytes: u64) -> Option<Admitted<'_>> {
@@ -97,6 +107,16 @@ impl Shared {
         };
         let order = Ordering::Relaxed;
         stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
+    }
+
+    /// Counts a write whose size was not known when room was asked for: others wait for it, it does not.
+    #[inline]
+    pub(crate) fn count_write(&self, bytes: usize) -> Option<Admitted<'_>> {
+        (bytes >= LARGE_WRITE).then(|| {
+            let (stall, bytes) = (&self.stall, bytes as u64);
+            stall.admitted.fetch_add(bytes, Ordering::Relaxed);
+            Admitted { stall, bytes }
+        })
     }
 
     fn delay(&self, delay: Duration) {
@@ -117,7 +137,7 @@ impl Shared {
     /// Waits until `look` finds room, and answers what it found there.
     fn stop<T>(&self, wait: bool, cause: StallCause, look: impl FnMut() -> Look<T>) -> Result<T> {
         if !wait {
-            return Err(Error::new(ErrorKind::Busy, "writers wait for flushes or compactions"));
+            return Err(busy());
         }
         let started = self.environment.clock.monotonic();
         if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -178,6 +198,11 @@ impl Shared {
             self.stall.ring();
         }
     }
+}
+
+#[cold]
+fn busy() -> Error {
+    Error::new(ErrorKind::Busy, "writers wait for flushes or compactions")
 }
 
 #[cfg(test)]

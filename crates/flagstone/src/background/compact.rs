@@ -154,8 +154,8 @@ impl Shared {
                     self.background.wait(&mut queue, LOOK_AGAIN);
                 }
             }
+            queue.compacting_for_callers += 1;
         }
-        self.background.lock().compacting_for_callers += 1;
         let done = self.compact_fully(tree);
         let mut queue = self.background.lock();
         queue.compacting.remove(&tree.id());

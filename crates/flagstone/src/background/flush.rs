@@ -110,8 +110,7 @@ impl FlushJob {
                 for (tree, edit) in self.done.drain(..) {
                     tree.abandon(&edit);
                 }
-                // On a full disk the next attempt needs their room.
-                self.shared.sweep();
+                self.shared.make_room_on_disk();
                 let trees = std::mem::take(&mut self.group.trees);
                 let cut = self.group.cut.take();
                 let group = SealGroup { through: self.group.through, trees, cut };
@@ -141,10 +140,10 @@ impl FlushJob {
             return Ok(Progress::Again);
         }
         // Rule 5 of the design: the log is synced through everything in these tables before the edit
-        // is, or a power cut could keep one half of a batch. An entry reaches a memtable when its record
-        // is written, so records that still wait, on a full disk say, are nothing to a flush.
+        // is, or a power cut could keep one half of a batch. And what failed to be written stands voided
+        // in it, or a record that a crash brings back would be replayed for the other trees alone.
         if let Some(log) = &self.shared.log {
-            log.sync_written().inspect_err(|error| self.shared.note_failure(error))?;
+            log.sync_all().inspect_err(|error| self.shared.note_failure(error))?;
         }
         let edits = std::mem::take(&mut self.done);
         self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);

@@ -148,13 +148,44 @@ impl Shared {
         Some(Release { from: first.number, through: through.min(before) })
     }
 
+    /// After a failure, on a full disk say: removes what it left, and lets the log go on with the room
+    /// that this gave, before the next attempt takes it.
+    pub(crate) fn make_room_on_disk(&self) {
+        self.end_doubt();
+        self.sweep();
+        if let Some(log) = &self.log
+            && let Err(error) = log.sync_all()
+        {
+            // Whoever needs it asks again, and says so.
+            self.note_failure(&error);
+        }
+    }
+
+    /// If an append to the manifest failed: begins a new file, in which the refused edit is not.
+    fn end_doubt(&self) {
+        if !self.manifest_in_doubt.load(Ordering::Acquire) {
+            return;
+        }
+        let mut room = self.manifest.lock();
+        let Some(manifest) = room.as_mut() else { return };
+        let edit = self.edit_of_now();
+        let appended = manifest.append(&edit);
+        self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
+        match appended {
+            Ok(()) => self.note_definitions(&edit),
+            Err(error) => self.note_failure(&error),
+        }
+    }
+
     /// Removes the files that no version names and no reader holds any more. Not while the end of the
     /// manifest is in doubt: an edit that was refused may come back after a crash and name them.
     pub(crate) fn sweep(&self) {
+        // Before the look: the doubt is there before the tables of a refused edit are.
+        let obsolete = self.trees.obsolete.take();
         if self.manifest_in_doubt.load(Ordering::Acquire) {
-            return;
+            return obsolete.into_iter().for_each(|number| self.trees.obsolete.note(number));
         }
-        for number in self.trees.obsolete.take() {
+        for number in obsolete {
             match self.environment.disk.remove(&self.trees.table_path(number)) {
                 Ok(()) => self.tell(&Event::FileRemoved { number }),
                 // The next open removes what nothing names.

@@ -14,27 +14,32 @@ impl Shared {
         while now == 0 || nanos < now {
             let order = Ordering::Relaxed;
             match self.sync_interval.compare_exchange_weak(now, nanos, order, order) {
-                Ok(_) => return self.set_sync_timer(nanos),
+                Ok(_) => return self.set_sync_timer(nanos, Duration::ZERO),
                 Err(other) => now = other,
             }
         }
     }
 
-    /// Syncs the log every `nanos` until a shorter interval is asked for.
-    fn set_sync_timer(&self, nanos: u64) {
+    /// Syncs the log every `nanos` until a shorter interval is asked for, the first time not before
+    /// `at_least` has passed.
+    fn set_sync_timer(&self, nanos: u64, at_least: Duration) {
         let Some(weak) = self.weak.get().cloned() else { return };
         let job = move || {
             if let Some(shared) = weak.upgrade()
                 && shared.sync_interval.load(Ordering::Relaxed) == nanos
                 && shared.check_open_for_writing().is_ok()
             {
+                let began = shared.environment.clock.monotonic();
                 shared.sync_what_is_new();
-                shared.set_sync_timer(nanos);
+                let took = shared.environment.clock.monotonic() - began;
+                // Syncs and flushes share a thread: a disk that is slower than the interval leaves flushes
+                // half of it.
+                shared.set_sync_timer(nanos, took);
             }
             Progress::Done
         };
-        let interval = Duration::from_nanos(nanos);
-        self.executor.submit_after(interval, Lane::Flush, Box::new(job));
+        let rest = Duration::from_nanos(nanos).max(at_least);
+        self.executor.submit_after(rest, Lane::Flush, Box::new(job));
     }
 
     fn sync_what_is_new(&self) {

@@ -6,11 +6,12 @@
 //!                                 1          stop until a flush has made room
 //! ```
 //! Tables waiting for compaction add a fill of their own. Delays are waits with a time limit on a
-//! bell, outside all locks; a flush or a compaction that ends rings it.
+//! bell, outside all locks; a flush or a compaction that ends rings it, and a large write that another
+//! one waits for.
 
 use crate::event::StallCause;
-use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use parking_lot::{Condvar, FairMutex, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A fill, in thousandths, from which on writers are delayed.
@@ -38,6 +39,10 @@ pub(crate) struct Stall {
     compaction_fill: AtomicU32,
     /// Bytes of large writes that are let through and not in a memtable yet.
     pub(crate) admitted: AtomicU64,
+    /// Held by the large write that is the next to be let through.
+    pub(crate) door: FairMutex<()>,
+    /// It waits for others to be done.
+    pub(crate) is_awaited: AtomicBool,
     /// How often the bell rang.
     rung: Mutex<u64>,
     bell: Condvar,

@@ -73,12 +73,20 @@ pub(crate) fn make_core(
     Ok(core)
 }
 
+/// The turn in which L0 grows as large as is meant on average.
+const LONE_TURN: u8 = 4;
+
 /// The options of a keyspace's tree `id`.
 ///
-/// Trees of one keyspace fill alike: they take turns, those of neighbours far apart.
+/// Trees of one keyspace fill alike: they take turns, those of neighbours far apart. A single tree has nobody
+/// to be out of step with.
 pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
+    let turn = match core.record.trees.len() {
+        1 => LONE_TURN,
+        _ => (id.0 as u8).reverse_bits() >> 5,
+    };
     TreeOptions {
-        turn: (id.0 as u8).reverse_bits() >> 5,
+        turn,
         keyspace: core.id,
         hash_seed: core.route.seed(),
         block_bytes: core.record.block_bytes,

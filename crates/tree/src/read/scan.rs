@@ -172,7 +172,7 @@ impl TreeScan {
     /// Lets go of memtables and tables but keeps the place and its entry: for a scan that will wait a
     /// while.
     pub fn park(&mut self) {
-        self.value = Value::Made(self.value());
+        self.value = Value::Made(Slice::copy_of(self.value_bytes()));
         self.pinned = None;
     }
 
