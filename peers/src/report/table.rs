@@ -85,21 +85,24 @@ fn is_peer(engine: &str) -> bool {
     engine != "flagstone"
 }
 
-/// One line a cell: rates of all engines as they come, not of variants.
+/// One line a cell: rates of the engines that were measured, as they come, not of variants.
 fn summary(text: &mut String, order: &[(&String, &Vec<Measured>)]) -> std::fmt::Result {
-    let names = KINDS.iter().map(|kind| kind.name);
-    let columns = names.clone().collect::<Vec<_>>().join(" | ");
+    let is_measured =
+        |name: &&str| order.iter().any(|(_, measured)| measured.iter().any(|m| m.engine == *name));
+    let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).filter(is_measured).collect();
+    let columns = names.join(" | ");
     writeln!(
         text,
         "| kops/s | {columns} | flagstone / the better of RocksDB, fjall | / the best |"
     )?;
-    writeln!(text, "|---|{}---|---|", "---|".repeat(KINDS.len()))?;
+    writeln!(text, "|---|{}---|---|", "---|".repeat(names.len()))?;
     for (name, measured) in order {
         let rate = |engine: &str| {
             let found = measured.iter().find(|measured| measured.engine == engine);
             found.map(|measured| measured.ops_per_s)
         };
-        let rates = names.clone().map(|engine| rate(engine).map_or_else(String::new, kilo));
+        let rates: Vec<String> =
+            names.iter().map(|engine| rate(engine).map_or_else(String::new, kilo)).collect();
         let ratio = |best: Option<f64>| {
             let ratio = rate("flagstone").zip(best).map(|(own, best)| own / best);
             ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))
@@ -107,7 +110,7 @@ fn summary(text: &mut String, order: &[(&String, &Vec<Measured>)]) -> std::fmt::
         writeln!(
             text,
             "| {name} | {} | **{}** | {} |",
-            rates.collect::<Vec<_>>().join(" | "),
+            rates.join(" | "),
             ratio(best(measured, |engine| engine == "rocksdb" || engine == "fjall")),
             ratio(best(measured, is_peer)),
         )?;
