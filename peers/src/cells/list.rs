@@ -1,6 +1,6 @@
 //! The cells by name, and the groups that name several of them.
 
-use flagstone_bench::workload::Mix;
+use flagstone_bench::workload::{Mix, ValueKind};
 
 /// What a cell does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,8 +11,11 @@ pub(crate) enum Work {
     Mix { mix: Mix, sustained: bool },
     /// Puts of random keys into an empty store, so many.
     Fill,
-    /// Gets of keys that are there, all data in the caches of engine and system.
-    CachedGet,
+    /// Gets of keys that are there, all data in the cache of the engine.
+    CachedGet { values: ValueKind },
+    /// The same of twice as much data as the memory: what is not in the cache of the engine is in that of
+    /// the system.
+    PagedGet,
     /// Gets of keys that are not there.
     AbsentGet,
     /// Scans of 50 entries and puts of new keys, half and half.
@@ -29,7 +32,14 @@ pub(crate) enum Work {
 impl Work {
     /// Whether nothing is written once the store is filled.
     pub(crate) const fn only_reads(self) -> bool {
-        matches!(self, Self::CachedGet | Self::AbsentGet | Self::FullScan | Self::ColdGet { .. })
+        matches!(
+            self,
+            Self::CachedGet { .. }
+                | Self::PagedGet
+                | Self::AbsentGet
+                | Self::FullScan
+                | Self::ColdGet { .. }
+        )
     }
 
     /// The workload of its result files, as `flagstone bench` calls it: cells of one workload differ in
@@ -39,7 +49,7 @@ impl Work {
             Self::Mix { mix, sustained: false } => mix.name.to_owned(),
             Self::Mix { mix, sustained: true } => format!("{}-sustained", mix.name),
             Self::Fill => "fill".to_owned(),
-            Self::CachedGet => "cached-get".to_owned(),
+            Self::CachedGet { .. } | Self::PagedGet => "cached-get".to_owned(),
             Self::AbsentGet => "absent-get".to_owned(),
             Self::ShortScans => "short-scan".to_owned(),
             Self::FullScan => "full-scan".to_owned(),
@@ -99,7 +109,10 @@ pub(crate) fn all() -> Vec<Cell> {
         cells.push(Cell { name: name.to_owned(), groups, work, threads, engines });
     };
     add("fill", &["fill"], Work::Fill, 2, EVERYONE);
-    add("cached-get", &["reads", "headline"], Work::CachedGet, 2, EVERYONE);
+    let cached = |values| Work::CachedGet { values };
+    add("cached-get", &["reads", "headline"], cached(ValueKind::Random), 2, EVERYONE);
+    add("cached-get-comments", &["reads"], cached(ValueKind::Comments), 2, EVERYONE);
+    add("paged-get", &["reads"], Work::PagedGet, 2, EVERYONE);
     add("absent-get", &["reads"], Work::AbsentGet, 2, EVERYONE);
     let cold = |block_bytes| Work::ColdGet { block_bytes };
     add("cold-get-2", &["reads"], cold(None), 2, READERS);
@@ -133,8 +146,10 @@ pub(crate) fn select(words: &[String]) -> Result<Vec<Cell>, String> {
 /// How large cells are that begin with a filled store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// Entries of 1 KiB that `fill`, `cached-get`, `absent-get` and `scan-50` put.
+    /// Entries of 1 KiB that `fill`, `paged-get`, `absent-get` and `scan-50` put.
     pub(crate) entries: u64,
+    /// Entries of 1 KiB that `cached-get` puts.
+    pub(crate) cached_entries: u64,
     /// Entries of 16 + 16 bytes of `full-scan`.
     pub(crate) small_entries: u64,
     /// Data of `cold-get` over memory.
@@ -142,11 +157,16 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// A million, ten millions, four times.
-    pub(crate) const FULL: Self =
-        Self { entries: 1_000_000, small_entries: 10_000_000, cold_times: 4 };
+    /// A million, ten millions, four times; 342 MiB, which the caches of 512 MiB hold with what belongs to it.
+    pub(crate) const FULL: Self = Self {
+        entries: 1_000_000,
+        cached_entries: 350_000,
+        small_entries: 10_000_000,
+        cold_times: 4,
+    };
     /// Enough to see that everything works.
-    pub(crate) const QUICK: Self = Self { entries: 100_000, small_entries: 500_000, cold_times: 1 };
+    pub(crate) const QUICK: Self =
+        Self { entries: 100_000, cached_entries: 35_000, small_entries: 500_000, cold_times: 1 };
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use flagstone_bench::record::{Described, Summary};
 use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{
     Asked, DataOptions, DurableWriters, FullScanOptions, GetsOptions, LargerOptions, Mix,
-    MixOptions, ShortScanOptions, Stage, StoreOptions, run_durable_writers, run_full_scan,
-    run_gets, run_larger, run_mix_as, run_short_scan,
+    MixOptions, ShortScanOptions, Stage, StoreOptions, ValueKind, run_durable_writers,
+    run_full_scan, run_gets, run_larger, run_mix_as, run_short_scan,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -98,8 +98,8 @@ impl Setup<'_> {
     fn plan(&self) -> Plan {
         let (store, pace, records) = (self.store(), self.pace(), self.scale.entries);
         let data = DataOptions { seed: self.seed, ..DataOptions::default() };
-        let gets = |asked| {
-            let (store, data) = (store.clone(), data.clone());
+        let gets = |asked, values, records| {
+            let (store, data) = (store.clone(), DataOptions { values, ..data.clone() });
             Plan::Gets(GetsOptions { store, data, pace, records, ..GetsOptions::new(asked) })
         };
         match self.cell.work {
@@ -122,8 +122,9 @@ impl Setup<'_> {
                 base.data.value_bytes = 128;
                 Plan::Durable(DurableWriters { base, writers: vec![self.cell.threads] })
             }
-            Work::CachedGet => gets(Asked::Present),
-            Work::AbsentGet => gets(Asked::Absent),
+            Work::CachedGet { values } => gets(Asked::Present, values, self.scale.cached_entries),
+            Work::PagedGet => gets(Asked::Present, ValueKind::Random, records),
+            Work::AbsentGet => gets(Asked::Absent, ValueKind::Random, records),
             Work::ShortScans => Plan::ShortScan(ShortScanOptions {
                 store,
                 data,

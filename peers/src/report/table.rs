@@ -180,7 +180,8 @@ fn plain(value: f64) -> String {
         v if !v.is_finite() => String::new(),
         v if v >= 100.0 => format!("{v:.0}"),
         v if v >= 10.0 => format!("{v:.1}"),
-        v => format!("{v:.2}"),
+        v if v >= 0.1 => format!("{v:.2}"),
+        v => format!("{v:.4}"),
     }
 }
 

@@ -2,6 +2,7 @@
 //! number of the key and a version, with both stamped in front.
 
 use super::random::{Random, mix64};
+use crate::comments::Comments;
 use std::fmt;
 
 /// What values are made of.
@@ -14,6 +15,8 @@ pub enum ValueKind {
     Half,
     /// Zeros behind the stamp.
     Zeros,
+    /// Pieces of generated comments, as JSON.
+    Comments,
 }
 
 impl ValueKind {
@@ -23,6 +26,7 @@ impl ValueKind {
             Self::Random => "random",
             Self::Half => "half",
             Self::Zeros => "zeros",
+            Self::Comments => "comments",
         }
     }
 }
@@ -43,20 +47,22 @@ pub struct Values {
 impl Values {
     /// Values of `size` bytes. Takes 8 MiB and a few milliseconds.
     pub fn new(seed: u64, size: usize, kind: ValueKind) -> Self {
-        const PIECE: usize = 64;
         let len = POOL_PLACES as usize + size;
         let mut random = Random::new(seed, u64::MAX);
-        let mut pool = Vec::with_capacity(len + 2 * PIECE);
+        let mut noise = || {
+            let words: [u64; 8] = std::array::from_fn(|_| random.bits());
+            words.map(u64::to_le_bytes)
+        };
+        let mut pool = Vec::with_capacity(len + 4096);
+        let mut comments = 0..;
         while pool.len() < len {
-            let mut piece = [0; PIECE];
-            if kind != ValueKind::Zeros {
-                for word in piece.chunks_exact_mut(8) {
-                    word.copy_from_slice(&random.bits().to_le_bytes());
+            match kind {
+                ValueKind::Random => pool.extend_from_slice(noise().as_flattened()),
+                ValueKind::Half => pool.extend_from_slice(&noise().as_flattened().repeat(2)),
+                ValueKind::Zeros => pool.resize(len, 0),
+                ValueKind::Comments => {
+                    Comments::new(seed).write(comments.next().unwrap_or_default(), &mut pool);
                 }
-            }
-            pool.extend_from_slice(&piece);
-            if kind == ValueKind::Half {
-                pool.extend_from_slice(&piece);
             }
         }
         pool.truncate(len);
@@ -191,6 +197,7 @@ mod tests {
             (ValueKind::Random, 0.99, 1.1),
             (ValueKind::Half, 0.45, 0.62),
             (ValueKind::Zeros, 0.0, 0.1),
+            (ValueKind::Comments, 0.2, 0.6),
         ] {
             let values = Values::new(1, 1024, kind);
             let (mut block, mut value) = (Vec::new(), Vec::new());

@@ -191,6 +191,8 @@ pub(crate) enum Kind {
     Half,
     /// Zeros behind a stamp.
     Zeros,
+    /// Pieces of generated comments, as JSON.
+    Comments,
 }
 
 /// How long, threads apart.

@@ -178,6 +178,7 @@ pub(super) fn data_options(args: &DataArgs, value_bytes: usize) -> Result<DataOp
             Kind::Random => ValueKind::Random,
             Kind::Half => ValueKind::Half,
             Kind::Zeros => ValueKind::Zeros,
+            Kind::Comments => ValueKind::Comments,
         },
         seed: args.seed,
     };
