@@ -1,5 +1,6 @@
 //! Compression of blocks: none, lz4 for speed, zstd for space.
 
+use crate::codec::Malformed;
 use crate::error::{Error, Result};
 use std::cell::RefCell;
 use std::fmt;
@@ -32,6 +33,26 @@ impl Compression {
             Self::None => 0,
             Self::Lz4 => 1,
             Self::Zstd(_) => 2,
+        }
+    }
+
+    /// The two bytes that keep a setting on disk: [`Compression::tag`] and the level of zstd, else 0.
+    pub const fn setting(self) -> [u8; 2] {
+        [self.tag(), if let Self::Zstd(level) = self { level } else { 0 }]
+    }
+
+    /// Reads what [`Compression::setting`] answered: all of `bytes`. `None` for a kind that only a newer
+    /// flagstone knows, whatever follows it. The level is not judged.
+    ///
+    /// # Errors
+    /// Malformed bytes: none at all, or a known kind with too few or many, or with a level it has not.
+    pub const fn of_setting(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
+        match *bytes {
+            [0, 0] => Ok(Some(Self::None)),
+            [1, 0] => Ok(Some(Self::Lz4)),
+            [2, level] => Ok(Some(Self::Zstd(level))),
+            [kind, ..] if kind > 2 => Ok(None),
+            _ => Err(Malformed { at: 0, expected: "a compression and its level" }),
         }
     }
 
@@ -140,5 +161,20 @@ mod tests {
             assert_eq!(out, b"head");
         }
         assert!(decompress(9, b"", 0).is_err());
+    }
+
+    #[test]
+    fn a_setting_stands_in_two_bytes_for_ever() {
+        let all =
+            [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)];
+        assert_eq!(all.map(Compression::setting), [[0, 0], [1, 0], [2, 1], [2, 19]]);
+        for compression in all {
+            assert_eq!(Compression::of_setting(&compression.setting()), Ok(Some(compression)));
+        }
+        assert_eq!(Compression::of_setting(&[3]), Ok(None));
+        assert_eq!(Compression::of_setting(&[255, 1, 2]), Ok(None));
+        for wrong in [&[][..], &[0], &[0, 1], &[1, 7], &[2], &[2, 1, 0]] {
+            assert!(Compression::of_setting(wrong).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -59,6 +59,7 @@ impl TableBuilder {
             number: ident.number,
             seqno_min: SeqNo::MAX,
             seqno_max: SeqNo::ZERO,
+            compression: Some(options.compression),
             ..TableMeta::default()
         };
         let properties = Properties {

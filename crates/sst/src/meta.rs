@@ -2,7 +2,7 @@
 
 use crate::fields::{FieldWriter, number, read_fields};
 use flagstone_base::codec::Malformed;
-use flagstone_base::{FileNumber, KeyRange, SeqNo};
+use flagstone_base::{Compression, FileNumber, KeyRange, SeqNo};
 use std::fmt;
 use std::ops::Bound;
 
@@ -46,6 +46,10 @@ pub struct TableMeta {
     /// The SeqNo that everything in the table reads as: set for an ingested table, whose file says
     /// SeqNo 0 everywhere.
     pub global_seqno: Option<SeqNo>,
+    /// How the table was to be compressed when it was written; blocks that do not shrink are plain all
+    /// the same. `None` when that is not known: an older flagstone wrote it, or a newer one in a way
+    /// that this one does not know.
+    pub compression: Option<Compression>,
 }
 
 const NUMBER: u64 = 1;
@@ -64,6 +68,7 @@ const KEY_BYTES_RAW: u64 = 13;
 const VALUE_BYTES_RAW: u64 = 14;
 const CHECKSUM: u64 = 15;
 const GLOBAL_SEQNO: u64 = 16;
+const COMPRESSION: u64 = 17;
 
 impl TableMeta {
     /// Appends its tagged fields to `out`; put a length before them where more follows.
@@ -87,6 +92,9 @@ impl TableMeta {
         if let Some(seqno) = self.global_seqno {
             fields.number(GLOBAL_SEQNO, seqno.get());
         }
+        if let Some(compression) = self.compression {
+            fields.bytes(COMPRESSION, &compression.setting());
+        }
     }
 
     /// Reads what [`TableMeta::encode`] appended: all of `bytes`. Fields of a newer flagstone are
@@ -100,6 +108,7 @@ impl TableMeta {
             match tag {
                 SMALLEST => meta.smallest = field.to_vec(),
                 LARGEST => meta.largest = field.to_vec(),
+                COMPRESSION => meta.compression = Compression::of_setting(field)?,
                 _ => meta.set_number(tag, field)?,
             }
             Ok(())
@@ -199,7 +208,8 @@ impl TableMeta {
     }
 }
 
-/// `000042 [a..m] #3..#9 120 entries 2.1 MiB`; a `)` instead of `]` when the end is exclusive.
+/// `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`; a `)` instead of `]` when the end is exclusive,
+/// no compression when it is not known.
 impl fmt::Display for TableMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let close = if self.largest_exclusive { ')' } else { ']' };
@@ -215,7 +225,12 @@ impl fmt::Display for TableMeta {
         if self.range_deletes > 0 {
             write!(f, " {} range deletes", self.range_deletes)?;
         }
-        write!(f, " {}", Bytes(self.bytes))
+        write!(f, " {}", Bytes(self.bytes))?;
+        match self.compression {
+            Some(Compression::None) => f.write_str(" plain"),
+            Some(compression) => write!(f, " {compression}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -267,6 +282,51 @@ mod tests {
     }
 
     #[test]
+    fn a_compression_stands_behind_what_a_meta_was_before_it() {
+        let encoded = |compression| {
+            let mut bytes = Vec::new();
+            TableMeta { compression, ..meta() }.encode(&mut bytes);
+            bytes
+        };
+        let before = encoded(None);
+        assert_eq!(TableMeta::decode(&before), Ok(meta()));
+        for (compression, field) in [
+            (Compression::None, [17, 2, 0, 0]),
+            (Compression::Lz4, [17, 2, 1, 0]),
+            (Compression::Zstd(19), [17, 2, 2, 19]),
+        ] {
+            let bytes = encoded(Some(compression));
+            assert_eq!(bytes, [&before[..], &field].concat());
+            assert_eq!(TableMeta::decode(&bytes).unwrap().compression, Some(compression));
+        }
+    }
+
+    #[test]
+    fn a_compression_of_a_newer_flagstone_is_not_known_and_a_broken_one_refused() {
+        let with = |field: &[u8]| {
+            let mut bytes = Vec::new();
+            meta().encode(&mut bytes);
+            bytes.extend_from_slice(field);
+            TableMeta::decode(&bytes)
+        };
+        assert_eq!(with(&[17, 3, 9, 1, 4]), Ok(meta()));
+        assert!(with(&[17, 0]).is_err() && with(&[17, 2, 1, 1]).is_err());
+    }
+
+    #[test]
+    fn damaged_bytes_are_refused_or_read_but_never_panic() {
+        let mut bytes = Vec::new();
+        TableMeta { compression: Some(Compression::Zstd(3)), ..meta() }.encode(&mut bytes);
+        for at in 0..bytes.len() {
+            for flip in 1..=255 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                let _ = TableMeta::decode(&damaged);
+            }
+        }
+    }
+
+    #[test]
     fn a_field_of_a_newer_flagstone_is_skipped() {
         let mut bytes = Vec::new();
         meta().encode(&mut bytes);
@@ -292,6 +352,12 @@ mod tests {
 
     #[test]
     fn it_shows_on_one_line() {
-        assert_eq!(meta().to_string(), "000042 [a..m) #3..#9 120 entries 1 range deletes 2.1 MiB");
+        let line = "000042 [a..m) #3..#9 120 entries 1 range deletes 2.1 MiB";
+        assert_eq!(meta().to_string(), line);
+        for (compression, word) in [(Compression::None, "plain"), (Compression::Zstd(1), "zstd 1")]
+        {
+            let meta = TableMeta { compression: Some(compression), ..meta() };
+            assert_eq!(meta.to_string(), format!("{line} {word}"));
+        }
     }
 }

@@ -146,6 +146,8 @@ impl<'t> Walk<'t> {
             number: table.ident.number,
             seqno_min: SeqNo::MAX,
             seqno_max: SeqNo::ZERO,
+            // What was meant, and no block contradicts: any of them may be stored plain.
+            compression: table.properties.content.compression,
             ..TableMeta::default()
         };
         Self { table, content, keys: 0, key: Vec::new(), last: None }

@@ -139,7 +139,7 @@ fn main() {
         }
     });
     tree.install(&edit).unwrap();
-    let job = pick_full(tree.view().version()).unwrap();
+    let job = pick_full(tree.view().version(), tree.options()).unwrap();
     let edit = measure("compaction, a key", entries, || {
         let mut compaction = Compaction::start(&tree, job, &[], last).unwrap();
         loop {

@@ -168,7 +168,7 @@ impl Shared {
     }
 
     fn compact_fully(&self, tree: &Arc<Tree>) -> Result<()> {
-        let Some(job) = pick_full(tree.view().version()) else { return Ok(()) };
+        let Some(job) = pick_full(tree.view().version(), tree.options()) else { return Ok(()) };
         let (snapshots, visible) = self.snapshots.live(&self.publisher);
         let compaction = Compaction::start(tree, job, &snapshots, visible);
         let (Some(shared), Some(compaction)) = (self.arc(), compaction) else { return Ok(()) };

@@ -90,8 +90,8 @@ impl KeyspaceRecord {
         if let Some(fold) = &self.fold {
             fields.bytes(FOLD, fold.as_bytes());
         }
-        fields.bytes(COMPRESSION, &encode_compression(self.compression));
-        fields.bytes(BOTTOM_COMPRESSION, &encode_compression(self.bottom_compression));
+        fields.bytes(COMPRESSION, &self.compression.setting());
+        fields.bytes(BOTTOM_COMPRESSION, &self.bottom_compression.setting());
         fields.number(BLOCK_BYTES, self.block_bytes as u64);
         fields.number(FILTER_BITS, u64::from(self.filter_bits));
     }
@@ -241,19 +241,8 @@ fn decode_content(field: &[u8]) -> Result<KeyspaceContent, Undecoded> {
     Ok(content)
 }
 
-fn encode_compression(compression: Compression) -> [u8; 2] {
-    let level = if let Compression::Zstd(level) = compression { level } else { 0 };
-    [compression.tag(), level]
-}
-
 fn decode_compression(field: &[u8]) -> Result<Compression, Undecoded> {
-    match *field {
-        [0, 0] => Ok(Compression::None),
-        [1, 0] => Ok(Compression::Lz4),
-        [2, level] => Ok(Compression::Zstd(level)),
-        [kind, _] if kind > 2 => Err(Undecoded::Newer { at: 0, what: "a compression" }),
-        _ => Err(Malformed { at: 0, expected: "a compression and its level" }.into()),
-    }
+    Compression::of_setting(field)?.ok_or(Undecoded::Newer { at: 0, what: "a compression" })
 }
 
 fn text(field: &[u8]) -> Result<String, Undecoded> {

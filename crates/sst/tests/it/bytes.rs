@@ -6,6 +6,8 @@ use flagstone_sst::{InspectOptions, TableBuilder, TableOptions, inspect};
 
 /// The table that `docs/format/sst.md` shows.
 const GOLDEN: &[u8] = include_bytes!("golden.sst");
+/// The same as it was written before tables told their compression.
+const GOLDEN_NO_COMPRESSION: &[u8] = include_bytes!("golden_no_compression.sst");
 
 fn options() -> TableOptions {
     TableOptions {
@@ -47,13 +49,20 @@ fn the_same_entries_give_the_same_bytes_for_ever() {
 
 #[test]
 fn a_table_of_version_1_is_read() {
-    let folder = Folder::new();
-    std::fs::write(folder.path(), GOLDEN).unwrap();
-    let table = folder.open(None).unwrap();
-    assert_eq!(table.verify().unwrap().entries, 4);
-    assert_eq!(get(&table, b"apple", 99).unwrap(), entries()[..2]);
-    assert_eq!(table.properties().tree, TreeId(4));
-    assert_eq!(table.to_string(), "000042 [apple..pear] #4..#300 4 entries 1 range deletes 429 B");
+    for (bytes, compression, size) in
+        [(GOLDEN_NO_COMPRESSION, None, "429 B"), (GOLDEN, Some(Compression::None), "433 B plain")]
+    {
+        let folder = Folder::new();
+        std::fs::write(folder.path(), bytes).unwrap();
+        let table = folder.open(None).unwrap();
+        assert_eq!(table.verify().unwrap().entries, 4);
+        assert_eq!(get(&table, b"apple", 99).unwrap(), entries()[..2]);
+        assert_eq!(table.properties().tree, TreeId(4));
+        assert_eq!(table.properties().content.compression, compression);
+        assert_eq!(table.meta().unwrap().compression, compression);
+        let shown = format!("000042 [apple..pear] #4..#300 4 entries 1 range deletes {size}");
+        assert_eq!(table.to_string(), shown);
+    }
 }
 
 #[test]
@@ -64,6 +73,7 @@ fn an_inspection_shows_what_is_there() {
     let options = InspectOptions { entries: true };
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
     for line in [
+        "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 433 B plain",
         "header   version 1, features 0x0/0x0/0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
         "deleted  [b..c)#6",
         "attached 1: 5 bytes",
@@ -78,13 +88,18 @@ fn an_inspection_shows_what_is_there() {
 fn every_compression_holds_the_same_and_packs_what_repeats() {
     let folder = Folder::new();
     let write = |compression| {
-        folder
+        let meta = folder
             .write(TableOptions { compression, ..options() }, |builder| {
                 (0..2000).try_for_each(|i| {
                     builder.add(Entry::put(format!("{i:05}"), 1, [b'v'; 90]).as_ref())
                 })
             })
-            .unwrap()
+            .unwrap();
+        assert_eq!(meta.compression, Some(compression));
+        let table = folder.open(Some(&meta)).unwrap();
+        table.verify().unwrap();
+        assert_eq!(table.properties().content.compression, Some(compression));
+        meta
     };
     let plain = write(Compression::None);
     assert!(write(Compression::Lz4).bytes < plain.bytes / 4);

@@ -96,9 +96,10 @@ fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
     Some(finish(inputs, 0, JobReason::Runs, false))
 }
 
-/// Everything of `version` that is not in its last form: all levels go down to the last one,
-/// and tombstones go. Tables of the last level that are clean and overlapped by nothing stay.
-pub fn pick_full(version: &Version) -> Option<Job> {
+/// Everything of `version` that is not in its last form: all levels go down to the last one, and
+/// tombstones go. Tables of the last level stay that are clean, overlapped by nothing and written with its
+/// compression: such as were moved there were not, and are written again. Pure; costs the tables of the tree.
+pub fn pick_full(version: &Version, options: &TreeOptions) -> Option<Job> {
     let last = LEVELS - 1;
     let uppers: Tables = version
         .tables()
@@ -111,7 +112,8 @@ pub fn pick_full(version: &Version) -> Option<Job> {
     for table in version.level(last).iter() {
         let meta = table.meta();
         let is_clean = meta.deletes == 0 && meta.range_deletes == 0 && meta.merges == 0;
-        if !is_clean || spans.iter().any(|span| span.overlaps(meta)) {
+        let is_packed = meta.compression == Some(options.bottom_compression);
+        if !is_clean || !is_packed || spans.iter().any(|span| span.overlaps(meta)) {
             inputs.push((last as u8, Arc::clone(table)));
         }
     }

@@ -132,7 +132,7 @@ impl BenchTree {
     }
 
     pub(crate) fn compact_full(&mut self) -> bool {
-        let job = pick_full(self.tree.view().version());
+        let job = pick_full(self.tree.view().version(), self.tree.options());
         job.map(|job| self.run(job)).is_some()
     }
 
@@ -148,13 +148,16 @@ impl BenchTree {
 
     /// The same files opened again, from the encoded edits; memtables must be flushed.
     pub(crate) fn reopen(&mut self) {
+        self.reopen_with(self.tree.options().clone());
+    }
+
+    pub(crate) fn reopen_with(&mut self, options: TreeOptions) {
         let edits: Vec<TreeEdit> =
             self.edits.iter().map(|bytes| TreeEdit::decode(bytes).unwrap()).collect();
         let next = (self.tree.context().next_file)();
         let context = context(&self.disk, next.0 + 1);
         let version = Version::from_edits(&context, &edits).unwrap();
         assert_eq!(version.to_string(), self.tree.view().version().to_string());
-        let options = self.tree.options().clone();
         self.tree = Tree::new(TreeId(3), context, options, version);
     }
 

@@ -8,6 +8,7 @@
 )]
 
 mod bench_tree;
+mod compression;
 mod concurrent;
 mod faults;
 mod model;

@@ -146,7 +146,7 @@ impl Run {
             1 if self.compaction.is_none() => {
                 let version = std::sync::Arc::clone(self.real.tree.view().version());
                 let job = match self.rng.below(5) {
-                    0 => pick_full(&version),
+                    0 => pick_full(&version, self.real.tree.options()),
                     1 | 2 => pick(&version, self.real.tree.options(), Policy::Leveling),
                     _ => pick(&version, self.real.tree.options(), Policy::Tiering),
                 };

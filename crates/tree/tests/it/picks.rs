@@ -1,13 +1,13 @@
 //! What is compacted next, as text.
 
 use crate::bench_tree::{context, small_options};
-use flagstone_base::{FileNumber, SeqNo, TreeId};
+use flagstone_base::{Compression, FileNumber, SeqNo, TreeId};
 use flagstone_env::MemDisk;
 use flagstone_sst::TableMeta;
 use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pick_full, pressure};
 
 /// A table as a test writes it: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo, bytes; more
-/// words `deletes` or `ranges` make it hold some.
+/// words `deletes` or `ranges` make it hold some, `lz4` or `zstd` tell its compression.
 fn version(tables: &[&str]) -> Version {
     let mut edit = TreeEdit::new(TreeId(3));
     for line in tables {
@@ -24,6 +24,11 @@ fn version(tables: &[&str]) -> Version {
             entries: 100,
             deletes: if words.contains(&"deletes") { 60 } else { 0 },
             range_deletes: u64::from(words.contains(&"ranges")),
+            compression: match () {
+                () if words.contains(&"lz4") => Some(Compression::Lz4),
+                () if words.contains(&"zstd") => Some(Compression::Zstd(1)),
+                () => None,
+            },
             ..TableMeta::default()
         };
         edit.added.push((words[0][1..].parse().unwrap(), meta));
@@ -163,11 +168,30 @@ fn input_in_key_order_is_moved_down_under_tiering_too() {
 
 #[test]
 fn a_full_compaction_leaves_clean_tables_that_nothing_overlaps() {
-    let full = |tables: &[&str]| pick_full(&version(tables)).map(|job| job.to_string());
-    assert_eq!(full(&["L6 1 a..f #3 100"]), None);
-    let tables =
-        ["L0 1 a..c #9 10", "L6 2 b..f #3 10", "L6 3 x..z #3 10", "L6 4 m..n #3 10 ranges"];
-    assert_eq!(full(&tables).unwrap(), "full: L0 000001, L6 000002 000004 -> L6");
+    let full = |tables: &[&str]| picked_fully(&options(), tables);
+    assert_eq!(full(&["L6 1 a..f #3 100 zstd"]), "nothing");
+    let tables = [
+        "L0 1 a..c #9 10 lz4",
+        "L6 2 b..f #3 10 zstd",
+        "L6 3 x..z #3 10 zstd",
+        "L6 4 m..n #3 10 zstd ranges",
+    ];
+    assert_eq!(full(&tables), "full: L0 000001, L6 000002 000004 -> L6");
+}
+
+fn picked_fully(options: &TreeOptions, tables: &[&str]) -> String {
+    let job = pick_full(&version(tables), options);
+    job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+}
+
+#[test]
+fn a_full_compaction_takes_tables_that_were_not_written_with_the_last_levels_compression() {
+    let with = |bottom_compression| TreeOptions { bottom_compression, ..options() };
+    let tables = ["L6 1 a..b #3 10", "L6 2 c..d #3 10 lz4", "L6 3 e..f #3 10 zstd"];
+    let full = |compression| picked_fully(&with(compression), &tables);
+    assert_eq!(full(Compression::Zstd(1)), "full: L6 000001 000002 -> L6");
+    assert_eq!(full(Compression::Zstd(2)), "full: L6 000001 000002 000003 -> L6");
+    assert_eq!(full(Compression::Lz4), "full: L6 000001 000003 -> L6");
 }
 
 #[test]

@@ -375,7 +375,7 @@ fn a_job_that_was_picked_too_early_is_not_started() {
     assert!(Compaction::start(&tree.tree, early, &[], tree.last).is_none());
     tree.put("m", "2");
     tree.flush();
-    let mut stale = pick_full(tree.tree.view().version()).unwrap();
+    let mut stale = pick_full(tree.tree.view().version(), tree.tree.options()).unwrap();
     stale.inputs.retain(|(level, _)| *level == 0);
     assert!(Compaction::start(&tree.tree, stale, &[], tree.last).is_none());
     assert!(tree.compact_full());
