@@ -86,7 +86,8 @@ pub struct KeyspaceOptions {
     /// Compression of all but the deepest level. lz4, for speed: these levels are rewritten soon.
     pub compression: Compression,
     /// Compression of the deepest level, which holds most of the data and is rewritten seldom. zstd 1,
-    /// for space.
+    /// for space. What comes in the order of its keys is moved there as it is, and gets it by
+    /// [`Database::compact`](crate::Database::compact).
     pub bottom_compression: Compression,
     /// Bytes of a block before compression, 1 KiB to 1 MiB. 16 KiB: larger compresses better, smaller
     /// reads less for one uncached get.

@@ -312,7 +312,7 @@ impl Drop for Table {
     }
 }
 
-/// `000042 [a..m] #3..#9 120 entries 2.1 MiB`
+/// `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut content = match &self.meta {

@@ -338,7 +338,8 @@ impl Database {
     }
 
     /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
-    /// blocks get their final compression. One tree after another in the caller's thread; each needs up to
+    /// tables get their final compression, those too that were moved there in another. What is in its final
+    /// form is left alone. One tree after another in the caller's thread; each needs up to
     /// its own size of disk for a while. Reads and writes go on meanwhile; the first level of the tree at
     /// work is not compacted until it is done, so a long heavy load on it is slowed.
     ///
