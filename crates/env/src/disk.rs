@@ -1,4 +1,4 @@
-//! The seam to the file system: thirteen operations, no more.
+//! The seam to the file system: fourteen operations, no more.
 //!
 //! Files are appended, synced, renamed, linked and removed. The one exception is [`Disk::reuse`]:
 //! a recycled write-ahead-log segment is written again from its start. So the crash model that
@@ -13,6 +13,14 @@ use std::sync::Arc;
 pub trait WriteFile: Send {
     /// Appends all of `bytes`, or fails; after a failure how much arrived is unknown.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Appends all of `bytes` and leaves it empty, perhaps with another memory: a file that is streamed
+    /// ([`Disk::create_streamed`]) keeps the buffer until its bytes are written.
+    fn append_vec(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        self.append(bytes)?;
+        bytes.clear();
+        Ok(())
+    }
 
     /// Makes everything appended survive a power cut (fdatasync). The name of a new file needs
     /// [`Disk::sync_dir`] besides.
@@ -84,6 +92,13 @@ pub trait DiskLock: Send + Sync {}
 pub trait Disk: Send + Sync {
     /// Creates a new file; one that exists is an error.
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
+
+    /// Creates a new file that is written from front to end and then synced: a disk may carry out its
+    /// appends on a thread of its own. An append that failed is answered by a later call, at the latest by
+    /// `sync`.
+    fn create_streamed(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        self.create(path)
+    }
 
     /// Opens an existing file to be written again from its start, its length and old bytes staying
     /// until they are written over. Only for write-ahead-log segments.

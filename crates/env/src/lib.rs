@@ -16,6 +16,7 @@ pub mod fault;
 pub mod mem;
 pub mod os;
 pub mod slow;
+mod stream;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use disk::{Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};

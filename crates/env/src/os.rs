@@ -1,6 +1,7 @@
 //! The real disk: files of the operating system, by `std::fs` and `rustix`.
 
 use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
+use crate::stream::StreamedFile;
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use std::fs::{self, File, OpenOptions};
@@ -159,6 +160,10 @@ impl OsDisk {
 impl Disk for OsDisk {
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         self.writer(path, "create", OpenOptions::new().write(true).create_new(true))
+    }
+
+    fn create_streamed(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
+        Ok(Box::new(StreamedFile::new(self.create(path)?)))
     }
 
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {

@@ -55,8 +55,7 @@ impl Output {
             return Ok(());
         }
         self.digest.update(&self.gathered);
-        self.file.append(&self.gathered)?;
-        self.gathered.clear();
+        self.file.append_vec(&mut self.gathered)?;
         self.write_back(self.file.position())
     }
 

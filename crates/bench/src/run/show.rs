@@ -63,9 +63,9 @@ pub fn show_summary(summary: &Summary) -> String {
     text += &show_latencies(&summary.latency);
     let _infallible = writeln!(
         text,
-        "make {:.1}%   cpu {:.2} cores   rss {}   disk {}   put {}   written {}{}",
+        "make {:.1}%   cpu {:.1} s   rss {}   disk {}   put {}   written {}{}",
         summary.make_share * 100.0,
-        summary.cpu_s / summary.seconds.max(1e-9),
+        summary.cpu_s,
         bytes(summary.rss_max_bytes as f64),
         bytes(summary.disk_bytes as f64),
         bytes(summary.user_bytes as f64),

@@ -77,7 +77,7 @@ impl Outputs {
     fn begin(&mut self) -> Result<&mut TableBuilder> {
         let context = self.tree.context();
         let number = (context.next_file)();
-        let file = context.disk.create(&context.table_path(number))?;
+        let file = context.disk.create_streamed(&context.table_path(number))?;
         self.created.push(number);
         let ident = TableIdent { database: context.database, number };
         let options = self.tree.options().table_options(self.tree.id(), self.plan.compression);

@@ -1,0 +1,252 @@
+//! A file whose appends a thread of its own carries out, so that whoever makes the bytes goes on.
+//!
+//! A page that is new to the page cache is dear, most of all on virtual machines, whose hosts back memory
+//! on first use: docs/decisions/table-writing.md.
+
+use crate::disk::{SyncFile, WriteFile};
+use flagstone_base::{Error, ErrorKind, Result};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+/// Appends wait for the thread up to so many: with the one under way and the one being made, what a
+/// file holds in memory.
+const WAITING: usize = 2;
+/// Smaller appends, to a file that has no thread yet, are done at once: most such files stay small.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// A [`WriteFile`] over another one. A failed append is answered by a later call, at the latest by the
+/// next `sync`; from then on every call answers it.
+pub(crate) struct StreamedFile {
+    state: State,
+    position: u64,
+}
+
+enum State {
+    /// No append waits.
+    Here(Box<dyn WriteFile>),
+    /// Appends are carried out by the thread.
+    Away(Stream),
+    /// An append failed.
+    Failed(Error),
+}
+
+enum Task {
+    Append(Vec<u8>),
+    StartWriteback,
+}
+
+struct Stream {
+    tasks: SyncSender<Task>,
+    /// Buffers whose bytes were appended.
+    emptied: Receiver<Vec<u8>>,
+    thread: JoinHandle<Result<Box<dyn WriteFile>>>,
+}
+
+impl Stream {
+    /// Gives `file` to a new thread, or back when there can be none.
+    fn start(file: Box<dyn WriteFile>) -> std::result::Result<Self, Box<dyn WriteFile>> {
+        let (tasks, to_do) = sync_channel(WAITING);
+        let (done, emptied) = channel();
+        // The file goes by a channel, because a thread that is not made keeps what it was given.
+        let (give, taken) = channel();
+        let work = move || match taken.recv() {
+            Ok(file) => carry_out(file, &to_do, &done),
+            Err(_gone) => Err(ended()),
+        };
+        match std::thread::Builder::new().name("flagstone-write".to_owned()).spawn(work) {
+            Ok(thread) => match give.send(file) {
+                Ok(()) => Ok(Self { tasks, emptied, thread }),
+                Err(unsent) => Err(unsent.0),
+            },
+            Err(_none) => Err(file),
+        }
+    }
+
+    /// Waits until all is appended.
+    fn end(self) -> Result<Box<dyn WriteFile>> {
+        drop(self.tasks);
+        self.thread.join().unwrap_or_else(|_panic| Err(ended()))
+    }
+}
+
+fn carry_out(
+    mut file: Box<dyn WriteFile>,
+    to_do: &Receiver<Task>,
+    done: &Sender<Vec<u8>>,
+) -> Result<Box<dyn WriteFile>> {
+    for task in to_do {
+        match task {
+            Task::Append(mut bytes) => {
+                file.append(&bytes)?;
+                bytes.clear();
+                // The maker may have gone: then nobody wants the buffer.
+                let _unwanted = done.send(bytes);
+            }
+            Task::StartWriteback => file.start_writeback()?,
+        }
+    }
+    Ok(file)
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Io, "the thread that writes a file ended before its time")
+}
+
+impl StreamedFile {
+    /// Appends to `file` in the background from the first large one on.
+    pub(crate) fn new(file: Box<dyn WriteFile>) -> Self {
+        Self { position: file.position(), state: State::Here(file) }
+    }
+
+    /// The file, when nothing waits any more.
+    fn file(&mut self) -> Result<&mut Box<dyn WriteFile>> {
+        if let State::Away(_) = self.state {
+            let away = std::mem::replace(&mut self.state, State::Failed(ended()));
+            if let State::Away(stream) = away {
+                self.state = stream.end().map_or_else(State::Failed, State::Here);
+            }
+        }
+        match &mut self.state {
+            State::Here(file) => Ok(file),
+            State::Failed(error) => Err(error.clone()),
+            State::Away(_) => Err(ended()),
+        }
+    }
+
+    /// The thread with the file, made if there is none and there can be one.
+    fn stream(&mut self) -> Option<&Stream> {
+        if let State::Here(_) = self.state {
+            let here = std::mem::replace(&mut self.state, State::Failed(ended()));
+            if let State::Here(file) = here {
+                self.state = Stream::start(file).map_or_else(State::Here, State::Away);
+            }
+        }
+        match &self.state {
+            State::Away(stream) => Some(stream),
+            State::Here(_) | State::Failed(_) => None,
+        }
+    }
+}
+
+impl WriteFile for StreamedFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.append_vec(&mut bytes.to_vec())
+    }
+
+    fn append_vec(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        let len = bytes.len() as u64;
+        if matches!(self.state, State::Here(_)) && bytes.len() < LARGE_BYTES {
+            self.file()?.append(bytes)?;
+            bytes.clear();
+        } else if let Some(stream) = self.stream() {
+            let empty = stream.emptied.try_recv().unwrap_or_default();
+            let full = std::mem::replace(bytes, empty);
+            if stream.tasks.send(Task::Append(full)).is_err() {
+                // It ended because of an error, which is answered here.
+                self.file()?;
+                return Err(ended());
+            }
+        } else {
+            self.file()?.append(bytes)?;
+            bytes.clear();
+        }
+        self.position += len;
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file()?.sync()
+    }
+
+    fn start_writeback(&mut self) -> Result<()> {
+        if let State::Away(stream) = &self.state
+            && stream.tasks.send(Task::StartWriteback).is_ok()
+        {
+            return Ok(());
+        }
+        self.file()?.start_writeback()
+    }
+
+    fn reserve(&mut self, len: u64) -> Result<()> {
+        self.file()?.reserve(len)
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+
+    fn syncer(&self) -> Result<Box<dyn SyncFile>> {
+        match &self.state {
+            State::Here(file) => file.syncer(),
+            State::Away(_) => {
+                Err(Error::new(ErrorKind::InvalidInput, "a streamed file is synced by its writer"))
+            }
+            State::Failed(error) => Err(error.clone()),
+        }
+    }
+}
+
+impl Drop for StreamedFile {
+    /// Waits for the thread: nothing is written to a file that its maker gave up.
+    fn drop(&mut self) {
+        let _unsynced = self.file();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    fn pieces() -> Vec<Vec<u8>> {
+        (0..40u8)
+            .map(|i| vec![i; if i % 5 == 0 { 100 } else { LARGE_BYTES + usize::from(i) }])
+            .collect()
+    }
+
+    #[test]
+    fn what_is_appended_arrives_in_order_by_the_time_of_the_sync() {
+        let disk = MemDisk::default();
+        let path = Path::new("a");
+        let mut file = StreamedFile::new(disk.create(path).unwrap());
+        let mut expected = Vec::new();
+        for (i, mut piece) in pieces().into_iter().enumerate() {
+            expected.extend_from_slice(&piece);
+            if i % 2 == 0 {
+                file.append(&piece).unwrap();
+            } else {
+                file.append_vec(&mut piece).unwrap();
+                assert!(piece.is_empty());
+            }
+            file.start_writeback().unwrap();
+            assert_eq!(file.position(), expected.len() as u64);
+        }
+        file.sync().unwrap();
+        assert_eq!(disk.content(path).unwrap(), expected);
+        assert_eq!(
+            disk.crash_losing_unsynced().exists(path).ok(),
+            Some(false),
+            "no name was synced"
+        );
+        file.append(&[7; LARGE_BYTES]).unwrap();
+        expected.extend([7; LARGE_BYTES]);
+        drop(file);
+        assert_eq!(disk.content(path).unwrap(), expected, "a drop waits for the thread");
+    }
+
+    #[test]
+    fn a_failed_append_is_answered_by_a_later_call_and_by_each_behind_it() {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).nth(3));
+        let mut file = StreamedFile::new(disk.create(Path::new("a")).unwrap());
+        let appended: Result<Vec<()>> = pieces().iter().map(|piece| file.append(piece)).collect();
+        let synced = file.sync().unwrap_err();
+        assert_eq!(synced.kind(), ErrorKind::OutOfSpace);
+        assert_eq!(appended.unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert_eq!(file.append(b"x").unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert_eq!(file.start_writeback().unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert_eq!(file.syncer().err().unwrap().kind(), ErrorKind::OutOfSpace);
+    }
+}
