@@ -1,0 +1,341 @@
+//! What a record costs by ways of appending to the log: by `write`, or by copying into a memory map;
+//! into new files, or into recycled ones.
+//!
+//! `cargo run --release -p flagstone-wal --example append_ways -- DIR [record bytes] [records a group]
+//! [MiB a turn] [turns] [threads beside] [ways]`, where DIR does not exist
+//!
+//! Segments are of 64 MiB, the engine's largest, and four of each way are written again and again.
+//! As in the engine, writing out is begun every MiB (which makes the pages of a map read-only
+//! again) and a full segment is synced. A record is copied once into the group's buffer for
+//! `write`, and once into the map, so the map saves a copy. The ways alternate within each turn;
+//! processor time is that of the appending thread, faults included; medians are shown. Threads beside
+//! it only spin: a process with another thread on a processor has to tell that processor of each page
+//! that becomes read-only. The last two ways begin with files that left the cache: `ways` 13 adds them.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
+#![allow(unsafe_code, reason = "memory maps, and calls without a safe wrapper")]
+
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
+use rustix::mm::{Advice as MapAdvice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::time::{ClockId, clock_gettime};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+const SEGMENT: usize = 64 << 20;
+const SEGMENTS: usize = 4;
+const STEP: usize = 1 << 20;
+/// Records come from memory of this size: as warm as what was just encoded.
+const SOURCE: usize = 256 << 10;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Files {
+    New,
+    /// Filled before in the same way, and in the page cache.
+    Recycled,
+    /// Filled with zeroes by MiB, as segments of a log that is often synced are made ready.
+    Zeroed,
+    /// Recycled, and their pages have left the page cache.
+    Evicted,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Write,
+    Map,
+    /// Pages are looked up when the segment is opened; a first store still faults.
+    MapPopulated,
+    /// Pages are made writable when the segment is opened.
+    MapWritable,
+    /// The map outlives the segment and serves the next one.
+    MapKept,
+    /// The same, and its pages are made writable when the segment is opened.
+    MapKeptWritable,
+}
+
+impl By {
+    const fn is_kept(self) -> bool {
+        matches!(self, Self::MapKept | Self::MapKeptWritable)
+    }
+}
+
+const WAYS: [(&str, By, Files); 13] = [
+    ("write, recycled", By::Write, Files::Recycled),
+    ("write, new", By::Write, Files::New),
+    ("write, zeroed", By::Write, Files::Zeroed),
+    ("map, new", By::Map, Files::New),
+    ("map, new, POPULATE_WRITE", By::MapWritable, Files::New),
+    ("map, recycled", By::Map, Files::Recycled),
+    ("map, recycled, MAP_POPULATE", By::MapPopulated, Files::Recycled),
+    ("map, recycled, POPULATE_WRITE", By::MapWritable, Files::Recycled),
+    ("map, zeroed", By::Map, Files::Zeroed),
+    ("map kept", By::MapKept, Files::Recycled),
+    ("map kept, POPULATE_WRITE", By::MapKeptWritable, Files::Recycled),
+    ("write, recycled, not in the cache", By::Write, Files::Evicted),
+    ("map, recycled, not in the cache", By::Map, Files::Evicted),
+];
+
+/// Nanoseconds of this thread's processor time, and page faults.
+fn spent() -> (u64, u64) {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to memory for exactly this struct.
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    assert_eq!(answer, 0);
+    // SAFETY: the call succeeded, so it filled the struct.
+    let usage = unsafe { usage.assume_init() };
+    (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, usage.ru_minflt as u64)
+}
+
+/// A shared map of a whole segment.
+struct Map(*mut u8);
+
+impl Map {
+    fn new(file: &File, flags: MapFlags) -> Self {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let anywhere = std::ptr::null_mut();
+        // SAFETY: a new map at a place of the system's choice overlaps no memory in use; the file
+        // has SEGMENT bytes and is never cut, and no reference into the map is ever made.
+        let start = unsafe { mmap(anywhere, SEGMENT, access, flags | MapFlags::SHARED, file, 0) };
+        Self(start.unwrap().cast())
+    }
+
+    fn make_writable(&self) {
+        // SAFETY: the range is this map's, and the advice changes no content.
+        unsafe { madvise(self.0.cast(), SEGMENT, MapAdvice::LinuxPopulateWrite) }.unwrap();
+    }
+
+    fn put(&self, at: usize, bytes: &[u8]) {
+        assert!(at + bytes.len() <= SEGMENT);
+        // SAFETY: `at` was just checked to lie in the map.
+        let target = unsafe { self.0.add(at) };
+        // SAFETY: the target was checked to have room; `bytes` lies outside of the map, into
+        // which there are no references.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the map is this value's own, and nobody refers into it.
+        unsafe { munmap(self.0.cast(), SEGMENT) }.unwrap();
+    }
+}
+
+fn start_writeback(file: &File, from: usize, to: usize) {
+    let (from, len, flag) = (from as i64, (to - from) as i64, libc::SYNC_FILE_RANGE_WRITE);
+    // SAFETY: the descriptor is open for as long as `file` is borrowed; the call takes integers.
+    let answer = unsafe { libc::sync_file_range(file.as_raw_fd(), from, len, flag) };
+    assert_eq!(answer, 0);
+}
+
+/// Where a turn's processor time went, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    records: u64,
+    segments: u64,
+    opening: u64,
+    appending: u64,
+    writing_out: u64,
+    closing: u64,
+    wall: u64,
+    faults: u64,
+}
+
+impl Cost {
+    const fn processor(&self) -> u64 {
+        self.opening + self.appending + self.writing_out + self.closing
+    }
+}
+
+/// What is appended, in which units.
+struct Case {
+    source: Vec<u8>,
+    record: usize,
+    group: usize,
+    segments: usize,
+}
+
+/// One way, with the segments and maps it keeps.
+struct Runner {
+    by: By,
+    files: Files,
+    dir: PathBuf,
+    maps: [Option<Map>; SEGMENTS],
+    buffer: Vec<u8>,
+}
+
+impl Runner {
+    fn new(dir: &Path, number: usize, case: &Case) -> Self {
+        let (_, by, files) = WAYS[number];
+        let dir = dir.join(number.to_string());
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut made =
+            Self { by, files, dir, maps: [const { None }; SEGMENTS], buffer: Vec::new() };
+        if files == Files::Zeroed {
+            for n in 0..SEGMENTS {
+                let mut file = File::create(made.dir.join(n.to_string())).unwrap();
+                (0..SEGMENT / STEP).for_each(|_| file.write_all(&vec![0; STEP]).unwrap());
+                file.sync_all().unwrap();
+            }
+        } else {
+            made.files = Files::New;
+            made.turn(case);
+            made.files = files;
+        }
+        made
+    }
+
+    fn open(&mut self, n: usize) -> (File, Option<Map>) {
+        let path = self.dir.join(n.to_string());
+        let is_new = self.files == Files::New;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(is_new).open(path).unwrap();
+        if is_new && self.by != By::Write {
+            fallocate(&file, FallocateFlags::empty(), 0, SEGMENT as u64).unwrap();
+        }
+        if self.by == By::Write {
+            return (file, None);
+        }
+        let flags =
+            if self.by == By::MapPopulated { MapFlags::POPULATE } else { MapFlags::empty() };
+        let map = self.maps[n].take().unwrap_or_else(|| Map::new(&file, flags));
+        if matches!(self.by, By::MapWritable | By::MapKeptWritable) {
+            map.make_writable();
+        }
+        (file, Some(map))
+    }
+
+    /// Fills a segment; how many records.
+    fn fill(&mut self, case: &Case, file: &File, map: Option<&Map>, cost: &mut Cost) {
+        let size = case.record * case.group;
+        let (mut at, mut written_out, mut from) = (0, 0, 0);
+        let mut since = spent().0;
+        while at + size <= SEGMENT {
+            for place in 0..case.group {
+                let bytes = &case.source[from..from + case.record];
+                match map {
+                    Some(map) => map.put(at + place * case.record, bytes),
+                    None => self.buffer.extend_from_slice(bytes),
+                }
+                from += case.record;
+                if from + case.record > SOURCE {
+                    from = 0;
+                }
+            }
+            if map.is_none() {
+                let mut file = file;
+                file.write_all(&self.buffer).unwrap();
+                self.buffer.clear();
+            }
+            at += size;
+            cost.records += case.group as u64;
+            if at - written_out >= STEP {
+                let appended = spent().0;
+                start_writeback(file, written_out, at);
+                let now = spent().0;
+                cost.appending += appended - since;
+                cost.writing_out += now - appended;
+                (since, written_out) = (now, at);
+            }
+        }
+        cost.appending += spent().0 - since;
+    }
+
+    fn turn(&mut self, case: &Case) -> Cost {
+        let mut cost = Cost { segments: case.segments as u64, ..Cost::default() };
+        for number in 0..case.segments {
+            let n = number % SEGMENTS;
+            if self.files == Files::New {
+                let _first_time = std::fs::remove_file(self.dir.join(n.to_string()));
+            } else if self.files == Files::Evicted {
+                let file = File::open(self.dir.join(n.to_string())).unwrap();
+                fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+            }
+            let (clock, before) = (Instant::now(), spent());
+            let (file, map) = self.open(n);
+            cost.opening += spent().0 - before.0;
+            self.fill(case, &file, map.as_ref(), &mut cost);
+            let filled = spent().0;
+            file.sync_data().unwrap();
+            if self.by.is_kept() {
+                self.maps[n] = map;
+            } else {
+                drop(map);
+            }
+            drop(file);
+            let after = spent();
+            cost.closing += after.0 - filled;
+            cost.faults += after.1 - before.1;
+            cost.wall += clock.elapsed().as_nanos() as u64;
+        }
+        cost
+    }
+}
+
+/// The middle one of what `of` says of each turn.
+fn median(turns: usize, of: impl Fn(usize) -> f64) -> f64 {
+    let mut all: Vec<f64> = (0..turns).map(of).collect();
+    all.sort_by(f64::total_cmp);
+    all[turns / 2]
+}
+
+fn report(costs: &[Vec<Cost>]) {
+    println!(
+        "{:<34} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7} {:>8} {:>14}",
+        "way", "all", "ratio", "opening", "append", "out", "closing", "wall", "faults/segment"
+    );
+    let today = &costs[0];
+    for ((name, ..), all) in WAYS.iter().zip(costs) {
+        let a_record = |of: fn(&Cost) -> u64| {
+            median(all.len(), |turn| of(&all[turn]) as f64 / all[turn].records as f64)
+        };
+        let ratio = |turn: usize| all[turn].processor() as f64 / today[turn].processor() as f64;
+        println!(
+            "{name:<34} {:>6.0} {:>6.2} {:>7.0} {:>7.0} {:>7.0} {:>7.0} {:>8.0} {:>14.0}",
+            a_record(Cost::processor),
+            median(all.len(), ratio),
+            a_record(|cost| cost.opening),
+            a_record(|cost| cost.appending),
+            a_record(|cost| cost.writing_out),
+            a_record(|cost| cost.closing),
+            a_record(|cost| cost.wall),
+            median(all.len(), |turn| all[turn].faults as f64 / all[turn].segments as f64),
+        );
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let dir = PathBuf::from(arguments.next().unwrap());
+    let mut number = |default| arguments.next().map_or(default, |a| a.parse::<usize>().unwrap());
+    let (record, group, mebibytes, turns, beside, ways) =
+        (number(1100), number(1), number(256), number(5), number(0), number(11));
+    let source = (0..SOURCE).map(|i| i as u8).collect();
+    let case = Case { source, record, group, segments: (mebibytes << 20) / SEGMENT };
+    std::fs::create_dir(&dir).unwrap();
+    for _ in 0..beside {
+        // It ends with the process.
+        let _spinner = std::thread::spawn(|| {
+            loop {
+                std::hint::spin_loop();
+            }
+        });
+    }
+    let mut runners: Vec<_> = (0..ways).map(|n| Runner::new(&dir, n, &case)).collect();
+    let mut costs = vec![Vec::new(); ways];
+    // The first turn is not counted: kept maps are made, and the page cache finds its pages.
+    for turn in 0..=turns {
+        for (runner, costs) in runners.iter_mut().zip(&mut costs) {
+            let cost = runner.turn(&case);
+            if turn > 0 {
+                costs.push(cost);
+            }
+        }
+    }
+    println!("{record} B a record, {group} a group; ns a record of processor time, medians");
+    report(&costs);
+    std::fs::remove_dir_all(dir).unwrap();
+}
