@@ -53,6 +53,9 @@ enum By {
     MapKept,
     /// The same, and its pages are made writable when the segment is opened.
     MapKeptWritable,
+    /// A MiB is mapped and made writable at a time, and unmapped before it is written out: other
+    /// processors are told once a MiB.
+    MapByStep,
 }
 
 impl By {
@@ -70,9 +73,9 @@ const WAYS: [(&str, By, Files); 13] = [
     ("map, recycled", By::Map, Files::Recycled),
     ("map, recycled, MAP_POPULATE", By::MapPopulated, Files::Recycled),
     ("map, recycled, POPULATE_WRITE", By::MapWritable, Files::Recycled),
-    ("map, zeroed", By::Map, Files::Zeroed),
     ("map kept", By::MapKept, Files::Recycled),
     ("map kept, POPULATE_WRITE", By::MapKeptWritable, Files::Recycled),
+    ("map by MiB, POPULATE_WRITE", By::MapByStep, Files::Recycled),
     ("write, recycled, not in the cache", By::Write, Files::Evicted),
     ("map, recycled, not in the cache", By::Map, Files::Evicted),
 ];
@@ -89,28 +92,48 @@ fn spent() -> (u64, u64) {
     (now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, usage.ru_minflt as u64)
 }
 
-/// A shared map of a whole segment.
-struct Map(*mut u8);
+/// A shared map of a part of a segment.
+struct Map {
+    start: *mut u8,
+    /// Where in the segment it begins.
+    from: usize,
+    len: usize,
+}
 
 impl Map {
-    fn new(file: &File, flags: MapFlags) -> Self {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
+    fn new(file: &File, flags: MapFlags, from: usize, len: usize) -> Self {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, flags | MapFlags::SHARED);
         let anywhere = std::ptr::null_mut();
+        assert!(from.is_multiple_of(4096) && from + len <= SEGMENT);
         // SAFETY: a new map at a place of the system's choice overlaps no memory in use; the file
         // has SEGMENT bytes and is never cut, and no reference into the map is ever made.
-        let start = unsafe { mmap(anywhere, SEGMENT, access, flags | MapFlags::SHARED, file, 0) };
-        Self(start.unwrap().cast())
+        let start = unsafe { mmap(anywhere, len, access, flags, file, from as u64) };
+        Self { start: start.unwrap().cast(), from, len }
     }
 
-    fn make_writable(&self) {
+    /// A map of a whole segment.
+    fn whole(file: &File, flags: MapFlags) -> Self {
+        Self::new(file, flags, 0, SEGMENT)
+    }
+
+    /// A writable map of a step behind `at`, and of a group more.
+    fn step(file: &File, at: usize) -> Self {
+        let from = at & !4095;
+        let map = Self::new(file, MapFlags::empty(), from, (STEP + STEP / 8).min(SEGMENT - from));
+        map.make_writable(STEP);
+        map
+    }
+
+    fn make_writable(&self, len: usize) {
+        let len = len.min(self.len);
         // SAFETY: the range is this map's, and the advice changes no content.
-        unsafe { madvise(self.0.cast(), SEGMENT, MapAdvice::LinuxPopulateWrite) }.unwrap();
+        unsafe { madvise(self.start.cast(), len, MapAdvice::LinuxPopulateWrite) }.unwrap();
     }
 
     fn put(&self, at: usize, bytes: &[u8]) {
-        assert!(at + bytes.len() <= SEGMENT);
+        assert!(at >= self.from && at + bytes.len() <= self.from + self.len);
         // SAFETY: `at` was just checked to lie in the map.
-        let target = unsafe { self.0.add(at) };
+        let target = unsafe { self.start.add(at - self.from) };
         // SAFETY: the target was checked to have room; `bytes` lies outside of the map, into
         // which there are no references.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
@@ -120,7 +143,7 @@ impl Map {
 impl Drop for Map {
     fn drop(&mut self) {
         // SAFETY: the map is this value's own, and nobody refers into it.
-        unsafe { munmap(self.0.cast(), SEGMENT) }.unwrap();
+        unsafe { munmap(self.start.cast(), self.len) }.unwrap();
     }
 }
 
@@ -181,9 +204,11 @@ impl Runner {
                 file.sync_all().unwrap();
             }
         } else {
-            made.files = Files::New;
+            // Small pages of the page cache, as small appends leave them, serve the small maps best.
+            let first = if by == By::MapByStep { By::Write } else { by };
+            (made.by, made.files) = (first, Files::New);
             made.turn(case);
-            made.files = files;
+            (made.by, made.files) = (by, files);
         }
         made
     }
@@ -201,22 +226,26 @@ impl Runner {
         }
         let flags =
             if self.by == By::MapPopulated { MapFlags::POPULATE } else { MapFlags::empty() };
-        let map = self.maps[n].take().unwrap_or_else(|| Map::new(&file, flags));
+        if self.by == By::MapByStep {
+            let map = Map::step(&file, 0);
+            return (file, Some(map));
+        }
+        let map = self.maps[n].take().unwrap_or_else(|| Map::whole(&file, flags));
         if matches!(self.by, By::MapWritable | By::MapKeptWritable) {
-            map.make_writable();
+            map.make_writable(SEGMENT);
         }
         (file, Some(map))
     }
 
     /// Fills a segment; how many records.
-    fn fill(&mut self, case: &Case, file: &File, map: Option<&Map>, cost: &mut Cost) {
+    fn fill(&mut self, case: &Case, file: &File, map: &mut Option<Map>, cost: &mut Cost) {
         let size = case.record * case.group;
         let (mut at, mut written_out, mut from) = (0, 0, 0);
         let mut since = spent().0;
         while at + size <= SEGMENT {
             for place in 0..case.group {
                 let bytes = &case.source[from..from + case.record];
-                match map {
+                match &*map {
                     Some(map) => map.put(at + place * case.record, bytes),
                     None => self.buffer.extend_from_slice(bytes),
                 }
@@ -233,12 +262,18 @@ impl Runner {
             at += size;
             cost.records += case.group as u64;
             if at - written_out >= STEP {
+                if self.by == By::MapByStep {
+                    *map = None;
+                }
                 let appended = spent().0;
                 start_writeback(file, written_out, at);
                 let now = spent().0;
                 cost.appending += appended - since;
                 cost.writing_out += now - appended;
                 (since, written_out) = (now, at);
+                if self.by == By::MapByStep {
+                    *map = Some(Map::step(file, at));
+                }
             }
         }
         cost.appending += spent().0 - since;
@@ -255,9 +290,9 @@ impl Runner {
                 fadvise(&file, 0, None, Advice::DontNeed).unwrap();
             }
             let (clock, before) = (Instant::now(), spent());
-            let (file, map) = self.open(n);
+            let (file, mut map) = self.open(n);
             cost.opening += spent().0 - before.0;
-            self.fill(case, &file, map.as_ref(), &mut cost);
+            self.fill(case, &file, &mut map, &mut cost);
             let filled = spent().0;
             file.sync_data().unwrap();
             if self.by.is_kept() {
