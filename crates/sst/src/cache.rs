@@ -5,8 +5,8 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a cached block takes besides its bytes: the slot, its share of empty ones, the allocation.
 const SLOT_BYTES: u64 = 160;
@@ -97,59 +97,80 @@ pub struct BlockCache {
     tables: AtomicU64,
     /// What blocks and pinned bytes together may take.
     limit: AtomicU64,
-    /// The capacity that was set last.
-    fitted: AtomicU64,
+    /// The capacity that was set last; held while it is set.
+    fitted: Mutex<u64>,
     pinned: AtomicU64,
+    /// The capacity it was made for, and in how many steps it moves below that.
+    full: u64,
+    steps: u64,
 }
 
-/// The capacity of a cache of 64 of these or more moves by whole ones.
-const GRAIN: u64 = 4 << 20;
+/// The capacity moves by one part in so many; in a cache whose shards remember fewer evicted blocks
+/// than this, by one part in that many.
+const STEPS: u64 = 64;
 
 impl BlockCache {
     /// A cache that holds up to `bytes`.
     pub fn new(bytes: u64) -> Arc<Self> {
+        // A power of two, so that a shard remembers one too: see `fit`. Every shard has 32 at least.
+        let items = (bytes >> 14).max(32).next_power_of_two();
+        let full = bytes / items * items;
         let options = OptionsBuilder::new()
-            .estimated_items_capacity((bytes >> 14) as usize)
-            .weight_capacity(bytes)
+            .estimated_items_capacity(items as usize)
+            .weight_capacity(full)
+            .ghost_allocation(0.5)
             .build();
+        let lifecycle = DefaultLifecycle::default();
         let blocks = match options {
-            Ok(options) => {
-                Cache::with_options(options, ByBytes, OneWord(0), DefaultLifecycle::default())
-            }
+            Ok(options) => Cache::with_options(options, ByBytes, OneWord(0), lifecycle),
             // Not reached: every option that must be given is given.
-            Err(_) => Cache::with(
-                (bytes >> 14) as usize,
-                bytes,
-                ByBytes,
-                OneWord(0),
-                DefaultLifecycle::default(),
-            ),
+            Err(_) => Cache::with(items as usize, full, ByBytes, OneWord(0), lifecycle),
         };
+        let steps = (items / 2 / blocks.num_shards() as u64).clamp(1, STEPS);
         Arc::new(Self {
             blocks,
             counters: Default::default(),
             tables: AtomicU64::new(0),
             limit: AtomicU64::new(bytes),
-            fitted: AtomicU64::new(bytes),
+            fitted: Mutex::new(full),
             pinned: AtomicU64::new(0),
+            full,
+            steps,
         })
     }
 
-    /// Changes how many bytes it holds, pinned ones included; evicts at once what is too much.
+    /// Changes how many bytes it holds, pinned ones included; evicts at once what is too much. Below
+    /// what it was made for, blocks get a whole number of 64ths of that (of 16ths in a small cache).
     pub fn set_capacity(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
         self.fit();
     }
 
-    /// Rounded down to a grain: changing the capacity locks every shard, and costs the cache some of its
-    /// memory of blocks it evicted.
+    /// Sets the capacity anew if it is another one, rounded down to a step.
+    ///
+    /// A change makes quick_cache multiply the number of evicted blocks that a shard remembers by
+    /// the ratio of capacities, and cut off what is behind the point: after some thousand changes
+    /// nothing would be left. So this number is a power of two at full capacity, the steps are parts
+    /// of that power, and a change goes by way of full capacity: then both products are whole numbers.
     fn fit(&self) {
+        let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.limit.load(Ordering::Relaxed);
-        let capacity = limit.saturating_sub(self.pinned_bytes()).max(limit / 8);
-        let capacity = if capacity < 64 * GRAIN { capacity } else { capacity / GRAIN * GRAIN };
-        if capacity != self.fitted.swap(capacity, Ordering::Relaxed) {
+        let capacity = self.rounded(limit.saturating_sub(self.pinned_bytes()).max(limit / 8));
+        if capacity != *fitted {
+            *fitted = capacity;
+            self.blocks.set_capacity(self.full);
             self.blocks.set_capacity(capacity);
         }
+    }
+
+    fn rounded(&self, capacity: u64) -> u64 {
+        let step = self.full / self.steps;
+        if capacity > self.full || capacity < step || step == 0 {
+            return capacity;
+        }
+        // One over a number, times that number, is not always one: not for 49.
+        let exact = |steps: &u64| (1.0 / *steps as f64) * *steps as f64 == 1.0;
+        (1..=capacity / step).rev().find(exact).map_or(capacity, |steps| steps * step)
     }
 
     /// How many bytes of blocks it holds at most now.
@@ -225,5 +246,56 @@ impl fmt::Debug for BlockCache {
             stats.hits,
             stats.misses
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::BlockBuilder;
+    use flagstone_base::{EntryRef, Kind, SeqNo};
+
+    const LIMIT: u64 = 4 << 20;
+
+    fn block() -> Block {
+        let mut builder = BlockBuilder::default();
+        builder.add(EntryRef::new(b"key", SeqNo::new(1), Kind::Put, &[7; 4000]), 0);
+        Block::new(builder.finish().to_vec(), None).unwrap()
+    }
+
+    /// How many blocks a cache takes for hot since it remembers that it evicted them: they stay
+    /// when many others are read once.
+    fn remembered(cache: &BlockCache) -> usize {
+        let block = block();
+        let key = |block| BlockKey { table: 3, block };
+        let insert = |number| cache.insert(key(number), block.clone());
+        (0..2_000).for_each(insert);
+        (1_500..2_000).rev().for_each(insert);
+        (10_000..15_000).for_each(insert);
+        (1_500..2_000).filter(|&number| cache.get(key(number)).is_some()).count()
+    }
+
+    #[test]
+    fn a_capacity_that_moved_often_leaves_the_memory_of_evicted_blocks() {
+        let (still, moved) = (BlockCache::new(LIMIT), BlockCache::new(LIMIT));
+        for number in 0..10_000 {
+            moved.set_capacity(LIMIT / 2 + flagstone_base::hash::remix(number) % (LIMIT / 2));
+        }
+        moved.set_capacity(LIMIT);
+        assert_eq!(moved.capacity(), still.capacity());
+        let remembered_still = remembered(&still);
+        assert!(remembered_still >= 64, "{remembered_still} of 128");
+        assert_eq!(remembered(&moved), remembered_still);
+    }
+
+    #[test]
+    fn a_capacity_is_at_most_a_step_below_what_is_asked() {
+        let cache = BlockCache::new(LIMIT);
+        for asked in (0..LIMIT).step_by(4_099).chain(LIMIT..LIMIT + 10) {
+            cache.set_capacity(asked);
+            let (capacity, shards) = (cache.capacity(), 256);
+            assert!(capacity < asked + shards, "{capacity} for {asked}");
+            assert!(capacity + LIMIT / 16 * 2 > asked, "{capacity} for {asked}");
+        }
     }
 }
