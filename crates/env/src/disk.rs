@@ -1,4 +1,4 @@
-//! The seam to the file system: fourteen operations, no more.
+//! The seam to the file system: fifteen operations, no more.
 //!
 //! Files are appended, synced, renamed, linked and removed. The one exception is [`Disk::reuse`]:
 //! a recycled write-ahead-log segment is written again from its start. So the crash model that
@@ -61,6 +61,12 @@ pub trait ReadFile: Send + Sync {
     /// Fills all of `buffer` from `offset`, or fails; a file that ends earlier is a Corruption.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
 
+    /// The same of a block of which nothing around is wanted. A file opened by [`Disk::open_direct`] reads it
+    /// past the page cache.
+    fn read_block_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.read_exact_at(buffer, offset)
+    }
+
     /// The length when it was opened.
     fn len(&self) -> u64;
 
@@ -106,6 +112,12 @@ pub trait Disk: Send + Sync {
 
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>>;
+
+    /// Opens a file for reading whose single blocks come past the page cache
+    /// ([`ReadFile::read_block_at`]), where the system can do that.
+    fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        self.open(path)
+    }
 
     /// Renames a file, replacing `to` if it exists, atomically.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;

@@ -349,6 +349,11 @@ impl Disk for FaultDisk {
         Ok(Arc::new(FaultReadFile { inner, plan: Arc::clone(&self.plan) }))
     }
 
+    fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        let inner = self.run(Op::OpenDirect, path, || self.inner.open_direct(path))?;
+        Ok(Arc::new(FaultReadFile { inner, plan: Arc::clone(&self.plan) }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let replaced = self.len_of(to);
         self.run(Op::Rename, from, || self.inner.rename(from, to))?;

@@ -12,6 +12,8 @@ pub mod names;
 pub mod op;
 pub mod random;
 
+#[cfg(target_os = "linux")]
+mod direct;
 pub mod fault;
 pub mod mem;
 pub mod os;

@@ -12,6 +12,8 @@ pub enum Op {
     Reuse,
     /// A file opened for reading.
     Open,
+    /// A file opened for reading blocks past the page cache.
+    OpenDirect,
     /// Bytes read.
     Read,
     /// Bytes appended.
@@ -38,10 +40,11 @@ pub enum Op {
 
 impl Op {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Create,
         Self::Reuse,
         Self::Open,
+        Self::OpenDirect,
         Self::Read,
         Self::Append,
         Self::Sync,
@@ -72,7 +75,7 @@ impl Op {
         match self {
             Self::Create => "create",
             Self::Reuse => "reuse",
-            Self::Open => "open",
+            Self::Open | Self::OpenDirect => "open",
             Self::Read => "read",
             Self::Append => "append to",
             Self::Sync => "sync",

@@ -1,5 +1,7 @@
 //! The real disk: files of the operating system, by `std::fs` and `rustix`.
 
+#[cfg(target_os = "linux")]
+use crate::direct::DirectReadFile;
 use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use crate::stream::StreamedFile;
 use flagstone_base::{Error, ErrorKind, Result};
@@ -174,6 +176,11 @@ impl Disk for OsDisk {
         let file = File::open(path).map_err(failed("open", path))?;
         let len = file.metadata().map_err(failed("examine", path))?.len();
         Ok(Arc::new(OsReadFile { file, path: path.to_owned(), len }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        self.open(path).map(DirectReadFile::open)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

@@ -162,6 +162,12 @@ pub struct Options {
     /// share of the budget, the largest first; that writes fewer and larger tables. While one flush
     /// runs a memtable may grow beyond.
     pub memtable_bytes: Option<u64>,
+    /// Read blocks that are not in the cache past the page cache of the operating system (`O_DIRECT`), where
+    /// it can do that: for data much larger than the machine's memory, which the page cache would hold a
+    /// second time or not at all. Each miss is a read of the device then, so give `memory_budget` what the
+    /// page cache would have had. Long scans and compactions go through the page cache, which reads
+    /// ahead for them. Default: false. As RocksDB's `use_direct_reads`; measured in docs/bench/speed.md.
+    pub direct_reads: bool,
     /// Make the directory and the database when there is none.
     pub create_if_missing: bool,
 }
@@ -175,6 +181,7 @@ impl Default for Options {
             compaction_workers: (cores / 2).max(1),
             document_bytes_max: 16 << 20,
             memtable_bytes: None,
+            direct_reads: false,
             create_if_missing: true,
         }
     }

@@ -83,6 +83,24 @@ fn a_failed_write_and_a_kill_leave_a_database_that_takes_writes() {
     assert_eq!(kv.count().unwrap(), 2);
 }
 
+/// Both those that a flush has just written and those of a database that is reopened.
+#[test]
+fn tables_are_opened_for_direct_reads_only_where_they_are_asked_for() {
+    for direct in [false, true] {
+        let world = World::new();
+        let builder = || world.builder().direct_reads(direct);
+        let opened = || world.disk.counts().of(Op::OpenDirect);
+        let db = builder().open().unwrap();
+        keyspace(&db, "a").put("k", "1").unwrap();
+        db.flush().unwrap();
+        let flushed = opened();
+        db.close().unwrap();
+        let db = builder().open().unwrap();
+        assert_eq!(keyspace(&db, "a").get("k").unwrap().as_deref(), Some(&b"1"[..]));
+        assert_eq!((flushed, opened()), if direct { (1, 2) } else { (0, 0) });
+    }
+}
+
 /// A flush that failed in its second tree left the tables of the first on the full disk; each attempt made
 /// them anew, under other names.
 #[test]

@@ -92,7 +92,7 @@ fn measure(path: &Path, keys: &[[u8; 16]], value: usize, compression: Compressio
     let cache = BlockCache::new(4 << 30);
     let mut table = None;
     let took = seconds(|| {
-        table = Some(Table::open(&OsDisk, path, IDENT, Some(&meta), &cache).unwrap());
+        table = Some(Table::open(OsDisk.open(path).unwrap(), IDENT, Some(&meta), &cache).unwrap());
     });
     let table = table.unwrap();
     println!("  open      {:8.0} us, {} bytes resident", took * 1e6, table.resident_bytes());

@@ -57,7 +57,7 @@ pub fn inspect(
     )?;
     // A cache of nothing: an inspection reads everything once.
     let cache = BlockCache::new(0);
-    match Table::open(disk, path, footer.label.ident, None, &cache) {
+    match Table::open(file, footer.label.ident, None, &cache) {
         Ok(table) => say_table(out, &table, options),
         Err(error) => say(out, format_args!("tail     DAMAGED {error}")),
     }

@@ -13,7 +13,7 @@ use crate::options::TableIdent;
 use crate::properties::{Handle, Properties};
 use crate::ranges::{RangeDelete, decode_attachments, decode_ranges};
 use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice, Trailer};
-use flagstone_env::{Disk, ReadFile};
+use flagstone_env::ReadFile;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -42,21 +42,20 @@ pub struct Table {
 }
 
 impl Table {
-    /// Opens the table `path`, which must be `ident`. One read of the file's tail when `meta` (what
+    /// Opens the table in `file`, which must be `ident`. One read of the file's tail when `meta` (what
     /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index, filter, range
     /// deletes and attachments stay in memory, 1.1% of a table of 100-byte values (`examples/table.rs`).
     ///
     /// # Errors
     /// Corruption for a file that is damaged, cut short, or another table; Unsupported for a newer
-    /// format; what opening and reading the file answer.
+    /// format; what reading the file answers.
     pub fn open(
-        disk: &dyn Disk,
-        path: &Path,
+        file: Arc<dyn ReadFile>,
         ident: TableIdent,
         meta: Option<&TableMeta>,
         cache: &Arc<BlockCache>,
     ) -> Result<Arc<Self>> {
-        let file = disk.open(path)?;
+        let path = file.path();
         if let Some(meta) = meta.filter(|meta| meta.bytes != file.len()) {
             return Err(Error::corruption(
                 path.display(),
@@ -266,7 +265,7 @@ impl Table {
     fn read_block(&self, number: usize, fill: bool) -> Result<Block> {
         let handle = self.index.handle(number);
         let mut stored = vec![0; handle.len as usize];
-        self.file.read_exact_at(&mut stored, handle.offset)?;
+        self.file.read_block_at(&mut stored, handle.offset)?;
         let raw_max = self.raw_max();
         let path = self.file.path();
         let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path)?;

@@ -57,6 +57,7 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
         database: DatabaseId([7; 16]),
         cache: BlockCache::new(64 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
+        direct_reads: false,
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(256 << 20),
         obsolete: Obsolete::default(),

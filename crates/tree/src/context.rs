@@ -1,10 +1,10 @@
 //! What all trees of a database share.
 
 use crate::memtable::ChunkPool;
-use flagstone_base::{DatabaseId, FileNumber};
+use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
-use flagstone_sst::BlockCache;
+use flagstone_sst::{BlockCache, Table, TableIdent, TableMeta};
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub struct TreeContext {
     pub disk: Arc<dyn Disk>,
     /// The database's directory.
     pub dir: PathBuf,
+    /// Blocks that gets miss in the cache come past the page cache of the system.
+    pub direct_reads: bool,
     /// The identity that every table carries.
     pub database: DatabaseId,
     /// Blocks of tables.
@@ -34,6 +36,20 @@ impl TreeContext {
     /// The path of a table.
     pub fn table_path(&self, number: FileNumber) -> PathBuf {
         path(&self.dir, FileKind::Table, number)
+    }
+
+    /// Opens the table of which the manifest says `meta`.
+    ///
+    /// # Errors
+    /// What [`Table::open`] and opening the file may answer.
+    pub(crate) fn open_table(&self, meta: &TableMeta) -> Result<Arc<Table>> {
+        let ident = TableIdent { database: self.database, number: meta.number };
+        let path = self.table_path(meta.number);
+        let file = match self.direct_reads {
+            true => self.disk.open_direct(&path)?,
+            false => self.disk.open(&path)?,
+        };
+        Table::open(file, ident, Some(meta), &self.cache)
     }
 }
 

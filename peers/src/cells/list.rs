@@ -24,8 +24,8 @@ pub(crate) enum Work {
     FullScan,
     /// Synced puts of 128 bytes.
     Durable,
-    /// Gets of a store four times the memory, the page cache kept out: blocks of so many bytes, or as
-    /// the engine has them.
+    /// Gets of a store four times the memory, the page cache kept out and blocks read past it by engines
+    /// that can: blocks of so many bytes, or as the engine has them.
     ColdGet { block_bytes: Option<usize> },
 }
 

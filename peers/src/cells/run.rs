@@ -140,7 +140,7 @@ impl Setup<'_> {
                 ..FullScanOptions::default()
             }),
             Work::ColdGet { block_bytes } => Plan::Larger(LargerOptions {
-                store,
+                store: StoreOptions { direct_reads: true, ..store },
                 data,
                 pace,
                 times: self.scale.cold_times as f64,

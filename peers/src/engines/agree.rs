@@ -57,6 +57,7 @@ impl Place {
             memtable_bytes: None,
             block_bytes: None,
             filter_bits: None,
+            direct_reads: false,
             partitions: 2,
             durability,
         }

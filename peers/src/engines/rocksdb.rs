@@ -14,6 +14,7 @@
 //! | writes | one WAL write a group; memtables written by all of the group at once | the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
 //! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
 //! | recycle_log_file_num | 4 under `Group` and `Each` | a sync of a file that does not grow writes no metadata |
+//! | use_direct_reads | for data larger than memory | no block is held a second time by the page cache |
 //! | statistics, info log | off, warnings only | they cost |
 //!
 //! A get takes the value pinned in its block, without a copy. Gets go through one `ReadOptions` made
@@ -90,6 +91,7 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     opts.set_max_bytes_for_level_base((memtable * memtables.max(4)) as u64);
     opts.set_target_file_size_base(memtable as u64);
     opts.set_bytes_per_sync(1 << 20);
+    opts.set_use_direct_reads(options.direct_reads);
     opts.set_max_open_files(-1);
     opts.set_log_level(LogLevel::Warn);
     opts.set_keep_log_file_num(1);
@@ -122,7 +124,7 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
         _ => None,
     };
     let tuning = format!(
-        "{memtables} memtables of {} MiB charged to a {} cache of {} MiB, {} jobs, {} writes, {}{}",
+        "{memtables} memtables of {} MiB charged to a {} cache of {} MiB, {} jobs, {} writes, {}{}{}",
         memtable >> 20,
         if has(variant, "lru") { "LRU" } else { "HyperClock" },
         memory >> 20,
@@ -135,6 +137,7 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
             "ordered"
         },
         if has(variant, "universal") { "universal compaction" } else { "dynamic levels" },
+        if options.direct_reads { ", direct reads" } else { "" },
         if variant.is_empty() { String::new() } else { format!(" ({variant})") },
     );
     let flush_on_close = options.durability == Durability::None;

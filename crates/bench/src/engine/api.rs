@@ -26,6 +26,8 @@ pub struct EngineOptions {
     pub block_bytes: Option<usize>,
     /// Bits of filter a key, where it is not left to the engine.
     pub filter_bits: Option<u8>,
+    /// Blocks that are not in the cache are read past the page cache of the system.
+    pub direct_reads: bool,
     /// Hash partitions.
     pub partitions: u16,
     /// What a write promises.

@@ -107,6 +107,7 @@ impl FlagstoneEngine {
             memory_budget: options.memory_bytes,
             durability: options.durability,
             memtable_bytes: options.memtable_bytes,
+            direct_reads: options.direct_reads,
             ..Options::default()
         };
         let workers = chosen.compaction_workers;
@@ -121,12 +122,13 @@ impl FlagstoneEngine {
         };
         let tuning = format!(
             "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
-             {workers} compaction workers",
+             {workers} compaction workers{}",
             options.partitions,
             chosen.block_bytes,
             chosen.filter_bits,
             chosen.compression,
             chosen.bottom_compression,
+            if options.direct_reads { ", direct reads" } else { "" },
         );
         let keyspace = database.keyspace_with("bench", chosen)?;
         Ok(Self { database, keyspace, events, tuning })

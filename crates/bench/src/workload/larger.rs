@@ -89,8 +89,8 @@ const USUAL_BLOCK: usize = 4 << 10;
 /// threads, workload `larger`, one result file each as `out` names it.
 ///
 /// Just before each trial the device is read by as many threads in blocks of `stored_block_bytes`,
-/// rounded up to pages of 4 KiB. Figures: `device_reads_per_s`, `device_read_bytes_per_get`, and where
-/// the engine tells of its cache, `stored_block_bytes` (the mean, as stored), `misses_per_s` (blocks
+/// rounded up to pages of 4 KiB. Figures: `device_reads_per_s`, `gets_of_device` (gets by the device's reads),
+/// `device_read_bytes_per_get`, and where the engine tells of its cache, `stored_block_bytes` (the mean, as stored), `misses_per_s` (blocks
 /// that were not in the cache), `of_device` (these by the device's reads), `device_read_bytes_per_miss`
 /// (a block and the pages that it cuts, unless the page cache had some).
 ///
@@ -155,13 +155,15 @@ impl Trial<'_> {
             Ok((recorder.run(engine, &pace, workers)?, before, seen()))
         })?;
         let read = after.0.saturating_sub(before.0) as f64;
+        let of_device = |per_s: f64| per_s / device.per_s.max(1e-9);
         recorder.figure("device_reads_per_s", device.per_s);
+        recorder.figure("gets_of_device", of_device(worked.ops as f64 / worked.seconds.max(1e-9)));
         recorder.figure("device_read_bytes_per_get", read / worked.ops.max(1) as f64);
         if let (Some(before), Some(after)) = (before.1, after.1) {
             let misses = after.saturating_sub(before) as f64;
             let per_s = misses / worked.seconds.max(1e-9);
             recorder.figure("misses_per_s", per_s);
-            recorder.figure("of_device", per_s / device.per_s.max(1e-9));
+            recorder.figure("of_device", of_device(per_s));
             recorder.figure("device_read_bytes_per_miss", read / misses.max(1.0));
         }
         if let Some(bytes) = stored_block {

@@ -22,6 +22,8 @@ pub struct StoreOptions {
     pub block_bytes: Option<usize>,
     /// Bits of filter a key, where it is not left to the engine.
     pub filter_bits: Option<u8>,
+    /// Blocks that are not in the cache are read past the page cache of the system, where the engine can.
+    pub direct_reads: bool,
     /// What a write promises.
     pub durability: Durability,
 }
@@ -35,6 +37,7 @@ impl Default for StoreOptions {
             memtable_bytes: None,
             block_bytes: None,
             filter_bits: None,
+            direct_reads: false,
             durability: Durability::Buffered,
         }
     }
@@ -49,6 +52,7 @@ impl StoreOptions {
             memtable_bytes: self.memtable_bytes,
             block_bytes: self.block_bytes,
             filter_bits: self.filter_bits,
+            direct_reads: self.direct_reads,
             partitions: self.partitions,
             durability: self.durability,
         }
@@ -56,12 +60,13 @@ impl StoreOptions {
 
     /// Adds its options to those of a header; what is left to the engine is `null`.
     pub fn describe(&self, options: &mut BTreeMap<String, Value>) {
-        let pairs: [(&str, Value); 6] = [
+        let pairs: [(&str, Value); 7] = [
             ("partitions", self.partitions.into()),
             ("memory", self.memory_bytes.into()),
             ("memtable-bytes", self.memtable_bytes.into()),
             ("block-bytes", self.block_bytes.into()),
             ("filter-bits", self.filter_bits.into()),
+            ("direct-reads", self.direct_reads.into()),
             ("durability", durability_name(self.durability).into()),
         ];
         options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));

@@ -174,6 +174,7 @@ fn gets_beyond_memory_stand_beside_the_device() {
                 assert!(figure("misses_per_s") <= summary.ops_per_s * 1.01);
                 let ratio = figure("misses_per_s") / figure("device_reads_per_s");
                 assert!((figure("of_device") - ratio).abs() < 1e-9);
+                assert!(figure("gets_of_device") >= ratio * 0.99);
                 // Three entries of 1,040 bytes and some more, or as many as the engine thinks good.
                 let stored = figure("stored_block_bytes");
                 let expected = if block_bytes.is_some() { 3120.0..3400.0 } else { 3400.0..40e3 };

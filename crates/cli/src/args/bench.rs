@@ -126,6 +126,9 @@ pub(crate) struct StoreArgs {
     /// Bits of filter a key [default: the engine's]
     #[arg(long, value_name = "BITS")]
     pub(crate) filter_bits: Option<u8>,
+    /// Read blocks that are not in the cache past the page cache of the system
+    #[arg(long)]
+    pub(crate) direct_reads: bool,
 }
 
 /// What all workloads over a store of their own take.

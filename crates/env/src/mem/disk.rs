@@ -114,6 +114,15 @@ impl MemDisk {
         }
     }
 
+    fn reader(&self, op: Op, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        let mut state = self.state.lock();
+        state.counts.add(op);
+        let file = state.file(op, path)?;
+        let len = file.lock().data.len() as u64;
+        let file = MemFile { file, path: path.to_owned(), state: Arc::clone(&self.state) };
+        Ok(Arc::new(MemReadFile { file, len }))
+    }
+
     fn writer(&self, path: &Path, file: Shared) -> Box<dyn WriteFile> {
         let file = MemFile { file, path: path.to_owned(), state: Arc::clone(&self.state) };
         Box::new(MemWriteFile { file, position: 0 })
@@ -246,12 +255,11 @@ impl Disk for MemDisk {
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        let mut state = self.state.lock();
-        state.counts.add(Op::Open);
-        let file = state.file(Op::Open, path)?;
-        let len = file.lock().data.len() as u64;
-        let file = MemFile { file, path: path.to_owned(), state: Arc::clone(&self.state) };
-        Ok(Arc::new(MemReadFile { file, len }))
+        self.reader(Op::Open, path)
+    }
+
+    fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        self.reader(Op::OpenDirect, path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

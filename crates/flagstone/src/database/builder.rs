@@ -48,6 +48,12 @@ impl Builder {
         self
     }
 
+    /// Reads blocks past the page cache of the system; see [`Options::direct_reads`].
+    pub const fn direct_reads(mut self, direct: bool) -> Self {
+        self.options.direct_reads = direct;
+        self
+    }
+
     /// Seals the memtable of a partition at so many bytes; see [`Options::memtable_bytes`].
     pub const fn memtable_bytes(mut self, bytes: u64) -> Self {
         self.options.memtable_bytes = Some(bytes);

@@ -114,6 +114,7 @@ impl Opening {
         let context = Arc::new(TreeContext {
             disk: Arc::clone(&environment.disk),
             dir: builder.dir.clone(),
+            direct_reads: builder.options.direct_reads,
             database: id,
             cache: BlockCache::new(builder.options.cache_bytes(0)),
             next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),

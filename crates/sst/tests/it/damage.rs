@@ -2,6 +2,7 @@
 
 use crate::tools::{Dice, Entry, Folder, IDENT, get, seed};
 use flagstone_base::{Compression, DatabaseId, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_env::Disk;
 use flagstone_sst::{
     BlockCache, CursorOptions, InspectOptions, Table, TableIdent, TableMeta, TableOptions, inspect,
 };
@@ -92,7 +93,8 @@ fn a_table_of_another_database_or_number_is_refused() {
         TableIdent { number: FileNumber(43), ..IDENT },
     ] {
         let cache = BlockCache::new(1 << 20);
-        let opened = Table::open(&folder.disk, &folder.path(), ident, Some(&meta), &cache);
+        let opened =
+            Table::open(folder.disk.open(&folder.path()).unwrap(), ident, Some(&meta), &cache);
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::Corruption);
         assert_eq!(cache.pinned_bytes(), 0);
     }
@@ -125,7 +127,8 @@ fn what_a_table_pins_is_given_back_and_its_blocks_can_be_forgotten() {
     let folder = Folder::new();
     let (meta, _) = write(&folder, Compression::None);
     let cache = BlockCache::new(1 << 20);
-    let table = Table::open(&folder.disk, &folder.path(), IDENT, Some(&meta), &cache).unwrap();
+    let table =
+        Table::open(folder.disk.open(&folder.path()).unwrap(), IDENT, Some(&meta), &cache).unwrap();
     assert_eq!(cache.pinned_bytes(), table.resident_bytes());
     for _ in 0..2 {
         get(&table, b"key001", 999).unwrap();

@@ -40,7 +40,7 @@ impl Folder {
 
     /// Opens the table with a cache of its own.
     pub(crate) fn open(&self, meta: Option<&TableMeta>) -> Result<Arc<Table>> {
-        Table::open(&self.disk, &self.path(), IDENT, meta, &BlockCache::new(1 << 20))
+        Table::open(self.disk.open(&self.path())?, IDENT, meta, &BlockCache::new(1 << 20))
     }
 }
 

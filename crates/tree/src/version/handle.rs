@@ -3,7 +3,7 @@
 use crate::context::TreeContext;
 use crate::ranges::RangeSet;
 use flagstone_base::{FileNumber, Result};
-use flagstone_sst::{Table, TableIdent, TableMeta};
+use flagstone_sst::{Table, TableMeta};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,10 +65,7 @@ impl TableHandle {
         if let Some(table) = self.table.get() {
             return Ok(table);
         }
-        let context = &self.context;
-        let ident = TableIdent { database: context.database, number: self.meta.number };
-        let path = context.table_path(self.meta.number);
-        let table = Table::open(&*context.disk, &path, ident, Some(&self.meta), &context.cache)?;
+        let table = self.context.open_table(&self.meta)?;
         Ok(self.table.get_or_init(|| table))
     }
 

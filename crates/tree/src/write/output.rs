@@ -5,7 +5,7 @@ use crate::options::OutputCheck;
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use flagstone_base::{Compression, EntryRef, FileNumber, Result, SeqNo, Slice};
-use flagstone_sst::{RangeDelete, Table, TableBuilder, TableIdent, TableMeta};
+use flagstone_sst::{RangeDelete, TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -114,10 +114,7 @@ impl Outputs {
     /// Reads one finished table back; false when all were.
     pub(super) fn check_one(&mut self) -> Result<bool> {
         let Some(meta) = self.finished.get(self.checked) else { return Ok(false) };
-        let context = self.tree.context();
-        let ident = TableIdent { database: context.database, number: meta.number };
-        let path = context.table_path(meta.number);
-        let table = Table::open(&*context.disk, &path, ident, Some(meta), &context.cache)?;
+        let table = self.tree.context().open_table(meta)?;
         match self.tree.options().check {
             OutputCheck::Tail => {}
             OutputCheck::Stored => table.verify_stored()?,

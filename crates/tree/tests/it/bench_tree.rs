@@ -53,6 +53,7 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
         database: DatabaseId([7; 16]),
         cache: BlockCache::new(1 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
+        direct_reads: false,
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(4 << 20),
         obsolete: Obsolete::default(),

@@ -162,6 +162,7 @@ pub(super) fn store_options(
         memtable_bytes: args.memtable_bytes,
         block_bytes: block_bytes.map_err(|error| Failure::Usage(error.to_string()))?,
         filter_bits: args.filter_bits,
+        direct_reads: args.direct_reads,
         durability,
     })
 }

@@ -71,16 +71,17 @@ pub(super) fn larger(args: &LargerArgs) -> Result<(), Failure> {
 }
 
 /// The columns of [`larger_table`] that are figures: the head, the figure, its decimals.
-const LARGER_FIGURES: [(&str, &str, usize); 6] = [
+const LARGER_FIGURES: [(&str, &str, usize); 7] = [
     ("misses/s", "misses_per_s", 0),
     ("device/s", "device_reads_per_s", 0),
-    ("ratio", "of_device", 2),
+    ("gets/dev", "gets_of_device", 2),
+    ("miss/dev", "of_device", 2),
     ("block B", "stored_block_bytes", 0),
     ("B/miss", "device_read_bytes_per_miss", 0),
     ("B/get", "device_read_bytes_per_get", 0),
 ];
 
-/// A line a trial. `ratio` is misses by reads of the device: what the cache served is not in it.
+/// A line a trial. `miss/dev` is misses by reads of the device: what the cache served is not in it.
 fn larger_table(cells: &[LargerCell]) -> String {
     let heads = LARGER_FIGURES.iter().map(|(head, ..)| format!("{head:>10}"));
     let heads: String = heads.collect();
