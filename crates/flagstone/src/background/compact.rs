@@ -6,17 +6,16 @@ use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, Policy, Tree, pick, pick_full};
+use flagstone_tree::{Compaction, Policy, Tree, pick};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How long somebody who waits for background work sleeps before looking again by himself.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// When no flush has ended for so long, writers rest: trees are tidied up for readers.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
-struct CompactionJob {
+/// A compaction that is under way, and whom it tells.
+pub(super) struct CompactionJob {
     shared: Arc<Shared>,
     tree: Arc<Tree>,
     compaction: Compaction,
@@ -141,47 +140,10 @@ impl Shared {
         self.background.ring();
         self.stall.ring();
     }
-
-    /// Compacts a tree to its deepest level in this thread.
-    pub(crate) fn compact_tree(&self, tree: &Arc<Tree>) -> Result<()> {
-        {
-            let mut queue = self.background.lock();
-            while !queue.compacting.insert(tree.id()) {
-                self.check_background_runs()?;
-                let has_run =
-                    parking_lot::MutexGuard::unlocked(&mut queue, || self.executor.assist());
-                if !has_run && queue.compacting.contains(&tree.id()) {
-                    self.background.wait(&mut queue, LOOK_AGAIN);
-                }
-            }
-            queue.compacting_for_callers += 1;
-        }
-        let done = self.compact_fully(tree);
-        let mut queue = self.background.lock();
-        queue.compacting.remove(&tree.id());
-        queue.compacting_for_callers -= 1;
-        drop(queue);
-        self.background.ring();
-        // What was due in this tree meanwhile.
-        self.schedule_compactions();
-        done
-    }
-
-    fn compact_fully(&self, tree: &Arc<Tree>) -> Result<()> {
-        let Some(job) = pick_full(tree.view().version(), tree.options()) else { return Ok(()) };
-        let (snapshots, visible) = self.snapshots.live(&self.publisher);
-        let compaction = Compaction::start(tree, job, &snapshots, visible);
-        let (Some(shared), Some(compaction)) = (self.arc(), compaction) else { return Ok(()) };
-        let mut job = CompactionJob::new(shared, Arc::clone(tree), compaction);
-        while job.try_step()? != Progress::Done {
-            self.check_open_for_writing()?;
-        }
-        Ok(())
-    }
 }
 
 impl CompactionJob {
-    fn new(shared: Arc<Shared>, tree: Arc<Tree>, compaction: Compaction) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, tree: Arc<Tree>, compaction: Compaction) -> Self {
         let job = compaction.job().to_string();
         shared.tell(&Event::CompactionStarted { tree: tree.id(), job });
         let started = shared.environment.clock.monotonic();
@@ -204,7 +166,7 @@ impl CompactionJob {
         Progress::Done
     }
 
-    fn try_step(&mut self) -> Result<Progress> {
+    pub(super) fn try_step(&mut self) -> Result<Progress> {
         let Some(edit) = self.compaction.step()? else { return Ok(Progress::Again) };
         let event = Event::CompactionFinished {
             tree: self.tree.id(),

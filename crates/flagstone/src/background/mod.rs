@@ -11,6 +11,7 @@ mod compact;
 mod cut;
 mod divide;
 mod flush;
+mod full;
 mod install;
 mod pace;
 mod seal;

@@ -45,7 +45,7 @@ pub(crate) struct Queue {
     pub(crate) flush_runs: bool,
     /// Trees that are being compacted.
     pub(crate) compacting: HashSet<TreeId>,
-    /// How many of them are compacted in the thread of a caller.
+    /// How many of them a caller asked for: they take the place of no others.
     pub(crate) compacting_for_callers: usize,
     /// A failed compaction waits before it is tried again.
     pub(crate) compaction_paused: bool,

@@ -339,18 +339,21 @@ impl Database {
 
     /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
     /// tables get their final compression, those too that were moved there in another. What is in its final
-    /// form is left alone. One tree after another in the caller's thread; each needs up to
-    /// its own size of disk for a while. Reads and writes go on meanwhile; the first level of the tree at
-    /// work is not compacted until it is done, so a long heavy load on it is slowed.
+    /// form is left alone. The largest trees come first, one in the caller's thread and one on each of the
+    /// [`compaction_workers`](crate::Options::compaction_workers); each needs up to its own size of disk for a
+    /// while. Reads and writes go on meanwhile; the first level of a tree at work is not compacted until it
+    /// is done, so a long heavy load on it is slowed. After an error no further tree is begun.
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         let shared = self.shared();
-        for tree in shared.all_trees() {
-            shared.compact_tree(&tree)?;
-        }
+        let mut trees = shared.all_trees();
+        trees.sort_by_key(|tree| {
+            tree.view().version().tables().map(|(_, table)| table.meta().bytes).sum::<u64>()
+        });
+        shared.compact_trees(trees)?;
         shared.sweep();
         Ok(())
     }

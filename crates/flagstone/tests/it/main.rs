@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 
 mod checkpoint;
+mod compaction;
 mod crashes;
 mod damage;
 mod documents;

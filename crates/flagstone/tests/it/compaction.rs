@@ -1,0 +1,83 @@
+//! Full compactions that a caller asks for, with the threads of production.
+
+use crate::support::{hashed, small};
+use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::{Database, ErrorKind, Event, Keyspace};
+use flagstone_testkit::World;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+const KEYS: u32 = 400;
+
+/// Two overlapping runs in each of four trees.
+fn filled(db: &Database) -> Keyspace {
+    let kv = db.keyspace_with("a", hashed(4)).unwrap();
+    for round in 0..2_u32 {
+        for key in 0..KEYS {
+            kv.put(key.to_be_bytes(), [round.to_be_bytes(), key.to_be_bytes()].concat()).unwrap();
+        }
+        db.flush().unwrap();
+    }
+    kv
+}
+
+fn check(kv: &Keyspace) {
+    for key in 0..KEYS {
+        let value = [1_u32.to_be_bytes(), key.to_be_bytes()].concat();
+        assert_eq!(kv.get(key.to_be_bytes()).unwrap().as_deref(), Some(&value[..]));
+    }
+    assert_eq!(kv.count().unwrap(), u64::from(KEYS));
+}
+
+/// The first compaction does not go on before a second has begun, or much time has passed.
+#[test]
+fn a_full_compaction_works_on_several_trees_at_the_same_time() {
+    let met = Arc::new((Mutex::new(0), Condvar::new(), AtomicBool::new(false)));
+    let listener = {
+        let met = Arc::clone(&met);
+        move |event: &Event| {
+            let (begun, bell, armed) = &*met;
+            if matches!(event, Event::CompactionStarted { .. }) && armed.load(Ordering::SeqCst) {
+                let mut begun = begun.lock().unwrap();
+                *begun += 1;
+                bell.notify_all();
+                let long = Duration::from_secs(20);
+                let (_begun, late) =
+                    bell.wait_timeout_while(begun, long, |begun| *begun < 2).unwrap();
+                assert!(!late.timed_out(), "nobody else began with a tree");
+            }
+        }
+    };
+    let world = World::new(1);
+    let environment = world.environment_with_threads();
+    let builder = Database::builder(World::dir()).options(small()).environment(environment);
+    let db = builder.listener(listener).open().unwrap();
+    let kv = filled(&db);
+    met.2.store(true, Ordering::SeqCst);
+    db.compact().unwrap();
+    check(&kv);
+    let levels = &db.stats().keyspaces[0].levels;
+    assert_eq!(levels.len(), 1, "{levels:?}");
+}
+
+#[test]
+fn a_full_compaction_that_fails_in_any_tree_says_so_and_can_be_asked_for_again() {
+    for nth in 1..6 {
+        let world = World::new(nth);
+        let environment = world.environment_with_threads();
+        let builder = Database::builder(World::dir()).options(small()).environment(environment);
+        let db = builder.open().unwrap();
+        let kv = filled(&db);
+        let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create]).nth(nth);
+        world.disk.inject(full);
+        let failed = db.compact().err().map(|error| error.kind());
+        // Four trees make a file each.
+        assert_eq!(failed, (nth <= 4).then_some(ErrorKind::OutOfSpace), "{nth}");
+        world.disk.heal();
+        check(&kv);
+        db.compact().unwrap();
+        check(&kv);
+        db.close().unwrap();
+    }
+}
