@@ -26,15 +26,16 @@ pub(crate) struct DirectReadFile {
 }
 
 impl DirectReadFile {
-    /// The file of `cached`, read directly where that can be; else `cached` itself.
-    pub(crate) fn open(cached: Arc<dyn ReadFile>) -> Arc<dyn ReadFile> {
+    /// The file of `cached`, read directly where its file system can do that; else `cached` itself.
+    pub(crate) fn open(cached: Arc<dyn ReadFile>) -> Result<Arc<dyn ReadFile>> {
         let flags = OFlags::DIRECT.bits() as i32;
         match OpenOptions::new().read(true).custom_flags(flags).open(cached.path()) {
             Ok(direct) => {
-                Arc::new(Self { cached, direct, alignment: AtomicU64::new(ALIGNMENTS[0]) })
+                let alignment = AtomicU64::new(ALIGNMENTS[0]);
+                Ok(Arc::new(Self { cached, direct, alignment }))
             }
-            // File systems in memory, say: a hint that cannot be followed.
-            Err(_refused) => cached,
+            Err(error) if is_refused(&error) => Ok(cached),
+            Err(error) => Err(Error::io("open", cached.path(), error)),
         }
     }
 
@@ -48,7 +49,7 @@ impl DirectReadFile {
                 return Ok(false);
             }
             match read_aligned(&self.direct, buffer, offset, alignment) {
-                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                Err(error) if is_refused(&error) => {
                     let next = ALIGNMENTS.iter().find(|&&larger| larger > alignment);
                     self.alignment.store(next.copied().unwrap_or(0), Ordering::Relaxed);
                 }
@@ -56,6 +57,11 @@ impl DirectReadFile {
             }
         }
     }
+}
+
+/// What systems answer that cannot read a file directly, or not at such a place.
+fn is_refused(error: &IoError) -> bool {
+    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
 /// Reads the aligned bytes around `buffer` into memory of this thread, and copies.
@@ -125,6 +131,7 @@ impl ReadFile for DirectReadFile {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{Disk, OsDisk};
     use std::path::PathBuf;
 
@@ -156,5 +163,30 @@ mod tests {
             assert!(!short.to_string().is_empty(), "{short}");
         }
         assert!(OsDisk.open_direct(&dir.path().join("b")).err().unwrap().is_missing_file());
+    }
+
+    /// Whatever the file system under the test can do.
+    #[test]
+    fn the_bytes_asked_for_are_cut_out_of_aligned_reads() {
+        let dir = scratch();
+        let path = dir.path().join("a");
+        let bytes: Vec<u8> = (0..20_000_u32).map(|i| (i % 251) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = File::open(&path).unwrap();
+        for alignment in ALIGNMENTS {
+            for (offset, len) in [(0, 20_000), (4095, 2), (511, 1025), (19_990, 10), (8192, 4096)] {
+                let mut block = vec![0; len];
+                read_aligned(&file, &mut block, offset as u64, alignment).unwrap();
+                assert_eq!(block, bytes[offset..offset + len], "{alignment}: {offset} {len}");
+            }
+            let short = read_aligned(&file, &mut [0; 11], 19_990, alignment).unwrap_err();
+            assert_eq!(short.kind(), ErrorKind::UnexpectedEof);
+        }
+        let cached = OsDisk.open(&path).unwrap();
+        let never = DirectReadFile { cached, direct: file, alignment: AtomicU64::new(0) };
+        assert!(!never.read_direct(&mut [0; 10], 0).unwrap());
+        let mut block = [0; 10];
+        never.read_block_at(&mut block, 700).unwrap();
+        assert_eq!(block, bytes[700..710]);
     }
 }

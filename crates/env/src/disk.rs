@@ -107,7 +107,8 @@ pub trait Disk: Send + Sync {
     }
 
     /// Opens an existing file to be written again from its start, its length and old bytes staying
-    /// until they are written over. Only for write-ahead-log segments.
+    /// until they are written over, or zeros are written up to the end of a page that an append has
+    /// begun. Only for write-ahead-log segments.
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
 
     /// Opens a file for reading.

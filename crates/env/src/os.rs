@@ -7,7 +7,7 @@ use crate::stream::StreamedFile;
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,12 +16,20 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsDisk;
 
+/// A page of the page cache, or a block of the file system: what a system writes at once.
+const PAGE: u64 = 4096;
+static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
+
 struct OsWriteFile {
     file: File,
     path: PathBuf,
     position: u64,
     /// Writing out was begun up to here.
     written_back: u64,
+    /// The length of a file that is written again, else 0.
+    old_len: u64,
+    /// In such a file: pages before this were written as a whole.
+    whole_pages: u64,
 }
 
 struct OsSyncFile {
@@ -47,8 +55,15 @@ fn failed<'a>(doing: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> 
 
 impl WriteFile for OsWriteFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(failed("append to", &self.path))?;
-        self.position += bytes.len() as u64;
+        let end = self.position + bytes.len() as u64;
+        let page_end = end.next_multiple_of(PAGE);
+        let appended = if end > self.whole_pages && page_end <= self.old_len {
+            self.append_whole_pages(bytes, page_end)
+        } else {
+            self.file.write_all_at(bytes, self.position)
+        };
+        appended.map_err(failed("append to", &self.path))?;
+        self.position = end;
         Ok(())
     }
 
@@ -80,6 +95,27 @@ impl WriteFile for OsWriteFile {
     fn syncer(&self) -> Result<Box<dyn SyncFile>> {
         let file = self.file.try_clone().map_err(failed("open", &self.path))?;
         Ok(Box::new(OsSyncFile { file, path: self.path.clone() }))
+    }
+}
+
+impl OsWriteFile {
+    /// Writes `bytes` and zeros behind them up to `page_end`. The system would have to read the old
+    /// content of the last page first, if it no longer has it, to put a part of it over.
+    fn append_whole_pages(&mut self, bytes: &[u8], page_end: u64) -> std::io::Result<()> {
+        let end = self.position + bytes.len() as u64;
+        let zeros = &ZEROS[..(page_end - end) as usize];
+        let parts = [IoSlice::new(bytes), IoSlice::new(zeros)];
+        let written = match rustix::io::pwritev(&self.file, &parts, self.position) {
+            Ok(written) => written,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(errno) => return Err(errno.into()),
+        };
+        if written == bytes.len() + zeros.len() {
+            self.whole_pages = page_end;
+        } else if let Some(left) = bytes.get(written..) {
+            self.file.write_all_at(left, self.position + written as u64)?;
+        }
+        Ok(())
     }
 }
 
@@ -155,7 +191,15 @@ impl OsDisk {
         options: &OpenOptions,
     ) -> Result<Box<dyn WriteFile>> {
         let file = options.open(path).map_err(failed(doing, path))?;
-        Ok(Box::new(OsWriteFile { file, path: path.to_owned(), position: 0, written_back: 0 }))
+        let old_len = file.metadata().map_err(failed("examine", path))?.len();
+        Ok(Box::new(OsWriteFile {
+            file,
+            path: path.to_owned(),
+            position: 0,
+            written_back: 0,
+            old_len,
+            whole_pages: 0,
+        }))
     }
 }
 
@@ -180,7 +224,7 @@ impl Disk for OsDisk {
 
     #[cfg(target_os = "linux")]
     fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        self.open(path).map(DirectReadFile::open)
+        self.open(path).and_then(DirectReadFile::open)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -301,6 +345,30 @@ mod tests {
         assert_eq!(read_whole(&OsDisk, &path, 100).unwrap(), b"NEW bytes");
         assert!(read_whole(&OsDisk, &path, 8).is_err());
         assert!(OsDisk.reuse(&dir.path().join("b")).err().unwrap().is_missing_file());
+    }
+
+    #[test]
+    fn a_reused_file_is_written_by_whole_pages_with_zeros_behind_what_is_appended() {
+        let (page, dir) = (PAGE as usize, scratch());
+        let path = dir.path().join("a");
+        let mut expected = vec![7; 4 * page + 100];
+        OsDisk.create(&path).unwrap().append(&expected).unwrap();
+        let mut file = OsDisk.reuse(&path).unwrap();
+        let mut at = 0;
+        for (i, len) in [10, 20, page, page - 30, 1, 2 * page - 2, 7].into_iter().enumerate() {
+            let bytes = vec![i as u8 + 1; len];
+            file.append(&bytes).unwrap();
+            expected[at..at + len].copy_from_slice(&bytes);
+            at += len;
+            let behind = at.next_multiple_of(page);
+            // The old bytes of the last page stay: it is not whole.
+            if behind < expected.len() {
+                expected[at..behind].fill(0);
+            }
+            assert_eq!(file.position(), at as u64);
+            assert_eq!(read_whole(&OsDisk, &path, 1 << 20).unwrap(), expected, "{i}");
+        }
+        assert!(at > 4 * page);
     }
 
     #[test]

@@ -165,8 +165,12 @@ pub struct Options {
     /// Read blocks that are not in the cache past the page cache of the operating system (`O_DIRECT`), where
     /// it can do that: for data much larger than the machine's memory, which the page cache would hold a
     /// second time or not at all. Each miss is a read of the device then, so give `memory_budget` what the
-    /// page cache would have had. Long scans and compactions go through the page cache, which reads
-    /// ahead for them. Default: false. As RocksDB's `use_direct_reads`; measured in docs/bench/speed.md.
+    /// page cache would have had. Blocks of more than 256 KiB, long scans and compactions go through the
+    /// page cache, which reads ahead for them, and so does everything on a file system without
+    /// such reads (some answer them out of the page cache without a word).
+    ///
+    /// Cost: a second descriptor for each open table, and up to 260 KiB for each thread that reads, outside of
+    /// the budget. Default: false. As RocksDB's `use_direct_reads`; measured in docs/decisions/tables.md.
     pub direct_reads: bool,
     /// Make the directory and the database when there is none.
     pub create_if_missing: bool,

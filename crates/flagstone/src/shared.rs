@@ -8,7 +8,8 @@
 //! 1. `stripes` (ascending), held by a write until it is visible
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for lines
-//! 4. `background`'s queue, the publisher's line, the snapshots' map: leaves, held for lines
+//! 4. the state of a full compaction that is asked for, held for lines
+//! 5. `background`'s queue, the publisher's line, the snapshots' map: leaves, held for lines
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 

@@ -372,7 +372,7 @@ fn nobody_waits_for_jobs_that_a_close_has_dropped() {
     kv.put("2", "2").unwrap_err();
     db.close().unwrap_err();
     assert_eq!(shared.flush_all().unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(shared.compact_tree(&tree).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(shared.compact_trees(vec![tree]).unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(keyspace(&world.killed().open(), "a").count().unwrap(), 1);
 }
 
@@ -417,6 +417,33 @@ fn a_panic_in_a_background_job_poisons_instead_of_leaving_waiters() {
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(kv.put("k", "3").unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(db.close().map_err(|error| error.kind()), Ok(()));
+}
+
+/// A panic in a full compaction unwound out of the call, or was an error after which writes went on.
+#[test]
+fn a_panic_in_a_full_compaction_poisons_whoever_works_on_it() {
+    let world = World::new();
+    let panics = Arc::new(AtomicUsize::new(0));
+    let listener = {
+        let panics = Arc::clone(&panics);
+        move |event: &Event| {
+            if matches!(event, Event::CompactionStarted { .. }) {
+                panics.fetch_add(1, Ordering::Relaxed);
+                panic!("a listener of the user's");
+            }
+        }
+    };
+    let db = world.builder().listener(listener).open().unwrap();
+    let options = KeyspaceOptions { routing: Routing::Hash(4), ..KeyspaceOptions::default() };
+    let kv = db.keyspace_with("a", options).unwrap();
+    for value in ["1", "2"] {
+        (0..100_u8).for_each(|key| kv.put([key], value).unwrap());
+        db.flush().unwrap();
+    }
+    assert_eq!(db.compact().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert!(panics.load(Ordering::Relaxed) > 0);
+    assert_eq!(kv.put("k", "3").unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(kv.get([7_u8]).unwrap().as_deref(), Some(&b"2"[..]));
 }
 
 /// Every stopped writer that looked whether there was work rang the bell for all the others, who

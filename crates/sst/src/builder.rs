@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 /// Writes one table.
 ///
-/// Memory: a block or two, the gathered output (256 KiB), 8 bytes a distinct key for the filter,
-/// about 20 bytes a block for the index; and the range deletes and attachments.
+/// Memory: a block or two, the gathered output (256 KiB, and as much for each append that a streamed
+/// file has waiting), 8 bytes a distinct key for the filter, about 20 bytes a block for the index; and the range deletes and attachments.
 ///
 /// A builder dropped before [`TableBuilder::finish`], or after an error, leaves a file that is no
 /// table: remove it.

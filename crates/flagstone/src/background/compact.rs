@@ -18,7 +18,8 @@ const SETTLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct CompactionJob {
     shared: Arc<Shared>,
     tree: Arc<Tree>,
-    compaction: Compaction,
+    /// Until it has ended; it holds the tree's slot.
+    compaction: Option<Compaction>,
     started: Duration,
 }
 
@@ -147,7 +148,7 @@ impl CompactionJob {
         let job = compaction.job().to_string();
         shared.tell(&Event::CompactionStarted { tree: tree.id(), job });
         let started = shared.environment.clock.monotonic();
-        Self { shared, tree, compaction, started }
+        Self { shared, tree, compaction: Some(compaction), started }
     }
 
     fn step(&mut self) -> Progress {
@@ -161,13 +162,16 @@ impl CompactionJob {
             }
             Err(error) => Some(error),
         };
+        // Before others may begin with the tree.
+        self.compaction = None;
         self.shared.finish_compaction(&self.tree, error);
         self.shared.schedule();
         Progress::Done
     }
 
     pub(super) fn try_step(&mut self) -> Result<Progress> {
-        let Some(edit) = self.compaction.step()? else { return Ok(Progress::Again) };
+        let Some(compaction) = &mut self.compaction else { return Ok(Progress::Done) };
+        let Some(edit) = compaction.step()? else { return Ok(Progress::Again) };
         let event = Event::CompactionFinished {
             tree: self.tree.id(),
             removed: edit.removed.len(),

@@ -1,22 +1,17 @@
 //! Full compactions that a caller asks for: several trees at a time, by his thread and by the workers.
 
 use super::compact::CompactionJob;
-use super::state::Queue;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Tree, pick_full};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-/// How long somebody who waits for background work sleeps before looking again by himself.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// One call: who works for it, and how it goes.
 struct Call {
-    /// Trees that workers have begun with and not ended.
+    /// Trees that somebody has begun with and not ended.
     running: AtomicUsize,
     state: Mutex<CallState>,
 }
@@ -27,17 +22,17 @@ struct CallState {
     error: Option<Error>,
 }
 
-/// What one worker does of a call: it takes trees until there are none.
-struct Helper {
+/// What one thread does of a call: it takes trees until none is free.
+struct Hand {
     call: Arc<Call>,
     shared: Arc<Shared>,
     current: Option<Begun>,
 }
 
-/// A tree that a worker has begun with. The job is dropped first.
+/// A tree that a hand has begun with. The job is dropped first.
 struct Begun {
-    job: CompactionJob,
-    _claim: Claim,
+    job: Option<CompactionJob>,
+    claim: Claim,
     _running: Running,
 }
 
@@ -61,49 +56,30 @@ impl Shared {
         let helpers = self.executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
         let state = Mutex::new(CallState { waiting: trees, error: None });
         let call = Arc::new(Call { running: AtomicUsize::new(0), state });
+        let hand = || Hand { call: Arc::clone(&call), shared: Arc::clone(&shared), current: None };
         for _ in 0..helpers {
-            let (call, shared) = (Arc::clone(&call), Arc::clone(&shared));
-            let mut helper = Helper { call, shared, current: None };
-            self.executor.submit(Lane::Compaction, Box::new(move || helper.step()));
+            let mut helper = hand();
+            self.executor.submit(Lane::Compaction, Box::new(move || helper.step_paced()));
         }
+        let mut own = hand();
         loop {
-            let Some(tree) = call.state.lock().waiting.pop() else { break };
-            if let Err(error) = self.compact_tree(&tree) {
+            if own.step() == Progress::Again {
+                // Where nothing runs by itself, helpers go on between the steps of the caller.
+                self.executor.assist();
+            } else if call.is_over() {
+                break;
+            } else if let Err(error) = self.check_background_runs() {
                 call.fail(error);
+            } else {
+                // All trees that are left are at work elsewhere.
+                let left = call.left();
+                self.look_later(|queue| match left.is_empty() {
+                    true => call.running.load(Ordering::Acquire) > 0,
+                    false => left.iter().all(|tree| queue.compacting.contains(tree)),
+                });
             }
-        }
-        // A helper that has begun with nothing yet will find nothing.
-        while call.running.load(Ordering::Acquire) > 0 {
-            self.look_later(|_| call.running.load(Ordering::Acquire) > 0);
         }
         call.state.lock().error.take().map_or(Ok(()), Err)
-    }
-
-    /// Compacts a tree to its deepest level in this thread.
-    pub(crate) fn compact_tree(&self, tree: &Arc<Tree>) -> Result<()> {
-        let Some(shared) = self.arc() else { return Ok(()) };
-        let claim = loop {
-            if let Some(claim) = Claim::take(&shared, tree) {
-                break claim;
-            }
-            self.check_background_runs()?;
-            self.look_later(|queue| queue.compacting.contains(&tree.id()));
-        };
-        let Some(mut job) = claim.start() else { return Ok(()) };
-        while job.try_step()? != Progress::Done {
-            self.check_open_for_writing()?;
-        }
-        Ok(())
-    }
-
-    /// Helps with what is queued, or waits for the bell while `is_so`.
-    fn look_later(&self, is_so: impl Fn(&Queue) -> bool) {
-        if !self.executor.assist() {
-            let mut queue = self.background.lock();
-            if is_so(&queue) {
-                self.background.wait(&mut queue, LOOK_AGAIN);
-            }
-        }
     }
 }
 
@@ -114,23 +90,47 @@ impl Call {
         state.error.get_or_insert(error);
     }
 
-    /// The next tree that nobody compacts; others are left to the caller, who waits for them.
-    fn take(self: &Arc<Self>, shared: &Arc<Shared>) -> Option<(Claim, Running)> {
+    /// Nothing is left to begin with, and what was begun has ended.
+    fn is_over(&self) -> bool {
+        self.state.lock().waiting.is_empty() && self.running.load(Ordering::Acquire) == 0
+    }
+
+    /// Trees that nobody has begun with.
+    fn left(&self) -> Vec<TreeId> {
+        self.state.lock().waiting.iter().map(|tree| tree.id()).collect()
+    }
+
+    /// The next tree that nobody compacts.
+    fn take(self: &Arc<Self>, shared: &Arc<Shared>) -> Option<Begun> {
         let mut state = self.state.lock();
         let (at, claim) = (0..state.waiting.len())
             .rev()
             .find_map(|at| Some((at, Claim::take(shared, &state.waiting[at])?)))?;
         state.waiting.remove(at);
-        // Before the lock is given back: the caller sees no tree left only when it counts.
+        // Before the lock is given back: the call is not over between the two.
         self.running.fetch_add(1, Ordering::AcqRel);
-        Some((claim, Running { call: Arc::clone(self), shared: Arc::clone(shared) }))
+        let running = Running { call: Arc::clone(self), shared: Arc::clone(shared) };
+        Some(Begun { job: None, claim, _running: running })
     }
 }
 
-impl Helper {
+impl Hand {
+    /// A step in the lane of the workers: while writers write it gives way as other compactions do.
+    fn step_paced(&mut self) -> Progress {
+        let clock = Arc::clone(&self.shared.environment.clock);
+        let began = clock.monotonic();
+        match self.step() {
+            Progress::Again => self.shared.pace.behind(clock.monotonic() - began),
+            done => done,
+        }
+    }
+
+    /// Done: no tree is free, or the call has failed.
     fn step(&mut self) -> Progress {
         let shared = Arc::clone(&self.shared);
         shared.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
+            shared.note_failure(&error);
+            // First the error, then the end of what runs: the caller looks for both.
             self.call.fail(error);
             self.current = None;
             Progress::Done
@@ -138,18 +138,21 @@ impl Helper {
     }
 
     fn try_step(&mut self) -> Result<Progress> {
-        if let Some(begun) = &mut self.current {
-            self.shared.check_open_for_writing()?;
-            if begun.job.try_step()? == Progress::Done {
-                self.current = None;
-            }
-            return Ok(Progress::Again);
-        }
-        let Some((claim, running)) = self.call.take(&self.shared) else {
-            return Ok(Progress::Done);
+        let Some(begun) = &mut self.current else {
+            self.current = self.call.take(&self.shared);
+            return Ok(if self.current.is_some() { Progress::Again } else { Progress::Done });
         };
-        let job = claim.start();
-        self.current = job.map(|job| Begun { job, _claim: claim, _running: running });
+        self.shared.check_open_for_writing()?;
+        let is_done = match &mut begun.job {
+            None => {
+                begun.job = begun.claim.start();
+                begun.job.is_none()
+            }
+            Some(job) => job.try_step()? == Progress::Done,
+        };
+        if is_done {
+            self.current = None;
+        }
         Ok(Progress::Again)
     }
 }
@@ -186,7 +189,9 @@ impl Drop for Claim {
         queue.compacting_for_callers -= 1;
         drop(queue);
         self.shared.background.ring();
-        // What was due in this tree meanwhile.
-        self.shared.schedule_compactions();
+        // What was due in this tree meanwhile; a panic on the way tells no listener.
+        if !std::thread::panicking() {
+            self.shared.schedule_compactions();
+        }
     }
 }

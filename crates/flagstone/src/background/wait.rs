@@ -1,6 +1,7 @@
-//! Waiting for flushes: `flush`, `close`, and a replay that has filled its memory.
+//! Waiting for background work, most of all for flushes: `flush`, `close`, and a replay that has filled its memory.
 
 use super::cut::{Cut, CutWanted};
+use super::state::Queue;
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::Progress;
@@ -80,13 +81,19 @@ impl Shared {
                 return Err(Error::new(ErrorKind::Poisoned, error.to_string()));
             }
             self.check_background_runs()?;
-            if !self.executor.assist() {
-                let mut queue = self.background.lock();
-                if queue.installed < goal {
-                    self.background.wait(&mut queue, LOOK_AGAIN);
-                }
-            }
+            self.look_later(|queue| queue.installed < goal);
             self.schedule();
+        }
+    }
+
+    /// Runs something that is queued, where nothing runs by itself; else waits for the bell if
+    /// `is_so`, which is asked under the queue's lock.
+    pub(super) fn look_later(&self, is_so: impl Fn(&Queue) -> bool) {
+        if !self.executor.assist() {
+            let mut queue = self.background.lock();
+            if is_so(&queue) {
+                self.background.wait(&mut queue, LOOK_AGAIN);
+            }
         }
     }
 }

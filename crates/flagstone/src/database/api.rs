@@ -350,12 +350,12 @@ impl Database {
         self.flush()?;
         let shared = self.shared();
         let mut trees = shared.all_trees();
-        trees.sort_by_key(|tree| {
+        trees.sort_by_cached_key(|tree| {
             tree.view().version().tables().map(|(_, table)| table.meta().bytes).sum::<u64>()
         });
-        shared.compact_trees(trees)?;
+        let compacted = shared.compact_trees(trees);
         shared.sweep();
-        Ok(())
+        compacted
     }
 
     /// Makes an independent copy of the database in `dir`, which must be missing or empty: it holds
