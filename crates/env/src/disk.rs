@@ -1,4 +1,4 @@
-//! The seam to the file system: fifteen operations, no more.
+//! The seam to the file system: fourteen operations, no more.
 //!
 //! Files are appended, synced, renamed, linked and removed. The one exception is [`Disk::reuse`]:
 //! a recycled write-ahead-log segment is written again from its start. So the crash model that
@@ -8,6 +8,9 @@
 use flagstone_base::Result;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// A page of the page cache, or a block of the file system: what a system writes at once.
+pub(crate) const PAGE: u64 = 4096;
 
 /// A file being written: it only grows. Dropping it closes it and syncs nothing.
 pub trait WriteFile: Send {

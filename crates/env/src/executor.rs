@@ -222,7 +222,10 @@ impl StepExecutor {
     pub fn step(&self, lane: Lane) -> bool {
         let Some(mut job) = self.queues.lock().lane(lane).pop_front() else { return false };
         if job() != Progress::Done {
-            self.queues.lock().lane(lane).push_front(job);
+            let mut queues = self.queues.lock();
+            if !queues.closed {
+                queues.lane(lane).push_front(job);
+            }
         }
         true
     }

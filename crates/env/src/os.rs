@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use crate::direct::DirectReadFile;
-use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
 use crate::stream::StreamedFile;
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{Advice, FallocateFlags, FlockOperation};
@@ -16,8 +16,6 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsDisk;
 
-/// A page of the page cache, or a block of the file system: what a system writes at once.
-const PAGE: u64 = 4096;
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 
 struct OsWriteFile {

@@ -119,6 +119,15 @@ impl StreamedFile {
         len > HUGE_BYTES || (len < LARGE_BYTES && matches!(self.state, State::Here(_)))
     }
 
+    fn append_at_once(&mut self, bytes: &[u8]) -> Result<()> {
+        let appended = self.file()?.append(bytes);
+        if let Err(error) = &appended {
+            self.state = State::Failed(error.clone());
+        }
+        self.position += bytes.len() as u64;
+        appended
+    }
+
     /// The thread with the file, made if there is none and there can be one.
     fn stream(&mut self) -> Option<&Stream> {
         if let State::Here(_) = self.state {
@@ -137,19 +146,16 @@ impl StreamedFile {
 impl WriteFile for StreamedFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         if self.is_done_at_once(bytes.len()) {
-            self.file()?.append(bytes)?;
-            self.position += bytes.len() as u64;
-            return Ok(());
+            return self.append_at_once(bytes);
         }
         self.append_vec(&mut bytes.to_vec())
     }
 
     fn append_vec(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
         let len = bytes.len() as u64;
-        if self.is_done_at_once(bytes.len()) {
-            self.file()?.append(bytes)?;
-            bytes.clear();
-        } else if let Some(stream) = self.stream() {
+        if !self.is_done_at_once(bytes.len())
+            && let Some(stream) = self.stream()
+        {
             let empty = stream.emptied.try_recv().unwrap_or_default();
             let full = std::mem::replace(bytes, empty);
             if stream.tasks.send(Task::Append(full)).is_err() {
@@ -157,11 +163,11 @@ impl WriteFile for StreamedFile {
                 self.file()?;
                 return Err(ended());
             }
-        } else {
-            self.file()?.append(bytes)?;
-            bytes.clear();
+            self.position += len;
+            return Ok(());
         }
-        self.position += len;
+        self.append_at_once(bytes)?;
+        bytes.clear();
         Ok(())
     }
 
@@ -249,8 +255,15 @@ mod tests {
 
     #[test]
     fn a_failed_append_is_answered_by_a_later_call_and_by_each_behind_it() {
+        // The first is a small one and the eighteenth a huge one: both are done at once.
+        for nth in [1, 3, 18] {
+            fail_append(nth);
+        }
+    }
+
+    fn fail_append(nth: u64) {
         let disk = FaultDisk::new(Arc::new(MemDisk::default()));
-        disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).nth(3));
+        disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).nth(nth));
         let mut file = StreamedFile::new(disk.create(Path::new("a")).unwrap());
         let appended: Result<Vec<()>> = pieces().iter().map(|piece| file.append(piece)).collect();
         let synced = file.sync().unwrap_err();

@@ -29,6 +29,7 @@ use flagstone_tree::{Found, Tree, TreeContext};
 use flagstone_wal::Log;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -161,9 +162,14 @@ impl Shared {
         self.weak.get()?.upgrade()
     }
 
+    /// A listener that panics poisons, as every panic in background work does; it unwinds no further, since
+    /// what is being told about must be brought to its end.
     pub(crate) fn tell(&self, event: &Event) {
         for listener in &self.listeners {
-            listener.event(event);
+            let told = std::panic::catch_unwind(AssertUnwindSafe(|| listener.event(event)));
+            if told.is_err() {
+                self.poison(&Error::new(ErrorKind::Poisoned, "a listener of events panicked"));
+            }
         }
     }
 

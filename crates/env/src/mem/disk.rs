@@ -2,7 +2,7 @@
 
 use super::file::Inode;
 use super::names::{Fate, Names, Shared};
-use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
+use crate::disk::{Access, Disk, DiskLock, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
 use crate::op::{Op, OpCounts};
 use flagstone_base::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -123,9 +123,9 @@ impl MemDisk {
         Ok(Arc::new(MemReadFile { file, len }))
     }
 
-    fn writer(&self, path: &Path, file: Shared) -> Box<dyn WriteFile> {
+    fn writer(&self, path: &Path, file: Shared, whole_pages: Option<u64>) -> Box<dyn WriteFile> {
         let file = MemFile { file, path: path.to_owned(), state: Arc::clone(&self.state) };
-        Box::new(MemWriteFile { file, position: 0 })
+        Box::new(MemWriteFile { file, position: 0, whole_pages })
     }
 }
 
@@ -139,6 +139,9 @@ struct MemFile {
 struct MemWriteFile {
     file: MemFile,
     position: u64,
+    /// Of a file that is written again: pages before this were written as a whole, as the real disk
+    /// does it.
+    whole_pages: Option<u64>,
 }
 
 struct MemReadFile {
@@ -180,8 +183,17 @@ impl WriteFile for MemWriteFile {
         let mut state = self.file.state.lock();
         state.counts.add(Op::Append);
         state.counts.bytes_appended += bytes.len() as u64;
-        self.file.file.lock().write_at(self.position as usize, bytes);
+        let mut inode = self.file.file.lock();
+        inode.write_at(self.position as usize, bytes);
         self.position += bytes.len() as u64;
+        let page_end = self.position.next_multiple_of(PAGE);
+        if let Some(whole) = &mut self.whole_pages
+            && self.position > *whole
+            && page_end <= inode.data.len() as u64
+        {
+            inode.write_at(self.position as usize, &vec![0; (page_end - self.position) as usize]);
+            *whole = page_end;
+        }
         Ok(())
     }
 
@@ -245,13 +257,13 @@ impl Disk for MemDisk {
         state.check_new(Op::Create, path)?;
         let file = Shared::default();
         state.names.make(path, Arc::clone(&file));
-        Ok(self.writer(path, file))
+        Ok(self.writer(path, file, None))
     }
 
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         let mut state = self.state.lock();
         state.counts.add(Op::Reuse);
-        Ok(self.writer(path, state.file(Op::Reuse, path)?))
+        Ok(self.writer(path, state.file(Op::Reuse, path)?, Some(0)))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {

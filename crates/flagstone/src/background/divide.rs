@@ -75,6 +75,16 @@ impl Shared {
         cache.set_capacity(self.options.cache_bytes(reserved));
     }
 
+    /// Lets blocks and spare chunks go, since the database is closed: the allocator would keep them for
+    /// whoever asks next from the threads that read here.
+    pub(crate) fn let_memory_go(&self) {
+        let cache = &self.trees.cache;
+        self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
+        cache.clear();
+        self.trees.chunks.shrink_to(0);
+        self.give_back_memory();
+    }
+
     /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
     /// threads.
     pub(crate) fn give_back_memory(&self) {

@@ -68,18 +68,24 @@ impl Shared {
                 self.executor.assist();
             } else if call.is_over() {
                 break;
-            } else if let Err(error) = self.check_background_runs() {
-                call.fail(error);
             } else {
-                // All trees that are left are at work elsewhere.
-                let left = call.left();
-                self.look_later(|queue| match left.is_empty() {
-                    true => call.running.load(Ordering::Acquire) > 0,
-                    false => left.iter().all(|tree| queue.compacting.contains(tree)),
-                });
+                self.wait_for_a_tree(&call);
             }
         }
         call.state.lock().error.take().map_or(Ok(()), Err)
+    }
+
+    /// All trees that are left are at work elsewhere, or none is and others have not ended yet.
+    fn wait_for_a_tree(&self, call: &Call) {
+        let left = call.left();
+        let is_open = || self.check_background_runs().and_then(|()| self.check_open_for_writing());
+        match is_open() {
+            Err(error) if !left.is_empty() => call.fail(error),
+            _ => self.look_later(|queue| match left.is_empty() {
+                true => call.running.load(Ordering::Acquire) > 0,
+                false => left.iter().all(|tree| queue.compacting.contains(tree)),
+            }),
+        }
     }
 }
 
@@ -129,9 +135,9 @@ impl Hand {
     fn step(&mut self) -> Progress {
         let shared = Arc::clone(&self.shared);
         shared.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
-            shared.note_failure(&error);
             // First the error, then the end of what runs: the caller looks for both.
-            self.call.fail(error);
+            self.call.fail(error.clone());
+            shared.note_failure(&error);
             self.current = None;
             Progress::Done
         })

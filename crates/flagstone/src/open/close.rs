@@ -20,6 +20,7 @@ pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
         shared.sweep();
     }
     *shared.lock.lock() = None;
+    shared.let_memory_go();
     Some(closed.and(marked))
 }
 
