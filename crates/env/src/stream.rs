@@ -5,8 +5,10 @@
 
 use crate::disk::{SyncFile, WriteFile};
 use flagstone_base::{Error, ErrorKind, Result};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::JoinHandle;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::Duration;
 
 /// Appends wait for the thread up to so many: with the one under way and the one being made, what a
 /// file holds in memory.
@@ -15,6 +17,12 @@ const WAITING: usize = 2;
 const LARGE_BYTES: usize = 64 << 10;
 /// Larger ones wait for the thread and are done at once: neither they nor their copies pile up.
 const HUGE_BYTES: usize = 1 << 20;
+/// A thread whose file is done waits so long for the next one, with its buffers: a database under
+/// writes begins tens of files a second.
+const IDLE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
+
+/// The threads that have no file now.
+static IDLERS: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
 
 /// A [`WriteFile`] over another one. A failed append is answered by a later call, at the latest by the
 /// next `sync`; from then on every call answers it.
@@ -35,56 +43,109 @@ enum State {
 enum Task {
     Append(Vec<u8>),
     StartWriteback,
+    /// Nothing more: the file is wanted back.
+    End,
 }
 
+/// The way to a thread that writes files, one at a time.
 struct Stream {
+    id: u64,
+    files: Sender<Box<dyn WriteFile>>,
     tasks: SyncSender<Task>,
     /// Buffers whose bytes were appended.
     emptied: Receiver<Vec<u8>>,
-    thread: JoinHandle<Result<Box<dyn WriteFile>>>,
+    /// The file once it is done.
+    done: Receiver<Result<Box<dyn WriteFile>>>,
 }
 
 impl Stream {
-    /// Gives `file` to a new thread, or back when there can be none.
+    /// Gives `file` to a thread, or back when there can be none.
     fn start(file: Box<dyn WriteFile>) -> std::result::Result<Self, Box<dyn WriteFile>> {
-        let (tasks, to_do) = sync_channel(WAITING);
-        let (done, emptied) = channel();
-        // The file goes by a channel, because a thread that is not made keeps what it was given.
-        let (give, taken) = channel();
-        let work = move || match taken.recv() {
-            Ok(file) => carry_out(file, &to_do, &done),
-            Err(_gone) => Err(ended()),
-        };
-        match std::thread::Builder::new().name("flagstone-write".to_owned()).spawn(work) {
-            Ok(thread) => match give.send(file) {
-                Ok(()) => Ok(Self { tasks, emptied, thread }),
-                Err(unsent) => Err(unsent.0),
-            },
-            Err(_none) => Err(file),
+        let idler = IDLERS.lock().pop();
+        let Some(stream) = idler.or_else(Self::new) else { return Err(file) };
+        match stream.files.send(file) {
+            Ok(()) => Ok(stream),
+            Err(unsent) => Err(unsent.0),
         }
     }
 
-    /// Waits until all is appended.
+    /// A thread that waits for its first file.
+    fn new() -> Option<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let (files, to_write) = channel();
+        let (tasks, to_do) = sync_channel(WAITING);
+        let (empty, emptied) = channel();
+        let (give_back, done) = channel();
+        let work = move || serve(id, &to_write, &to_do, &empty, &give_back);
+        std::thread::Builder::new().name("flagstone-write".to_owned()).spawn(work).ok()?;
+        Some(Self { id, files, tasks, emptied, done })
+    }
+
+    /// An empty buffer in place of `bytes`, of the same size if possible.
+    fn swap_buffer(&self, bytes: &mut Vec<u8>) -> Vec<u8> {
+        let empty = self.emptied.try_recv();
+        let empty = empty.unwrap_or_else(|_none| Vec::with_capacity(bytes.capacity()));
+        std::mem::replace(bytes, empty)
+    }
+
+    /// Waits until all is appended. A thread that failed is gone.
     fn end(self) -> Result<Box<dyn WriteFile>> {
-        drop(self.tasks);
-        self.thread.join().unwrap_or_else(|_panic| Err(ended()))
+        // A thread that is gone has said why.
+        let _gone = self.tasks.send(Task::End);
+        let file = self.done.recv().map_err(|_panic| ended())??;
+        IDLERS.lock().push(self);
+        Ok(file)
+    }
+}
+
+/// What a thread does: writes the files it is given until it fails or nobody wants it.
+fn serve(
+    id: u64,
+    files: &Receiver<Box<dyn WriteFile>>,
+    tasks: &Receiver<Task>,
+    emptied: &Sender<Vec<u8>>,
+    done: &Sender<Result<Box<dyn WriteFile>>>,
+) {
+    loop {
+        let file = match files.recv_timeout(IDLE) {
+            Ok(file) => file,
+            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {
+                let mut idlers = IDLERS.lock();
+                let Some(at) = idlers.iter().position(|idler| idler.id == id) else {
+                    // Somebody has it, and will send a file.
+                    continue;
+                };
+                let unwanted = idlers.swap_remove(at);
+                drop(idlers);
+                drop(unwanted);
+                return;
+            }
+        };
+        let written = carry_out(file, tasks, emptied);
+        let is_failed = written.is_err();
+        if done.send(written).is_err() || is_failed {
+            return;
+        }
     }
 }
 
 fn carry_out(
     mut file: Box<dyn WriteFile>,
-    to_do: &Receiver<Task>,
-    done: &Sender<Vec<u8>>,
+    tasks: &Receiver<Task>,
+    emptied: &Sender<Vec<u8>>,
 ) -> Result<Box<dyn WriteFile>> {
-    for task in to_do {
+    for task in tasks {
         match task {
             Task::Append(mut bytes) => {
                 file.append(&bytes)?;
                 bytes.clear();
                 // The maker may have gone: then nobody wants the buffer.
-                let _unwanted = done.send(bytes);
+                let _unwanted = emptied.send(bytes);
             }
             Task::StartWriteback => file.start_writeback()?,
+            Task::End => break,
         }
     }
     Ok(file)
@@ -128,7 +189,7 @@ impl StreamedFile {
         appended
     }
 
-    /// The thread with the file, made if there is none and there can be one.
+    /// The thread with the file, if there can be one.
     fn stream(&mut self) -> Option<&Stream> {
         if let State::Here(_) = self.state {
             let here = std::mem::replace(&mut self.state, State::Failed(ended()));
@@ -156,8 +217,7 @@ impl WriteFile for StreamedFile {
         if !self.is_done_at_once(bytes.len())
             && let Some(stream) = self.stream()
         {
-            let empty = stream.emptied.try_recv().unwrap_or_default();
-            let full = std::mem::replace(bytes, empty);
+            let full = stream.swap_buffer(bytes);
             if stream.tasks.send(Task::Append(full)).is_err() {
                 // It ended because of an error, which is answered here.
                 self.file()?;
@@ -251,6 +311,25 @@ mod tests {
         expected.extend([7; LARGE_BYTES]);
         drop(file);
         assert_eq!(disk.content(path).unwrap(), expected, "a drop waits for the thread");
+    }
+
+    #[test]
+    fn a_thread_writes_one_file_after_another_and_ends_when_there_is_none() {
+        let disk = MemDisk::default();
+        let mut ids = Vec::new();
+        let is_idle = |id: u64| IDLERS.lock().iter().any(|idler| idler.id == id);
+        for name in ["a", "b", "c"] {
+            let mut file = StreamedFile::new(disk.create(Path::new(name)).unwrap());
+            file.append(&[1; LARGE_BYTES]).unwrap();
+            let State::Away(stream) = &file.state else { panic!("a large append is streamed") };
+            ids.push(stream.id);
+            file.sync().unwrap();
+            assert_eq!(disk.content(Path::new(name)).unwrap(), [1; LARGE_BYTES]);
+        }
+        // Other tests of this process take idle threads, too.
+        while ids.iter().any(|id| is_idle(*id)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The first chunk is small and each next one twice as large up to 2 MiB, so a tree that is hardly
-//! written costs little. An allocation above 512 KiB gets a chunk of its own; only its beginning
+//! written costs little; behind the first 240 KiB a full-size chunk is taken if one waits to be used
+//! again. An allocation above 512 KiB gets a chunk of its own; only its beginning
 //! needs an address. Address 0 is nowhere: the first unit of every chunk stays unused.
 //!
 //! One writer allocates (the memtable's lock sees to that); readers follow addresses they were
@@ -29,6 +30,8 @@ const SEGMENTS: usize = CHUNKS_MAX / SEGMENT;
 const CHUNK_MIN: usize = 16 << 10;
 /// The size of the chunks that are recycled.
 const CHUNK_MAX: usize = HUGE_PAGE_BYTES;
+/// Instead of a chunk of this size or more a recycled one is taken, whose pages are there already.
+const RECYCLED_FROM: usize = 256 << 10;
 /// What is larger gets a chunk of its own.
 const SHARED_MAX: usize = CHUNK_MAX / 4;
 const _: () = assert!(CHUNK_MAX == UNIT << UNIT_BITS && SHARED_MAX > CHUNK_MIN);
@@ -166,6 +169,9 @@ impl Arena {
         while size < bytes + UNIT {
             size *= 2;
         }
+        if size >= RECYCLED_FROM && pool.bytes() > 0 {
+            size = CHUNK_MAX;
+        }
         let number = self.add_chunk(bump, pool, size)?;
         bump.next_bytes = (size * 2).min(CHUNK_MAX);
         bump.current = Some((number, UNIT + bytes));
@@ -266,6 +272,21 @@ mod tests {
         pool.shrink_to(kept);
         assert_eq!(pool.bytes(), kept);
         assert_eq!(pool.take(CHUNK_MAX).bytes, CHUNK_MAX);
+    }
+
+    #[test]
+    fn an_arena_that_grows_takes_a_recycled_chunk_early() {
+        let pool = ChunkPool::new(2 * CHUNK_MAX);
+        pool.give_back(vec![Chunk::new(CHUNK_MAX), Chunk::new(CHUNK_MAX)]);
+        let (mut arena, mut bump) = (Arena::new(), Bump::default());
+        while arena.bytes() < CHUNK_MAX as u64 {
+            arena.allocate(&mut bump, &pool, 1000).unwrap();
+        }
+        let sizes: Vec<usize> = bump.chunks.iter().map(|chunk| chunk.bytes).collect();
+        assert_eq!(sizes, [16 << 10, 32 << 10, 64 << 10, 128 << 10, CHUNK_MAX]);
+        assert_eq!(pool.bytes(), CHUNK_MAX as u64);
+        arena.give_back(&mut bump, &pool);
+        assert_eq!(pool.bytes(), 2 * CHUNK_MAX as u64);
     }
 
     #[test]
