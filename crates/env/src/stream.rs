@@ -1,4 +1,4 @@
-//! A file whose appends a thread of its own carries out, so that whoever makes the bytes goes on.
+//! A file whose appends another thread carries out, so that whoever makes the bytes goes on.
 //!
 //! A page that is new to the page cache is dear, most of all on virtual machines, whose hosts back memory
 //! on first use: docs/decisions/table-writing.md.
@@ -21,12 +21,15 @@ const HUGE_BYTES: usize = 1 << 20;
 /// writes begins tens of files a second.
 const IDLE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
 
-/// The threads that have no file now.
-static IDLERS: Mutex<Vec<Stream>> = Mutex::new(Vec::new());
+/// Threads that have no file now.
+type Idlers = Mutex<Vec<Stream>>;
+
+static IDLERS: Idlers = Mutex::new(Vec::new());
 
 /// A [`WriteFile`] over another one. A failed append is answered by a later call, at the latest by the
 /// next `sync`; from then on every call answers it.
 pub(crate) struct StreamedFile {
+    idlers: &'static Idlers,
     state: State,
     position: u64,
 }
@@ -58,11 +61,24 @@ struct Stream {
     done: Receiver<Result<Box<dyn WriteFile>>>,
 }
 
+/// The thread's side of it.
+struct Server {
+    id: u64,
+    idlers: &'static Idlers,
+    files: Receiver<Box<dyn WriteFile>>,
+    tasks: Receiver<Task>,
+    emptied: Sender<Vec<u8>>,
+    done: Sender<Result<Box<dyn WriteFile>>>,
+}
+
 impl Stream {
     /// Gives `file` to a thread, or back when there can be none.
-    fn start(file: Box<dyn WriteFile>) -> std::result::Result<Self, Box<dyn WriteFile>> {
-        let idler = IDLERS.lock().pop();
-        let Some(stream) = idler.or_else(Self::new) else { return Err(file) };
+    fn start(
+        file: Box<dyn WriteFile>,
+        idlers: &'static Idlers,
+    ) -> std::result::Result<Self, Box<dyn WriteFile>> {
+        let idler = idlers.lock().pop();
+        let Some(stream) = idler.or_else(|| Self::new(idlers)) else { return Err(file) };
         match stream.files.send(file) {
             Ok(()) => Ok(stream),
             Err(unsent) => Err(unsent.0),
@@ -70,85 +86,72 @@ impl Stream {
     }
 
     /// A thread that waits for its first file.
-    fn new() -> Option<Self> {
+    fn new(idlers: &'static Idlers) -> Option<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let (files, to_write) = channel();
         let (tasks, to_do) = sync_channel(WAITING);
         let (empty, emptied) = channel();
         let (give_back, done) = channel();
-        let work = move || serve(id, &to_write, &to_do, &empty, &give_back);
-        std::thread::Builder::new().name("flagstone-write".to_owned()).spawn(work).ok()?;
+        let server =
+            Server { id, idlers, files: to_write, tasks: to_do, emptied: empty, done: give_back };
+        let name = "flagstone-write".to_owned();
+        std::thread::Builder::new().name(name).spawn(move || server.serve()).ok()?;
         Some(Self { id, files, tasks, emptied, done })
     }
 
-    /// An empty buffer in place of `bytes`, of the same size if possible.
-    fn swap_buffer(&self, bytes: &mut Vec<u8>) -> Vec<u8> {
-        let empty = self.emptied.try_recv();
-        let empty = empty.unwrap_or_else(|_none| Vec::with_capacity(bytes.capacity()));
-        std::mem::replace(bytes, empty)
-    }
-
     /// Waits until all is appended. A thread that failed is gone.
-    fn end(self) -> Result<Box<dyn WriteFile>> {
+    fn end(self, idlers: &Idlers) -> Result<Box<dyn WriteFile>> {
         // A thread that is gone has said why.
         let _gone = self.tasks.send(Task::End);
         let file = self.done.recv().map_err(|_panic| ended())??;
-        IDLERS.lock().push(self);
+        idlers.lock().push(self);
         Ok(file)
     }
 }
 
-/// What a thread does: writes the files it is given until it fails or nobody wants it.
-fn serve(
-    id: u64,
-    files: &Receiver<Box<dyn WriteFile>>,
-    tasks: &Receiver<Task>,
-    emptied: &Sender<Vec<u8>>,
-    done: &Sender<Result<Box<dyn WriteFile>>>,
-) {
-    loop {
-        let file = match files.recv_timeout(IDLE) {
-            Ok(file) => file,
-            Err(RecvTimeoutError::Disconnected) => return,
-            Err(RecvTimeoutError::Timeout) => {
-                let mut idlers = IDLERS.lock();
-                let Some(at) = idlers.iter().position(|idler| idler.id == id) else {
-                    // Somebody has it, and will send a file.
-                    continue;
-                };
-                let unwanted = idlers.swap_remove(at);
-                drop(idlers);
-                drop(unwanted);
-                return;
+impl Server {
+    /// Writes the files it is given until it fails or nobody wants it.
+    fn serve(self) {
+        loop {
+            match self.files.recv_timeout(IDLE) {
+                Ok(file) => {
+                    let written = self.write(file);
+                    let is_failed = written.is_err();
+                    if self.done.send(written).is_err() || is_failed {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let mut idlers = self.idlers.lock();
+                    if let Some(at) = idlers.iter().position(|idler| idler.id == self.id) {
+                        let unwanted = idlers.remove(at);
+                        drop(idlers);
+                        drop(unwanted);
+                        return;
+                    }
+                    // Somebody has it, and will send a file or make it idle.
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
             }
-        };
-        let written = carry_out(file, tasks, emptied);
-        let is_failed = written.is_err();
-        if done.send(written).is_err() || is_failed {
-            return;
         }
     }
-}
 
-fn carry_out(
-    mut file: Box<dyn WriteFile>,
-    tasks: &Receiver<Task>,
-    emptied: &Sender<Vec<u8>>,
-) -> Result<Box<dyn WriteFile>> {
-    for task in tasks {
-        match task {
-            Task::Append(mut bytes) => {
-                file.append(&bytes)?;
-                bytes.clear();
-                // The maker may have gone: then nobody wants the buffer.
-                let _unwanted = emptied.send(bytes);
+    fn write(&self, mut file: Box<dyn WriteFile>) -> Result<Box<dyn WriteFile>> {
+        for task in &self.tasks {
+            match task {
+                Task::Append(mut bytes) => {
+                    file.append(&bytes)?;
+                    bytes.clear();
+                    // The maker may have gone: then nobody wants the buffer.
+                    let _unwanted = self.emptied.send(bytes);
+                }
+                Task::StartWriteback => file.start_writeback()?,
+                Task::End => break,
             }
-            Task::StartWriteback => file.start_writeback()?,
-            Task::End => break,
         }
+        Ok(file)
     }
-    Ok(file)
 }
 
 fn ended() -> Error {
@@ -158,7 +161,11 @@ fn ended() -> Error {
 impl StreamedFile {
     /// Appends to `file` in the background from the first large one on.
     pub(crate) fn new(file: Box<dyn WriteFile>) -> Self {
-        Self { position: file.position(), state: State::Here(file) }
+        Self::with_idlers(file, &IDLERS)
+    }
+
+    fn with_idlers(file: Box<dyn WriteFile>, idlers: &'static Idlers) -> Self {
+        Self { idlers, position: file.position(), state: State::Here(file) }
     }
 
     /// The file, when nothing waits any more.
@@ -166,7 +173,7 @@ impl StreamedFile {
         if let State::Away(_) = self.state {
             let away = std::mem::replace(&mut self.state, State::Failed(ended()));
             if let State::Away(stream) = away {
-                self.state = stream.end().map_or_else(State::Failed, State::Here);
+                self.state = stream.end(self.idlers).map_or_else(State::Failed, State::Here);
             }
         }
         match &mut self.state {
@@ -189,42 +196,49 @@ impl StreamedFile {
         appended
     }
 
-    /// The thread with the file, if there can be one.
-    fn stream(&mut self) -> Option<&Stream> {
+    /// An empty buffer with room for `len` bytes, if a thread has the file or can be given it.
+    fn buffer(&mut self, len: usize) -> Option<Vec<u8>> {
         if let State::Here(_) = self.state {
             let here = std::mem::replace(&mut self.state, State::Failed(ended()));
             if let State::Here(file) = here {
-                self.state = Stream::start(file).map_or_else(State::Here, State::Away);
+                self.state = Stream::start(file, self.idlers).map_or_else(State::Here, State::Away);
             }
         }
-        match &self.state {
-            State::Away(stream) => Some(stream),
-            State::Here(_) | State::Failed(_) => None,
+        let State::Away(stream) = &self.state else { return None };
+        Some(stream.emptied.try_recv().unwrap_or_else(|_none| Vec::with_capacity(len)))
+    }
+
+    /// Gives bytes to the thread that has the file.
+    fn send(&mut self, bytes: Vec<u8>) -> Result<()> {
+        self.position += bytes.len() as u64;
+        if let State::Away(stream) = &self.state
+            && stream.tasks.send(Task::Append(bytes)).is_ok()
+        {
+            return Ok(());
         }
+        // The thread ended because of an error, which is answered here.
+        self.file()?;
+        Err(ended())
     }
 }
 
 impl WriteFile for StreamedFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.is_done_at_once(bytes.len()) {
-            return self.append_at_once(bytes);
+        if !self.is_done_at_once(bytes.len())
+            && let Some(mut copy) = self.buffer(bytes.len())
+        {
+            copy.extend_from_slice(bytes);
+            return self.send(copy);
         }
-        self.append_vec(&mut bytes.to_vec())
+        self.append_at_once(bytes)
     }
 
     fn append_vec(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
-        let len = bytes.len() as u64;
         if !self.is_done_at_once(bytes.len())
-            && let Some(stream) = self.stream()
+            && let Some(empty) = self.buffer(bytes.capacity())
         {
-            let full = stream.swap_buffer(bytes);
-            if stream.tasks.send(Task::Append(full)).is_err() {
-                // It ended because of an error, which is answered here.
-                self.file()?;
-                return Err(ended());
-            }
-            self.position += len;
-            return Ok(());
+            let full = std::mem::replace(bytes, empty);
+            return self.send(full);
         }
         self.append_at_once(bytes)?;
         bytes.clear();
@@ -313,23 +327,70 @@ mod tests {
         assert_eq!(disk.content(path).unwrap(), expected, "a drop waits for the thread");
     }
 
+    fn id(file: &StreamedFile) -> u64 {
+        let State::Away(stream) = &file.state else { panic!("a large append is streamed") };
+        stream.id
+    }
+
     #[test]
     fn a_thread_writes_one_file_after_another_and_ends_when_there_is_none() {
+        static MINE: Idlers = Mutex::new(Vec::new());
         let disk = MemDisk::default();
+        let large = [1; LARGE_BYTES];
         let mut ids = Vec::new();
-        let is_idle = |id: u64| IDLERS.lock().iter().any(|idler| idler.id == id);
         for name in ["a", "b", "c"] {
-            let mut file = StreamedFile::new(disk.create(Path::new(name)).unwrap());
-            file.append(&[1; LARGE_BYTES]).unwrap();
-            let State::Away(stream) = &file.state else { panic!("a large append is streamed") };
-            ids.push(stream.id);
+            let path = Path::new(name);
+            let mut file = StreamedFile::with_idlers(disk.create(path).unwrap(), &MINE);
+            file.append(&large).unwrap();
+            ids.push(id(&file));
+            assert!(MINE.lock().is_empty());
             file.sync().unwrap();
-            assert_eq!(disk.content(Path::new(name)).unwrap(), [1; LARGE_BYTES]);
+            assert_eq!(disk.content(path).unwrap(), large);
         }
-        // Other tests of this process take idle threads, too.
-        while ids.iter().any(|id| is_idle(*id)) {
-            std::thread::sleep(Duration::from_millis(20));
+        // The thread may have ended in between, if this one was held up long enough.
+        ids.dedup();
+        assert!(ids.len() < 3, "each file had a thread of its own");
+        let thread_ended = || MINE.lock().is_empty();
+        while !thread_ended() {
+            std::thread::sleep(IDLE / 5);
         }
+    }
+
+    #[test]
+    fn a_thread_whose_append_failed_takes_no_other_file() {
+        static MINE: Idlers = Mutex::new(Vec::new());
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).nth(1));
+        let mut file = StreamedFile::with_idlers(disk.create(Path::new("a")).unwrap(), &MINE);
+        file.append(&[1; LARGE_BYTES]).unwrap();
+        assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::OutOfSpace);
+        assert!(MINE.lock().is_empty());
+    }
+
+    #[test]
+    fn files_whose_threads_come_and_go_hold_what_was_appended_to_them() {
+        let disk = MemDisk::default();
+        std::thread::scope(|scope| {
+            for maker in 0..4u8 {
+                let disk = &disk;
+                scope.spawn(move || {
+                    for turn in 0..20u8 {
+                        let name = format!("{maker}-{turn}");
+                        let path = Path::new(&name);
+                        let mut file = StreamedFile::new(disk.create(path).unwrap());
+                        let mut piece = vec![maker * 20 + turn; LARGE_BYTES];
+                        file.append(&piece).unwrap();
+                        file.append_vec(&mut piece).unwrap();
+                        drop(file);
+                        let content = disk.content(path).unwrap();
+                        assert_eq!(content, vec![maker * 20 + turn; 2 * LARGE_BYTES]);
+                        if turn % 5 == maker {
+                            std::thread::sleep(IDLE + IDLE / 50 * u32::from(maker));
+                        }
+                    }
+                });
+            }
+        });
     }
 
     #[test]

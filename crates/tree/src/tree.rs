@@ -6,7 +6,7 @@
 
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, Size};
 use crate::options::TreeOptions;
 use crate::pick::{Policy, Pressure, pressure};
 use crate::reads::Reads;
@@ -87,7 +87,7 @@ impl Tree {
         options: TreeOptions,
         version: Version,
     ) -> Arc<Self> {
-        let active = Memtable::new(&context, 0);
+        let active = Memtable::new(&context, Size::default());
         let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
         Arc::new(Self {
             id,
@@ -153,7 +153,7 @@ impl Tree {
         }
         view.active.seal(seal_seqno);
         // Sized like the one before: no table of it is copied under load (rules.md 12).
-        let active = Memtable::new(&self.context, view.active.keys());
+        let active = Memtable::new(&self.context, view.active.size());
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
         self.view.store(Arc::new(View { active, sealed, version }));
@@ -257,7 +257,8 @@ impl Tree {
         let view = self.view.load_full();
         view.version.tables().for_each(|(_, table)| table.set_removed());
         view.memtables().for_each(|table| table.let_go());
-        let (active, version) = (Memtable::new(&self.context, 0), Arc::new(Version::empty()));
+        let (active, version) =
+            (Memtable::new(&self.context, Size::default()), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
     }
 

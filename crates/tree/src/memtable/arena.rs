@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The first chunk is small and each next one twice as large up to 2 MiB, so a tree that is hardly
-//! written costs little; behind the first 240 KiB a full-size chunk is taken if one waits to be used
-//! again. An allocation above 512 KiB gets a chunk of its own; only its beginning
+//! written costs little. A tree that is written much takes a chunk that waits to be used again for
+//! its fifth one already. An allocation above 512 KiB gets a chunk of its own; only its beginning
 //! needs an address. Address 0 is nowhere: the first unit of every chunk stays unused.
 //!
 //! One writer allocates (the memtable's lock sees to that); readers follow addresses they were
@@ -30,8 +30,11 @@ const SEGMENTS: usize = CHUNKS_MAX / SEGMENT;
 const CHUNK_MIN: usize = 16 << 10;
 /// The size of the chunks that are recycled.
 const CHUNK_MAX: usize = HUGE_PAGE_BYTES;
-/// Instead of a chunk of this size or more a recycled one is taken, whose pages are there already.
+/// Instead of a chunk of this size or more an arena takes a recycled one, whose pages are there, ..
 const RECYCLED_FROM: usize = 256 << 10;
+/// .. if it is expected to grow beyond this: else a memtable that is sealed early would count for more
+/// than it holds.
+const GROWS_LARGE: u64 = 4 * CHUNK_MAX as u64;
 /// What is larger gets a chunk of its own.
 const SHARED_MAX: usize = CHUNK_MAX / 4;
 const _: () = assert!(CHUNK_MAX == UNIT << UNIT_BITS && SHARED_MAX > CHUNK_MIN);
@@ -103,9 +106,8 @@ impl ChunkPool {
         drop(dropped);
     }
 
-    fn take(&self, bytes: usize) -> Chunk {
-        let recycled = if bytes == CHUNK_MAX { self.chunks.lock().pop() } else { None };
-        recycled.unwrap_or_else(|| Chunk::new(bytes))
+    fn take(&self) -> Option<Chunk> {
+        self.chunks.lock().pop()
     }
 
     fn give_back(&self, chunks: Vec<Chunk>) {
@@ -130,6 +132,19 @@ pub(super) struct Bump {
     /// The chunk that small allocations share, and how much of it is used.
     current: Option<(usize, usize)>,
     next_bytes: usize,
+    grows_large: bool,
+}
+
+impl Bump {
+    /// For an arena that is expected to hold about `bytes` bytes.
+    pub(super) fn expecting(bytes: u64) -> Self {
+        Self { grows_large: bytes >= GROWS_LARGE, ..Self::default() }
+    }
+
+    /// The smallest chunk instead of which a recycled one is taken.
+    const fn recycled_from(&self) -> usize {
+        if self.grows_large { RECYCLED_FROM } else { CHUNK_MAX }
+    }
 }
 
 impl Arena {
@@ -155,7 +170,9 @@ impl Arena {
     ) -> Option<(u32, NonNull<u8>)> {
         let bytes = bytes.next_multiple_of(UNIT);
         if bytes > SHARED_MAX {
-            let number = self.add_chunk(bump, pool, bytes + UNIT)?;
+            let bytes = bytes + UNIT;
+            let recycled = if bytes == CHUNK_MAX { pool.take() } else { None };
+            let number = self.add_chunk(bump, recycled, bytes)?;
             return Some(place(&bump.chunks[number], number, UNIT));
         }
         if let Some((number, used)) = &mut bump.current
@@ -169,16 +186,15 @@ impl Arena {
         while size < bytes + UNIT {
             size *= 2;
         }
-        if size >= RECYCLED_FROM && pool.bytes() > 0 {
-            size = CHUNK_MAX;
-        }
-        let number = self.add_chunk(bump, pool, size)?;
-        bump.next_bytes = (size * 2).min(CHUNK_MAX);
+        let recycled = if size >= bump.recycled_from() { pool.take() } else { None };
+        let number = self.add_chunk(bump, recycled, size)?;
+        bump.next_bytes = (bump.chunks[number].bytes * 2).min(CHUNK_MAX);
         bump.current = Some((number, UNIT + bytes));
         Some(place(&bump.chunks[number], number, UNIT))
     }
 
-    fn add_chunk(&self, bump: &mut Bump, pool: &ChunkPool, bytes: usize) -> Option<usize> {
+    /// Adds the `recycled` chunk, or a new one of `bytes`.
+    fn add_chunk(&self, bump: &mut Bump, recycled: Option<Chunk>, bytes: usize) -> Option<usize> {
         let number = bump.chunks.len();
         if number == CHUNKS_MAX {
             return None;
@@ -190,11 +206,11 @@ impl Arena {
             slots = Box::into_raw(new);
             segment.store(slots, Ordering::Release);
         }
-        let chunk = pool.take(bytes);
+        let chunk = recycled.unwrap_or_else(|| Chunk::new(bytes));
         // SAFETY: `slots` came from `Box::into_raw` and lives until the arena is dropped.
         let slot = unsafe { &(&*slots)[number % SEGMENT] };
         slot.store(chunk.start.as_ptr(), Ordering::Release);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(chunk.bytes as u64, Ordering::Relaxed);
         bump.chunks.push(chunk);
         Some(number)
     }
@@ -271,22 +287,30 @@ mod tests {
         let kept = pool.bytes();
         pool.shrink_to(kept);
         assert_eq!(pool.bytes(), kept);
-        assert_eq!(pool.take(CHUNK_MAX).bytes, CHUNK_MAX);
+        assert_eq!(pool.take().unwrap().bytes, CHUNK_MAX);
     }
 
     #[test]
-    fn an_arena_that_grows_takes_a_recycled_chunk_early() {
-        let pool = ChunkPool::new(2 * CHUNK_MAX);
-        pool.give_back(vec![Chunk::new(CHUNK_MAX), Chunk::new(CHUNK_MAX)]);
-        let (mut arena, mut bump) = (Arena::new(), Bump::default());
-        while arena.bytes() < CHUNK_MAX as u64 {
-            arena.allocate(&mut bump, &pool, 1000).unwrap();
-        }
-        let sizes: Vec<usize> = bump.chunks.iter().map(|chunk| chunk.bytes).collect();
-        assert_eq!(sizes, [16 << 10, 32 << 10, 64 << 10, 128 << 10, CHUNK_MAX]);
+    fn an_arena_that_will_be_large_takes_a_recycled_chunk_early() {
+        const KIB: usize = 1 << 10;
+        let pool = ChunkPool::new(CHUNK_MAX);
+        let grow = |expected: u64| {
+            let (mut arena, mut bump) = (Arena::new(), Bump::expecting(expected));
+            while arena.bytes() < CHUNK_MAX as u64 - CHUNK_MIN as u64 {
+                arena.allocate(&mut bump, &pool, 1000).unwrap();
+            }
+            let sizes = bump.chunks.iter().map(|chunk| chunk.bytes / KIB).collect::<Vec<_>>();
+            assert_eq!(arena.bytes(), sizes.iter().map(|size| (size * KIB) as u64).sum());
+            arena.give_back(&mut bump, &pool);
+            sizes
+        };
+        let ladder = [16, 32, 64, 128, 256, 512, 1024];
+        assert_eq!(grow(GROWS_LARGE), ladder, "none waits");
+        pool.give_back(vec![Chunk::new(CHUNK_MAX)]);
+        assert_eq!(grow(GROWS_LARGE - 1), ladder, "it stays small");
         assert_eq!(pool.bytes(), CHUNK_MAX as u64);
-        arena.give_back(&mut bump, &pool);
-        assert_eq!(pool.bytes(), 2 * CHUNK_MAX as u64);
+        assert_eq!(grow(GROWS_LARGE), [16, 32, 64, 128, 2048]);
+        assert_eq!(pool.bytes(), CHUNK_MAX as u64, "and it is recycled again");
     }
 
     #[test]

@@ -16,4 +16,5 @@ mod table;
 
 pub use arena::ChunkPool;
 pub(crate) use cursor::MemCursor;
+pub(crate) use store::Size;
 pub(crate) use table::Memtable;

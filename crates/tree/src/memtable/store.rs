@@ -52,6 +52,14 @@ pub(super) struct Store {
     tables_bytes: AtomicU64,
 }
 
+/// How large a memtable is, or the next one of its tree is expected to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Size {
+    pub(crate) keys: usize,
+    /// Of memory.
+    pub(crate) bytes: u64,
+}
+
 /// What only the writer needs; the memtable's lock guards it.
 #[derive(Default)]
 pub(super) struct StoreWriter {
@@ -62,10 +70,11 @@ pub(super) struct StoreWriter {
 }
 
 impl StoreWriter {
-    /// A writer that expects about `keys` keys: no table is copied until there are more.
-    pub(super) fn expecting(keys: usize) -> Self {
-        let slots_first = keys.saturating_mul(2).next_power_of_two().clamp(SLOTS_MIN, 1 << 20);
-        Self { slots_first, ..Self::default() }
+    /// A writer that expects about as much: no table is copied until there are more keys.
+    pub(super) fn expecting(size: Size) -> Self {
+        let slots_first = size.keys.saturating_mul(2).next_power_of_two();
+        let slots_first = slots_first.clamp(SLOTS_MIN, 1 << 20);
+        Self { bump: Bump::expecting(size.bytes), slots_first, keys: 0 }
     }
 
     pub(super) const fn keys(&self) -> usize {
@@ -418,7 +427,7 @@ mod tests {
     #[test]
     fn large_and_empty_values_come_back() {
         let (mut store, pool) = (Store::new(), ChunkPool::new(0));
-        let mut writer = StoreWriter::expecting(10);
+        let mut writer = StoreWriter::expecting(Size { keys: 10, bytes: 0 });
         let trailer = Trailer::new(SeqNo::new(1), Kind::Put);
         let sizes = [0, 1, 65_000, 66_000, 262_144, 3 << 20];
         for len in sizes {

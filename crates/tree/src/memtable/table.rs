@@ -2,7 +2,7 @@
 
 use super::arena::ChunkPool;
 use super::ordered::{Ordered, OrderedWriter, Ranked, Run};
-use super::store::{Store, StoreWriter, Versions};
+use super::store::{Size, Store, StoreWriter, Versions};
 use crate::context::TreeContext;
 use crate::ranges::RangeSet;
 use arc_swap::{ArcSwapOption, Guard};
@@ -49,9 +49,9 @@ struct Ranges {
 }
 
 impl Memtable {
-    /// An empty one, which expects about `keys` keys; it takes no memory before the first insert.
-    pub(crate) fn new(context: &Arc<TreeContext>, keys: usize) -> Arc<Self> {
-        let store = StoreWriter::expecting(keys);
+    /// An empty one, which expects to become as large; it takes no memory before the first insert.
+    pub(crate) fn new(context: &Arc<TreeContext>, expected: Size) -> Arc<Self> {
+        let store = StoreWriter::expecting(expected);
         Arc::new(Self {
             context: Arc::clone(context),
             store: Store::new(),
@@ -114,9 +114,9 @@ impl Memtable {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// How many different keys it holds.
-    pub(crate) fn keys(&self) -> usize {
-        self.writer.lock().store.keys()
+    /// How many different keys it holds, and in how much memory.
+    pub(crate) fn size(&self) -> Size {
+        Size { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
     }
 
     /// Memory it holds.
