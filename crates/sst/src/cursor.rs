@@ -6,6 +6,8 @@ use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// So many blocks are read one by one before reading ahead begins: a short scan needs no third.
+const SINGLE_BLOCKS: usize = 2;
 /// The first and the largest run of blocks read at once by a cursor that goes forward.
 const AHEAD_BYTES_MIN: usize = 32 << 10;
 const AHEAD_BYTES_MAX: usize = 256 << 10;
@@ -16,7 +18,7 @@ pub struct CursorOptions {
     /// Whether blocks read from the file go into the cache. Blocks found there are used anyway.
     pub fill_cache: bool,
     /// Whether to read 256 KiB at once from the first block on. Without it a cursor begins with one
-    /// block, and reads ahead 32, 64, .. 256 KiB once it misses the cache block after block.
+    /// block, and reads ahead 32, 64, .. 256 KiB from the third block that it misses in a row.
     pub readahead: bool,
 }
 
@@ -35,8 +37,9 @@ struct Ahead {
     offset: u64,
     /// How much to read next time; 0 for one block alone.
     next_bytes: usize,
-    /// The block read last from the file.
+    /// The block read last from the file, and how many before it were read one after another.
     last_read: Option<usize>,
+    in_a_row: usize,
 }
 
 /// A positioned reader of one table. It owns its table, is fallible, and goes both ways; after an
@@ -288,25 +291,25 @@ impl TableCursor {
     fn read(&mut self, number: usize) -> Result<Block> {
         let fill = self.options.fill_cache;
         let handle = self.table.index.handle(number);
-        let in_a_row = self.ahead.last_read.is_some_and(|last| last + 1 == number);
+        let follows = self.ahead.last_read.is_some_and(|last| last + 1 == number);
         self.ahead.last_read = Some(number);
+        self.ahead.in_a_row = if follows { self.ahead.in_a_row + 1 } else { 0 };
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
             return self.table.open_stored(number, stored, fill);
         }
         if !self.options.readahead {
-            self.ahead.next_bytes = match self.ahead.next_bytes {
-                _ if !in_a_row => 0,
-                0 => AHEAD_BYTES_MIN,
-                bytes => (2 * bytes).min(AHEAD_BYTES_MAX),
+            self.ahead.next_bytes = if self.ahead.in_a_row < SINGLE_BLOCKS {
+                0
+            } else {
+                (2 * self.ahead.next_bytes).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
             };
         }
         if handle.len >= self.ahead.next_bytes as u64 {
-            return self.table.block(number, fill);
+            return self.table.read_block(number, fill);
         }
         // Whole blocks only, and never past the last: the tail is in memory already.
         let end = (handle.offset + self.ahead.next_bytes as u64).min(self.table.index.end());
         self.ahead.offset = handle.offset;
-        self.ahead.bytes.clear();
         self.ahead.bytes.resize((end - handle.offset) as usize, 0);
         if let Err(error) = self.table.file.read_exact_at(&mut self.ahead.bytes, self.ahead.offset)
         {

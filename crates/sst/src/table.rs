@@ -261,8 +261,9 @@ impl Table {
         self.cache.get(self.cache_key(number))
     }
 
+    /// Block `number`, which is not in the cache.
     #[cold]
-    fn read_block(&self, number: usize, fill: bool) -> Result<Block> {
+    pub(crate) fn read_block(&self, number: usize, fill: bool) -> Result<Block> {
         let handle = self.index.handle(number);
         let mut stored = vec![0; handle.len as usize];
         self.file.read_block_at(&mut stored, handle.offset)?;

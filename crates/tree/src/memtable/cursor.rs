@@ -1,7 +1,7 @@
 //! A walk over a memtable in the order of entries, forwards or backwards.
 
-use super::ordered::{Ranked, Run};
-use super::store::{KeyAt, VersionAt, Versions};
+use super::ordered::{Ranked, Runs};
+use super::store::{KeyAt, Store, VersionAt, Versions};
 use super::table::Memtable;
 use crate::options::Direction;
 use flagstone_base::heap::{heapify, sift_down};
@@ -25,7 +25,7 @@ pub(crate) struct MemCursor {
     table: Arc<Memtable>,
     direction: Direction,
     at: SeqNo,
-    runs: Vec<Run>,
+    runs: Runs,
     heap: Vec<Place>,
     key: Option<KeyAt>,
     /// The current version; END when there is no current entry.
@@ -46,37 +46,25 @@ impl MemCursor {
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) {
         self.heap.clear();
         self.newer.clear();
+        let store = self.table.store();
+        let is_forward = self.direction == Direction::Forward;
+        let below = match from {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(self.runs.below(key, !is_forward, store)),
+            Bound::Excluded(key) => Some(self.runs.below(key, is_forward, store)),
+        };
         for run in 0..self.runs.len() {
-            let len = self.runs[run].len();
-            let at = match (self.direction, from) {
-                (Direction::Forward, Bound::Unbounded) => Some(0),
-                (Direction::Forward, Bound::Included(key)) => Some(self.below(run, key, false)),
-                (Direction::Forward, Bound::Excluded(key)) => Some(self.below(run, key, true)),
-                (Direction::Reverse, Bound::Unbounded) => len.checked_sub(1),
-                (Direction::Reverse, Bound::Included(key)) => {
-                    self.below(run, key, true).checked_sub(1)
-                }
-                (Direction::Reverse, Bound::Excluded(key)) => {
-                    self.below(run, key, false).checked_sub(1)
-                }
-            };
-            if let Some(at) = at.filter(|&at| at < len) {
-                self.heap.push(Place { rank: self.runs[run][at], run, at });
+            let keys = self.runs.get(run);
+            let end = if is_forward { 0 } else { keys.len() };
+            let border = below.as_ref().map_or(end, |below| below[run]);
+            let at = if is_forward { Some(border) } else { border.checked_sub(1) };
+            if let Some((at, &rank)) = at.and_then(|at| Some((at, keys.get(at)?))) {
+                self.heap.push(Place { rank, run, at });
             }
         }
-        let (store, direction) = (self.table.store(), self.direction);
+        let direction = self.direction;
         heapify(&mut self.heap, |a, b| before(direction, a, b, store));
         self.next_key();
-    }
-
-    /// How many keys of a run come before `key` (or are it, with `equal_too`).
-    fn below(&self, run: usize, key: &[u8], equal_too: bool) -> usize {
-        let store = self.table.store();
-        let rank = Ranked::new(key, KeyAt::from_u32(0));
-        self.runs[run].partition_point(|other| {
-            let order = other.compare_key(&rank, key, store);
-            order.is_lt() || (equal_too && order.is_eq())
-        })
     }
 
     /// Goes to the next entry in its direction.
@@ -133,14 +121,14 @@ impl MemCursor {
             Direction::Forward => Some(top.at + 1),
             Direction::Reverse => top.at.checked_sub(1),
         };
-        match next.and_then(|at| Some((at, *self.runs[top.run].get(at)?))) {
+        match next.and_then(|at| Some((at, *self.runs.get(top.run).get(at)?))) {
             Some((at, rank)) => {
                 (top.at, top.rank) = (at, rank);
                 let soon = match self.direction {
                     Direction::Forward => at + PREFETCH,
                     Direction::Reverse => at.wrapping_sub(PREFETCH),
                 };
-                if let Some(rank) = self.runs[top.run].get(soon) {
+                if let Some(rank) = self.runs.get(top.run).get(soon) {
                     self.table.store().prefetch(rank.at());
                 }
             }
@@ -168,7 +156,7 @@ impl MemCursor {
     }
 }
 
-fn before(direction: Direction, a: &Place, b: &Place, store: &super::store::Store) -> bool {
+fn before(direction: Direction, a: &Place, b: &Place, store: &Store) -> bool {
     let order = a.rank.compare(&b.rank, store);
     if direction == Direction::Forward { order.is_lt() } else { order.is_gt() }
 }

@@ -12,6 +12,7 @@
 use super::store::{KeyAt, Store};
 use arc_swap::ArcSwapOption;
 use flagstone_base::bytes::order;
+use smallvec::SmallVec;
 use std::cmp::Ordering as Order;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -19,6 +20,11 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 const TAIL: usize = 512;
 const FAN_IN: usize = 8;
 const RUN_MAX: usize = TAIL * FAN_IN * FAN_IN;
+/// So many new keys are put into a sorted tail one by one.
+const FEW: usize = 16;
+
+/// A number for each run.
+type Below = SmallVec<[usize; 16]>;
 
 /// A key's place in a run: its first twelve bytes decide most comparisons without touching it.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +53,8 @@ impl Ranked {
     }
 
     #[inline]
-    fn head(&self) -> (u64, u32) {
-        (self.first, self.more)
+    const fn head(&self) -> u128 {
+        (self.first as u128) << 32 | self.more as u128
     }
 
     #[inline]
@@ -57,28 +63,40 @@ impl Ranked {
         by_head.then_with(|| order(store.key(self.at), store.key(other.at)))
     }
 
-    /// The order of this key against `key`, whose own rank (of any place) is `rank`.
+    /// Whether this key comes before `key`, whose own rank (of any place) is `rank`, or is it, with
+    /// `equal_too`. Without a branch that is hard to foresee.
     #[inline]
-    pub(super) fn compare_key(&self, rank: &Self, key: &[u8], store: &Store) -> Order {
-        self.head().cmp(&rank.head()).then_with(|| order(store.key(self.at), key))
+    fn is_below(&self, rank: &Self, key: &[u8], equal_too: bool, store: &Store) -> bool {
+        if self.head() != rank.head() {
+            return self.head() < rank.head();
+        }
+        let order = order(store.key(self.at), key);
+        order.is_lt() || (equal_too && order.is_eq())
     }
 }
 
 /// A sorted immutable run.
-pub(super) type Run = Arc<[Ranked]>;
+type Run = Arc<[Ranked]>;
 
 /// Keys that came after the last run was made.
 struct Tail {
     keys: [AtomicU32; TAIL],
     len: AtomicUsize,
     /// The first keys of the tail, sorted by an earlier reader.
-    sorted: ArcSwapOption<Vec<Ranked>>,
+    sorted: ArcSwapOption<Run>,
 }
 
 /// What a reader sees: runs and a tail that together hold every key inserted so far.
 pub(super) struct Ordered {
     runs: Vec<Run>,
     tail: Arc<Tail>,
+}
+
+/// Every key that was there at one moment, as sorted runs.
+#[derive(Default)]
+pub(super) struct Runs {
+    ordered: Option<Arc<Ordered>>,
+    tail: Run,
 }
 
 /// What only the writer needs: the tail with the keys' ranks.
@@ -100,30 +118,77 @@ impl Tail {
     /// The keys so far, sorted; what an earlier reader sorted is not sorted again.
     fn sort(&self, store: &Store) -> Run {
         let len = self.len.load(Ordering::Acquire);
-        let known = self.sorted.load_full();
-        let mut sorted = known.as_deref().cloned().unwrap_or_default();
-        if sorted.len() < len {
-            for key in &self.keys[sorted.len()..len] {
-                let at = KeyAt::from_u32(key.load(Ordering::Relaxed));
-                sorted.push(Ranked::new(store.key(at), at));
-            }
-            // A stable sort finds the sorted beginning and merges.
-            sorted.sort_by(|a, b| a.compare(b, store));
-            self.sorted.store(Some(Arc::new(sorted.clone())));
+        let known = self.sorted.load().as_deref().map_or_else(Run::default, Run::clone);
+        if known.len() >= len {
+            return known;
         }
-        sorted.into()
+        let new = self.keys[known.len()..len].iter().map(|key| {
+            let at = KeyAt::from_u32(key.load(Ordering::Relaxed));
+            Ranked::new(store.key(at), at)
+        });
+        let mut run: Run = known.iter().copied().chain(new).collect();
+        if let Some(keys) = Arc::get_mut(&mut run) {
+            sort_behind(keys, known.len(), store);
+        }
+        self.sorted.store(Some(Arc::new(Run::clone(&run))));
+        run
+    }
+}
+
+/// Sorts keys of which the first `sorted` are sorted already.
+fn sort_behind(keys: &mut [Ranked], sorted: usize, store: &Store) {
+    if keys.len() - sorted > FEW {
+        // A stable sort finds the sorted beginning and merges.
+        keys.sort_by(|a, b| a.compare(b, store));
+        return;
+    }
+    for at in sorted..keys.len() {
+        let key = keys[at];
+        let place = keys[..at].partition_point(|other| other.compare(&key, store).is_lt());
+        keys[place..=at].rotate_right(1);
     }
 }
 
 impl Ordered {
     /// Every key inserted so far, as sorted runs, at most 511 keys being sorted for it.
-    pub(super) fn sorted_runs(&self, store: &Store) -> Vec<Run> {
-        let mut runs = self.runs.clone();
-        let tail = self.tail.sort(store);
-        if !tail.is_empty() {
-            runs.push(tail);
+    pub(super) fn sorted_runs(self: &Arc<Self>, store: &Store) -> Runs {
+        Runs { ordered: Some(Arc::clone(self)), tail: self.tail.sort(store) }
+    }
+}
+
+impl Runs {
+    fn merged(&self) -> &[Run] {
+        self.ordered.as_ref().map_or(&[], |ordered| &ordered.runs)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.merged().len() + usize::from(!self.tail.is_empty())
+    }
+
+    /// Run `number`.
+    #[inline]
+    pub(super) fn get(&self, number: usize) -> &[Ranked] {
+        self.merged().get(number).unwrap_or(&self.tail)
+    }
+
+    /// Of each run, how many keys come before `key` (or are it, with `equal_too`). The searches go
+    /// step by step side by side, so that their cache misses overlap.
+    pub(super) fn below(&self, key: &[u8], equal_too: bool, store: &Store) -> Below {
+        let rank = Ranked::new(key, KeyAt::from_u32(0));
+        let is_below = |other: &Ranked| other.is_below(&rank, key, equal_too, store);
+        let runs = || (0..self.len()).map(|number| self.get(number));
+        let mut found = Below::from_elem(0, self.len());
+        let mut step = runs().map(<[Ranked]>::len).max().unwrap_or(0).next_power_of_two();
+        while step > 0 {
+            for (run, found) in runs().zip(&mut found) {
+                if let Some(last) = run.get(*found + step - 1) {
+                    *found += if is_below(last) { step } else { 0 };
+                }
+            }
+            step /= 2;
         }
-        runs
+        found
     }
 }
 

@@ -1,7 +1,7 @@
 //! One memtable: insert, get, and the counts that decide when it is sealed and flushed.
 
 use super::arena::ChunkPool;
-use super::ordered::{Ordered, OrderedWriter, Ranked, Run};
+use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
 use super::store::{Size, Store, StoreWriter, Versions};
 use crate::context::TreeContext;
 use crate::ranges::RangeSet;
@@ -232,8 +232,8 @@ impl Memtable {
     }
 
     /// Every key inserted so far, in sorted runs.
-    pub(super) fn sorted_runs(&self) -> Vec<Run> {
-        self.ordered.load().as_ref().map_or_else(Vec::new, |o| o.sorted_runs(&self.store))
+    pub(super) fn sorted_runs(&self) -> Runs {
+        self.ordered.load().as_ref().map_or_else(Runs::default, |o| o.sorted_runs(&self.store))
     }
 
     pub(super) const fn store(&self) -> &Store {
