@@ -9,8 +9,9 @@
 //! edit was installed, and at once when writers rest.
 
 use crate::shared::Shared;
+use flagstone_env::{Lane, Progress};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The border moves up by one part in so many of the budget: evicting one step of 16 KiB blocks takes
 /// a commit's thread well below a millisecond at 512 MiB.
@@ -19,7 +20,7 @@ const STEPS: u64 = 64;
 /// fill and are flushed by turns.
 const DOWN: u64 = 4;
 /// Memory that the cache gave up goes back to the system when it is one part in so many.
-const GIVE_BACK: u64 = 8;
+const GIVE_BACK: u64 = 16;
 /// And not less than this: the call walks the whole heap.
 const GIVE_BACK_MIN: u64 = 16 << 20;
 
@@ -32,6 +33,8 @@ pub(crate) struct Division {
     moving: Mutex<()>,
     /// The most bytes the cache held since freed memory was last given back to the system.
     cached_most: AtomicU64,
+    /// A job will give memory back.
+    is_giving_back: AtomicBool,
 }
 
 impl Shared {
@@ -73,6 +76,9 @@ impl Shared {
         self.trees.chunks.shrink_to(room.saturating_sub(held));
         let reserved = room.max(held + self.trees.chunks.bytes());
         cache.set_capacity(self.options.cache_bytes(reserved));
+        if self.has_memory_to_give_back() {
+            self.give_back_memory_soon();
+        }
     }
 
     /// Lets blocks and spare chunks go, since the database is closed: the allocator would keep them for
@@ -85,14 +91,33 @@ impl Shared {
         self.give_back_memory();
     }
 
+    /// Memtables that grow take from the cache what the allocator keeps for blocks: until it is given
+    /// back the process holds it twice.
+    fn give_back_memory_soon(&self) {
+        let Some(shared) = self.arc() else { return };
+        if self.division.is_giving_back.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let job = move || {
+            shared.division.is_giving_back.store(false, Ordering::Release);
+            shared.give_back_memory();
+            Progress::Done
+        };
+        self.executor.submit(Lane::Flush, Box::new(job));
+    }
+
+    fn has_memory_to_give_back(&self) -> bool {
+        let used = self.trees.cache.used_bytes();
+        let part = (self.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
+        self.division.cached_most.load(Ordering::Relaxed) >= used + part
+    }
+
     /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
     /// threads.
     pub(crate) fn give_back_memory(&self) {
-        let most = &self.division.cached_most;
-        let used = self.trees.cache.used_bytes();
-        let part = (self.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
-        if most.load(Ordering::Relaxed) >= used + part {
-            most.store(used, Ordering::Relaxed);
+        if self.has_memory_to_give_back() {
+            let used = self.trees.cache.used_bytes();
+            self.division.cached_most.store(used, Ordering::Relaxed);
             flagstone_env::os::trim_memory();
         }
     }
