@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// So many blocks are read one by one before reading ahead begins: a short scan needs no third.
 const SINGLE_BLOCKS: usize = 2;
+/// Blocks found in the cache do not end a row of reads, if they are fewer than this in a row.
+const STEP_MAX: usize = 4;
 /// The first and the largest run of blocks read at once by a cursor that goes forward.
 const AHEAD_BYTES_MIN: usize = 32 << 10;
 const AHEAD_BYTES_MAX: usize = 256 << 10;
@@ -37,7 +39,7 @@ struct Ahead {
     offset: u64,
     /// How much to read next time; 0 for one block alone.
     next_bytes: usize,
-    /// The block read last from the file, and how many before it were read one after another.
+    /// The block read last from the file, and how many reads before it make a row with it.
     last_read: Option<usize>,
     in_a_row: usize,
 }
@@ -291,7 +293,9 @@ impl TableCursor {
     fn read(&mut self, number: usize) -> Result<Block> {
         let fill = self.options.fill_cache;
         let handle = self.table.index.handle(number);
-        let follows = self.ahead.last_read.is_some_and(|last| last + 1 == number);
+        let follows = self.ahead.last_read.is_some_and(|last| {
+            number.checked_sub(last).is_some_and(|step| (1..=STEP_MAX).contains(&step))
+        });
         self.ahead.last_read = Some(number);
         self.ahead.in_a_row = if follows { self.ahead.in_a_row + 1 } else { 0 };
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {

@@ -47,6 +47,9 @@ impl Shared {
             && !self.division.moving.is_locked()
         {
             self.divide_memory();
+            if self.has_memory_to_give_back() {
+                self.give_back_memory_soon();
+            }
         }
     }
 
@@ -76,9 +79,6 @@ impl Shared {
         self.trees.chunks.shrink_to(room.saturating_sub(held));
         let reserved = room.max(held + self.trees.chunks.bytes());
         cache.set_capacity(self.options.cache_bytes(reserved));
-        if self.has_memory_to_give_back() {
-            self.give_back_memory_soon();
-        }
     }
 
     /// Lets blocks and spare chunks go, since the database is closed: the allocator would keep them for
@@ -94,30 +94,40 @@ impl Shared {
     /// Memtables that grow take from the cache what the allocator keeps for blocks: until it is given
     /// back the process holds it twice.
     fn give_back_memory_soon(&self) {
-        let Some(shared) = self.arc() else { return };
+        let Some(weak) = self.weak.get().cloned() else { return };
         if self.division.is_giving_back.swap(true, Ordering::AcqRel) {
             return;
         }
         let job = move || {
-            shared.division.is_giving_back.store(false, Ordering::Release);
-            shared.give_back_memory();
+            if let Some(shared) = weak.upgrade() {
+                shared.division.is_giving_back.store(false, Ordering::Release);
+                shared.give_back_memory();
+            }
             Progress::Done
         };
         self.executor.submit(Lane::Flush, Box::new(job));
     }
 
     fn has_memory_to_give_back(&self) -> bool {
-        let used = self.trees.cache.used_bytes();
+        self.division.cached_most.load(Ordering::Relaxed) >= self.gives_back_from()
+    }
+
+    /// Memory goes back when the cache held as much before.
+    fn gives_back_from(&self) -> u64 {
         let part = (self.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
-        self.division.cached_most.load(Ordering::Relaxed) >= used + part
+        self.trees.cache.used_bytes() + part
     }
 
     /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
     /// threads.
     pub(crate) fn give_back_memory(&self) {
-        if self.has_memory_to_give_back() {
-            let used = self.trees.cache.used_bytes();
-            self.division.cached_most.store(used, Ordering::Relaxed);
+        let (most, from) = (&self.division.cached_most, self.gives_back_from());
+        let held = most.load(Ordering::Relaxed);
+        let used = self.trees.cache.used_bytes();
+        // One thread does it.
+        if held >= from
+            && most.compare_exchange(held, used, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             flagstone_env::os::trim_memory();
         }
     }

@@ -30,10 +30,10 @@ const SEGMENTS: usize = CHUNKS_MAX / SEGMENT;
 const CHUNK_MIN: usize = 16 << 10;
 /// The size of the chunks that are recycled.
 const CHUNK_MAX: usize = HUGE_PAGE_BYTES;
-/// Instead of a chunk of this size or more an arena takes a recycled one, whose pages are there, ..
+/// Instead of a chunk of this size or more a large arena takes a recycled one, whose pages are there.
 const RECYCLED_FROM: usize = 256 << 10;
-/// .. if it is expected to grow beyond this: else a memtable that is sealed early would count for more
-/// than it holds.
+/// An arena is large if it is expected to hold as much. A memtable that is sealed early would count for
+/// more than it holds.
 const GROWS_LARGE: u64 = 4 * CHUNK_MAX as u64;
 /// What is larger gets a chunk of its own.
 const SHARED_MAX: usize = CHUNK_MAX / 4;

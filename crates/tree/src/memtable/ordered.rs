@@ -24,7 +24,7 @@ const RUN_MAX: usize = TAIL * FAN_IN * FAN_IN;
 const FEW: usize = 16;
 
 /// A number for each run.
-type Below = SmallVec<[usize; 16]>;
+type Below = SmallVec<[usize; 32]>;
 
 /// A key's place in a run: its first twelve bytes decide most comparisons without touching it.
 #[derive(Clone, Copy, Debug)]
@@ -127,9 +127,7 @@ impl Tail {
             Ranked::new(store.key(at), at)
         });
         let mut run: Run = known.iter().copied().chain(new).collect();
-        if let Some(keys) = Arc::get_mut(&mut run) {
-            sort_behind(keys, known.len(), store);
-        }
+        sort_behind(Arc::make_mut(&mut run), known.len(), store);
         self.sorted.store(Some(Arc::new(Run::clone(&run))));
         run
     }
@@ -239,4 +237,82 @@ fn merge(runs: &[Run], store: &Store) -> Run {
     // A stable sort finds the runs and merges them.
     all.sort_by(|a, b| a.compare(b, store));
     all.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arena::ChunkPool;
+    use super::super::store::StoreWriter;
+    use super::*;
+    use flagstone_base::hash::{key_hash, remix};
+    use flagstone_base::{Kind, SeqNo, Trailer};
+
+    /// Keys of which many share their first twelve bytes.
+    fn key(number: usize) -> Vec<u8> {
+        format!("{:012}-{}", number / 5, number % 5).into_bytes()
+    }
+
+    struct Keys {
+        store: Store,
+        /// It owns the memory of the store.
+        _writer: StoreWriter,
+        ranks: Vec<Ranked>,
+    }
+
+    fn keys(count: usize) -> Keys {
+        let (store, pool) = (Store::new(), ChunkPool::new(0));
+        let mut writer = StoreWriter::default();
+        let trailer = Trailer::new(SeqNo::new(1), Kind::Put);
+        let place = |number| {
+            let key = key(number);
+            let hash = remix(key_hash(&key, 0));
+            store.insert(&mut writer, &pool, &key, hash, (trailer, b"")).unwrap();
+            Ranked::new(&key, store.find(&key, hash).unwrap())
+        };
+        let ranks = (0..count).map(place).collect();
+        Keys { store, _writer: writer, ranks }
+    }
+
+    #[test]
+    fn runs_of_any_length_are_searched_side_by_side() {
+        let Keys { store, ranks, .. } = &keys(600);
+        // Every so many keys make a run: lengths 0, 1, powers of two, and those beside them.
+        let lens = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 512, 513, 0];
+        let run = |len: usize| {
+            let step = ranks.len() / len.max(1);
+            ranks.iter().copied().step_by(step).take(len).collect::<Run>()
+        };
+        let runs: Vec<Run> = lens.iter().map(|&len| run(len)).collect();
+        for count in 0..=runs.len() {
+            let (tail, merged) = (runs[runs.len() - 1 - count / 2].clone(), &runs[..count]);
+            let ordered = Some(Arc::new(Ordered { runs: merged.to_vec(), tail: Tail::new() }));
+            let all = Runs { ordered, tail };
+            for wanted in (0..601).step_by(7) {
+                for equal_too in [false, true] {
+                    let (bound, found) = (key(wanted), |key| all.below(key, equal_too, store));
+                    let expected: Vec<usize> = (0..all.len())
+                        .map(|number| {
+                            all.get(number).partition_point(|other| {
+                                let other = store.key(other.at());
+                                other < &bound[..] || (equal_too && other == bound)
+                            })
+                        })
+                        .collect();
+                    assert_eq!(found(&bound)[..], expected, "{wanted} among {count} runs");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_and_many_new_keys_come_into_order() {
+        let Keys { store, ranks, .. } = &keys(200);
+        for (sorted, new) in [(0, 1), (1, 1), (0, FEW), (100, FEW), (100, FEW + 1), (7, 150)] {
+            // Odd steps through all keys, the first of them in order.
+            let mut some: Vec<Ranked> = (0..sorted + new).map(|i| ranks[i * 77 % 200]).collect();
+            some[..sorted].sort_by(|a, b| a.compare(b, store));
+            sort_behind(&mut some, sorted, store);
+            assert!(some.is_sorted_by(|a, b| a.compare(b, store).is_lt()), "{sorted} and {new}");
+        }
+    }
 }
