@@ -24,7 +24,8 @@ use crate::read::Snapshots;
 use arc_swap::ArcSwap;
 use flagstone_base::key::check_key;
 use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Result, SeqNo, TreeId};
-use flagstone_env::{Clock, Disk, DiskLock, Executor, Random};
+use flagstone_env::executor::Job;
+use flagstone_env::{Clock, Disk, DiskLock, Executor, Progress, Random};
 use flagstone_tree::{Found, Tree, TreeContext};
 use flagstone_wal::Log;
 use parking_lot::Mutex;
@@ -160,6 +161,12 @@ impl Shared {
     /// A counted handle of itself, for background jobs.
     pub(crate) fn arc(&self) -> Option<Arc<Self>> {
         self.weak.get()?.upgrade()
+    }
+
+    /// A background job that does not keep the database, and is done when that is gone.
+    pub(crate) fn job(&self, step: impl Fn(&Arc<Self>) -> Progress + Send + 'static) -> Job {
+        let weak = self.weak.get().cloned().unwrap_or_default();
+        Box::new(move || weak.upgrade().map_or(Progress::Done, |shared| step(&shared)))
     }
 
     /// A listener that panics poisons, as every panic in background work does; it unwinds no further, since

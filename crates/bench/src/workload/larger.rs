@@ -91,8 +91,9 @@ const USUAL_BLOCK: usize = 4 << 10;
 /// Just before each trial the device is read by as many threads in blocks of `stored_block_bytes`,
 /// rounded up to pages of 4 KiB. Figures: `device_reads_per_s`, `gets_of_device` (gets by the device's
 /// reads), `device_read_bytes_per_get`, and where the engine tells of its cache,
-/// `stored_block_bytes` (the mean, as stored), `misses_per_s` (blocks that were not in the cache), `of_device` (these by the device's reads), `device_read_bytes_per_miss`
-/// (a block and the pages that it cuts, unless the page cache had some).
+/// `stored_block_bytes` (the mean, as stored), `misses_per_s` (blocks that were not in the cache),
+/// `of_device` (these by the device's reads), `device_read_bytes_per_miss` (a block and the pages that it
+/// cuts, unless the page cache had some).
 ///
 /// # Errors
 /// What the engine says; a wrong value; or where the page cache cannot be kept out.

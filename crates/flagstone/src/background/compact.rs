@@ -90,25 +90,22 @@ impl Shared {
 
     /// Sees to it that compactions are looked for again when writers rest.
     pub(crate) fn settle_later(&self) {
-        let Some(weak) = self.weak.get().cloned() else { return };
         if self.background.settling.swap(true, Ordering::AcqRel) {
             return;
         }
-        let job = move || {
-            if let Some(shared) = weak.upgrade() {
-                // Before the look: a flush that ends behind it asks for another.
-                shared.background.settling.swap(false, Ordering::AcqRel);
-                let now = shared.environment.clock.monotonic();
-                if shared.background.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
-                    shared.settle_later();
-                } else {
-                    shared.give_memory_to_readers();
-                }
-                shared.schedule_compactions();
+        let job = self.job(|shared| {
+            // Before the look: a flush that ends behind it asks for another.
+            shared.background.settling.swap(false, Ordering::AcqRel);
+            let now = shared.environment.clock.monotonic();
+            if shared.background.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
+                shared.settle_later();
+            } else {
+                shared.give_memory_to_readers();
             }
+            shared.schedule_compactions();
             Progress::Done
-        };
-        self.executor.submit_after(SETTLE_AFTER, Lane::Flush, Box::new(job));
+        });
+        self.executor.submit_after(SETTLE_AFTER, Lane::Flush, job);
     }
 
     fn may_compact(&self, queue: &Queue) -> bool {

@@ -94,18 +94,15 @@ impl Shared {
     /// Memtables that grow take from the cache what the allocator keeps for blocks: until it is given
     /// back the process holds it twice.
     fn give_back_memory_soon(&self) {
-        let Some(weak) = self.weak.get().cloned() else { return };
         if self.division.is_giving_back.swap(true, Ordering::AcqRel) {
             return;
         }
-        let job = move || {
-            if let Some(shared) = weak.upgrade() {
-                shared.division.is_giving_back.store(false, Ordering::Release);
-                shared.give_back_memory();
-            }
+        let job = self.job(|shared| {
+            shared.division.is_giving_back.store(false, Ordering::Release);
+            shared.give_back_memory();
             Progress::Done
-        };
-        self.executor.submit(Lane::Flush, Box::new(job));
+        });
+        self.executor.submit(Lane::Flush, job);
     }
 
     fn has_memory_to_give_back(&self) -> bool {

@@ -81,15 +81,12 @@ impl Shared {
 
     /// Runs `resume` and looks for work again after a while.
     pub(crate) fn resume_later(&self, resume: fn(&Self)) {
-        let Some(weak) = self.weak.get().cloned() else { return };
-        let job = move || {
-            if let Some(shared) = weak.upgrade() {
-                resume(&shared);
-                shared.schedule();
-            }
+        let job = self.job(move |shared| {
+            resume(shared);
+            shared.schedule();
             Progress::Done
-        };
-        self.executor.submit_after(RETRY_AFTER, Lane::Flush, Box::new(job));
+        });
+        self.executor.submit_after(RETRY_AFTER, Lane::Flush, job);
     }
 }
 

@@ -23,10 +23,8 @@ impl Shared {
     /// Syncs the log every `nanos` until a shorter interval is asked for, the first time not before
     /// `at_least` has passed.
     fn set_sync_timer(&self, nanos: u64, at_least: Duration) {
-        let Some(weak) = self.weak.get().cloned() else { return };
-        let job = move || {
-            if let Some(shared) = weak.upgrade()
-                && shared.sync_interval.load(Ordering::Relaxed) == nanos
+        let job = self.job(move |shared| {
+            if shared.sync_interval.load(Ordering::Relaxed) == nanos
                 && shared.check_open_for_writing().is_ok()
             {
                 let began = shared.environment.clock.monotonic();
@@ -37,9 +35,9 @@ impl Shared {
                 shared.set_sync_timer(nanos, took);
             }
             Progress::Done
-        };
+        });
         let rest = Duration::from_nanos(nanos).max(at_least);
-        self.executor.submit_after(rest, Lane::Flush, Box::new(job));
+        self.executor.submit_after(rest, Lane::Flush, job);
     }
 
     fn sync_what_is_new(&self) {
@@ -59,19 +57,17 @@ impl Shared {
         if !self.log.as_ref().is_some_and(flagstone_wal::Log::wants_spare) {
             return;
         }
-        let Some(weak) = self.weak.get().cloned() else { return };
         if self.background.preparing.swap(true, Ordering::AcqRel) {
             return;
         }
-        let job = move || {
-            let Some(shared) = weak.upgrade() else { return Progress::Done };
+        let job = self.job(|shared| {
             if let Some(Ok(true)) = shared.log.as_ref().map(flagstone_wal::Log::prepare) {
                 return Progress::Again;
             }
             // Without a spare the log makes its next segment itself, and says what is wrong.
             shared.background.preparing.store(false, Ordering::Release);
             Progress::Done
-        };
-        self.executor.submit(Lane::Flush, Box::new(job));
+        });
+        self.executor.submit(Lane::Flush, job);
     }
 }
