@@ -1,7 +1,7 @@
 //! Compression of blocks: none, lz4 for speed, zstd for space.
 
 use crate::codec::Malformed;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::fmt;
 
@@ -98,49 +98,47 @@ fn zstd_compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
     })
 }
 
-/// Decompresses `packed`, whose tag is `tag`, to exactly `raw_len` bytes.
-///
-/// The caller bounds `raw_len`: that much memory is taken before a byte is decoded.
+/// Decompresses `packed`, whose tag is `tag`, to exactly the bytes of `raw`.
 ///
 /// # Errors
-/// Corruption when `packed` is no such thing; Unsupported for an unknown tag. The caller adds file
-/// and offset.
-pub fn decompress(tag: u8, packed: &[u8], raw_len: usize) -> Result<Vec<u8>> {
-    let wrong = || {
-        Error::new(
-            crate::ErrorKind::Corruption,
-            format!("a compressed block (tag {tag}) does not decode to {raw_len} bytes"),
-        )
+/// Corruption when `packed` is no such thing, and `raw` then holds anything; Unsupported for an unknown
+/// tag. The caller adds file and offset.
+pub fn decompress(tag: u8, packed: &[u8], raw: &mut [u8]) -> Result<()> {
+    let len = match tag {
+        0 if packed.len() == raw.len() => {
+            raw.copy_from_slice(packed);
+            Some(packed.len())
+        }
+        0 => None,
+        1 => lz4_flex::block::decompress_into(packed, raw).ok(),
+        2 => zstd_decompress(packed, raw),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("unknown compression tag {tag}: expected 0 (none), 1 (lz4) or 2 (zstd)"),
+            ));
+        }
     };
-    match tag {
-        0 if packed.len() == raw_len => Ok(packed.to_vec()),
-        1 => {
-            let mut raw = vec![0; raw_len];
-            match lz4_flex::block::decompress_into(packed, &mut raw) {
-                Ok(len) if len == raw_len => Ok(raw),
-                _ => Err(wrong()),
-            }
-        }
-        2 => {
-            thread_local! {
-                static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
-                    const { RefCell::new(None) };
-            }
-            let mut raw = Vec::with_capacity(raw_len);
-            let done = CONTEXT.with_borrow_mut(|context| {
-                if context.is_none() {
-                    *context = zstd::bulk::Decompressor::new().ok();
-                }
-                context.as_mut()?.decompress_to_buffer(packed, &mut raw).ok()
-            });
-            if done == Some(raw_len) && raw.len() == raw_len { Ok(raw) } else { Err(wrong()) }
-        }
-        0 => Err(wrong()),
-        _ => Err(Error::new(
-            crate::ErrorKind::Unsupported,
-            format!("unknown compression tag {tag}: expected 0 (none), 1 (lz4) or 2 (zstd)"),
-        )),
+    if len == Some(raw.len()) {
+        return Ok(());
     }
+    Err(Error::new(
+        ErrorKind::Corruption,
+        format!("a compressed block (tag {tag}) does not decode to {} bytes", raw.len()),
+    ))
+}
+
+fn zstd_decompress(packed: &[u8], raw: &mut [u8]) -> Option<usize> {
+    thread_local! {
+        static CONTEXT: RefCell<Option<zstd::bulk::Decompressor<'static>>> =
+            const { RefCell::new(None) };
+    }
+    CONTEXT.with_borrow_mut(|context| {
+        if context.is_none() {
+            *context = zstd::bulk::Decompressor::new().ok();
+        }
+        context.as_mut()?.decompress_to_buffer(packed, raw).ok()
+    })
 }
 
 #[cfg(test)]
@@ -153,14 +151,23 @@ mod tests {
         for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(9)] {
             let mut out = b"head".to_vec();
             assert!(compression.compress(&text, &mut out));
-            assert_eq!(decompress(compression.tag(), &out[4..], text.len()).unwrap(), text);
-            assert!(decompress(compression.tag(), &out[4..], text.len() + 1).is_err());
-            assert!(decompress(compression.tag(), &out[5..], text.len()).is_err());
+            let decompress = |packed: &[u8], len| {
+                let mut raw = vec![0; len];
+                decompress(compression.tag(), packed, &mut raw).map(|()| raw)
+            };
+            assert_eq!(decompress(&out[4..], text.len()).unwrap(), text);
+            assert!(decompress(&out[4..], text.len() + 1).is_err());
+            assert!(decompress(&out[4..], text.len() - 1).is_err());
+            assert!(decompress(&out[5..], text.len()).is_err());
             let mut out = b"head".to_vec();
             assert!(!compression.compress(b"abc", &mut out));
             assert_eq!(out, b"head");
         }
-        assert!(decompress(9, b"", 0).is_err());
+        let mut raw = [0; 3];
+        decompress(0, b"abc", &mut raw).unwrap();
+        assert_eq!(raw, *b"abc");
+        assert!(decompress(0, b"abcd", &mut raw).is_err());
+        assert!(decompress(9, b"", &mut []).is_err());
     }
 
     #[test]

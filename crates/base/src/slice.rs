@@ -16,6 +16,11 @@ impl Slice {
         Self(Bytes::copy_from_slice(bytes))
     }
 
+    /// All that `owner` holds, which is dropped with the last slice of it.
+    pub fn from_owner(owner: impl AsRef<[u8]> + Send + 'static) -> Self {
+        Self(Bytes::from_owner(owner))
+    }
+
     /// The part `range` of this slice, sharing its memory.
     ///
     /// # Panics

@@ -20,6 +20,8 @@
     reason = "a measuring program"
 )]
 
+#[path = "../src/buffers.rs"]
+mod buffers;
 #[path = "../src/cache.rs"]
 mod cache;
 #[path = "admission/policies.rs"]

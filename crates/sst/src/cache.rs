@@ -1,6 +1,7 @@
 //! The block cache: blocks of all tables, checked and decompressed, within one budget.
 
 use crate::block::Block;
+use crate::buffers::{Buffers, bytes_for};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::fmt;
@@ -64,7 +65,7 @@ struct ByBytes;
 impl Weighter<BlockKey, Block> for ByBytes {
     #[inline]
     fn weight(&self, _key: &BlockKey, block: &Block) -> u64 {
-        block.bytes().len() as u64 + SLOT_BYTES
+        bytes_for(block.bytes().len()) as u64 + SLOT_BYTES
     }
 }
 
@@ -93,6 +94,7 @@ pub struct CacheStats {
 /// ([`BlockCache::pinned_bytes`]) are taken off its capacity, down to an eighth of it.
 pub struct BlockCache {
     blocks: Cache<BlockKey, Block, ByBytes, OneWord>,
+    buffers: Arc<Buffers>,
     counters: [Counters; COUNTER_LINES],
     tables: AtomicU64,
     /// What blocks and pinned bytes together may take.
@@ -129,6 +131,7 @@ impl BlockCache {
         let steps = (items / 2 / blocks.num_shards() as u64).clamp(1, STEPS);
         Arc::new(Self {
             blocks,
+            buffers: Buffers::new(bytes),
             counters: Default::default(),
             tables: AtomicU64::new(0),
             limit: AtomicU64::new(bytes),
@@ -199,6 +202,12 @@ impl BlockCache {
     /// Forgets all blocks.
     pub fn clear(&self) {
         self.blocks.clear();
+        self.buffers.clear();
+    }
+
+    /// What blocks are read into.
+    pub(crate) const fn buffers(&self) -> &Arc<Buffers> {
+        &self.buffers
     }
 
     /// A number for a table just opened, never given twice.
@@ -253,14 +262,14 @@ impl fmt::Debug for BlockCache {
 mod tests {
     use super::*;
     use crate::block::BlockBuilder;
-    use flagstone_base::{EntryRef, Kind, SeqNo};
+    use flagstone_base::{EntryRef, Kind, SeqNo, Slice};
 
     const LIMIT: u64 = 4 << 20;
 
     fn block() -> Block {
         let mut builder = BlockBuilder::default();
         builder.add(EntryRef::new(b"key", SeqNo::new(1), Kind::Put, &[7; 4000]), 0);
-        Block::new(builder.finish().to_vec(), None).unwrap()
+        Block::new(Slice::copy_of(builder.finish()), None).unwrap()
     }
 
     /// How many blocks a cache takes for hot since it remembers that it evicted them: they stay

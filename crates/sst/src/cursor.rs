@@ -3,16 +3,14 @@
 use crate::block::{Block, Parsed};
 use crate::table::Table;
 use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-/// So many blocks are read one by one before reading ahead begins: a short scan needs no third.
-const SINGLE_BLOCKS: usize = 2;
 /// Blocks found in the cache do not end a row of reads, if they are fewer than this in a row.
 const STEP_MAX: usize = 4;
-/// The first and the largest run of blocks read at once by a cursor that goes forward.
-const AHEAD_BYTES_MIN: usize = 32 << 10;
-const AHEAD_BYTES_MAX: usize = 256 << 10;
+/// What a cursor reads at once behind the first block of a row: as much as in the row before, but not
+/// less and not more than this.
+const AHEAD_BYTES: RangeInclusive<u64> = 16 << 10..=256 << 10;
 
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +18,8 @@ pub struct CursorOptions {
     /// Whether blocks read from the file go into the cache. Blocks found there are used anyway.
     pub fill_cache: bool,
     /// Whether to read 256 KiB at once from the first block on. Without it a cursor begins with one
-    /// block, and reads ahead 32, 64, .. 256 KiB from the third block that it misses in a row.
+    /// block, and at the next that it misses reads as much as in this row of blocks before: from 16 KiB
+    /// to 256 KiB.
     pub readahead: bool,
 }
 
@@ -37,11 +36,9 @@ struct Ahead {
     bytes: Vec<u8>,
     /// The offset of `bytes` in the file.
     offset: u64,
-    /// How much to read next time; 0 for one block alone.
-    next_bytes: usize,
-    /// The block read last from the file, and how many reads before it make a row with it.
+    /// The block asked for last, and how many bytes were read for the row of blocks that ends with it.
     last_read: Option<usize>,
-    in_a_row: usize,
+    row_bytes: u64,
 }
 
 /// A positioned reader of one table. It owns its table, is fallible, and goes both ways; after an
@@ -69,10 +66,7 @@ impl Table {
         TableCursor {
             table: Arc::clone(self),
             options,
-            ahead: Ahead {
-                next_bytes: if options.readahead { AHEAD_BYTES_MAX } else { 0 },
-                ..Ahead::default()
-            },
+            ahead: Ahead::default(),
             block: None,
             number: 0,
             index: 0,
@@ -297,22 +291,21 @@ impl TableCursor {
             number.checked_sub(last).is_some_and(|step| (1..=STEP_MAX).contains(&step))
         });
         self.ahead.last_read = Some(number);
-        self.ahead.in_a_row = if follows { self.ahead.in_a_row + 1 } else { 0 };
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
             return self.table.open_stored(number, stored, fill);
         }
-        if !self.options.readahead {
-            self.ahead.next_bytes = if self.ahead.in_a_row < SINGLE_BLOCKS {
-                0
-            } else {
-                (2 * self.ahead.next_bytes).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
-            };
-        }
-        if handle.len >= self.ahead.next_bytes as u64 {
+        let row = if follows { self.ahead.row_bytes } else { 0 };
+        let wanted = match row {
+            _ if self.options.readahead => *AHEAD_BYTES.end(),
+            0 => 0,
+            _ => row.clamp(*AHEAD_BYTES.start(), *AHEAD_BYTES.end()),
+        };
+        // Whole blocks only, and never past the last: the tail is in memory already.
+        let end = self.table.index.end_within(number, handle.offset + wanted);
+        self.ahead.row_bytes = row + (end - handle.offset);
+        if end - handle.offset == handle.len {
             return self.table.read_block(number, fill);
         }
-        // Whole blocks only, and never past the last: the tail is in memory already.
-        let end = (handle.offset + self.ahead.next_bytes as u64).min(self.table.index.end());
         self.ahead.offset = handle.offset;
         self.ahead.bytes.resize((end - handle.offset) as usize, 0);
         if let Err(error) = self.table.file.read_exact_at(&mut self.ahead.bytes, self.ahead.offset)

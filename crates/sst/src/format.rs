@@ -13,6 +13,7 @@
 //! block of another file or place is refused. Label and crc stand at these places in every version,
 //! so an old reader can tell a newer file from a damaged one.
 
+use crate::buffers::{Buffer, Buffers};
 use crate::options::TableIdent;
 use crate::properties::Handle;
 use flagstone_base::checksum::{crc32c, crc32c_of_parts};
@@ -23,7 +24,9 @@ use flagstone_base::{
     Compression, DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result,
 };
 use std::fmt::Display;
+use std::ops::DerefMut;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The version this code writes, and the newest it reads.
 pub(crate) const VERSION: u32 = 1;
@@ -233,44 +236,54 @@ pub(crate) fn check_block(
     Ok((payload, u32::from_le_bytes([*a, *b, *c, *d]) as usize, *tag))
 }
 
-/// The raw bytes of the stored block at `offset`: checked, decompressed, at most `raw_max` long.
-pub(crate) fn open_block(
+/// The raw bytes of the stored block at `offset`: checked, decompressed, at most `raw_max` long, in
+/// memory that `take` gives.
+pub(crate) fn open_block<B: DerefMut<Target = [u8]>>(
     stored: &[u8],
     ident: TableIdent,
     offset: u64,
     raw_max: usize,
     file: &Path,
-) -> Result<Vec<u8>> {
+    take: impl FnOnce(usize) -> B,
+) -> Result<B> {
     let (payload, raw_len, tag) = check_block(stored, ident, offset)
+        .and_then(|block| check_raw_len(block, raw_max))
         .map_err(|wrong| wrong.in_file(file.display(), offset))?;
-    if raw_len > raw_max || (tag == Compression::None.tag() && raw_len != payload.len()) {
-        let wrong = Malformed { at: payload.len(), expected: "a raw length within its bounds" };
-        return Err(wrong.in_file(file.display(), offset));
-    }
-    decompress(tag, payload, raw_len)
-        .map_err(|error| error.context(format_args!("{}, offset {offset}", file.display())))
+    let mut raw = take(raw_len);
+    decompress(tag, payload, &mut raw)
+        .map_err(|error| error.context(format_args!("{}, offset {offset}", file.display())))?;
+    Ok(raw)
 }
 
 /// As [`open_block`]; a block that is stored plain keeps its memory.
 pub(crate) fn open_owned_block(
-    mut stored: Vec<u8>,
+    mut stored: Buffer,
     ident: TableIdent,
     offset: u64,
     raw_max: usize,
     file: &Path,
-) -> Result<Vec<u8>> {
+    buffers: &Arc<Buffers>,
+) -> Result<Buffer> {
     let tag_at = stored.len().saturating_sub(5);
     if stored.get(tag_at) != Some(&Compression::None.tag()) {
-        return open_block(&stored, ident, offset, raw_max, file);
+        return open_block(&stored, ident, offset, raw_max, file, |len| buffers.take(len));
     }
-    let (payload, raw_len, _tag) = check_block(&stored, ident, offset)
+    let (_payload, raw_len, _tag) = check_block(&stored, ident, offset)
+        .and_then(|block| check_raw_len(block, raw_max))
         .map_err(|wrong| wrong.in_file(file.display(), offset))?;
-    if raw_len > raw_max || raw_len != payload.len() {
-        let wrong = Malformed { at: payload.len(), expected: "a raw length within its bounds" };
-        return Err(wrong.in_file(file.display(), offset));
-    }
     stored.truncate(raw_len);
     Ok(stored)
+}
+
+/// Passes on what [`check_block`] answered, unless the raw length is beyond its bounds.
+const fn check_raw_len(
+    (payload, raw_len, tag): (&[u8], usize, u8),
+    raw_max: usize,
+) -> Result<(&[u8], usize, u8), Malformed> {
+    if raw_len > raw_max || (tag == Compression::None.tag() && raw_len != payload.len()) {
+        return Err(Malformed { at: payload.len(), expected: "a raw length within its bounds" });
+    }
+    Ok((payload, raw_len, tag))
 }
 
 #[cfg(test)]
@@ -283,13 +296,17 @@ mod tests {
     fn a_block_in_the_wrong_place_is_refused() {
         let mut stored = Vec::new();
         seal_block(b"some bytes", Compression::None, IDENT, 64, &mut stored);
-        let open =
-            |ident, offset| open_owned_block(stored.clone(), ident, offset, 100, Path::new("f"));
-        assert_eq!(open(IDENT, 64).unwrap(), b"some bytes");
-        assert_eq!(open(IDENT, 65).unwrap_err().kind(), ErrorKind::Corruption);
+        let buffers = Buffers::new(0);
+        let open = |ident, offset| {
+            let mut owned = buffers.take(stored.len());
+            owned.copy_from_slice(&stored);
+            open_owned_block(owned, ident, offset, 100, Path::new("f"), &buffers)
+        };
+        assert_eq!(&open(IDENT, 64).unwrap()[..], b"some bytes");
+        assert_eq!(open(IDENT, 65).err().unwrap().kind(), ErrorKind::Corruption);
         assert!(open(TableIdent { number: FileNumber(43), ..IDENT }, 64).is_err());
         assert!(open(TableIdent { database: DatabaseId([8; 16]), ..IDENT }, 64).is_err());
-        assert!(open_block(&stored, IDENT, 64, 9, Path::new("f")).is_err());
+        assert!(open_block(&stored, IDENT, 64, 9, Path::new("f"), |len| vec![0; len]).is_err());
     }
 
     #[test]

@@ -206,6 +206,13 @@ impl Index {
         Handle { offset, len: self.offsets[number + 1] - offset }
     }
 
+    /// Where the last block ends that begins behind block `number` and ends by `limit`; else where that
+    /// one ends.
+    pub(crate) fn end_within(&self, number: usize, limit: u64) -> u64 {
+        let ends = &self.offsets[number + 1..];
+        ends[ends.partition_point(|end| *end <= limit).saturating_sub(1)]
+    }
+
     /// Where the blocks end.
     pub(crate) fn end(&self) -> u64 {
         self.offsets.last().copied().unwrap_or(0)

@@ -14,6 +14,7 @@ mod prefetch;
 mod meta;
 mod properties;
 
+mod buffers;
 mod format;
 
 mod block;

@@ -1,6 +1,7 @@
 //! An open table: point reads; its index, filter and small sections stay in memory.
 
 use crate::block::Block;
+use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey};
 use crate::filter::Filter;
 use crate::format::open_owned_block;
@@ -83,7 +84,7 @@ impl Table {
                 wrong.in_file(file.path().display(), handle.offset)
             })?;
             let raw_max = raw_max.min(BLOCK_RAW_MAX as u64) as usize;
-            open_block(stored, ident, handle.offset, raw_max, file.path())
+            open_block(stored, ident, handle.offset, raw_max, file.path(), |len| vec![0; len])
         };
         let in_section = |handle: Handle| {
             let file = &file;
@@ -265,11 +266,11 @@ impl Table {
     #[cold]
     pub(crate) fn read_block(&self, number: usize, fill: bool) -> Result<Block> {
         let handle = self.index.handle(number);
-        let mut stored = vec![0; handle.len as usize];
+        let buffers = self.cache.buffers();
+        let mut stored = buffers.take(handle.len as usize);
         self.file.read_block_at(&mut stored, handle.offset)?;
-        let raw_max = self.raw_max();
-        let path = self.file.path();
-        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path)?;
+        let (raw_max, path) = (self.raw_max(), self.file.path());
+        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
         self.new_block(number, raw, fill)
     }
 
@@ -277,7 +278,9 @@ impl Table {
     pub(crate) fn open_stored(&self, number: usize, stored: &[u8], fill: bool) -> Result<Block> {
         let offset = self.index.handle(number).offset;
         let path = self.file.path();
-        let raw = open_block(stored, self.ident, offset, self.raw_max(), path)?;
+        let raw = open_block(stored, self.ident, offset, self.raw_max(), path, |len| {
+            self.cache.buffers().take(len)
+        })?;
         self.new_block(number, raw, fill)
     }
 
@@ -285,9 +288,9 @@ impl Table {
         self.properties.block_bytes_max.min(BLOCK_RAW_MAX as u64) as usize
     }
 
-    fn new_block(&self, number: usize, raw: Vec<u8>, fill: bool) -> Result<Block> {
-        let block =
-            Block::new(raw, self.global).map_err(|wrong| self.wrong_in_block(number, wrong))?;
+    fn new_block(&self, number: usize, raw: Buffer, fill: bool) -> Result<Block> {
+        let block = Block::new(Slice::from_owner(raw), self.global)
+            .map_err(|wrong| self.wrong_in_block(number, wrong))?;
         if fill {
             self.cache.insert(self.cache_key(number), block.clone());
         }

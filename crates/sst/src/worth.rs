@@ -9,7 +9,7 @@ use flagstone_base::Compression;
 const MISSES_FEW: u32 = 2;
 /// One of so many suspect blocks is tried whatever its sample says: what repeats over long
 /// distances, or only zstd can shrink, does not show in a sample.
-const TRY_EVERY: u32 = 8;
+const TRY_EVERY: u32 = 32;
 /// How much of a suspect block is compressed to learn about it: an eighth of a usual one.
 const SAMPLE_BYTES: usize = 2 << 10;
 
@@ -27,7 +27,10 @@ impl Worth {
         raw: &[u8],
         scratch: &mut Vec<u8>,
     ) -> Compression {
-        if self.misses < MISSES_FEW || self.misses.is_multiple_of(TRY_EVERY) {
+        if wanted == Compression::None
+            || self.misses < MISSES_FEW
+            || self.misses.is_multiple_of(TRY_EVERY)
+        {
             return wanted;
         }
         let middle = raw.len().saturating_sub(SAMPLE_BYTES) / 2;
@@ -65,7 +68,7 @@ mod tests {
             tried += usize::from(chosen == Compression::Lz4);
             worth.note(false);
         }
-        assert_eq!(tried, 11);
+        assert_eq!(tried, 4);
         assert_eq!(worth.choose(Compression::Zstd(1), &text, &mut scratch), Compression::Zstd(1));
         worth.note(true);
         assert_eq!(worth.choose(Compression::Lz4, &noise, &mut scratch), Compression::Lz4);
@@ -82,6 +85,6 @@ mod tests {
             skipped += 1;
         }
         assert!(Compression::Lz4.compress(&raw, &mut scratch));
-        assert_eq!(skipped, 7);
+        assert_eq!(skipped, 32 - 9);
     }
 }

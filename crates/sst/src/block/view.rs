@@ -68,7 +68,7 @@ impl Clone for Block {
 
 impl Block {
     /// A view of `raw`: its trailer is parsed and its columns lie within it.
-    pub(crate) fn new(raw: Vec<u8>, global: Option<SeqNo>) -> Result<Self, Malformed> {
+    pub(crate) fn new(raw: Slice, global: Option<SeqNo>) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed { at: raw.len().saturating_sub(TRAILER_BYTES), expected };
         let Some((body, trailer)) = raw.split_last_chunk::<TRAILER_BYTES>() else {
             return Err(wrong("a block with its trailer"));
@@ -96,7 +96,7 @@ impl Block {
         let place_width = u32::from(offset_width) + u32::from(seqno_width);
         let fingerprints_at = places_at + count * place_width;
         Ok(Self {
-            bytes: Slice::from(raw),
+            bytes: raw,
             base,
             global,
             count,
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_get_visits_the_versions_of_a_key_newest_first() {
         let raw = raw(&[("a", 9, "x"), ("ab", 300, "new"), ("ab", 7, "old"), ("b", 8, "y")]);
-        let block = Block::new(raw, None).unwrap();
+        let block = Block::new(raw.into(), None).unwrap();
         let get = |at| {
             let mut seen = Vec::new();
             let more = block.visit(b"ab", hash(b"ab"), SeqNo::new(at), &mut |trailer, value| {
@@ -396,9 +396,9 @@ mod tests {
         let same = raw(&[("a", 70_000, ""), ("b", 70_000, "")]);
         let wide = raw(&[("a", 70_000, ""), ("b", 1, "")]);
         assert_eq!(wide.len() - same.len(), 2 * 3);
-        let block = Block::new(wide, None).unwrap();
+        let block = Block::new(wide.into(), None).unwrap();
         assert_eq!((block.seqno(0).get(), block.seqno(1).get()), (70_000, 1));
-        let global = Block::new(same, Some(SeqNo::new(5))).unwrap();
+        let global = Block::new(same.into(), Some(SeqNo::new(5))).unwrap();
         assert_eq!(global.parse(1).unwrap().trailer.seqno().get(), 5);
     }
 
@@ -412,7 +412,7 @@ mod tests {
             for flip in [1, 2, 4, 8, 16, 32, 64, 128, 255] {
                 let mut broken = good.clone();
                 broken[at] ^= flip;
-                let Ok(block) = Block::new(broken, None) else { continue };
+                let Ok(block) = Block::new(broken.into(), None) else { continue };
                 let _ = block.lower_bound(b"key020", SeqNo::MAX);
                 let _ = block.visit(b"key021", hash(b"key021"), SeqNo::MAX, &mut |_, _| {
                     ControlFlow::Continue(())

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
+mod ahead;
 mod bytes;
 mod damage;
 mod map;
