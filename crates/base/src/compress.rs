@@ -152,7 +152,7 @@ mod tests {
             let mut out = b"head".to_vec();
             assert!(compression.compress(&text, &mut out));
             let decompress = |packed: &[u8], len| {
-                let mut raw = vec![0; len];
+                let mut raw = vec![0xAA; len];
                 decompress(compression.tag(), packed, &mut raw).map(|()| raw)
             };
             assert_eq!(decompress(&out[4..], text.len()).unwrap(), text);

@@ -29,6 +29,11 @@ mod policies;
 #[path = "admission/traces.rs"]
 mod traces;
 
+/// Stands in for the crate's.
+mod format {
+    pub(crate) const BLOCK_TRAILER_BYTES: usize = 9;
+}
+
 /// Stands in for the crate's blocks.
 mod block {
     use flagstone_base::Slice;

@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::buffers::{Buffers, bytes_for};
+use crate::format::BLOCK_TRAILER_BYTES;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::fmt;
@@ -65,7 +66,8 @@ struct ByBytes;
 impl Weighter<BlockKey, Block> for ByBytes {
     #[inline]
     fn weight(&self, _key: &BlockKey, block: &Block) -> u64 {
-        bytes_for(block.bytes().len()) as u64 + SLOT_BYTES
+        // It was read with its trailer.
+        bytes_for(block.bytes().len() + BLOCK_TRAILER_BYTES) as u64 + SLOT_BYTES
     }
 }
 
@@ -91,7 +93,8 @@ pub struct CacheStats {
 /// Eviction resists scans (a block read once is the first to go). A
 /// block that is larger than its share of the budget (the budget over the number of the cache's
 /// shards) is not kept. Indexes and filters of open tables are not in it, but their bytes
-/// ([`BlockCache::pinned_bytes`]) are taken off its capacity, down to an eighth of it.
+/// ([`BlockCache::pinned_bytes`]) are taken off its capacity, down to an eighth of it. Beyond its capacity
+/// a 64th of it (64 KiB at least) may wait in buffers of blocks that went, for those that come.
 pub struct BlockCache {
     blocks: Cache<BlockKey, Block, ByBytes, OneWord>,
     buffers: Arc<Buffers>,
@@ -205,6 +208,11 @@ impl BlockCache {
         self.buffers.clear();
     }
 
+    /// Lets memory go that waits for the next blocks.
+    pub fn release_idle(&self) {
+        self.buffers.clear();
+    }
+
     /// What blocks are read into.
     pub(crate) const fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
@@ -240,6 +248,13 @@ impl BlockCache {
 
     pub(crate) fn remove(&self, key: BlockKey) {
         self.blocks.remove(&key);
+    }
+}
+
+impl Drop for BlockCache {
+    /// Slices that are still held shall not gather memory for nobody.
+    fn drop(&mut self) {
+        self.buffers.close();
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 /// Blocks found in the cache do not end a row of reads, if they are fewer than this in a row.
 const STEP_MAX: usize = 4;
-/// What a cursor reads at once behind the first block of a row: as much as in the row before, but not
-/// less and not more than this.
+/// What a cursor reads at once behind the first block of a row: as much as it has read in this row, but
+/// not less and not more than this.
 const AHEAD_BYTES: RangeInclusive<u64> = 16 << 10..=256 << 10;
 
 /// How a cursor reads.
@@ -36,8 +36,8 @@ struct Ahead {
     bytes: Vec<u8>,
     /// The offset of `bytes` in the file.
     offset: u64,
-    /// The block asked for last, and how many bytes were read for the row of blocks that ends with it.
-    last_read: Option<usize>,
+    /// The block missed last, and how many bytes were read for the row of blocks that ends with it.
+    last_missed: Option<usize>,
     row_bytes: u64,
 }
 
@@ -287,34 +287,40 @@ impl TableCursor {
     fn read(&mut self, number: usize) -> Result<Block> {
         let fill = self.options.fill_cache;
         let handle = self.table.index.handle(number);
-        let follows = self.ahead.last_read.is_some_and(|last| {
+        let follows = self.ahead.last_missed.is_some_and(|last| {
             number.checked_sub(last).is_some_and(|step| (1..=STEP_MAX).contains(&step))
         });
-        self.ahead.last_read = Some(number);
-        if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
-            return self.table.open_stored(number, stored, fill);
+        self.ahead.last_missed = Some(number);
+        if !follows {
+            self.ahead.row_bytes = 0;
         }
-        let row = if follows { self.ahead.row_bytes } else { 0 };
-        let wanted = match row {
-            _ if self.options.readahead => *AHEAD_BYTES.end(),
-            0 => 0,
-            _ => row.clamp(*AHEAD_BYTES.start(), *AHEAD_BYTES.end()),
+        if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
+            let block = self.table.open_stored(number, stored, fill);
+            return block.inspect_err(|_| self.ahead.bytes.clear());
+        }
+        let wanted = if self.options.readahead {
+            *AHEAD_BYTES.end()
+        } else if self.ahead.row_bytes > 0 {
+            self.ahead.row_bytes.clamp(*AHEAD_BYTES.start(), *AHEAD_BYTES.end())
+        } else {
+            0
         };
-        // Whole blocks only, and never past the last: the tail is in memory already.
-        let end = self.table.index.end_within(number, handle.offset + wanted);
-        self.ahead.row_bytes = row + (end - handle.offset);
-        if end - handle.offset == handle.len {
+        // Whole blocks only, about so many, and never past the last: the tail is in memory already.
+        let end = self.table.index.end_within(number, handle.offset + wanted + handle.len / 2);
+        let len = end - handle.offset;
+        self.ahead.row_bytes += len;
+        let is_alone = len == handle.len && !self.options.readahead;
+        if is_alone || handle.len >= *AHEAD_BYTES.end() {
             return self.table.read_block(number, fill);
         }
         self.ahead.offset = handle.offset;
-        self.ahead.bytes.resize((end - handle.offset) as usize, 0);
-        if let Err(error) = self.table.file.read_exact_at(&mut self.ahead.bytes, self.ahead.offset)
-        {
-            self.ahead.bytes.clear();
-            return Err(error);
-        }
-        let stored = &self.ahead.bytes[..handle.len as usize];
-        self.table.open_stored(number, stored, fill)
+        self.ahead.bytes.resize(len as usize, 0);
+        let read = self.table.file.read_exact_at(&mut self.ahead.bytes, handle.offset);
+        let block = read.and_then(|()| {
+            let stored = &self.ahead.bytes[..handle.len as usize];
+            self.table.open_stored(number, stored, fill)
+        });
+        block.inspect_err(|_| self.ahead.bytes.clear())
     }
 }
 

@@ -206,8 +206,8 @@ impl Index {
         Handle { offset, len: self.offsets[number + 1] - offset }
     }
 
-    /// Where the last block ends that begins behind block `number` and ends by `limit`; else where that
-    /// one ends.
+    /// The largest end at or below `limit` of block `number` or a later one; that of `number` if all lie
+    /// beyond.
     pub(crate) fn end_within(&self, number: usize, limit: u64) -> u64 {
         let ends = &self.offsets[number + 1..];
         ends[ends.partition_point(|end| *end <= limit).saturating_sub(1)]
@@ -342,6 +342,16 @@ mod tests {
         assert_eq!(find(b"xqq"), Some(2));
         assert_eq!(find(b"z"), Some(2));
         assert_eq!(index.handle(2), Handle { offset: 84, len: 10 });
+    }
+
+    #[test]
+    fn blocks_end_within_a_limit_or_with_the_first() {
+        let bytes = index(&[(b"a", b"b", 1), (b"c", b"d", 1), (b"e", b"f", 1)]);
+        let index = Index::decode(&bytes, 1000).unwrap();
+        let ends = |number| [0, 74, 83, 84, 93, 94, 95, 1000].map(|l| index.end_within(number, l));
+        assert_eq!(ends(0), [74, 74, 74, 84, 84, 94, 94, 94]);
+        assert_eq!(ends(1), [84, 84, 84, 84, 84, 94, 94, 94]);
+        assert_eq!(ends(2), [94; 8]);
     }
 
     #[test]

@@ -383,3 +383,47 @@ impl Tail {
         self.bytes.get(start..end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TableBuilder, TableOptions};
+    use flagstone_base::hash::{key_hash, remix};
+    use flagstone_base::{Compression, DatabaseId, EntryRef, Kind};
+    use flagstone_env::{Disk, MemDisk};
+
+    #[test]
+    fn the_memory_of_a_block_waits_for_the_next_when_nobody_holds_it() {
+        let (disk, path) = (MemDisk::default(), Path::new("/000042.sst"));
+        let ident = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+        for compression in [Compression::None, Compression::Lz4] {
+            let options = TableOptions { compression, ..TableOptions::default() };
+            let mut builder =
+                TableBuilder::new(disk.create(path).unwrap(), ident, options).unwrap();
+            let entry = EntryRef::new(b"key", SeqNo::new(1), Kind::Put, &[7; 9_000]);
+            builder.add(entry).unwrap();
+            let meta = builder.finish().unwrap();
+            let cache = BlockCache::new(4 << 20);
+            let file = disk.open(path).unwrap();
+            let table = Table::open(file, ident, Some(&meta), &cache).unwrap();
+            let (mut held, hash) = (None, remix(key_hash(b"key", 0)));
+            let mut get = || {
+                table
+                    .get(b"key", hash, SeqNo::MAX, &mut |_, value| {
+                        held = Some(value);
+                        ControlFlow::Break(())
+                    })
+                    .unwrap();
+                held.take().unwrap()
+            };
+            let value = get();
+            table.forget_blocks();
+            let idle = cache.buffers().idle_bytes();
+            let place = value.as_ptr();
+            drop(value);
+            assert!(cache.buffers().idle_bytes() >= idle + 9_000, "it was the last");
+            assert_eq!(get().as_ptr(), place, "it is used again");
+            disk.remove(path).unwrap();
+        }
+    }
+}

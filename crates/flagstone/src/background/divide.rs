@@ -4,8 +4,8 @@
 //! | memtables .. up to half | a step to grow | indexes, filters, blocks: the rest of 7/8 | 1/8 |
 //! ```
 //! Memtables take what writes need; the cache has the rest, so a database that is only read caches
-//! more than twice as much as one with full memtables. The last eighth is for compactions and for
-//! what allocators round up. The border moves in steps: up by the commit that crosses it, down when an
+//! more than twice as much as one with full memtables. The last eighth is for compactions, for
+//! memory of blocks that waits for the next ones, and for what allocators round up. The border moves in steps: up by the commit that crosses it, down when an
 //! edit was installed, and at once when writers rest.
 
 use crate::shared::Shared;
@@ -125,6 +125,7 @@ impl Shared {
         if held >= from
             && most.compare_exchange(held, used, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
+            self.trees.cache.release_idle();
             flagstone_env::os::trim_memory();
         }
     }
