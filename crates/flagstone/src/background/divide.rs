@@ -5,8 +5,9 @@
 //! ```
 //! Memtables take what writes need; the cache has the rest, so a database that is only read caches
 //! more than twice as much as one with full memtables. The last eighth is for compactions, for
-//! memory of blocks that waits for the next ones, and for what allocators round up. The border moves in steps: up by the commit that crosses it, down when an
-//! edit was installed, and at once when writers rest.
+//! memory of blocks that waits for the next ones, and for what allocators round up. The border moves in
+//! steps: up by the commit that crosses it, down when an edit was installed, and at once when writers
+//! rest.
 
 use crate::shared::Shared;
 use flagstone_env::{Lane, Progress};
