@@ -4,6 +4,7 @@
 //! absent, never zero. Reports read nothing but these files, so any engine that writes them can be
 //! drawn.
 
+mod csv;
 mod line;
 mod read;
 mod write;
@@ -11,6 +12,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
+pub use csv::rows_as_csv;
 pub use line::{
     Described, EventKind, EventLine, FORMAT, Header, Latency, Line, Machine, OpKind, RowLine,
     Summary,

@@ -69,6 +69,38 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
+fn rows_become_csv_with_a_column_for_whatever_any_row_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.jsonl");
+    let mut lines = trial();
+    let Line::Row(last) = &mut lines[3] else { panic!("a row") };
+    (last.t, last.deletes_found) = (2.0, None);
+    last.latency.remove(&OpKind::Put);
+    write(&path, &lines);
+    let csv = rows_as_csv(&read_file(&path).unwrap());
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 5);
+    for (line, kind) in lines[..2].iter().zip(["header", "summary"]) {
+        let value: Value = serde_json::from_str(line.strip_prefix("# ").unwrap()).unwrap();
+        assert_eq!(value["type"], kind);
+    }
+    let cells = |line: usize| lines[line].split(',').collect::<Vec<_>>();
+    let (columns, first, second) = (cells(2), cells(3), cells(4));
+    assert_eq!(columns[..3], ["t", "dt", "ops"]);
+    assert!(columns.len() == first.len() && columns.len() == second.len());
+    let at = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+    for (name, in_first, in_second) in [
+        ("t", "1.0", "2.0"),
+        ("latency.put.p999", "2.5", ""),
+        ("latency.get.max", "3.25", "3.25"),
+        ("level_bytes.2", "1099511627776", "1099511627776"),
+        ("deletes_found", "1", ""),
+    ] {
+        assert_eq!((first[at(name)], second[at(name)]), (in_first, in_second), "{name}");
+    }
+}
+
+#[test]
 fn the_form_of_a_line_stays_as_it_is() {
     let text = serde_json::to_string(&trial()[2]).unwrap();
     let golden = r#"{"type":"event","t":0.5,"until":0.75,"kind":"compaction","bytes":9,"what":"line\nbreaks \"and\" quotes, é"}"#;

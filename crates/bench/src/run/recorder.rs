@@ -49,6 +49,8 @@ pub struct Recorder<'a> {
     watch: Watch<'a>,
     dir: PathBuf,
     disk: DiskClock,
+    /// Bytes written as of the last look.
+    written: u64,
     /// When the first phase began.
     started: Option<Instant>,
     total: Ledger,
@@ -124,6 +126,7 @@ impl<'a> Recorder<'a> {
             totals: Totals::default(),
             memory: PeakMemory::start(),
             after: AfterTheClock::default(),
+            written: 0,
         })
     }
 
@@ -162,9 +165,9 @@ impl<'a> Recorder<'a> {
         let threads = workers.len();
         self.phase.clear();
         let started = self.start();
-        let mut before = Look::take(&self.dir, &self.disk, probe);
+        let mut before = Look::take(&self.dir, &self.disk, probe, self.written);
         let worked = work(pace, workers, &mut |interval, ledger| {
-            let look = Look::take(&self.dir, &self.disk, probe);
+            let look = Look::take(&self.dir, &self.disk, probe, before.written());
             let row = look.row_since(&before, interval, started, threads, ledger);
             before = look;
             self.total.add(ledger);
@@ -174,6 +177,7 @@ impl<'a> Recorder<'a> {
             let is_whole = !interval.is_last && row.dt >= pace.interval.as_secs_f64() * 0.9;
             self.row(row, is_whole)
         })?;
+        self.written = before.written();
         self.summary.seconds += worked.seconds;
         self.summary.ops += worked.ops;
         if pace.closing_sync {
@@ -206,11 +210,12 @@ impl<'a> Recorder<'a> {
         call: impl FnOnce(&Path) -> Outcome<()>,
     ) -> Outcome<f64> {
         let started = self.start();
-        let before = Look::take(&self.dir, &self.disk, probe);
+        let before = Look::take(&self.dir, &self.disk, probe, self.written);
         let began = Instant::now();
         call(&self.dir)?;
         let interval = Interval { from: began, to: Instant::now(), is_last: true };
-        let after = Look::take(&self.dir, &self.disk, probe);
+        let after = Look::take(&self.dir, &self.disk, probe, before.written());
+        self.written = after.written();
         let row = after.row_since(&before, interval, started, 0, &Ledger::default());
         self.add_totals(&row);
         self.figure(&format!("{what}_s"), row.dt);

@@ -13,18 +13,28 @@ use std::time::Instant;
 pub(super) struct Look {
     process: ProcessSample,
     gauges: Gauges,
+    /// Bytes that the process has written. Never fewer than at the look before: when files are removed
+    /// before they were written, the count stands still until as much was written again.
+    written: u64,
     busy_ms: Option<u64>,
     disk_bytes: u64,
 }
 
 impl Look {
-    pub(super) fn take(dir: &Path, disk: &DiskClock, probe: &Probe<'_>) -> Self {
+    /// Looks, where at the look before so many bytes were written.
+    pub(super) fn take(dir: &Path, disk: &DiskClock, probe: &Probe<'_>, written: u64) -> Self {
+        let process = ProcessSample::now();
         Self {
-            process: ProcessSample::now(),
+            written: process.write_bytes.max(written),
+            process,
             gauges: (probe.gauges)(),
             busy_ms: disk.busy_ms(),
             disk_bytes: directory_bytes(dir),
         }
+    }
+
+    pub(super) const fn written(&self) -> u64 {
+        self.written
     }
 
     /// The row of an interval at whose ends `before` and this were taken, in a trial that began at
@@ -56,7 +66,7 @@ impl Look {
             cache_hits: grown(gauges.cache_hits, old.cache_hits),
             cache_misses: grown(gauges.cache_misses, old.cache_misses),
             disk_read_bytes: self.process.read_bytes.saturating_sub(before.process.read_bytes),
-            disk_write_bytes: self.process.write_bytes.saturating_sub(before.process.write_bytes),
+            disk_write_bytes: self.written.saturating_sub(before.written),
             wal_write_bytes: grown(gauges.wal_write_bytes, old.wal_write_bytes),
             wal_syncs: grown(gauges.wal_syncs, old.wal_syncs),
             stalled_s: gauges.stalled_s.map(|now| (now - old.stalled_s.unwrap_or(0.0)).max(0.0)),
@@ -79,7 +89,8 @@ mod tests {
 
     fn look(written: u64, hits: u64) -> Look {
         Look {
-            process: ProcessSample { write_bytes: written, ..ProcessSample::default() },
+            process: ProcessSample::default(),
+            written,
             gauges: Gauges { cache_hits: Some(hits), ..Gauges::default() },
             busy_ms: Some(written),
             disk_bytes: 5,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Counters of this process since it began, and gauges as of now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -9,7 +10,8 @@ pub struct ProcessSample {
     /// Bytes that it had a device read; what the page cache had is not among them.
     pub read_bytes: u64,
     /// Bytes that it made dirty in the page cache or wrote past it, counted in pages, those of mapped
-    /// files included: what will be, or was, written to a device.
+    /// files included, without those that it removed before they were written: what will be, or was,
+    /// written to a device. Removing makes it smaller.
     pub write_bytes: u64,
     /// CPU seconds, user and system, in steps of 10 ms.
     pub cpu_s: f64,
@@ -29,12 +31,16 @@ impl ProcessSample {
         let io = read("/proc/self/io");
         Self {
             read_bytes: field(&io, "read_bytes:"),
-            write_bytes: field(&io, "write_bytes:"),
+            write_bytes: written(&io),
             cpu_s: cpu_seconds(&read("/proc/self/stat")),
             rss_bytes: field(&read("/proc/self/status"), "VmRSS:") * 1024,
             runnable: runnable(),
         }
     }
+}
+
+fn written(io: &str) -> u64 {
+    field(io, "write_bytes:").saturating_sub(field(io, "cancelled_write_bytes:"))
 }
 
 /// The number behind `name` at the beginning of a line.
@@ -103,7 +109,26 @@ impl DiskClock {
         let (major, minor) = self.device?;
         busy_ms(&fs::read_to_string("/proc/diskstats").ok()?, major, minor)
     }
+
+    /// Waits until the disk has had next to nothing to do for a second, at most for `limit`: what a
+    /// removed store leaves behind, discards of its blocks above all, keeps it busy for longer than a
+    /// `sync` takes. Returns at once when the directory is on no disk that is known.
+    pub fn wait_until_idle(&self, limit: Duration) {
+        let (begun, mut quiet) = (Instant::now(), 0);
+        let Some(mut before) = self.busy_ms() else { return };
+        while quiet < IDLE_LOOKS && begun.elapsed() < limit {
+            std::thread::sleep(IDLE_LOOK);
+            let Some(now) = self.busy_ms() else { return };
+            quiet = if now - before <= IDLE_BUSY_MS { quiet + 1 } else { 0 };
+            before = now;
+        }
+    }
 }
+
+/// A disk is idle when it was busy for so little of each of so many looks in a row.
+const IDLE_LOOK: Duration = Duration::from_millis(250);
+const IDLE_LOOKS: u32 = 4;
+const IDLE_BUSY_MS: u64 = 12;
 
 fn busy_ms(diskstats: &str, major: u64, minor: u64) -> Option<u64> {
     diskstats.lines().find_map(|line| {
@@ -143,6 +168,7 @@ mod tests {
     fn counters_are_found_by_their_names() {
         let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
         assert_eq!(field(io, "write_bytes:"), 8192);
+        assert_eq!(written(io), 8191);
         assert_eq!(field("Name:\tx\nVmRSS:\t    12 kB\n", "VmRSS:"), 12);
         assert_eq!(field(io, "absent:"), 0);
     }

@@ -1,6 +1,6 @@
 //! What a recorder makes of a trial: what was waited for behind the clock, and which rows are whole.
 
-use flagstone_bench::engine::{Engine, NoopEngine, Outcome};
+use flagstone_bench::engine::{Engine, EngineOptions, NoopEngine, Outcome};
 use flagstone_bench::record::{EventKind, FORMAT, Trial, read_file};
 use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{DataOptions, Mix, MixOptions, Stage, burn_like, run_mix_as};
@@ -117,6 +117,60 @@ fn the_row_in_which_threads_end_is_no_whole_one() {
 
     let short = run_mix(&stage, &options(Length::Operations(100))).unwrap();
     assert_eq!((short.rows, short.row_worst), (0, short.ops_per_s));
+}
+
+#[test]
+fn the_size_on_disk_is_the_largest_of_the_last_sixth() {
+    /// A store of one file, which shrinks with each put.
+    struct Shrinking<'a>(&'a Path, AtomicUsize);
+    impl Engine for Shrinking<'_> {
+        fn put(&self, _key: &[u8], _value: &[u8]) -> Outcome<()> {
+            let done = self.1.fetch_add(1, Ordering::Relaxed);
+            std::fs::write(self.0, vec![0; 1_000_000 / (done / 10 + 1)])?;
+            std::thread::sleep(Duration::from_millis(2));
+            Ok(())
+        }
+
+        fn get(&self, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
+            Ok(false)
+        }
+
+        fn delete(&self, _key: &[u8]) -> Outcome<()> {
+            Ok(())
+        }
+
+        fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], &[u8])) -> Outcome<usize> {
+            Ok(0)
+        }
+
+        fn version(&self) -> String {
+            "shrinking 1".into()
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
+    let open = &|given: &EngineOptions| {
+        std::fs::create_dir_all(&given.dir)?;
+        let file: &'static Path = Box::leak(given.dir.join("file").into_boxed_path());
+        Ok(Box::new(Shrinking(file, AtomicUsize::new(0))) as Box<dyn Engine>)
+    };
+    let stage = Stage {
+        engine: "shrinking",
+        open,
+        dir: &store,
+        out: Some(&out),
+        watch: &|_| {},
+        keep: false,
+    };
+    let summary = run_mix(&stage, &options(Length::Time(Duration::from_millis(400)))).unwrap();
+    let rows = read_file(&out).unwrap().rows;
+    let end = rows.last().unwrap().t;
+    let largest = |from: f64| {
+        let late = rows.iter().filter(|row| row.t >= from);
+        late.map(|row| row.disk_bytes).max().unwrap()
+    };
+    assert_eq!(summary.disk_bytes, largest(end / 6.0 * 5.0));
+    assert!(summary.disk_bytes < largest(0.0), "{summary:?}");
 }
 
 #[test]

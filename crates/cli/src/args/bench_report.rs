@@ -3,7 +3,7 @@
 use clap::Args;
 use std::path::PathBuf;
 
-/// Draw what result files tell: one HTML page that needs nothing beside it, and pictures
+/// Draw what result files tell: one HTML page that needs nothing beside it, pictures, CSV
 ///
 /// Trials that repeat each other become their median, and their spread is shown. Figures for which
 /// nothing was measured are left out with a line that says what would make them.
@@ -21,6 +21,9 @@ pub(crate) struct ReportArgs {
     /// Pixels of a picture's width
     #[arg(long, value_name = "N", default_value_t = 1400, requires = "png", value_parser = clap::value_parser!(u32).range(100..=8000))]
     pub(crate) png_width: u32,
+    /// Write the rows of each trial as a CSV file into this folder, too, under the name of its result file
+    #[arg(long, value_name = "DIR")]
+    pub(crate) csv: Option<PathBuf>,
     /// JSON lines, uncompressed: shows how large these documents are
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) documents: Option<PathBuf>,

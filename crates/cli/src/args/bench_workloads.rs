@@ -129,7 +129,7 @@ pub(crate) struct SmokeArgs {
     /// Keep the results in this directory; otherwise they go to a temporary one
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Seconds of a trial
-    #[arg(long, value_name = "S", default_value = "0.5", value_parser = units::seconds)]
+    /// Seconds of a workload of one trial; trials of one command take a fifth of it each
+    #[arg(long, value_name = "S", default_value = "1", value_parser = units::seconds)]
     pub(crate) seconds: Duration,
 }

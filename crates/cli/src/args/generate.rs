@@ -16,7 +16,7 @@ pub(crate) enum Generate {
     Comments(CommentsArgs),
 }
 
-/// Comments as of a large forum, about 1,265 bytes each, one JSON document a line
+/// Comments as of a large forum, about 1,240 bytes each, one JSON document a line
 ///
 /// Document i depends on the seed and i alone; ids are unique and ascend.
 #[derive(Args, Debug)]

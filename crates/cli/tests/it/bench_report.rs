@@ -18,7 +18,14 @@ fn a_page_and_pictures_are_made_of_results() {
         let png = std::fs::read(place.path(&format!("pictures/{figure}.png"))).unwrap();
         assert!(png.starts_with(b"\x89PNG"), "{figure}");
     }
-    place.ok("bench report r");
+    place.ok("bench report r --csv tables");
+    let table = place.read("tables/balanced-flagstone-p4-t2.csv");
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].starts_with("# {\"type\":\"header\"") && lines[2].starts_with("t,dt,ops,"));
+    let puts = lines[2].split(',').position(|name| name == "latency.put.count").unwrap();
+    let sum: u64 =
+        lines[3..].iter().filter_map(|l| l.split(',').nth(puts)?.parse::<u64>().ok()).sum();
+    assert!(lines.len() > 3 && (500..800).contains(&sum), "{sum} of 2,000 operations are puts");
     assert!(place.read("r/report.html").starts_with("<!doctype html>"));
 }
 

@@ -29,6 +29,33 @@ fn a_document_is_put_got_updated_and_deleted() {
 }
 
 #[test]
+fn the_commands_of_the_readme_work_in_their_order() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let (_, block) = readme.split_once("The command-line tool\n\n```sh\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let place = Place::new();
+    let mut said = Vec::new();
+    for line in block.lines().filter_map(|line| line.strip_prefix("flagstone ")) {
+        // As many would take too long here.
+        let line = line.replace("--count 1000000", "--count 1000");
+        let (args, file) = line.split_once(" > ").unwrap_or((&line, ""));
+        let stdout = place.ok(args);
+        match file {
+            "" => said.push((args.to_owned(), stdout)),
+            file => place.file(file, stdout),
+        }
+    }
+    let of = |words: &str| {
+        let found = said.iter().find(|(args, _)| args.starts_with(words));
+        found.unwrap_or_else(|| panic!("{words}: {said:?}")).1.lines().collect::<Vec<_>>()
+    };
+    assert_eq!(of("count"), ["1000"]);
+    assert_eq!(of("scan").len(), 3);
+    assert!(of("get data comments ewbzg5c")[0].contains("\"id\":\"ewbzg5c\""));
+}
+
+#[test]
 fn a_failed_update_changes_nothing() {
     let place = Place::new();
     place.ok(r#"put db c k {"a":1}"#);

@@ -53,16 +53,24 @@ pub(in crate::report) fn clip(points: &[(f64, f64)], window: Moment) -> Vec<(f64
     out
 }
 
+/// Fewer rows are seen well enough as a whole.
+const WINDOW_ROWS_MIN: usize = 6;
+
 /// The window around the slowest row: 60 seconds of a run of five minutes or more, else a tenth of it
-/// and at least ten rows. A last, shorter row does not count. `None` when that is most of the run.
+/// and at least ten rows, but never more than half of it. A last, shorter row does not count. `None` of
+/// a run of a few rows.
 pub(in crate::report) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
+    if rows.len() < WINDOW_ROWS_MIN {
+        return None;
+    }
     let step = median(rows.iter().map(|row| row.dt))?;
     let end = rows.last()?.t;
     let last = rows.len() - usize::from(rows.last().is_some_and(|row| row.dt < step * 0.9));
     let rate = |row: &&RowLine| row.ops as f64 / row.dt.max(1e-9);
     let worst = rows[..last].iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    let width = if end >= 300.0 { 60.0 } else { end / 10.0 }.max(step * 10.0);
-    if width > end * 0.8 {
+    let width = if end >= 300.0 { 60.0 } else { end / 10.0 }.max(step * 10.0).min(end / 2.0);
+    // Also of times that no clock tells.
+    if !(width > 0.0 && width.is_finite()) {
         return None;
     }
     let start = (worst.t - worst.dt / 2.0 - width / 2.0).clamp(0.0, end - width);
@@ -114,7 +122,9 @@ mod tests {
         assert_eq!(window_around_worst(&rows(600, 300)), Some((270.5, 330.5)));
         assert_eq!(window_around_worst(&rows(600, 599)), Some((540.0, 600.0)));
         assert_eq!(window_around_worst(&rows(200, 0)), Some((0.0, 20.0)));
-        assert_eq!(window_around_worst(&rows(10, 5)), None);
+        assert_eq!(window_around_worst(&rows(20, 5)), Some((0.5, 10.5)));
+        assert_eq!(window_around_worst(&rows(10, 5)), Some((3.0, 8.0)));
+        assert_eq!(window_around_worst(&rows(5, 2)), None);
         assert_eq!(window_around_worst(&[]), None);
     }
 

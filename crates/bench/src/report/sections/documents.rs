@@ -52,13 +52,26 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         };
         let svg = chart.draw();
         parts.push(Part::Figure(Figure { id: "documents".to_owned(), title: chart.title, svg }));
-        for state in distinct(cells.iter().map(|cell| &cell.middle().header.starting_state)) {
-            if !state.is_empty() {
-                parts.push(Part::Note(format!("State at the start: {state}")));
-            }
+        for note in starting_states(&cells) {
+            parts.push(Part::Note(note));
         }
     }
     Section::new("documents", "Getting and updating documents", parts, MISSING)
+}
+
+/// What the store held when the clock started: a line for each state, with the cells that began so.
+fn starting_states(cells: &[&Cell<'_>]) -> Vec<String> {
+    let state_of = |cell: &Cell<'_>| cell.middle().header.starting_state.clone();
+    let states = distinct(cells.iter().map(|cell| state_of(cell)));
+    let line = |state: String| {
+        let of_state = cells.iter().filter(|cell| state_of(cell) == state);
+        let name = |cell: &&Cell<'_>| {
+            format!("{}, {}", cell.workload, plural(cell.partitions, "partition"))
+        };
+        let names = distinct(of_state.map(name)).join("; ");
+        format!("State at the start ({names}): {state}")
+    };
+    states.into_iter().filter(|state| !state.is_empty()).map(line).collect()
 }
 
 pub(super) fn over_time(material: &Material<'_>) -> Section {

@@ -51,6 +51,30 @@ fn a_full_folder_shows_every_figure() {
     keep(&report);
 }
 
+#[test]
+fn figures_tell_what_they_are_for() {
+    let report = report(fixture::full);
+    let html = report.html();
+    let svg = |id: &str| {
+        let figures = report.figures();
+        figures.iter().find(|figure| figure.id == id).unwrap_or_else(|| panic!("{id}")).svg.clone()
+    };
+    let run = svg("run-balanced-flagstone-16-partitions-16-threads-none");
+    for word in ["The whole run", "Around the slowest interval: ", "size on disk (right)"] {
+        assert!(run.contains(word), "{word}");
+    }
+    let long = svg("run-balanced-flagstone-16-partitions-16-threads-none-4");
+    let tips = between(&long, "<title>stalls: ", " to ");
+    assert!(!tips.is_empty() && tips.iter().all(|from| from.parse::<f64>().is_ok()), "{tips:?}");
+    for word in ["flushes", "compactions"] {
+        assert!(long.contains(&format!("<title>{word}: ")), "{word}");
+    }
+    assert!(svg("best").contains("% against 1 partition"));
+    assert!(svg("load-time").contains("smoothed"));
+    let states = between(&html, "State at the start (", ")");
+    assert!(states.iter().any(|cells| cells.contains("get, 4 partitions")), "{states:?}");
+}
+
 /// Writes page and pictures where `FLAGSTONE_REPORT_DIR` says, if it says so.
 fn keep(report: &Report) {
     let Some(dir) = std::env::var_os("FLAGSTONE_REPORT_DIR") else { return };

@@ -1,8 +1,8 @@
 //! A workload on documents over many numbers of partitions and threads.
 
-use super::documents::{flagstone_alone, update_how};
+use super::documents::{KEEP_IS_FOR, flagstone_alone, update_how};
 use super::matrix::{run_cells, tell};
-use super::place::{Place, failure, pace};
+use super::place::{Place, failure, pace, refuse};
 use crate::args::{DocumentMatrixArgs, DocumentWorkload};
 use crate::failure::Failure;
 use flagstone_bench::engine::Outcome;
@@ -22,10 +22,13 @@ enum Run {
 }
 
 pub(super) fn run(args: &DocumentMatrixArgs) -> Result<(), Failure> {
-    if args.file.is_some() && args.workload != DocumentWorkload::Load {
-        let why = "--file is for --workload load: get and update generate their comments";
-        return Err(Failure::Usage(why.into()));
-    }
+    let is_load = args.workload == DocumentWorkload::Load;
+    let load = "--workload load: get and update generate their comments";
+    refuse(args.file.is_some() && !is_load, "--file", load)?;
+    let others = "--workload get and update: a load ends with its documents";
+    refuse(args.pace.operations.is_some() && is_load, "--operations", others)?;
+    refuse(args.pace.closing_sync && is_load, "--closing-sync", others)?;
+    refuse(args.place.keep, "--keep", KEEP_IS_FOR)?;
     let place = flagstone_alone(&args.place)?;
     place.out_dir()?;
     let partitions = match (&args.partitions[..], args.workload) {

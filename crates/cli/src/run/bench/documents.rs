@@ -1,6 +1,6 @@
 //! Workloads on documents.
 
-use super::place::{Place, failure, pace, report};
+use super::place::{Place, failure, pace, refuse, report};
 use crate::args::{
     BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DocumentTrialArgs, EngineName, How, LoadThreads,
     PlaceArgs, SourceArgs,
@@ -77,12 +77,16 @@ fn source(args: &SourceArgs) -> DocumentSource {
     DocumentSource::Comments { load: Box::new(load), sample: args.sample as usize }
 }
 
+/// Trials of gets and updates work on checkpoints, which are removed.
+pub(super) const KEEP_IS_FOR: &str = "workloads that keep their store: of documents, load";
+
 /// One trial after another, each on a checkpoint of its own.
 fn trials(
     DocumentTrialArgs { source: source_args, pace: times, place, .. }: &DocumentTrialArgs,
     names: &[(String, u16)],
     run: &dyn Fn(usize, &DocumentTrial<'_>, &TrialOptions) -> Outcome<Summary>,
 ) -> Result<(), Failure> {
+    refuse(place.keep, "--keep", KEEP_IS_FOR)?;
     let place = flagstone_alone(place)?;
     if names.len() > 1 {
         place.out_dir()?;

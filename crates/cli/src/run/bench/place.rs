@@ -28,6 +28,11 @@ pub(super) struct Place {
 impl Place {
     /// Refuses a directory that a benchmark may not empty.
     pub(super) fn new(args: &PlaceArgs) -> Result<Self, Failure> {
+        refuse(
+            args.burn_ns > 0.0 && args.engine != EngineName::Noop,
+            "--burn-ns",
+            "--engine noop",
+        )?;
         let results = if is_file(&args.out) { args.out.parent() } else { Some(&*args.out) };
         let beside = || results.unwrap_or(Path::new("")).join("store");
         let dir = args.dir.clone().unwrap_or_else(beside);
@@ -195,6 +200,11 @@ pub(super) fn pace(args: &PaceArgs, threads: u16) -> Pace {
         interval: args.interval,
         closing_sync: args.closing_sync,
     }
+}
+
+/// Refuses an option that would do nothing: it is for something else.
+pub(super) fn refuse(is_given: bool, option: &str, is_for: &str) -> Result<(), Failure> {
+    if is_given { Err(Failure::Usage(format!("{option} is for {is_for}"))) } else { Ok(()) }
 }
 
 /// `1 thread`, `2 threads`.

@@ -1,10 +1,10 @@
-//! `bench report`: result files as a page and as pictures.
+//! `bench report`: result files as a page, as pictures and as CSV.
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::units::show_bytes;
-use flagstone_bench::record::read_dir;
+use flagstone_bench::record::{Trial, read_dir, rows_as_csv};
 use flagstone_bench::report::{DocumentSizes, Report};
 use std::fs::File;
 use std::io::BufReader;
@@ -15,21 +15,38 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let dir = &args.dir;
-    let trials = read_dir(dir).map_err(|error| Failure::io("read", dir, &error))?;
+    let all = read_dir(dir).map_err(|error| Failure::io("read", dir, &error))?;
     let sizes = args.documents.as_deref().map(sizes).transpose()?;
-    if trials.is_empty() && sizes.is_none() {
+    if all.is_empty() && sizes.is_none() {
         let text =
             format!("{}: no result files (.jsonl) there: see flagstone bench", dir.display());
         return Err(Failure::Usage(text));
     }
-    let report = Report::new(&trials, sizes.as_ref());
+    let report = Report::new(&all, sizes.as_ref());
     let out = args.out.clone().unwrap_or_else(|| dir.join("report.html"));
     let html = report.html();
     std::fs::write(&out, &html).map_err(|error| Failure::io("write", &out, &error))?;
-    let (trials, figures) = (trials.len(), report.figures().len());
+    let (trials, figures) = (all.len(), report.figures().len());
     let bytes = show_bytes(html.len() as u64);
     note(&format!("{trials} trials, {figures} figures: {} ({bytes})", out.display()));
+    if let Some(csv) = &args.csv {
+        tables(dir, &all, csv)?;
+    }
     args.png.as_deref().map_or(Ok(()), |png| pictures(&report, png, args.png_width))
+}
+
+/// The rows of each trial, in folders as the result files are.
+fn tables(from: &Path, trials: &[Trial], to: &Path) -> Result<(), Failure> {
+    for trial in trials {
+        let place = trial.path.strip_prefix(from).unwrap_or(&trial.path);
+        let path = to.join(place).with_extension("csv");
+        let folder = path.parent().unwrap_or(to);
+        std::fs::create_dir_all(folder).map_err(|error| Failure::io("make", folder, &error))?;
+        std::fs::write(&path, rows_as_csv(trial))
+            .map_err(|error| Failure::io("write", &path, &error))?;
+    }
+    note(&format!("{} tables: {}", trials.len(), to.display()));
+    Ok(())
 }
 
 fn sizes(path: &Path) -> Result<DocumentSizes, Failure> {

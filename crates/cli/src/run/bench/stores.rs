@@ -1,6 +1,6 @@
 //! Workloads that fill a store first.
 
-use super::place::{Place, data_options, failure, pace, store_options};
+use super::place::{Place, data_options, failure, pace, refuse, store_options};
 use crate::args::{
     FullScanArgs, GetsArgs, LargerArgs, SequentialArgs, SequentialBytes, ShortScanArgs, SizesArgs,
 };
@@ -56,6 +56,9 @@ pub(super) fn short_scan(args: &ShortScanArgs) -> Result<(), Failure> {
 
 pub(super) fn larger(args: &LargerArgs) -> Result<(), Failure> {
     let setup = &args.trial.setup;
+    let others = "other workloads: larger takes sizes of blocks by --blocks";
+    refuse(setup.store.block_bytes.is_some(), "--block-bytes", others)?;
+    refuse(setup.pace.closing_sync, "--closing-sync", "workloads that write")?;
     let what = LargerOptions {
         store: store_options(&setup.store, args.trial.partitions, Durability::Buffered)?,
         data: data_options(&setup.data, 1024)?,
