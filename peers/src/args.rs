@@ -16,7 +16,8 @@ trial, a fresh directory each, removed after; result files, then a table of medi
   --engines A,B,..   engines, each as NAME or NAME:VARIANT [default: those of the cell]
   --cells A,B,..     cells or groups of them [default: all]
   --rounds N         rounds of each cell; every second one in reverse order [default: 3]
-  --seconds S        seconds of a trial; sustained ones take six times as long [default: 20]
+  --seconds S        seconds of a trial; sustained ones take six times as long
+                     [default: 20, those of the group headline 60]
   --memory BYTES     memtables and caches of an engine: 512MiB, 1GiB [default: 512MiB]
   --partitions N     hash partitions of flagstone [default: 4]
   --seed N           of keys and values [default: 1]
@@ -51,8 +52,8 @@ pub(crate) struct Options {
     pub(crate) cells: Vec<Cell>,
     /// Rounds of each cell; of a single trial, its round.
     pub(crate) rounds: usize,
-    /// Seconds of a trial.
-    pub(crate) seconds: f64,
+    /// Seconds of a trial; none: those of each cell.
+    pub(crate) seconds: Option<f64>,
     /// Bytes of memtables and caches.
     pub(crate) memory_bytes: u64,
     /// Hash partitions.
@@ -92,7 +93,7 @@ fn options(words: &[String]) -> Result<Options, String> {
         engines: Vec::new(),
         cells: all(),
         rounds: 3,
-        seconds: 20.0,
+        seconds: None,
         memory_bytes: 512 << 20,
         partitions: 4,
         seed: 1,
@@ -125,7 +126,7 @@ fn options(words: &[String]) -> Result<Options, String> {
             }
             "--seconds" => {
                 let seconds = value.parse().ok().filter(|seconds| (0.1..=1e6).contains(seconds));
-                options.seconds = seconds.ok_or_else(|| wrong("0.1 to 1000000"))?;
+                options.seconds = Some(seconds.ok_or_else(|| wrong("0.1 to 1000000"))?);
             }
             "--memory" => {
                 let bytes = bytes(value).filter(|bytes| *bytes >= 16 << 20);
@@ -172,7 +173,7 @@ impl Options {
             ("--cells", cell.name.clone()),
             ("--engines", engine.to_string()),
             ("--rounds", round.to_string()),
-            ("--seconds", self.seconds.to_string()),
+            ("--seconds", self.seconds_of(cell).to_string()),
             ("--memory", self.memory_bytes.to_string()),
             ("--partitions", self.partitions.to_string()),
             ("--seed", self.seed.to_string()),
@@ -184,11 +185,16 @@ impl Options {
         std::iter::once("trial".to_owned()).chain(pairs).collect()
     }
 
+    /// Seconds of a trial of this cell.
+    pub(crate) fn seconds_of(&self, cell: &Cell) -> f64 {
+        self.seconds.unwrap_or(if cell.is_headline() { 60.0 } else { 20.0 })
+    }
+
     /// A cell, and how it is to be run.
     pub(crate) fn setup<'c>(&self, cell: &'c Cell) -> Setup<'c> {
         Setup {
             cell,
-            seconds: self.seconds,
+            seconds: self.seconds_of(cell),
             memory_bytes: self.memory_bytes,
             scale: self.scale,
             partitions: self.partitions,
@@ -236,11 +242,24 @@ mod tests {
         let Ok(Command::Child(again)) = parse(&trial) else { panic!("not a trial") };
         assert_eq!(again.cells[0].name, "durable-32");
         assert_eq!(again.engines[0].to_string(), "fjall:blobs");
-        assert_eq!((again.rounds, again.seconds, again.seed), (2, 1.5, 7));
+        assert_eq!((again.rounds, again.seconds, again.seed), (2, Some(1.5), 7));
         assert_eq!((again.memory_bytes, again.partitions), (64 << 20, 2));
         assert_eq!(again.scale, Scale::QUICK);
         let file = again.result_file(&again.cells[0], &again.engines[0], 2);
         assert_eq!(file, PathBuf::from("o/durable-32/fjall-blobs-2.jsonl"));
+    }
+
+    #[test]
+    fn headline_cells_take_a_minute_unless_told_otherwise() {
+        let seconds = |asked: &str| {
+            let Ok(Command::Run(options)) = parse(&words(asked)) else { panic!("not a run") };
+            options.cells.iter().map(|cell| options.seconds_of(cell)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            seconds("--cells put-heavy-4,put-heavy-4-sustained,durable-1"),
+            [60.0, 20.0, 20.0]
+        );
+        assert_eq!(seconds("--cells put-heavy-4,fill --seconds 3"), [3.0, 3.0]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::engines::{Choice, KINDS};
 use crate::report;
 use flagstone_bench::engine::Outcome;
 use flagstone_bench::record::{Trial, read_file};
-use flagstone_bench::sample::commit;
+use flagstone_bench::sample::{DiskClock, commit};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// No trial takes longer than this over its own seconds, filling included.
 const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// A trial does not wait longer than this for what was left behind by others.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 /// Runs what the options name and prints the table; false when a trial failed.
 ///
@@ -24,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     fs::create_dir_all(&options.out)?;
     fs::create_dir_all(&options.dir)?;
     let program = std::env::current_exe()?;
-    let commit = commit();
+    let (commit, disk) = (commit(), DiskClock::of(&options.dir));
     let mut failures = Vec::new();
     for cell in &options.cells {
         if !options.resume {
@@ -39,9 +42,9 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
                     continue;
                 }
                 eprintln!("{} over {engine}, round {} of {}", cell.name, round + 1, options.rounds);
-                settle();
+                settle(&disk);
                 let words = options.trial_words(cell, engine, round);
-                if let Err(why) = trial(&program, &words, options.seconds) {
+                if let Err(why) = trial(&program, &words, options.seconds_of(cell)) {
                     eprintln!("    failed: {why}");
                     failures.push(format!("{} over {engine}, round {round}: {why}", cell.name));
                 }
@@ -89,9 +92,11 @@ fn in_turn(round: usize, at: usize, count: usize) -> usize {
     (place + round / 2) % count
 }
 
-/// Has the system write out what others left behind, so that the next trial does not pay for it.
-fn settle() {
+/// Has the system write out what others left behind, and the disk discard what they removed, so that the
+/// next trial does not pay for it.
+fn settle(disk: &DiskClock) {
     let _absent = Command::new("sync").status();
+    disk.wait_until_idle(SETTLE_MAX);
 }
 
 fn trial(program: &Path, words: &[String], seconds: f64) -> Outcome<()> {

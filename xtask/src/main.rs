@@ -24,8 +24,9 @@ cargo xtask COMMAND
                   --long lists the long files and functions, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite,
-                  and their tables into docs/bench/peers.md; --quick: in minutes, prints
-                  only; OPTIONS as docs/bench/peers.md has them
+                  and their tables into docs/bench/peers.md and README.md; --quick: in
+                  minutes; that, and a run of chosen cells or engines, prints only, unless
+                  --write is given; OPTIONS as docs/bench/peers.md has them
   help            this text
 
 Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";

@@ -1,11 +1,13 @@
 //! `cargo xtask peers`: builds the program in `peers/`, which is a workspace of its own, runs it, and
-//! puts its tables into `docs/bench/peers.md`; those of a quick run are printed only.
+//! puts its tables into `docs/bench/peers.md`, and those of the headline cells into the README. What is
+//! quick or chosen is printed only, unless `--write` is given.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where the tables go, between these two lines.
+/// Where all tables go, and where those of the headline cells do, between these two lines.
 const PAGE: &str = "docs/bench/peers.md";
+const README: &str = "README.md";
 const BEGIN: &str = "<!-- results: begin -->";
 const END: &str = "<!-- results: end -->";
 /// In the program's output, the end of what the README shows.
@@ -21,7 +23,7 @@ To measure the other engines only: cargo xtask peers --without-rocksdb.";
 
 /// Builds and runs it; true when every trial ran. Words it does not know itself go to the program.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
-    let own = ["--quick", "--without-rocksdb"];
+    let own = ["--quick", "--without-rocksdb", "--write"];
     let without = words.contains(&"--without-rocksdb");
     let clang = libclang();
     if !without && (clang.is_none() || !is_there("c++")) {
@@ -44,23 +46,36 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     program.args(words.iter().filter(|word| !own.contains(word)));
     let Ok(output) = program.stderr(Stdio::inherit()).output() else { return false };
     let tables = String::from_utf8_lossy(&output.stdout);
-    print!("{}", tables.split(REST).next().unwrap_or_default());
-    if !tables.contains(REST) {
-        return false;
-    }
-    if words.contains(&"--quick") {
+    let Some((shown, rest)) = tables.split_once(REST) else {
+        print!("{tables}");
         return output.status.success();
-    }
-    let page = root.join(PAGE);
-    let written = std::fs::read_to_string(&page)
-        .map_err(|error| error.to_string())
-        .and_then(|text| insert(&text, &tables.replace(REST, "")).ok_or("no place for them".into()))
-        .and_then(|text| std::fs::write(&page, text).map_err(|error| error.to_string()));
-    match written {
-        Ok(()) => println!("\n{PAGE} holds the tables."),
-        Err(why) => eprintln!("\n{PAGE}: {why}"),
+    };
+    print!("{shown}{rest}");
+    if is_written(words) {
+        for (page, tables) in [(PAGE, format!("{shown}{rest}")), (README, shown.to_owned())] {
+            match write(&root.join(page), &tables) {
+                Ok(()) => eprintln!("\n{page} holds the tables."),
+                Err(why) => {
+                    eprintln!("\n{page}: {why}");
+                    return false;
+                }
+            }
+        }
     }
     output.status.success()
+}
+
+/// Whether the pages are to hold the tables: those of a whole run, or whoever says so. A run of a few
+/// cells would take away all others.
+fn is_written(words: &[&str]) -> bool {
+    let chosen = ["--quick", "--cells", "--engines", "--without-rocksdb", "--out", "table"];
+    words.contains(&"--write") || !words.iter().any(|word| chosen.contains(word))
+}
+
+fn write(page: &Path, tables: &str) -> Result<(), String> {
+    let text = std::fs::read_to_string(page).map_err(|error| error.to_string())?;
+    let text = insert(&text, tables).ok_or("no place for them")?;
+    std::fs::write(page, text).map_err(|error| error.to_string())
 }
 
 fn cargo(root: &Path, command: &str, without_rocksdb: bool) -> Command {
@@ -131,5 +146,14 @@ mod tests {
         assert_eq!(page, format!("# Peers\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## How\n"));
         assert_eq!(insert(&page, "| new |"), Some(page.clone()));
         assert_eq!(insert("no marks", "x"), None);
+    }
+
+    #[test]
+    fn a_run_of_a_few_cells_is_written_only_when_asked() {
+        assert!(is_written(&[]) && is_written(&["--rounds", "5"]));
+        for words in [&["--quick"][..], &["--cells", "fill"], &["--engines", "redb"]] {
+            assert!(!is_written(words), "{words:?}");
+            assert!(is_written(&[words, &["--write"]].concat()), "{words:?}");
+        }
     }
 }

@@ -74,6 +74,13 @@ pub(crate) struct Cell {
     pub(crate) engines: &'static [&'static str],
 }
 
+impl Cell {
+    /// Whether the README shows it.
+    pub(crate) fn is_headline(&self) -> bool {
+        self.groups.contains(&"headline")
+    }
+}
+
 const EVERYONE: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb", "redb", "sqlite"];
 const LOGS: &[&str] = &["flagstone", "rocksdb", "fjall"];
 const SCANNERS: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb"];

@@ -27,15 +27,21 @@ pub(crate) struct Measured {
     pub(crate) write_amplification: Option<f64>,
     /// Bytes on disk towards the end.
     pub(crate) disk_bytes: f64,
+    /// These over bytes put, where those were counted.
+    pub(crate) disk_per_put: Option<f64>,
 }
 
-/// By cell, by engine. A cell is the folder that its result files are in.
+/// The cell of a trial: the folder that its result file is in.
+pub(crate) fn cell_of(trial: &Trial) -> String {
+    let folder = trial.path.parent().and_then(|folder| folder.file_name());
+    folder.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+/// By cell, by engine.
 pub(crate) fn by_cell(trials: &[Trial]) -> BTreeMap<String, Vec<Measured>> {
     let mut cells: BTreeMap<String, BTreeMap<&str, Vec<&Trial>>> = BTreeMap::new();
     for trial in trials {
-        let folder = trial.path.parent().and_then(|folder| folder.file_name());
-        let cell = folder.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let engines = cells.entry(cell).or_default();
+        let engines = cells.entry(cell_of(trial)).or_default();
         engines.entry(&trial.header.engine).or_default().push(trial);
     }
     let measured = |engines: BTreeMap<&str, Vec<&Trial>>| {
@@ -71,5 +77,8 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
         write_amplification: puts
             .then(|| of(&|trial| trial.summary.write_amplification.unwrap_or(f64::NAN))),
         disk_bytes: of(&|trial| trial.summary.disk_bytes as f64),
+        disk_per_put: puts.then(|| {
+            of(&|trial| trial.summary.disk_bytes as f64 / trial.summary.user_bytes as f64)
+        }),
     }
 }

@@ -1,6 +1,6 @@
 //! The tables: one a cell, and one line a cell for those who want no more.
 
-use super::medians::{Measured, by_cell};
+use super::medians::{Measured, by_cell, cell_of};
 use crate::cells::{Work, all};
 use crate::engines::KINDS;
 use flagstone_bench::engine::Outcome;
@@ -32,43 +32,64 @@ fn render(trials: &[Trial]) -> Result<String, std::fmt::Error> {
     let place = |name: &str| known.iter().position(|cell| cell.name == name);
     let mut order: Vec<(&String, &Vec<Measured>)> = cells.iter().collect();
     order.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
-    where_and_how(&mut text, trials)?;
-    summary(&mut text, &order)?;
+    machine(&mut text, &trials[0])?;
+    let is_headline = |name: &str| place(name).is_some_and(|at| known[at].is_headline());
+    let (headline, others): (Vec<_>, Vec<_>) =
+        order.iter().partition(|(name, _)| is_headline(name));
+    if !headline.is_empty() {
+        let shown = trials.iter().filter(|trial| is_headline(&cell_of(trial)));
+        rounds(&mut text, &shown.collect::<Vec<_>>())?;
+        summary(&mut text, &headline)?;
+    }
     writeln!(text, "\n{REST}\n")?;
+    if !others.is_empty() {
+        summary(&mut text, &others)?;
+        writeln!(text)?;
+    }
     for (name, measured) in &order {
         let is_scan = place(name).is_some_and(|at| known[at].work == Work::FullScan);
-        cell(&mut text, name, measured, if is_scan { "k entries/s" } else { "kops/s" })?;
+        writeln!(text, "### {name}\n")?;
+        let of_cell = trials.iter().filter(|trial| cell_of(trial) == **name);
+        rounds(&mut text, &of_cell.collect::<Vec<_>>())?;
+        cell(&mut text, measured, if is_scan { "k entries/s" } else { "kops/s" })?;
     }
     versions(&mut text, trials)?;
     Ok(text)
 }
 
-/// Machine, memory, dates, commits, rounds: from the headers.
-fn where_and_how(text: &mut String, trials: &[Trial]) -> std::fmt::Result {
-    let first = &trials[0].header;
-    let machine = &first.machine;
+/// The machine, from a header.
+fn machine(text: &mut String, trial: &Trial) -> std::fmt::Result {
+    let machine = &trial.header.machine;
     let gib = machine.memory_bytes as f64 / (1_u64 << 30) as f64;
-    let commits: BTreeSet<&str> = trials.iter().map(|t| t.header.commit.as_str()).collect();
-    let days: BTreeSet<&str> =
-        trials.iter().filter_map(|t| t.header.started.split('T').next()).collect();
-    let join = |set: &BTreeSet<&str>| set.iter().copied().collect::<Vec<_>>().join(", ");
     writeln!(
         text,
-        "{} cores ({}), {gib:.0} GiB, {} on {}; {}; commit {}.",
-        machine.cores,
-        machine.cpu,
-        machine.file_system,
-        machine.system,
-        join(&days),
-        join(&commits),
-    )?;
-    let rounds = trials.iter().map(|trial| (&trial.path, &trial.header.engine));
+        "{} cores ({}), {gib:.0} GiB, {} on {}.",
+        machine.cores, machine.cpu, machine.file_system, machine.system
+    )
+}
+
+/// Rounds, seconds, days and commits of trials, from their headers.
+fn rounds(text: &mut String, trials: &[&Trial]) -> std::fmt::Result {
+    let join = |told: BTreeSet<&str>| told.into_iter().collect::<Vec<_>>().join(", ");
+    let days = join(trials.iter().filter_map(|t| t.header.started.split('T').next()).collect());
+    let commits = join(trials.iter().map(|trial| trial.header.commit.as_str()).collect());
+    let seconds = trials.iter().filter_map(|trial| trial.header.options.get("seconds")?.as_f64());
+    let mut seconds: Vec<f64> = seconds.collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds.dedup();
+    let seconds: Vec<String> = seconds.iter().map(f64::to_string).collect();
     let mut counts: BTreeMap<_, usize> = BTreeMap::new();
-    for (path, engine) in rounds {
-        *counts.entry((path.parent(), engine)).or_default() += 1;
+    for trial in trials {
+        *counts.entry((cell_of(trial), &trial.header.engine)).or_default() += 1;
     }
-    let most = counts.values().max().copied().unwrap_or(0);
-    writeln!(text, "Medians of {most} round{}.\n", if most == 1 { "" } else { "s" })
+    let (least, most) = (counts.values().min().unwrap_or(&0), counts.values().max().unwrap_or(&0));
+    let range = if least == most { String::new() } else { format!("{least} to ") };
+    let of = match &seconds[..] {
+        [] => String::new(),
+        seconds => format!(" of {} s", seconds.join(" and ")),
+    };
+    let plural = if *most == 1 { "" } else { "s" };
+    writeln!(text, "Medians of {range}{most} round{plural}{of}; {days}; commit {commits}.\n")
 }
 
 fn base(engine: &str) -> &str {
@@ -86,7 +107,7 @@ fn is_peer(engine: &str) -> bool {
 }
 
 /// One line a cell: rates of the engines that were measured, as they come, not of variants.
-fn summary(text: &mut String, order: &[(&String, &Vec<Measured>)]) -> std::fmt::Result {
+fn summary(text: &mut String, order: &[&(&String, &Vec<Measured>)]) -> std::fmt::Result {
     let is_measured =
         |name: &&str| order.iter().any(|(_, measured)| measured.iter().any(|m| m.engine == *name));
     let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).filter(is_measured).collect();
@@ -118,26 +139,25 @@ fn summary(text: &mut String, order: &[(&String, &Vec<Measured>)]) -> std::fmt::
     Ok(())
 }
 
-fn cell(text: &mut String, name: &str, measured: &[Measured], unit: &str) -> std::fmt::Result {
+fn cell(text: &mut String, measured: &[Measured], unit: &str) -> std::fmt::Result {
     let best = best(measured, is_peer);
     let kind = match measured.first().and_then(|measured| measured.kind) {
         Some(OpKind::Put) => "write",
         Some(OpKind::Scan) => "scan",
         _ => "get",
     };
-    writeln!(text, "### {name}\n")?;
     writeln!(
         text,
         "| engine | {unit} (least to most) | worst second | {kind} p99.9, ms | RSS, MiB | on disk, MiB \
-         | written / put | / best peer |",
+         | / put | written / put | / best peer |",
     )?;
-    writeln!(text, "|---|---|---|---|---|---|---|---|")?;
+    writeln!(text, "|---|---|---|---|---|---|---|---|---|")?;
     let mut sorted: Vec<&Measured> = measured.iter().collect();
     sorted.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
     for measured in sorted {
         writeln!(
             text,
-            "| {} | {} ({} to {}) | {} | {} | {:.0} | {:.0} | {} | {} |",
+            "| {} | {} ({} to {}) | {} | {} | {:.0} | {:.0} | {} | {} | {} |",
             measured.engine,
             kilo(measured.ops_per_s),
             kilo(measured.range.0),
@@ -146,6 +166,7 @@ fn cell(text: &mut String, name: &str, measured: &[Measured], unit: &str) -> std
             plain(measured.p999_ms),
             measured.rss_bytes / 1048576.0,
             measured.disk_bytes / 1048576.0,
+            measured.disk_per_put.map_or_else(String::new, |times| format!("{times:.2}")),
             measured.write_amplification.map_or_else(String::new, |times| format!("{times:.1}")),
             best.map_or_else(String::new, |best| format!("{:.2}", measured.ops_per_s / best)),
         )?;
@@ -198,6 +219,8 @@ mod tests {
                 engine: engine.to_owned(),
                 engine_version: format!("{engine} 1.0"),
                 started: "2026-01-31T12:00:00Z".into(),
+                commit: "0a1b".into(),
+                options: [("seconds".to_owned(), 20.0.into())].into(),
                 ..Header::default()
             },
             rows: Vec::new(),
@@ -226,9 +249,25 @@ mod tests {
         let line = text.lines().find(|line| line.starts_with("| put-heavy-4 | 200 |")).unwrap();
         assert!(line.ends_with("| **2.00** | 2.00 |"), "{text}");
         assert!(text.contains("| flagstone | 200 (100 to 300) | 100 | 2.50 |"), "{text}");
-        assert!(text.contains("Medians of 3 rounds."), "{text}");
+        assert!(
+            text.contains("Medians of 1 to 3 rounds of 20 s; 2026-01-31; commit 0a1b."),
+            "{text}"
+        );
         assert!(text.contains("- rocksdb: rocksdb 1.0"), "{text}");
         assert!(text.find("put-heavy-4") < text.find("get-heavy-4"), "{text}");
+    }
+
+    #[test]
+    fn what_the_readme_shows_stands_before_the_rest() {
+        let trials = [
+            trial("fill", "flagstone", 0, 500_000.0),
+            trial("put-heavy-4", "flagstone", 0, 300_000.0),
+        ];
+        let text = render(&trials).unwrap();
+        let (shown, rest) = text.split_once(REST).unwrap();
+        assert!(shown.contains("| put-heavy-4 |") && !shown.contains("| fill |"), "{text}");
+        assert!(rest.contains("| fill |") && !rest.contains("| put-heavy-4 |"), "{text}");
+        assert!(rest.contains("### put-heavy-4") && rest.contains("### fill"), "{text}");
     }
 
     #[test]
