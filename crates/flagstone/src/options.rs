@@ -16,7 +16,9 @@ pub enum Durability {
     /// machine. The default: about a microsecond a commit.
     #[default]
     Buffered,
-    /// As `Buffered`, and synced at least this often: a power cut loses at most that much time.
+    /// As `Buffered`, and synced in the background, each time so long after the last sync has ended. A
+    /// power cut loses what came since the last finished sync began: about this time and that of a sync,
+    /// more while a flush keeps the disk busy.
     Interval(Duration),
     /// Synced before it returns; commits that wait at the same time share one sync.
     Group,

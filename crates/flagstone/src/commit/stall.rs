@@ -14,7 +14,8 @@ use parking_lot::{Condvar, FairMutex, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A fill, in thousandths, from which on writers are delayed.
+/// A fill, in thousandths, from which on writers are delayed; what earlier delays and none at all do
+/// stands in docs/decisions/background.md.
 const DELAY_FROM: u32 = 750;
 /// A fill at which they stop.
 const STOP_AT: u32 = 1000;
