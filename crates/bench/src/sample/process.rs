@@ -119,7 +119,7 @@ impl DiskClock {
         while quiet < IDLE_LOOKS && begun.elapsed() < limit {
             std::thread::sleep(IDLE_LOOK);
             let Some(now) = self.busy_ms() else { return };
-            quiet = if now - before <= IDLE_BUSY_MS { quiet + 1 } else { 0 };
+            quiet = if now.saturating_sub(before) <= IDLE_BUSY_MS { quiet + 1 } else { 0 };
             before = now;
         }
     }

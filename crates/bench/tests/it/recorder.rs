@@ -1,25 +1,33 @@
 //! What a recorder makes of a trial: what was waited for behind the clock, and which rows are whole.
 
-use flagstone_bench::engine::{Engine, EngineOptions, NoopEngine, Outcome};
+use flagstone_bench::engine::{Engine, EngineOptions, NoopEngine, OpenEngine, Outcome};
 use flagstone_bench::record::{EventKind, FORMAT, Trial, read_file};
 use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{DataOptions, Mix, MixOptions, Stage, burn_like, run_mix_as};
 use flagstone_bench::workload::{run_mix, run_yardstick};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Keeps nothing, and writes so many bytes when it is waited for or closed.
-struct Lazy<'a> {
-    file: &'a Path,
-    settled: &'a AtomicUsize,
+/// A call that a fake engine answers as the test says.
+enum Call {
+    /// With its number, from 0.
+    Put(usize),
+    Settle,
 }
 
-const LATER: usize = 300_000;
+type Answer = dyn Fn(Call) -> Outcome<()> + Send + Sync;
 
-impl Engine for Lazy<'_> {
+/// Keeps nothing.
+struct Fake {
+    answer: Arc<Answer>,
+    puts: AtomicUsize,
+}
+
+impl Engine for Fake {
     fn put(&self, _key: &[u8], _value: &[u8]) -> Outcome<()> {
-        Ok(())
+        (self.answer)(Call::Put(self.puts.fetch_add(1, Ordering::Relaxed)))
     }
 
     fn get(&self, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
@@ -35,14 +43,28 @@ impl Engine for Lazy<'_> {
     }
 
     fn settle(&self) -> Outcome<()> {
-        self.settled.fetch_add(1, Ordering::Relaxed);
-        Ok(std::fs::write(self.file, vec![1; LATER])?)
+        (self.answer)(Call::Settle)
     }
 
     fn version(&self) -> String {
-        "lazy 1".into()
+        "fake 1".into()
     }
 }
+
+/// Opens a fake engine.
+fn opening(
+    answer: impl Fn(Call) -> Outcome<()> + Send + Sync + 'static,
+) -> impl Fn(&EngineOptions) -> Outcome<Box<dyn Engine>> + Sync {
+    let answer: Arc<Answer> = Arc::new(answer);
+    move |_| Ok(Box::new(Fake { answer: Arc::clone(&answer), puts: AtomicUsize::new(0) }))
+}
+
+fn stage<'a>(open: OpenEngine<'a>, dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
+    Stage { engine: "fake", open, dir, out, watch: &|_| {}, keep: false }
+}
+
+/// Written when the engine is waited for.
+const LATER: usize = 300_000;
 
 fn options(length: Length) -> MixOptions {
     let pace = Pace { threads: 2, length, interval: Duration::from_millis(20), ..Pace::default() };
@@ -52,20 +74,24 @@ fn options(length: Length) -> MixOptions {
 
 fn noop_stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
     let open = &|_: &_| Ok(Box::new(NoopEngine::new(0.0)) as Box<dyn Engine>);
-    Stage { engine: "noop", open, dir, out, watch: &|_| {}, keep: false }
+    Stage { engine: "noop", ..stage(open, dir, out) }
 }
 
 #[test]
 fn work_that_is_waited_for_counts_into_the_settled_write_amplification_alone() {
     let dir = tempfile::tempdir().unwrap();
     let (file, out) = (dir.path().join("late"), dir.path().join("r.jsonl"));
-    // It outlives every engine that the stage opens.
-    let (file, settled): (&'static Path, &'static AtomicUsize) =
-        (Box::leak(file.into_boxed_path()), Box::leak(Box::default()));
-    let open = &|_: &_| Ok(Box::new(Lazy { file, settled }) as Box<dyn Engine>);
+    let settled = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&settled);
+    let open = opening(move |call| {
+        if let Call::Settle = call {
+            counted.fetch_add(1, Ordering::Relaxed);
+            std::fs::write(&file, vec![1; LATER])?;
+        }
+        Ok(())
+    });
     let store = dir.path().join("store");
-    let stage =
-        Stage { engine: "lazy", open, dir: &store, out: Some(&out), watch: &|_| {}, keep: false };
+    let stage = stage(&open, &store, Some(&out));
     let options = options(Length::Operations(20_000));
 
     let without = run_mix(&stage, &options).unwrap();
@@ -121,47 +147,19 @@ fn the_row_in_which_threads_end_is_no_whole_one() {
 
 #[test]
 fn the_size_on_disk_is_the_largest_of_the_last_sixth() {
-    /// A store of one file, which shrinks with each put.
-    struct Shrinking<'a>(&'a Path, AtomicUsize);
-    impl Engine for Shrinking<'_> {
-        fn put(&self, _key: &[u8], _value: &[u8]) -> Outcome<()> {
-            let done = self.1.fetch_add(1, Ordering::Relaxed);
-            std::fs::write(self.0, vec![0; 1_000_000 / (done / 10 + 1)])?;
-            std::thread::sleep(Duration::from_millis(2));
-            Ok(())
-        }
-
-        fn get(&self, _key: &[u8], _found: &mut dyn FnMut(&[u8])) -> Outcome<bool> {
-            Ok(false)
-        }
-
-        fn delete(&self, _key: &[u8]) -> Outcome<()> {
-            Ok(())
-        }
-
-        fn scan(&self, _: &[u8], _: usize, _: &mut dyn FnMut(&[u8], &[u8])) -> Outcome<usize> {
-            Ok(0)
-        }
-
-        fn version(&self) -> String {
-            "shrinking 1".into()
-        }
-    }
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
-    let open = &|given: &EngineOptions| {
-        std::fs::create_dir_all(&given.dir)?;
-        let file: &'static Path = Box::leak(given.dir.join("file").into_boxed_path());
-        Ok(Box::new(Shrinking(file, AtomicUsize::new(0))) as Box<dyn Engine>)
-    };
-    let stage = Stage {
-        engine: "shrinking",
-        open,
-        dir: &store,
-        out: Some(&out),
-        watch: &|_| {},
-        keep: false,
-    };
+    // One file, smaller from put to put.
+    let file = store.join("data");
+    let open = opening(move |call| {
+        if let Call::Put(done) = call {
+            std::fs::create_dir_all(&file)?;
+            std::fs::write(file.join("file"), vec![0; 1_000_000 / (done / 10 + 1)])?;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    });
+    let stage = stage(&open, &store, Some(&out));
     let summary = run_mix(&stage, &options(Length::Time(Duration::from_millis(400)))).unwrap();
     let rows = read_file(&out).unwrap().rows;
     let end = rows.last().unwrap().t;

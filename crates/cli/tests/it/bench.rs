@@ -70,6 +70,12 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("bench balanced --seconds 0", "expected seconds above 0"),
         ("bench balanced --seconds 1 --operations 1", "cannot be used with"),
         ("bench balanced --burn-like x.jsonl", "--burn-like is for --engine noop"),
+        ("bench balanced --burn-ns 5", "--burn-ns is for --engine noop"),
+        ("bench larger --block-bytes 4KiB", "--blocks"),
+        ("bench larger --closing-sync", "--closing-sync is for workloads that write"),
+        ("bench get --keep", "--keep is for workloads that keep their store"),
+        ("bench document-matrix --workload load --operations 5", "--workload get and update"),
+        ("bench document-matrix --workload get --file x.jsonl", "--workload load"),
         ("bench matrix --workload mixes --out x.jsonl", "--out must be a directory"),
         ("bench no-such-workload", "unrecognized subcommand"),
     ] {

@@ -1,6 +1,6 @@
 //! The mixes.
 
-use super::place::{Place, data_options, failure, pace, store_options};
+use super::place::{Place, data_options, failure, pace, refuse, store_options};
 use crate::args::{EngineName, MixArgs};
 use crate::failure::Failure;
 use crate::output::{note, write_all};
@@ -23,9 +23,7 @@ pub(super) fn run(mix: Mix, args: &MixArgs) -> Result<(), Failure> {
     let Some(path) = &args.burn_like else {
         return place.one(mix.name, at, &|stage| run_mix(stage, &options));
     };
-    if setup.place.engine != EngineName::Noop {
-        return Err(Failure::Usage("--burn-like is for --engine noop".into()));
-    }
+    refuse(setup.place.engine != EngineName::Noop, "--burn-like", "--engine noop")?;
     let trial = read_file(path).map_err(|error| Failure::io("read", path, &error))?;
     let burn_ns = burn_like(&trial, &options).map_err(failure)?;
     note(&format!("burning {burn_ns:.0} ns per call"));

@@ -169,11 +169,11 @@ fn report(out: &Path, trials: usize) -> Result<(), Failure> {
         Ok::<_, Failure>(entries.count())
     };
     let (pictures, figures) = (count(&drawn), html.matches("<figure").count());
-    if cfg!(feature = "png") && pictures? != figures {
+    if cfg!(feature = "png") && pictures? < figures {
         let text = format!("{}: expected {figures} pictures", drawn.display());
         return Err(Failure::Check(text));
     }
-    if count(&tables)? != trials {
+    if count(&tables)? < trials {
         return Err(Failure::Check(format!("{}: expected {trials} tables", tables.display())));
     }
     Ok(())
