@@ -1,10 +1,11 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
 use super::install::Install;
+use super::pace::behind_flush;
 use super::state::SealGroup;
 use crate::event::Event;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Flush, Tree, TreeEdit};
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ struct FlushJob {
     waiting: VecDeque<Arc<Tree>>,
     current: Option<Running>,
     done: Vec<(Arc<Tree>, TreeEdit)>,
+    /// The newest write that was visible behind the last step.
+    seen: SeqNo,
 }
 
 struct Running {
@@ -51,8 +54,24 @@ impl Shared {
         queue.flush_runs = true;
         drop(queue);
         let waiting = group.trees.iter().cloned().collect();
-        let mut job = FlushJob { shared, group, waiting, current: None, done: Vec::new() };
+        let mut job = FlushJob {
+            shared,
+            group,
+            waiting,
+            current: None,
+            done: Vec::new(),
+            seen: SeqNo::default(),
+        };
         self.executor.submit(Lane::Flush, Box::new(move || job.step()));
+    }
+
+    /// Whether flushes are wanted as soon as can be: somebody waits for them, or they have another reason
+    /// than the memory that they free.
+    fn is_flush_urgent(&self) -> bool {
+        self.background.is_flush_awaited()
+            || self.stalled.load(Ordering::Relaxed) > 0
+            || self.options.memtable_bytes.is_some()
+            || self.is_log_long()
     }
 
     fn finish_flush(&self, group: Option<SealGroup>, error: Option<Error>) {
@@ -93,6 +112,7 @@ impl Shared {
 impl FlushJob {
     fn step(&mut self) -> Progress {
         let shared = Arc::clone(&self.shared);
+        let began = shared.environment.clock.monotonic();
         match shared.run_step("a flush", || self.try_step()) {
             Ok(Progress::Done) => {
                 self.shared.background.note_installed();
@@ -101,7 +121,7 @@ impl FlushJob {
                 self.shared.finish_flush(None, None);
                 Progress::Done
             }
-            Ok(more) => more,
+            Ok(_) => self.behind(shared.environment.clock.monotonic() - began),
             Err(error) => {
                 self.current = None;
                 for (tree, edit) in self.done.drain(..) {
@@ -115,6 +135,18 @@ impl FlushJob {
                 Progress::Done
             }
         }
+    }
+
+    /// A flush that nobody waits for goes as fast as memtables fill.
+    fn behind(&mut self, step: Duration) -> Progress {
+        let shared = &self.shared;
+        let visible = shared.publisher.visible();
+        let is_written = std::mem::replace(&mut self.seen, visible) < visible;
+        if !is_written || shared.is_flush_urgent() {
+            return Progress::Again;
+        }
+        let fill = shared.memtable_bytes() as f64 / shared.options.memtable_share() as f64;
+        behind_flush(fill, step)
     }
 
     fn try_step(&mut self) -> Result<Progress> {
@@ -158,5 +190,164 @@ impl FlushJob {
         self.shared.tell(&Event::FlushStarted { tree: tree.id() });
         let started = self.shared.environment.clock.monotonic();
         Some(Running { tree, flush, started })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::shared::Shared;
+    use crate::{Builder, Database, Environment, Keyspace};
+    use flagstone_env::executor::Job;
+    use flagstone_env::{
+        Executor, Lane, ManualClock, MemDisk, Progress, SeededRandom, StepExecutor,
+    };
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    /// Puts something before each step of the flush lane, if told to, and notes what the step answers.
+    #[derive(Default)]
+    struct Watched {
+        steps: StepExecutor,
+        puts_into: Arc<Mutex<Option<Keyspace>>>,
+        answers: Arc<Mutex<Vec<Progress>>>,
+    }
+
+    impl Executor for Watched {
+        fn submit(&self, lane: Lane, mut job: Job) {
+            if lane != Lane::Flush {
+                return self.steps.submit(lane, job);
+            }
+            let (puts_into, answers) = (Arc::clone(&self.puts_into), Arc::clone(&self.answers));
+            let watched = move || {
+                let kv = puts_into.lock().clone();
+                if let Some(kv) = kv {
+                    kv.put("more", "1").unwrap();
+                }
+                let answer = job();
+                answers.lock().push(answer);
+                answer
+            };
+            self.steps.submit(lane, Box::new(watched));
+        }
+
+        fn submit_after(&self, delay: Duration, lane: Lane, job: Job) {
+            self.steps.submit_after(delay, lane, job);
+        }
+
+        fn assist(&self) -> bool {
+            self.steps.assist()
+        }
+
+        fn workers(&self, lane: Lane) -> usize {
+            self.steps.workers(lane)
+        }
+
+        fn shut_down(&self) {
+            self.steps.shut_down();
+        }
+    }
+
+    /// A database whose memtables are just half full, so that a flush waits for its first step.
+    struct HalfFull {
+        executor: Arc<Watched>,
+        db: Database,
+        kv: Keyspace,
+    }
+
+    impl HalfFull {
+        fn new() -> Self {
+            Self::with(|builder| builder, |_| true)
+        }
+
+        /// Goes on, over other flushes, until it `is_so`.
+        fn with(change: impl FnOnce(Builder) -> Builder, is_so: impl Fn(&Shared) -> bool) -> Self {
+            let executor = Arc::new(Watched::default());
+            let environment = Environment {
+                disk: Arc::new(MemDisk::default()),
+                clock: Arc::new(ManualClock::default()),
+                random: Arc::new(SeededRandom::new(1)),
+                executor: Some(Arc::<Watched>::clone(&executor)),
+            };
+            let builder = Database::builder("db").environment(environment).memory_budget(32 << 20);
+            let db = change(builder).open().unwrap();
+            // Its memtable is never the largest: it pins the log.
+            db.keyspace("small").unwrap().put("k", "1").unwrap();
+            let kv = db.keyspace("k").unwrap();
+            for i in 0_u64.. {
+                executor.steps.run_all();
+                kv.put(i.to_be_bytes(), [7; 1024]).unwrap();
+                let shared = kv.handle().shared();
+                if shared.background.is_flush_pending() && is_so(shared) {
+                    break;
+                }
+            }
+            executor.answers.lock().clear();
+            Self { executor, db, kv }
+        }
+
+        /// Puts something before each step from now on.
+        fn put_between(self) -> Self {
+            *self.executor.puts_into.lock() = Some(self.kv.clone());
+            self
+        }
+
+        /// What the steps answered that `run` took, the last of which ends the flush.
+        fn rests(self, run: impl FnOnce(&Self)) -> Vec<bool> {
+            run(&self);
+            // It would keep the database, which keeps the executor.
+            self.executor.puts_into.lock().take();
+            let answers = std::mem::take(&mut *self.executor.answers.lock());
+            assert_eq!(answers.last(), Some(&Progress::Done));
+            answers.iter().map(|answer| matches!(answer, Progress::Rest(_))).collect()
+        }
+    }
+
+    fn step_by_step(half_full: &HalfFull) {
+        while half_full.kv.handle().shared().background.is_flush_pending() {
+            assert!(half_full.executor.steps.step(Lane::Flush));
+        }
+    }
+
+    #[test]
+    fn a_flush_rests_behind_each_step_while_somebody_writes_and_nobody_waits() {
+        let rests = HalfFull::new().put_between().rests(step_by_step);
+        let (last, others) = rests.split_last().unwrap();
+        assert!(!last && others.len() > 1 && others.iter().all(|rests| *rests), "{rests:?}");
+    }
+
+    #[test]
+    fn a_flush_does_not_rest_while_nobody_writes() {
+        let rests = HalfFull::new().rests(step_by_step);
+        // That nobody writes shows behind the second step.
+        assert!(rests.len() > 2 && !rests[1..].contains(&true), "{rests:?}");
+    }
+
+    #[test]
+    fn a_flush_that_somebody_waits_for_does_not_rest() {
+        let waits: [fn(&HalfFull); 3] = [
+            |half_full| half_full.db.flush().unwrap(),
+            |half_full| assert!(half_full.db.checkpoint("copy").is_ok()),
+            |half_full| {
+                // As a writer does that is stopped.
+                half_full.kv.handle().shared().stalled.fetch_add(1, Ordering::Relaxed);
+                step_by_step(half_full);
+            },
+        ];
+        for wait in waits {
+            let rests = HalfFull::new().put_between().rests(wait);
+            assert!(rests.len() > 2 && !rests.contains(&true), "{rests:?}");
+        }
+    }
+
+    #[test]
+    fn a_flush_for_another_reason_than_memory_does_not_rest() {
+        let sized = HalfFull::with(|builder| builder.memtable_bytes(2 << 20), |_| true);
+        let of_a_long_log = HalfFull::with(|builder| builder, Shared::is_log_long);
+        for half_full in [sized, of_a_long_log] {
+            let rests = half_full.put_between().rests(step_by_step);
+            assert!(rests.len() > 2 && !rests.contains(&true), "{rests:?}");
+        }
     }
 }

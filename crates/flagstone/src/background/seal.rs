@@ -125,7 +125,7 @@ impl Shared {
         true
     }
 
-    fn is_log_long(&self) -> bool {
+    pub(super) fn is_log_long(&self) -> bool {
         self.log.as_ref().is_some_and(|log| log.bytes() > self.options.wal_bytes_max())
     }
 

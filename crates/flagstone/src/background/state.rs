@@ -25,6 +25,8 @@ pub(crate) struct Background {
     bell: Condvar,
     /// Groups sealed and not yet installed; read without the lock.
     pending: AtomicU64,
+    /// Callers that wait for flushes.
+    waiters: AtomicU64,
     /// A job makes a spare segment of the log.
     pub(crate) preparing: AtomicBool,
     /// Nothing queued will ever run: the database is closed.
@@ -73,6 +75,17 @@ impl Background {
         self.pending.load(Ordering::Relaxed) > 0
     }
 
+    /// Whether a caller waits for sealed memtables to be flushed.
+    pub(super) fn is_flush_awaited(&self) -> bool {
+        self.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts the caller among those who wait for flushes, until it drops what it gets.
+    pub(super) fn await_flushes(&self) -> FlushWaiter<'_> {
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+        FlushWaiter(self)
+    }
+
     pub(crate) fn push(&self, group: SealGroup) {
         let mut queue = self.queue.lock();
         queue.groups.push_back(group);
@@ -118,5 +131,14 @@ impl Background {
     /// Waits for the bell, at most for `limit`.
     pub(crate) fn wait(&self, queue: &mut MutexGuard<'_, Queue>, limit: Duration) {
         self.bell.wait_for(queue, limit);
+    }
+}
+
+/// A caller that waits for flushes.
+pub(super) struct FlushWaiter<'a>(&'a Background);
+
+impl Drop for FlushWaiter<'_> {
+    fn drop(&mut self) {
+        self.0.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -60,6 +60,7 @@ impl Shared {
     }
 
     fn wait_for_flushes(&self) -> Result<()> {
+        let _waiter = self.background.await_flushes();
         let (goal, failures) = {
             let queue = self.background.lock();
             (queue.sealed, queue.flush_failures)
