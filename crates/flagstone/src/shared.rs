@@ -253,6 +253,10 @@ impl Shared {
         self.trees.memtable_bytes.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, flagstone_wal::Log::bytes)
+    }
+
     /// Every tree of every keyspace.
     pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
         let keyspaces = self.keyspaces.load();

@@ -165,6 +165,11 @@ impl Tree {
         self.view.load().active.bytes()
     }
 
+    /// Memory of the sealed memtables.
+    pub fn sealed_bytes(&self) -> u64 {
+        self.view.load().sealed.iter().map(|table| table.bytes()).sum()
+    }
+
     /// How many sealed memtables wait to be flushed.
     pub fn sealed_count(&self) -> usize {
         self.view.load().sealed.len()

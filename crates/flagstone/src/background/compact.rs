@@ -155,7 +155,7 @@ impl CompactionJob {
             Ok(Progress::Done) => None,
             Ok(_) => {
                 let took = shared.environment.clock.monotonic() - began;
-                return shared.pace.behind(took);
+                return shared.pace.rest_after(took);
             }
             Err(error) => Some(error),
         };

@@ -1,8 +1,9 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
 use super::install::Install;
-use super::pace::behind_flush;
+use super::pace::{FlushPace, Growth};
 use super::state::SealGroup;
+use crate::commit::free_bytes;
 use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, SeqNo};
@@ -22,6 +23,9 @@ struct FlushJob {
     waiting: VecDeque<Arc<Tree>>,
     current: Option<Running>,
     done: Vec<(Arc<Tree>, TreeEdit)>,
+    pace: FlushPace,
+    /// Of the trees in `done`.
+    bytes_done: u64,
     /// The newest write that was visible behind the last step.
     seen: SeqNo,
 }
@@ -55,23 +59,34 @@ impl Shared {
         drop(queue);
         let waiting = group.trees.iter().cloned().collect();
         let mut job = FlushJob {
-            shared,
-            group,
             waiting,
             current: None,
             done: Vec::new(),
-            seen: SeqNo::default(),
+            pace: shared.flush_pace(&group),
+            bytes_done: 0,
+            seen: shared.publisher.visible(),
+            shared,
+            group,
         };
         self.executor.submit(Lane::Flush, Box::new(move || job.step()));
     }
 
-    /// Whether flushes are wanted as soon as can be: somebody waits for them, or they have another reason
-    /// than the memory that they free.
+    fn flush_pace(&self, group: &SealGroup) -> FlushPace {
+        let (share, log_max) = (self.options.memtable_share(), self.options.wal_bytes_max());
+        FlushPace {
+            memtables: Growth::new(share / 2, free_bytes(share)),
+            log: Growth::new(log_max, log_max + log_max / 4),
+            bytes: group.trees.iter().map(|tree| tree.sealed_bytes()).sum(),
+            // At a gigabyte a second writers fill a sixteenth of the memtables' share meanwhile.
+            rest_max: Duration::from_nanos(share / 16),
+        }
+    }
+
+    /// Whether a flush is wanted as soon as can be.
     fn is_flush_urgent(&self) -> bool {
-        self.background.is_flush_awaited()
-            || self.stalled.load(Ordering::Relaxed) > 0
-            || self.options.memtable_bytes.is_some()
-            || self.is_log_long()
+        let is_stopped = self.stalled.load(Ordering::Relaxed) > 0;
+        // Who sets the size of memtables wants them to be no larger.
+        is_stopped || self.background.is_flush_awaited() || self.options.memtable_bytes.is_some()
     }
 
     fn finish_flush(&self, group: Option<SealGroup>, error: Option<Error>) {
@@ -121,7 +136,7 @@ impl FlushJob {
                 self.shared.finish_flush(None, None);
                 Progress::Done
             }
-            Ok(_) => self.behind(shared.environment.clock.monotonic() - began),
+            Ok(_) => self.rest_after(shared.environment.clock.monotonic() - began),
             Err(error) => {
                 self.current = None;
                 for (tree, edit) in self.done.drain(..) {
@@ -137,16 +152,18 @@ impl FlushJob {
         }
     }
 
-    /// A flush that nobody waits for goes as fast as memtables fill.
-    fn behind(&mut self, step: Duration) -> Progress {
+    /// Rests while somebody writes, nobody waits, and there is time.
+    fn rest_after(&mut self, step: Duration) -> Progress {
         let shared = &self.shared;
         let visible = shared.publisher.visible();
         let is_written = std::mem::replace(&mut self.seen, visible) < visible;
-        if !is_written || shared.is_flush_urgent() {
+        let is_last = self.current.is_none() && self.waiting.is_empty();
+        if !is_written || is_last || shared.is_flush_urgent() {
             return Progress::Again;
         }
-        let fill = shared.memtable_bytes() as f64 / shared.options.memtable_share() as f64;
-        behind_flush(fill, step)
+        let current = self.current.as_ref().map_or(0, |running| running.flush.bytes_done());
+        let done = self.bytes_done + current;
+        self.pace.rest_after(step, done, shared.memtable_bytes(), shared.log_bytes())
     }
 
     fn try_step(&mut self) -> Result<Progress> {
@@ -159,6 +176,7 @@ impl FlushJob {
                     bytes: edit.added.iter().map(|(_, meta)| meta.bytes).sum(),
                     took,
                 });
+                self.bytes_done += running.flush.bytes_done();
                 self.done.push((Arc::clone(&running.tree), edit));
                 self.current = None;
             }
@@ -195,16 +213,29 @@ impl FlushJob {
 
 #[cfg(test)]
 mod tests {
+    use crate::commit::free_bytes;
     use crate::shared::Shared;
-    use crate::{Builder, Database, Environment, Keyspace};
+    use crate::{Builder, Database, Environment, Keyspace, KeyspaceOptions, Routing};
     use flagstone_env::executor::Job;
-    use flagstone_env::{
-        Executor, Lane, ManualClock, MemDisk, Progress, SeededRandom, StepExecutor,
-    };
+    use flagstone_env::{Clock, Executor, Lane, MemDisk, Progress, SeededRandom, StepExecutor};
     use parking_lot::Mutex;
     use std::sync::Arc;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
+
+    /// A millisecond goes by with every look.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn monotonic(&self) -> Duration {
+            Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn wall(&self) -> Duration {
+            self.monotonic()
+        }
+    }
 
     /// Puts something before each step of the flush lane, if told to, and notes what the step answers.
     #[derive(Default)]
@@ -249,105 +280,130 @@ mod tests {
         }
     }
 
-    /// A database whose memtables are just half full, so that a flush waits for its first step.
-    struct HalfFull {
+    /// A database with a flush that waits for its first step.
+    struct Sealed {
         executor: Arc<Watched>,
         db: Database,
         kv: Keyspace,
     }
 
-    impl HalfFull {
+    impl Sealed {
+        /// Memtables are half full.
         fn new() -> Self {
-            Self::with(|builder| builder, |_| true)
+            Self::with(|builder| builder)
         }
 
-        /// Goes on, over other flushes, until it `is_so`.
-        fn with(change: impl FnOnce(Builder) -> Builder, is_so: impl Fn(&Shared) -> bool) -> Self {
+        fn with(change: impl FnOnce(Builder) -> Builder) -> Self {
             let executor = Arc::new(Watched::default());
             let environment = Environment {
                 disk: Arc::new(MemDisk::default()),
-                clock: Arc::new(ManualClock::default()),
+                clock: Arc::new(Ticking::default()),
                 random: Arc::new(SeededRandom::new(1)),
                 executor: Some(Arc::<Watched>::clone(&executor)),
             };
+            // The memtables' share is 16 MiB.
             let builder = Database::builder("db").environment(environment).memory_budget(32 << 20);
             let db = change(builder).open().unwrap();
-            // Its memtable is never the largest: it pins the log.
-            db.keyspace("small").unwrap().put("k", "1").unwrap();
-            let kv = db.keyspace("k").unwrap();
-            for i in 0_u64.. {
-                executor.steps.run_all();
-                kv.put(i.to_be_bytes(), [7; 1024]).unwrap();
-                let shared = kv.handle().shared();
-                if shared.background.is_flush_pending() && is_so(shared) {
-                    break;
+            let options =
+                KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+            let kv = db.keyspace_with("k", options).unwrap();
+            let sealed = Self { executor, db, kv };
+            sealed.fill();
+            sealed
+        }
+
+        fn fill(&self) {
+            let shared = self.shared();
+            for i in 0..100_000_u64 {
+                self.executor.steps.run_all();
+                self.kv.put(i.to_be_bytes(), [7; 1024]).unwrap();
+                if shared.background.is_flush_pending() {
+                    return self.executor.answers.lock().clear();
                 }
             }
-            executor.answers.lock().clear();
-            Self { executor, db, kv }
+            panic!("no flush");
         }
 
-        /// Puts something before each step from now on.
-        fn put_between(self) -> Self {
+        fn shared(&self) -> &Shared {
+            self.kv.handle().shared()
+        }
+
+        fn step_to_the_end(&self) {
+            while self.shared().background.is_flush_pending() {
+                assert!(self.executor.steps.step(Lane::Flush));
+            }
+        }
+
+        /// How often the flush rests that `run` brings to its end, while somebody writes.
+        fn rests_while_written(&self, run: impl FnOnce(&Self)) -> usize {
             *self.executor.puts_into.lock() = Some(self.kv.clone());
-            self
-        }
-
-        /// What the steps answered that `run` took, the last of which ends the flush.
-        fn rests(self, run: impl FnOnce(&Self)) -> Vec<bool> {
-            run(&self);
+            let rests = self.rests(run);
             // It would keep the database, which keeps the executor.
             self.executor.puts_into.lock().take();
-            let answers = std::mem::take(&mut *self.executor.answers.lock());
-            assert_eq!(answers.last(), Some(&Progress::Done));
-            answers.iter().map(|answer| matches!(answer, Progress::Rest(_))).collect()
+            rests
         }
-    }
 
-    fn step_by_step(half_full: &HalfFull) {
-        while half_full.kv.handle().shared().background.is_flush_pending() {
-            assert!(half_full.executor.steps.step(Lane::Flush));
+        fn rests(&self, run: impl FnOnce(&Self)) -> usize {
+            run(self);
+            let answers = std::mem::take(&mut *self.executor.answers.lock());
+            // Another flush may have followed.
+            let end = answers.iter().position(|answer| *answer == Progress::Done).unwrap();
+            let answers = &answers[..end];
+            assert!(answers.len() > 4, "{answers:?}");
+            assert!(!answers.contains(&Progress::Rest(Duration::ZERO)), "{answers:?}");
+            answers.iter().filter(|answer| matches!(answer, Progress::Rest(_))).count()
         }
     }
 
     #[test]
-    fn a_flush_rests_behind_each_step_while_somebody_writes_and_nobody_waits() {
-        let rests = HalfFull::new().put_between().rests(step_by_step);
-        let (last, others) = rests.split_last().unwrap();
-        assert!(!last && others.len() > 1 && others.iter().all(|rests| *rests), "{rests:?}");
+    fn a_flush_rests_while_somebody_writes_and_nobody_waits() {
+        assert!(Sealed::new().rests_while_written(Sealed::step_to_the_end) > 2);
     }
 
     #[test]
     fn a_flush_does_not_rest_while_nobody_writes() {
-        let rests = HalfFull::new().rests(step_by_step);
-        // That nobody writes shows behind the second step.
-        assert!(rests.len() > 2 && !rests[1..].contains(&true), "{rests:?}");
+        assert_eq!(Sealed::new().rests(Sealed::step_to_the_end), 0);
+    }
+
+    #[test]
+    fn a_flush_does_not_rest_when_writers_are_delayed() {
+        let sealed = Sealed::new();
+        let (shared, mut i) = (sealed.shared(), 0_u64);
+        while shared.memtable_bytes() < free_bytes(shared.options.memtable_share()) {
+            i += 1;
+            sealed.kv.put(i.to_be_bytes(), [2; 1024]).unwrap();
+        }
+        assert_eq!(sealed.rests_while_written(Sealed::step_to_the_end), 0);
     }
 
     #[test]
     fn a_flush_that_somebody_waits_for_does_not_rest() {
-        let waits: [fn(&HalfFull); 3] = [
-            |half_full| half_full.db.flush().unwrap(),
-            |half_full| assert!(half_full.db.checkpoint("copy").is_ok()),
-            |half_full| {
-                // As a writer does that is stopped.
-                half_full.kv.handle().shared().stalled.fetch_add(1, Ordering::Relaxed);
-                step_by_step(half_full);
+        let waits: [fn(&Sealed); 3] = [
+            |sealed| sealed.db.flush().unwrap(),
+            |sealed| assert!(sealed.db.checkpoint("copy").is_ok()),
+            // Two large writes that do not fit together.
+            |sealed| {
+                let _first = sealed.shared().before_write(1 << 20, true).unwrap();
+                let _second = sealed.shared().before_write(8 << 20, true).unwrap();
             },
         ];
         for wait in waits {
-            let rests = HalfFull::new().put_between().rests(wait);
-            assert!(rests.len() > 2 && !rests.contains(&true), "{rests:?}");
+            assert_eq!(Sealed::new().rests_while_written(wait), 0);
         }
     }
 
     #[test]
-    fn a_flush_for_another_reason_than_memory_does_not_rest() {
-        let sized = HalfFull::with(|builder| builder.memtable_bytes(2 << 20), |_| true);
-        let of_a_long_log = HalfFull::with(|builder| builder, Shared::is_log_long);
-        for half_full in [sized, of_a_long_log] {
-            let rests = half_full.put_between().rests(step_by_step);
-            assert!(rests.len() > 2 && !rests.contains(&true), "{rests:?}");
-        }
+    fn flushes_rest_again_when_those_who_waited_are_gone() {
+        let sealed = Sealed::new();
+        sealed.db.flush().unwrap();
+        sealed.db.checkpoint("copy").unwrap();
+        sealed.fill();
+        assert!(sealed.rests_while_written(Sealed::step_to_the_end) > 2);
+    }
+
+    #[test]
+    fn a_flush_of_memtables_whose_size_is_set_does_not_rest() {
+        let sealed = Sealed::with(|builder| builder.memtable_bytes(3 << 20));
+        assert_eq!(sealed.rests_while_written(Sealed::step_to_the_end), 0);
     }
 }

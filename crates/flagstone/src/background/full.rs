@@ -126,7 +126,7 @@ impl Hand {
         let clock = Arc::clone(&self.shared.environment.clock);
         let began = clock.monotonic();
         match self.step() {
-            Progress::Again => self.shared.pace.behind(clock.monotonic() - began),
+            Progress::Again => self.shared.pace.rest_after(clock.monotonic() - began),
             done => done,
         }
     }

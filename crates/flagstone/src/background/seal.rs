@@ -125,8 +125,8 @@ impl Shared {
         true
     }
 
-    pub(super) fn is_log_long(&self) -> bool {
-        self.log.as_ref().is_some_and(|log| log.bytes() > self.options.wal_bytes_max())
+    fn is_log_long(&self) -> bool {
+        self.log_bytes() > self.options.wal_bytes_max()
     }
 
     /// The trees that hold the log's oldest segment, if that is `wanted`.

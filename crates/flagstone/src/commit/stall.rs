@@ -59,7 +59,7 @@ impl Stall {
     #[inline]
     pub(crate) fn pressure(&self, bytes: u64, share: u64) -> Pressure {
         let compaction = self.compaction_fill.load(Ordering::Relaxed);
-        if bytes <= share / 4 * 3 && compaction < DELAY_FROM {
+        if bytes <= free_bytes(share) && compaction < DELAY_FROM {
             return Pressure::Free;
         }
         graded(bytes, share, compaction)
@@ -83,6 +83,11 @@ impl Stall {
         *self.rung.lock() += 1;
         self.bell.notify_all();
     }
+}
+
+/// What memtables hold of their `share` before writers are delayed.
+pub(crate) const fn free_bytes(share: u64) -> u64 {
+    share / 1000 * DELAY_FROM as u64
 }
 
 fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {

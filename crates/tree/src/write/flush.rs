@@ -19,6 +19,8 @@ const TOGETHER_BYTES: u64 = 64 << 20;
 pub struct Flush {
     tree: Arc<Tree>,
     tables: Vec<Arc<Memtable>>,
+    /// Of the entries written so far.
+    bytes_done: u64,
     snapshots: Vec<SeqNo>,
     visible: SeqNo,
     attachments: Vec<(u32, Vec<u8>)>,
@@ -65,12 +67,18 @@ impl Flush {
         Some(Self {
             tree: Arc::clone(tree),
             tables,
+            bytes_done: 0,
             snapshots: snapshots.to_vec(),
             visible,
             attachments: attachments.to_vec(),
             work: None,
             is_finished: false,
         })
+    }
+
+    /// Bytes of keys and values written so far, of at most so many as its memtables have of memory.
+    pub const fn bytes_done(&self) -> u64 {
+        self.bytes_done
     }
 
     /// The newest SeqNo it writes: the log is synced through it before the edit is appended
@@ -102,7 +110,7 @@ impl Flush {
             Some(work) => work,
             None => self.begin()?,
         };
-        let result = work.step();
+        let result = work.step(&mut self.bytes_done);
         let is_done = matches!(result, Ok(true));
         if !is_done {
             self.work = Some(work);
@@ -149,8 +157,8 @@ impl Flush {
 }
 
 impl Work {
-    /// True when everything is written and checked.
-    fn step(&mut self) -> Result<bool> {
+    /// True when everything is written and checked; adds to `bytes_done` what it wrote.
+    fn step(&mut self, bytes_done: &mut u64) -> Result<bool> {
         if self.is_written {
             return Ok(!self.outputs.check_one()?);
         }
@@ -180,6 +188,7 @@ impl Work {
             };
             bytes += moved;
         }
+        *bytes_done += bytes;
         Ok(false)
     }
 }

@@ -1,0 +1,239 @@
+//! The memtable beside skip lists: inserts, gets, short scans and a full scan, in nanoseconds an entry or call.
+//!
+//! `cargo run --release -p flagstone-tree --example memtables -- [entries] [value bytes] [rounds]`
+//!
+//! - `memtable` is that of a [`Tree`], reached through it: reservation, lock, view and all.
+//! - `arena list` is this example's own: nodes, keys and values in one buffer, as LevelDB and RocksDB lay them out. It
+//!   is for one thread, without a lock or an atomic link, and faster by that than one for many.
+//! - `SkipMap` is that of `crossbeam-skiplist` as fjall uses it: a node an entry, key and value on the heap.
+//!
+//! All hold the same keys of 16 bytes, put in random order; gets and scans copy what they find; every answer is counted.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
+
+#[path = "memtables/arena_list.rs"]
+mod arena_list;
+
+use arena_list::ArenaList;
+use crossbeam_skiplist::SkipMap;
+use flagstone_base::hash::{key_hash, remix};
+use flagstone_base::{DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId};
+use flagstone_env::MemDisk;
+use flagstone_sst::BlockCache;
+use flagstone_tree::{
+    ChunkPool, Direction, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions, Version,
+};
+use std::cmp::Reverse;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+const KEY_BYTES: usize = 16;
+/// Entries of a short scan.
+const SHORT: usize = 50;
+
+type Key = [u8; KEY_BYTES];
+
+fn key(n: u64) -> Key {
+    let mut key = [0; KEY_BYTES];
+    key[..8].copy_from_slice(&remix(n).to_be_bytes());
+    key[8..].copy_from_slice(&n.to_be_bytes());
+    key
+}
+
+/// Entries in the order of their keys.
+trait Sorted {
+    fn insert(&mut self, key: &Key, seqno: u64, value: &[u8]);
+    /// Copies the newest value of the key; false when there is none.
+    fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool;
+    /// How many entries a walk from `from` on sees, at most `limit`.
+    fn scan(&self, from: &Key, limit: usize) -> usize;
+}
+
+/// What several threads insert into.
+trait Shared: Sync {
+    fn insert_shared(&self, key: &Key, seqno: u64, value: &[u8]);
+}
+
+impl Shared for Arc<Tree> {
+    fn insert_shared(&self, key: &Key, seqno: u64, value: &[u8]) {
+        let seqno = SeqNo::new(seqno);
+        let memtable = self.reserve(seqno);
+        memtable.insert(EntryRef::new(key, seqno, Kind::Put, value), key_hash(key, 0)).unwrap();
+    }
+}
+
+impl Sorted for Arc<Tree> {
+    fn insert(&mut self, key: &Key, seqno: u64, value: &[u8]) {
+        self.insert_shared(key, seqno, value);
+    }
+
+    fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool {
+        let view = self.view();
+        let found = Tree::get(self, &view, key, key_hash(key, 0), SeqNo::MAX).unwrap();
+        found.value.is_some_and(|value| {
+            out.clear();
+            out.extend_from_slice(&value);
+            true
+        })
+    }
+
+    fn scan(&self, from: &Key, limit: usize) -> usize {
+        let range = KeyRange::of(Bound::Included(from), Bound::Unbounded);
+        let options = ScanOptions::default();
+        let mut scan = Tree::scan(self, range, SeqNo::MAX, Direction::Forward, options);
+        let (mut count, mut out) = (0, Vec::new());
+        while count < limit && scan.advance().unwrap() {
+            copy(&mut out, scan.key(), &scan.value());
+            count += 1;
+        }
+        count
+    }
+}
+
+/// What a scan does with an entry.
+fn copy(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    out.clear();
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+    std::hint::black_box(out);
+}
+
+type HeapList = SkipMap<(Box<[u8]>, Reverse<u64>), Box<[u8]>>;
+
+impl Shared for HeapList {
+    fn insert_shared(&self, key: &Key, seqno: u64, value: &[u8]) {
+        Self::insert(self, (Box::from(&key[..]), Reverse(seqno)), Box::from(value));
+    }
+}
+
+impl Sorted for HeapList {
+    fn insert(&mut self, key: &Key, seqno: u64, value: &[u8]) {
+        self.insert_shared(key, seqno, value);
+    }
+
+    fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool {
+        let from = (Box::from(&key[..]), Reverse(u64::MAX));
+        let entry = self.lower_bound(Bound::Included(&from));
+        entry.filter(|entry| *entry.key().0 == key[..]).is_some_and(|entry| {
+            out.clear();
+            out.extend_from_slice(entry.value());
+            true
+        })
+    }
+
+    fn scan(&self, from: &Key, limit: usize) -> usize {
+        let from = (Box::from(&from[..]), Reverse(u64::MAX));
+        let mut out = Vec::new();
+        let entries = self.range(from..).take(limit);
+        entries.inspect(|entry| copy(&mut out, &entry.key().0, entry.value())).count()
+    }
+}
+
+/// What trees share: their memory is used again, as in a database.
+fn context(bytes: usize) -> Arc<TreeContext> {
+    let next = AtomicU64::new(1);
+    Arc::new(TreeContext {
+        disk: Arc::new(MemDisk::default()),
+        dir: PathBuf::from("/db"),
+        database: DatabaseId([7; 16]),
+        cache: BlockCache::new(1 << 20),
+        next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
+        direct_reads: false,
+        memtable_bytes: Arc::default(),
+        chunks: ChunkPool::new(bytes),
+        obsolete: Obsolete::default(),
+    })
+}
+
+fn tree(context: &Arc<TreeContext>) -> Arc<Tree> {
+    Tree::new(TreeId(1), Arc::clone(context), TreeOptions::default(), Version::empty())
+}
+
+/// The nanoseconds of each of so many calls.
+fn timed(calls: u64, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / calls as f64
+}
+
+fn one_thread(mut list: impl Sorted, entries: u64, value: &[u8]) -> Vec<f64> {
+    let mut out = Vec::new();
+    let absent_from = entries;
+    let insert = timed(entries, || {
+        for n in 0..entries {
+            list.insert(&key(n), n + 1, value);
+        }
+    });
+    let short_scans = entries / 10;
+    let short = timed(short_scans, || {
+        for n in 0..short_scans {
+            assert!(list.scan(&key(remix(n) % entries), SHORT) > 0);
+        }
+    });
+    let full =
+        timed(entries, || assert_eq!(list.scan(&[0; KEY_BYTES], usize::MAX) as u64, entries));
+    let mut get = |offset: u64| {
+        timed(entries, || {
+            let found = (0..entries)
+                .filter(|n| list.get(&key(remix(*n) % entries + offset), &mut out))
+                .count();
+            assert_eq!(found as u64, if offset == 0 { entries } else { 0 });
+        })
+    };
+    let (found, absent) = (get(0), get(absent_from));
+    vec![insert, found, absent, short, full]
+}
+
+/// Nanoseconds of wall time an entry.
+fn two_threads(list: &impl Shared, entries: u64, value: &[u8]) -> f64 {
+    timed(entries, || {
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                scope.spawn(move || {
+                    for n in (thread..entries).step_by(2) {
+                        list.insert_shared(&key(n), n + 1, value);
+                    }
+                });
+            }
+        });
+    })
+}
+
+fn print(what: &str, figures: &[f64]) {
+    print!("{what:<12}");
+    for figure in figures {
+        print!(" {figure:>11.0}");
+    }
+    println!();
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().unwrap());
+    let entries = arguments.next().unwrap_or(100_000);
+    let value = vec![b'v'; arguments.next().unwrap_or(100) as usize];
+    let rounds = arguments.next().unwrap_or(3);
+    println!("{entries} entries, values of {} bytes", value.len());
+    print!("{:<12}", "");
+    let columns = ["insert", "get", "get absent", "scan of 50", "full scan", "2 threads"];
+    for column in columns {
+        print!(" {column:>11}");
+    }
+    println!();
+    let context = context(2 * entries as usize * (value.len() + 100));
+    // The first round takes memory that is new to the process, and is not counted.
+    for round in 0..=rounds {
+        let mut of_memtable = one_thread(tree(&context), entries, &value);
+        of_memtable.push(two_threads(&tree(&context), entries, &value));
+        let of_arena = one_thread(ArenaList::new(entries as usize, value.len()), entries, &value);
+        let mut of_map = one_thread(HeapList::new(), entries, &value);
+        of_map.push(two_threads(&HeapList::new(), entries, &value));
+        if round > 0 {
+            print("memtable", &of_memtable);
+            print("arena list", &of_arena);
+            print("SkipMap", &of_map);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A skip list in one buffer, for one thread.
+
+use super::{KEY_BYTES, Key, Sorted, copy};
+use flagstone_base::hash::remix;
+
+const LEVELS: usize = 12;
+/// Where the head lies, to which no link leads: a link to it stands for the end.
+const HEAD: u32 = 0;
+
+const SEQNO: usize = KEY_BYTES;
+/// The value's length, with the height above its lowest 24 bits.
+const SIZES: usize = SEQNO + 8;
+const LINKS: usize = SIZES + 4;
+
+/// Nodes lie one behind another: key, SeqNo, sizes, a link of four bytes a level, value. A key's newest version
+/// comes first.
+pub(super) struct ArenaList {
+    bytes: Vec<u8>,
+    random: u64,
+}
+
+impl ArenaList {
+    /// With room for so many entries.
+    pub(super) fn new(entries: usize, value_bytes: usize) -> Self {
+        let mut bytes = Vec::with_capacity((entries + 1) * (LINKS + 6 + value_bytes));
+        bytes.resize(LINKS + 4 * LEVELS, 0);
+        Self { bytes, random: 1 }
+    }
+
+    fn number(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap())
+    }
+
+    fn next(&self, node: u32, level: usize) -> u32 {
+        self.number(node as usize + LINKS + 4 * level)
+    }
+
+    fn link(&mut self, node: u32, level: usize, to: u32) {
+        let at = node as usize + LINKS + 4 * level;
+        self.bytes[at..at + 4].copy_from_slice(&to.to_le_bytes());
+    }
+
+    fn key(&self, node: u32) -> &[u8] {
+        &self.bytes[node as usize..node as usize + KEY_BYTES]
+    }
+
+    fn value(&self, node: u32) -> &[u8] {
+        let sizes = self.number(node as usize + SIZES);
+        let start = node as usize + LINKS + 4 * (sizes >> 24) as usize;
+        &self.bytes[start..start + (sizes & 0xFF_FFFF) as usize]
+    }
+
+    fn seqno(&self, node: u32) -> u64 {
+        let at = node as usize + SEQNO;
+        u64::from_le_bytes(self.bytes[at..at + 8].try_into().unwrap())
+    }
+
+    /// Whether `node` stands before that version of the key.
+    fn is_before(&self, node: u32, key: &Key, seqno: u64) -> bool {
+        match self.key(node).cmp(key) {
+            std::cmp::Ordering::Equal => self.seqno(node) > seqno,
+            order => order.is_lt(),
+        }
+    }
+
+    /// On each level the last node before that version.
+    fn before(&self, key: &Key, seqno: u64) -> [u32; LEVELS] {
+        let (mut node, mut before) = (HEAD, [HEAD; LEVELS]);
+        for level in (0..LEVELS).rev() {
+            loop {
+                let next = self.next(node, level);
+                if next == HEAD || !self.is_before(next, key, seqno) {
+                    break;
+                }
+                node = next;
+            }
+            before[level] = node;
+        }
+        before
+    }
+
+    fn first_from(&self, key: &Key) -> u32 {
+        self.next(self.before(key, u64::MAX)[0], 0)
+    }
+}
+
+impl Sorted for ArenaList {
+    fn insert(&mut self, key: &Key, seqno: u64, value: &[u8]) {
+        let before = self.before(key, seqno);
+        self.random = remix(self.random);
+        // One in four is a level higher.
+        let height = (self.random.trailing_zeros() as usize / 2 + 1).min(LEVELS);
+        let node = u32::try_from(self.bytes.len()).unwrap();
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(&seqno.to_le_bytes());
+        let sizes = (height as u32) << 24 | value.len() as u32;
+        self.bytes.extend_from_slice(&sizes.to_le_bytes());
+        for (level, before) in before.iter().enumerate().take(height) {
+            let next = self.next(*before, level);
+            self.bytes.extend_from_slice(&next.to_le_bytes());
+            self.link(*before, level, node);
+        }
+        self.bytes.extend_from_slice(value);
+    }
+
+    fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool {
+        let node = self.first_from(key);
+        let is_found = node != HEAD && self.key(node) == key;
+        if is_found {
+            out.clear();
+            out.extend_from_slice(self.value(node));
+        }
+        is_found
+    }
+
+    fn scan(&self, from: &Key, limit: usize) -> usize {
+        let (mut node, mut count, mut out) = (self.first_from(from), 0, Vec::new());
+        while node != HEAD && count < limit {
+            copy(&mut out, self.key(node), self.value(node));
+            node = self.next(node, 0);
+            count += 1;
+        }
+        count
+    }
+}
