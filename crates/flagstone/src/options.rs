@@ -249,10 +249,16 @@ impl Options {
         if left > eighth { left } else { eighth }
     }
 
-    /// At what size the write-ahead log makes the trees that pin its oldest segment flush.
+    /// What the write-ahead log may hold as long as flushes keep up.
     pub(crate) const fn wal_bytes_max(&self) -> u64 {
         let twice = self.memtable_share() * 2;
         if twice < WAL_BYTES_MAX { twice } else { WAL_BYTES_MAX }
+    }
+
+    /// At what size it makes the trees that pin its oldest segment flush: early enough for that to be
+    /// done before it is full.
+    pub(crate) const fn wal_bytes_long(&self) -> u64 {
+        self.wal_bytes_max() / 5 * 4
     }
 
     /// The size of a segment of the write-ahead log.

@@ -1,20 +1,28 @@
 //! The memtable beside skip lists: inserts, gets, short scans and a full scan, in nanoseconds an entry or call.
 //!
-//! `cargo run --release -p flagstone-tree --example memtables -- [entries] [value bytes] [rounds]`
+//! `cargo run --release -p flagstone-tree --example memtables -- [entries] [value bytes] [rounds] [random|named]`
 //!
 //! - `memtable` is that of a [`Tree`], reached through it: reservation, lock, view and all.
-//! - `arena list` is this example's own: nodes, keys and values in one buffer, as LevelDB and RocksDB lay them out. It
-//!   is for one thread, without a lock or an atomic link, and faster by that than one for many.
-//! - `SkipMap` is that of `crossbeam-skiplist` as fjall uses it: a node an entry, key and value on the heap.
+//! - `arena list` is this example's own: nodes, keys and values in one buffer of huge pages, as LevelDB and RocksDB
+//!   lay them out. It is for one thread, without a lock or an atomic link, and faster by that than one for many.
+//! - `SkipMap` is that of `crossbeam-skiplist`, the memtable of fjall: a node an entry with the key in it, values on
+//!   the heap.
 //!
-//! All hold the same keys of 16 bytes, put in random order; gets and scans copy what they find; every answer is counted.
+//! All hold the same keys of 16 bytes, put in random order: random ones differ in their first bytes, named ones
+//! (`user/00000000037`) in their last. Gets and scans copy what they find; every answer is counted. Memory is used
+//! again from round to round.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    unsafe_code,
+    reason = "a measuring program, with a list in pages of its own"
+)]
 
 #[path = "memtables/arena_list.rs"]
 mod arena_list;
 
-use arena_list::ArenaList;
+use arena_list::{ArenaList, Buffer};
 use crossbeam_skiplist::SkipMap;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId};
@@ -36,11 +44,21 @@ const SHORT: usize = 50;
 
 type Key = [u8; KEY_BYTES];
 
-fn key(n: u64) -> Key {
+/// The key of a number.
+type KeyOf = fn(u64) -> Key;
+
+fn random_key(n: u64) -> Key {
     let mut key = [0; KEY_BYTES];
     key[..8].copy_from_slice(&remix(n).to_be_bytes());
     key[8..].copy_from_slice(&n.to_be_bytes());
     key
+}
+
+/// In random order for numbers in a row.
+fn named_key(n: u64) -> Key {
+    // Odd factors make different keys of different numbers below 2^36.
+    let scattered = n.wrapping_mul(0x9_E377_79B9) & 0xF_FFFF_FFFF;
+    format!("user/{scattered:011}").into_bytes().try_into().unwrap()
 }
 
 /// Entries in the order of their keys.
@@ -101,11 +119,11 @@ fn copy(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     std::hint::black_box(out);
 }
 
-type HeapList = SkipMap<(Box<[u8]>, Reverse<u64>), Box<[u8]>>;
+type HeapList = SkipMap<(Key, Reverse<u64>), Box<[u8]>>;
 
 impl Shared for HeapList {
     fn insert_shared(&self, key: &Key, seqno: u64, value: &[u8]) {
-        Self::insert(self, (Box::from(&key[..]), Reverse(seqno)), Box::from(value));
+        Self::insert(self, (*key, Reverse(seqno)), Box::from(value));
     }
 }
 
@@ -115,9 +133,9 @@ impl Sorted for HeapList {
     }
 
     fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool {
-        let from = (Box::from(&key[..]), Reverse(u64::MAX));
+        let from = (*key, Reverse(u64::MAX));
         let entry = self.lower_bound(Bound::Included(&from));
-        entry.filter(|entry| *entry.key().0 == key[..]).is_some_and(|entry| {
+        entry.filter(|entry| entry.key().0 == *key).is_some_and(|entry| {
             out.clear();
             out.extend_from_slice(entry.value());
             true
@@ -125,7 +143,7 @@ impl Sorted for HeapList {
     }
 
     fn scan(&self, from: &Key, limit: usize) -> usize {
-        let from = (Box::from(&from[..]), Reverse(u64::MAX));
+        let from = (*from, Reverse(u64::MAX));
         let mut out = Vec::new();
         let entries = self.range(from..).take(limit);
         entries.inspect(|entry| copy(&mut out, &entry.key().0, entry.value())).count()
@@ -159,7 +177,8 @@ fn timed(calls: u64, work: impl FnOnce()) -> f64 {
     start.elapsed().as_nanos() as f64 / calls as f64
 }
 
-fn one_thread(mut list: impl Sorted, entries: u64, value: &[u8]) -> Vec<f64> {
+/// The figures of a list that is empty, but for the last column.
+fn one_thread(list: &mut impl Sorted, key: KeyOf, entries: u64, value: &[u8]) -> Vec<f64> {
     let mut out = Vec::new();
     let absent_from = entries;
     let insert = timed(entries, || {
@@ -188,7 +207,7 @@ fn one_thread(mut list: impl Sorted, entries: u64, value: &[u8]) -> Vec<f64> {
 }
 
 /// Nanoseconds of wall time an entry.
-fn two_threads(list: &impl Shared, entries: u64, value: &[u8]) -> f64 {
+fn two_threads(list: &impl Shared, key: KeyOf, entries: u64, value: &[u8]) -> f64 {
     timed(entries, || {
         std::thread::scope(|scope| {
             for thread in 0..2 {
@@ -211,28 +230,35 @@ fn print(what: &str, figures: &[f64]) {
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().unwrap());
-    let entries = arguments.next().unwrap_or(100_000);
-    let value = vec![b'v'; arguments.next().unwrap_or(100) as usize];
-    let rounds = arguments.next().unwrap_or(3);
-    println!("{entries} entries, values of {} bytes", value.len());
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, or: usize| arguments.get(at).map_or(or, |a| a.parse().unwrap());
+    let (entries, rounds) = (number(0, 100_000), number(2, 3));
+    let value = vec![b'v'; number(1, 100)];
+    let (name, key) = match arguments.get(3).map(String::as_str) {
+        Some("named") => ("named", named_key as KeyOf),
+        _ => ("random", random_key as KeyOf),
+    };
+    println!("{entries} entries, {name} keys, values of {} bytes", value.len());
     print!("{:<12}", "");
-    let columns = ["insert", "get", "get absent", "scan of 50", "full scan", "2 threads"];
-    for column in columns {
+    for column in ["insert", "get", "get absent", "scan of 50", "full scan", "2 threads"] {
         print!(" {column:>11}");
     }
     println!();
-    let context = context(2 * entries as usize * (value.len() + 100));
+    let context = context(2 * entries * (value.len() + 100));
+    let mut buffer = Buffer::new(entries, value.len());
+    let count = entries as u64;
     // The first round takes memory that is new to the process, and is not counted.
     for round in 0..=rounds {
-        let mut of_memtable = one_thread(tree(&context), entries, &value);
-        of_memtable.push(two_threads(&tree(&context), entries, &value));
-        let of_arena = one_thread(ArenaList::new(entries as usize, value.len()), entries, &value);
-        let mut of_map = one_thread(HeapList::new(), entries, &value);
-        of_map.push(two_threads(&HeapList::new(), entries, &value));
+        let mut of_memtable = one_thread(&mut tree(&context), key, count, &value);
+        of_memtable.push(two_threads(&tree(&context), key, count, &value));
+        let mut list = ArenaList::new(buffer);
+        let of_list = one_thread(&mut list, key, count, &value);
+        buffer = list.into_buffer();
+        let mut of_map = one_thread(&mut HeapList::new(), key, count, &value);
+        of_map.push(two_threads(&HeapList::new(), key, count, &value));
         if round > 0 {
             print("memtable", &of_memtable);
-            print("arena list", &of_arena);
+            print("arena list", &of_list);
             print("SkipMap", &of_map);
         }
     }

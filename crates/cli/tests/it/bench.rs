@@ -87,15 +87,29 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
 
 #[test]
 fn a_matrix_is_resumed_where_it_ended() {
-    let place = Place::new();
-    let matrix = "bench matrix --workload balanced --partitions 1,2 --threads 1 --operations 200";
-    let matrix = format!("{matrix} --engine noop --out m --resume {SMALL}");
-    let run = |expected: usize| {
-        let stdout = place.ok(&matrix);
-        assert_eq!(stdout.matches("measured before").count(), expected, "{stdout}");
-    };
-    run(0);
-    run(2);
-    std::fs::remove_file(place.path("m/balanced-noop-p2-t1.jsonl")).unwrap();
-    run(1);
+    let documents = "document-matrix --memory 16MiB --comments 300 --interval 0.05";
+    let trial = "--threads 1 --operations 50 --sample 50";
+    for matrix in [
+        format!("matrix --workload balanced --threads 1 --operations 200 --engine noop {SMALL}"),
+        format!("{documents} --workload load --readers 1 --parsers 1"),
+        format!("{documents} --workload get {trial}"),
+        format!("{documents} --workload update {trial}"),
+    ] {
+        let place = Place::new();
+        let run = |measured_before: usize| {
+            let stdout = place.ok(&format!("bench {matrix} --partitions 1,2 --out m --resume"));
+            let told = stdout.matches("measured before").count();
+            assert_eq!(told, measured_before, "{matrix}: {stdout}");
+        };
+        run(0);
+        run(2);
+        let results =
+            std::fs::read_dir(place.path("m")).unwrap().map(|entry| entry.unwrap().path());
+        let second: Vec<_> =
+            results.filter(|path| path.to_string_lossy().contains("-p2-")).collect();
+        assert_eq!(second.len(), 1, "{matrix}: {second:?}");
+        std::fs::remove_file(&second[0]).unwrap();
+        run(1);
+        assert!(second[0].exists(), "{matrix}");
+    }
 }

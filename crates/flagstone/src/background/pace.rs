@@ -12,8 +12,8 @@
 //! Trees fill while jobs rest, until the work done is the work that comes in.
 //!
 //! A **flush** has to be done before memtables have grown from half of their share to where writers are
-//! delayed, and the log from its bound to a quarter above it. While more of the flush is done than has grown
-//! of that, it works half of the time:
+//! delayed, and the log from where it is long to its bound. While more of the flush is done than has grown
+//! of that, it rests as long as it works, a moment at most:
 //!
 //! ```text
 //!   half                  now                       delays
@@ -59,49 +59,42 @@ impl Pace {
     }
 }
 
-/// Something that grows while a flush runs, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Growth {
-    /// No flush is needed before.
-    from: u64,
-    /// The flush has to be done by then.
-    to: u64,
-}
-
-impl Growth {
-    pub(super) const fn new(from: u64, to: u64) -> Self {
-        Self { from, to }
-    }
-
-    /// The part of it that has come, at most 1.
-    fn part(self, now: u64) -> f64 {
-        part(now.saturating_sub(self.from), self.to.saturating_sub(self.from))
-    }
-}
-
-fn part(of: u64, whole: u64) -> f64 {
-    if of >= whole { 1.0 } else { of as f64 / whole as f64 }
+/// What grows while a flush runs, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Filled {
+    pub(super) memtables: u64,
+    pub(super) log: u64,
 }
 
 /// What a flush that nobody waits for does behind a step.
 #[derive(Debug)]
 pub(super) struct FlushPace {
-    pub(super) memtables: Growth,
-    pub(super) log: Growth,
-    /// What is flushed.
-    pub(super) bytes: u64,
+    /// Up to here there is no hurry.
+    pub(super) from: Filled,
+    /// The flush has to be done before one of them is here.
+    pub(super) to: Filled,
     /// The longest rest.
     pub(super) rest_max: Duration,
 }
 
 impl FlushPace {
-    /// Behind a step that took so long, with so many bytes done, held by memtables and by the log.
-    pub(super) fn rest_after(&self, step: Duration, done: u64, held: u64, log: u64) -> Progress {
-        let grown = self.memtables.part(held).max(self.log.part(log));
-        match part(done, self.bytes) > grown {
+    /// Behind a step that took so long, when so much has grown and this part of the flush is done.
+    pub(super) fn rest_after(&self, step: Duration, filled: Filled, done: f64) -> Progress {
+        let memtables = grown(self.from.memtables, self.to.memtables, filled.memtables);
+        let log = grown(self.from.log, self.to.log, filled.log);
+        match done > memtables.max(log) {
             true => Progress::Rest(step.min(STEP_MAX).min(self.rest_max)),
             false => Progress::Again,
         }
+    }
+}
+
+/// The part of the way between two sizes that has been gone.
+fn grown(from: u64, to: u64, now: u64) -> f64 {
+    match now {
+        _ if now <= from => 0.0,
+        _ if now >= to => 1.0,
+        _ => (now - from) as f64 / (to - from) as f64,
     }
 }
 
@@ -142,46 +135,49 @@ mod tests {
         assert_eq!(pace.rest_after(Duration::from_secs(3)), Progress::Rest(STEP_MAX * 7 / 3));
     }
 
+    fn flush_pace(to: Filled, rest_max: Duration) -> FlushPace {
+        FlushPace { from: Filled { memtables: 500, log: 1000 }, to, rest_max }
+    }
+
     #[test]
     fn a_flush_rests_while_it_is_ahead_of_memtables_and_log() {
-        let pace = FlushPace {
-            memtables: Growth::new(500, 750),
-            log: Growth::new(1000, 2000),
-            bytes: 100,
-            rest_max: Duration::from_secs(1),
-        };
+        let pace = flush_pace(Filled { memtables: 750, log: 2000 }, Duration::from_secs(1));
         let rest = Progress::Rest(STEP);
         let again = Progress::Again;
-        for (done, held, log, expected) in [
-            (1, 500, 1000, rest),
-            (0, 500, 1000, again),
-            (50, 600, 1000, rest),
-            (50, 650, 1000, again),
-            (50, 400, 900, rest),
-            (50, 500, 1400, rest),
-            (50, 500, 1600, again),
-            // Where the deadline is reached it never rests.
-            (200, 750, 1000, again),
-            (200, 500, 2500, again),
+        for (memtables, log, done, expected) in [
+            (500, 1000, 0.01, rest),
+            (500, 1000, 0.0, again),
+            (600, 1000, 0.5, rest),
+            (650, 1000, 0.5, again),
+            (400, 900, 0.5, rest),
+            (500, 1400, 0.5, rest),
+            (500, 1600, 0.5, again),
+            (650, 1600, 0.5, again),
+            // At the deadline it never rests.
+            (750, 1000, 1.0, again),
+            (500, 2500, 1.0, again),
         ] {
-            assert_eq!(pace.rest_after(STEP, done, held, log), expected, "{done} {held} {log}");
+            let filled = Filled { memtables, log };
+            assert_eq!(pace.rest_after(STEP, filled, done), expected, "{filled:?} {done}");
         }
-        // Memtables that are over it from the beginning.
-        let late = FlushPace { memtables: Growth::new(800, 750), ..pace };
-        assert_eq!(late.rest_after(STEP, 90, 800, 1000), again);
+    }
+
+    #[test]
+    fn a_flush_that_has_no_time_for_the_log_rests_only_while_that_is_short() {
+        let pace = flush_pace(Filled { memtables: 750, log: 1000 }, Duration::from_secs(1));
+        let behind = |log| pace.rest_after(STEP, Filled { memtables: 500, log }, 0.99);
+        assert_eq!(behind(1000), Progress::Rest(STEP));
+        assert_eq!(behind(1001), Progress::Again);
     }
 
     #[test]
     fn a_flush_rests_no_longer_than_it_may() {
-        let pace = |rest_max| FlushPace {
-            memtables: Growth::new(0, 10),
-            log: Growth::new(0, 10),
-            bytes: 2,
-            rest_max,
+        let rest = |rest_max, step| {
+            let pace = flush_pace(Filled { memtables: 750, log: 2000 }, rest_max);
+            pace.rest_after(step, pace.from, 0.5)
         };
-        let micros = Duration::from_micros(100);
-        assert_eq!(pace(micros).rest_after(STEP, 1, 0, 0), Progress::Rest(micros));
-        let long = Duration::from_secs(9);
-        assert_eq!(pace(long).rest_after(long, 1, 0, 0), Progress::Rest(STEP_MAX));
+        let (short, long) = (Duration::from_micros(100), Duration::from_secs(9));
+        assert_eq!(rest(short, STEP), Progress::Rest(short));
+        assert_eq!(rest(long, long), Progress::Rest(STEP_MAX));
     }
 }

@@ -125,8 +125,8 @@ impl Shared {
         true
     }
 
-    fn is_log_long(&self) -> bool {
-        self.log_bytes() > self.options.wal_bytes_max()
+    pub(super) fn is_log_long(&self) -> bool {
+        self.log_bytes() > self.options.wal_bytes_long()
     }
 
     /// The trees that hold the log's oldest segment, if that is `wanted`.

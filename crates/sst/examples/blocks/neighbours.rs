@@ -59,6 +59,18 @@ struct Parsed<'a> {
 }
 
 fn parse(entries: &[u8], at: usize) -> Result<Parsed<'_>, Malformed> {
+    // Lengths of one byte each, as LevelDB and RocksDB read them first, too.
+    if let Some(&[shared, suffix, value]) = entries[at..].first_chunk()
+        && (shared | suffix | value) < 0x80
+    {
+        let suffix_at = at + 3;
+        let start = suffix_at + usize::from(suffix) + 8;
+        let value = start..start + usize::from(value);
+        if value.end <= entries.len() {
+            let suffix = &entries[suffix_at..start - 8];
+            return Ok(Parsed { shared: shared.into(), suffix, value });
+        }
+    }
     let mut decoder = Decoder::new(&entries[at..]);
     let shared = decoder.varint_usize("a shared length")?;
     let suffix = decoder.varint_usize("a suffix length")?;

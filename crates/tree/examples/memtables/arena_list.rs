@@ -2,6 +2,8 @@
 
 use super::{KEY_BYTES, Key, Sorted, copy};
 use flagstone_base::hash::remix;
+use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
+use std::ops::{Deref, DerefMut};
 
 const LEVELS: usize = 12;
 /// Where the head lies, to which no link leads: a link to it stands for the end.
@@ -15,16 +17,57 @@ const LINKS: usize = SIZES + 4;
 /// Nodes lie one behind another: key, SeqNo, sizes, a link of four bytes a level, value. A key's newest version
 /// comes first.
 pub(super) struct ArenaList {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     random: u64,
 }
 
-impl ArenaList {
+/// Huge pages, as memtables have them, filled from the beginning.
+pub(super) struct Buffer {
+    pages: Pages,
+    len: usize,
+}
+
+impl Buffer {
     /// With room for so many entries.
     pub(super) fn new(entries: usize, value_bytes: usize) -> Self {
-        let mut bytes = Vec::with_capacity((entries + 1) * (LINKS + 6 + value_bytes));
-        bytes.resize(LINKS + 4 * LEVELS, 0);
+        let bytes = (entries + 100) * (LINKS + 8 + value_bytes);
+        Self { pages: Pages::new(bytes.next_multiple_of(HUGE_PAGE_BYTES)).unwrap(), len: 0 }
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        let at = self.len;
+        self.len += bytes.len();
+        assert!(self.len <= self.pages.bytes());
+        self[at..].copy_from_slice(bytes);
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` is at most the length of the pages, which are zeroed and nobody else's.
+        unsafe { std::slice::from_raw_parts(self.pages.start().as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and this is the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.pages.start().as_ptr(), self.len) }
+    }
+}
+
+impl ArenaList {
+    /// An empty one in memory that may have held another.
+    pub(super) fn new(mut bytes: Buffer) -> Self {
+        bytes.len = 0;
+        bytes.append(&[0; LINKS + 4 * LEVELS]);
         Self { bytes, random: 1 }
+    }
+
+    pub(super) fn into_buffer(self) -> Buffer {
+        self.bytes
     }
 
     fn number(&self, at: usize) -> u32 {
@@ -91,16 +134,16 @@ impl Sorted for ArenaList {
         // One in four is a level higher.
         let height = (self.random.trailing_zeros() as usize / 2 + 1).min(LEVELS);
         let node = u32::try_from(self.bytes.len()).unwrap();
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(&seqno.to_le_bytes());
+        self.bytes.append(key);
+        self.bytes.append(&seqno.to_le_bytes());
         let sizes = (height as u32) << 24 | value.len() as u32;
-        self.bytes.extend_from_slice(&sizes.to_le_bytes());
+        self.bytes.append(&sizes.to_le_bytes());
         for (level, before) in before.iter().enumerate().take(height) {
             let next = self.next(*before, level);
-            self.bytes.extend_from_slice(&next.to_le_bytes());
+            self.bytes.append(&next.to_le_bytes());
             self.link(*before, level, node);
         }
-        self.bytes.extend_from_slice(value);
+        self.bytes.append(value);
     }
 
     fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool {

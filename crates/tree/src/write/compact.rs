@@ -220,7 +220,7 @@ impl Work {
         while !is_enough(bytes) {
             let is_bottom = |key: &[u8]| below.is_bottom(key);
             match write_next_key(merge, outputs, retention, ranges, is_bottom)? {
-                Some(moved) => bytes += moved,
+                Some(moved) => bytes += moved.bytes,
                 None => {
                     outputs.finish()?;
                     self.is_written = true;

@@ -19,8 +19,9 @@ const TOGETHER_BYTES: u64 = 64 << 20;
 pub struct Flush {
     tree: Arc<Tree>,
     tables: Vec<Arc<Memtable>>,
-    /// Of the entries written so far.
-    bytes_done: u64,
+    /// In its memtables, and how many of them it has read.
+    entries: u64,
+    entries_done: u64,
     snapshots: Vec<SeqNo>,
     visible: SeqNo,
     attachments: Vec<(u32, Vec<u8>)>,
@@ -66,8 +67,9 @@ impl Flush {
         }
         Some(Self {
             tree: Arc::clone(tree),
+            entries: tables.iter().map(|table| table.entries()).sum(),
+            entries_done: 0,
             tables,
-            bytes_done: 0,
             snapshots: snapshots.to_vec(),
             visible,
             attachments: attachments.to_vec(),
@@ -76,9 +78,19 @@ impl Flush {
         })
     }
 
-    /// Bytes of keys and values written so far, of at most so many as its memtables have of memory.
-    pub const fn bytes_done(&self) -> u64 {
-        self.bytes_done
+    /// Memory of its memtables.
+    pub fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.bytes()).sum()
+    }
+
+    /// The part of its entries that it has read and written.
+    pub fn part_done(&self) -> f64 {
+        self.entries_done as f64 / self.entries.max(1) as f64
+    }
+
+    /// Whether all entries are written: what is left is to check the tables.
+    pub fn is_written(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.is_written)
     }
 
     /// The newest SeqNo it writes: the log is synced through it before the edit is appended
@@ -110,7 +122,7 @@ impl Flush {
             Some(work) => work,
             None => self.begin()?,
         };
-        let result = work.step(&mut self.bytes_done);
+        let result = work.step(&mut self.entries_done);
         let is_done = matches!(result, Ok(true));
         if !is_done {
             self.work = Some(work);
@@ -157,8 +169,8 @@ impl Flush {
 }
 
 impl Work {
-    /// True when everything is written and checked; adds to `bytes_done` what it wrote.
-    fn step(&mut self, bytes_done: &mut u64) -> Result<bool> {
+    /// True when everything is written and checked; counts the entries it reads.
+    fn step(&mut self, entries_done: &mut u64) -> Result<bool> {
         if self.is_written {
             return Ok(!self.outputs.check_one()?);
         }
@@ -169,6 +181,7 @@ impl Work {
                 && let Some(entry) = self.merge.only_entry()
             {
                 bytes += entry_bytes(&entry);
+                *entries_done += 1;
                 self.outputs.cut_before(entry.key)?;
                 self.outputs.add(entry)?;
                 self.merge.next()?;
@@ -186,9 +199,9 @@ impl Work {
                 self.is_written = true;
                 break;
             };
-            bytes += moved;
+            bytes += moved.bytes;
+            *entries_done += moved.entries;
         }
-        *bytes_done += bytes;
         Ok(false)
     }
 }
@@ -206,23 +219,29 @@ const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
     (entry.key.len() + entry.value.len() + 8) as u64
 }
 
-/// Reads the next key with all its entries and writes what is kept; how many bytes they had, or
-/// `None` at the end.
+/// The entries of a key that were read.
+pub(super) struct Moved {
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+}
+
+/// Reads the next key with all its entries and writes what is kept; `None` at the end.
 pub(super) fn write_next_key(
     merge: &mut MergeCursor,
     outputs: &mut Outputs,
     retention: &mut Retention,
     ranges: &RangeSet,
     is_bottom: impl FnOnce(&[u8]) -> bool,
-) -> Result<Option<u64>> {
+) -> Result<Option<Moved>> {
     let Some(first) = merge.entry() else { return Ok(None) };
     let key = first.key.to_vec();
     let mut history = History::new();
-    let mut bytes = 0;
+    let mut moved = Moved { entries: 0, bytes: 0 };
     while let Some(entry) = merge.entry()
         && entry.key == key
     {
-        bytes += entry_bytes(&entry);
+        moved.entries += 1;
+        moved.bytes += entry_bytes(&entry);
         history.push((entry.trailer, merge.value()));
         merge.next()?;
     }
@@ -234,5 +253,5 @@ pub(super) fn write_next_key(
     for (trailer, value) in &history {
         outputs.add(EntryRef { key: &key, trailer: *trailer, value })?;
     }
-    Ok(Some(bytes))
+    Ok(Some(moved))
 }
