@@ -24,7 +24,7 @@ trial, a fresh directory each, removed after; result files, then a table of medi
   --scale full|quick sizes of filled stores: a million entries, or a tenth [default: full]
   --out DIR          result files: DIR/CELL/ENGINE-ROUND.jsonl [default: peers-results]
   --dir DIR          stores are made below it, on the disk to be measured [default: peers-stores]
-  --resume           skips trials measured at this commit with the same options, instead of removing
+  --resume           skips trials measured by this program with the same options, instead of removing
                      the result files of the cells
 
 Exit code: 0 all trials ran, 1 one did not, 2 the command line is wrong.";

@@ -7,7 +7,7 @@ use crate::engines::{Choice, KINDS};
 use crate::report;
 use flagstone_bench::engine::Outcome;
 use flagstone_bench::record::{Trial, read_file};
-use flagstone_bench::sample::{DiskClock, commit};
+use flagstone_bench::sample::{Built, DiskClock, built};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     fs::create_dir_all(&options.out)?;
     fs::create_dir_all(&options.dir)?;
     let program = std::env::current_exe()?;
-    let (commit, disk) = (commit(), DiskClock::of(&options.dir));
+    let disk = DiskClock::of(&options.dir);
     let mut failures = Vec::new();
     for cell in &options.cells {
         if !options.resume {
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
             for at in 0..engines.len() {
                 let engine = &engines[in_turn(round, at, engines.len())];
                 let out = options.result_file(cell, engine, round);
-                if options.resume && is_measured(&out, options, cell, engine, &commit) {
+                if options.resume && is_measured(&out, options, cell, engine, built()) {
                     continue;
                 }
                 eprintln!("{} over {engine}, round {} of {}", cell.name, round + 1, options.rounds);
@@ -62,11 +62,11 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     Ok(failures.is_empty())
 }
 
-/// Whether the file holds a whole trial of this cell over this engine, at this commit and with these
+/// Whether the file holds a whole trial of this cell over this engine, by this program and with these
 /// options. A file that cannot be read holds none.
-fn is_measured(path: &Path, options: &Options, cell: &Cell, engine: &Choice, commit: &str) -> bool {
+fn is_measured(path: &Path, options: &Options, cell: &Cell, engine: &Choice, built: &Built) -> bool {
     let Ok(Trial { header, .. }) = read_file(path) else { return false };
-    header.commit == commit
+    header.is_of(built)
         && header.engine == engine.to_string()
         && header.workload == cell.work.workload()
         && options
@@ -120,10 +120,11 @@ mod tests {
     use super::{in_turn, is_measured};
     use crate::args::{Command, parse};
     use flagstone_bench::record::{FORMAT, Header, Line, RecordWriter, Summary};
+    use flagstone_bench::sample::Built;
     use flagstone_bench::workload::Mix;
 
     #[test]
-    fn a_trial_is_passed_over_at_its_commit_and_with_its_options_alone() {
+    fn a_trial_is_passed_over_by_its_program_and_with_its_options_alone() {
         let parsed = |words: &str| {
             let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
             let Ok(Command::Run(options)) = parse(&words) else { panic!("{words:?}") };
@@ -132,12 +133,14 @@ mod tests {
         let options = parsed("--cells balanced-4,cached-get --engines redb --seconds 2");
         let path = std::env::temp_dir().join(format!("flagstone-resume-{}", std::process::id()));
         let engine = &options.engines[0];
+        let [a, b] = ["a", "b"].map(|commit| Built { commit: commit.into(), program: "p".into() });
         for cell in &options.cells {
             let header = Header {
                 format: FORMAT,
                 workload: cell.work.workload(),
                 engine: "redb".into(),
                 commit: "a".into(),
+                program: "p".into(),
                 options: options.setup(cell).describe(),
                 ..Header::default()
             };
@@ -145,12 +148,12 @@ mod tests {
             writer.line(&Line::Header(header)).unwrap();
             writer.line(&Line::Summary(Summary::default())).unwrap();
             writer.finish().unwrap();
-            assert!(is_measured(&path, &options, cell, engine, "a"));
-            assert!(!is_measured(&path, &options, cell, engine, "b"));
+            assert!(is_measured(&path, &options, cell, engine, &a));
+            assert!(!is_measured(&path, &options, cell, engine, &b));
             let longer = parsed("--seconds 3");
-            assert!(!is_measured(&path, &longer, cell, engine, "a"));
+            assert!(!is_measured(&path, &longer, cell, engine, &a));
             std::fs::remove_file(&path).unwrap();
-            assert!(!is_measured(&path, &options, cell, engine, "a"));
+            assert!(!is_measured(&path, &options, cell, engine, &a));
         }
     }
 

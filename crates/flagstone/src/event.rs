@@ -76,11 +76,11 @@ pub enum Event {
         /// Why.
         cause: StallCause,
     },
-    /// Writers go on.
+    /// No writer is stopped any more.
     StallFinished {
-        /// Why they were stopped.
+        /// Why the last of them was.
         cause: StallCause,
-        /// For how long.
+        /// For how long some were: since [`Event::StallStarted`].
         took: Duration,
     },
     /// A file nothing needs any more was removed.

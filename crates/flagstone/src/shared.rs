@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The outside world of a database: tests bring their own.
@@ -71,7 +71,6 @@ pub(crate) struct Shared {
     pub(crate) stripes: Stripes,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) stall: Stall,
-    pub(crate) stalled: AtomicUsize,
     pub(crate) keyspaces: ArcSwap<Keyspaces>,
     pub(crate) trees: Arc<TreeContext>,
     pub(crate) background: Background,
@@ -137,7 +136,6 @@ impl Shared {
             stripes: Stripes::new(),
             snapshots: Arc::default(),
             stall: Stall::default(),
-            stalled: AtomicUsize::new(0),
             keyspaces: ArcSwap::from_pointee(parts.keyspaces),
             trees: parts.trees,
             background: Background::default(),

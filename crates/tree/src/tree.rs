@@ -204,6 +204,14 @@ impl Tree {
         self.ready.lock().remove(&number);
     }
 
+    /// Whether `edit` can be made current.
+    ///
+    /// # Errors
+    /// Corruption when it does not fit.
+    pub fn check(&self, edit: &TreeEdit) -> Result<()> {
+        self.view.load().version.apply(&self.context, edit).map(|_next| ())
+    }
+
     /// Makes `edit` current: new tables are read, flushed memtables and removed tables are let go.
     /// To be called after the manifest has synced the edit, in the manifest's order.
     ///

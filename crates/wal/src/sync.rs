@@ -135,11 +135,33 @@ impl Log {
     fn sync_written(&self) -> Result<()> {
         self.check()?;
         let Some(target) = self.ledger.lock().target.clone() else { return Ok(()) };
-        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.segment_syncs.fetch_add(1, Ordering::Relaxed);
-        target.file.sync().map_err(|error| self.poison(&error))?;
-        self.synced_mark.fetch_max(mark(target.segment, target.offset), Ordering::AcqRel);
-        self.synced.fetch_max(target.end, Ordering::AcqRel);
+        self.sync_with(
+            || target.file.sync(),
+            |log| {
+                log.synced_mark.fetch_max(mark(target.segment, target.offset), Ordering::AcqRel);
+                log.note_synced(target.end);
+            },
+        )
+    }
+
+    /// Syncs, and enters what that made durable or poisons. One at a time: Linux tells one of several syncs of a
+    /// file, side by side, of a page that could not be written, and the others that all is well.
+    pub(crate) fn sync_with(
+        &self,
+        sync: impl FnOnce() -> Result<()>,
+        note: impl FnOnce(&Self),
+    ) -> Result<()> {
+        let _alone = self.verdict.lock();
+        self.check()?;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        sync().map_err(|error| self.poison(&error))?;
+        note(self);
         Ok(())
+    }
+
+    /// Everything up to `lsn` is durable, or has failed.
+    pub(crate) fn note_synced(&self, lsn: u64) {
+        self.synced.fetch_max(lsn, Ordering::AcqRel);
     }
 }

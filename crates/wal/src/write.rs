@@ -86,7 +86,7 @@ impl Log {
         self.queue.lock().take(&mut chunks);
         let count = chunks.len();
         for chunk in &chunks {
-            match self.write(writer, chunk) {
+            match self.write(writer, chunk, self.resolved.load(Ordering::Relaxed)) {
                 Ok(()) => self.resolved.store(chunk.end, Ordering::Release),
                 Err(WriteError::Sync(error)) => {
                     self.poison(&error);
@@ -105,9 +105,10 @@ impl Log {
         count
     }
 
-    fn write(&self, writer: &mut Writer, chunk: &Chunk) -> Result<(), WriteError> {
+    /// Appends a chunk; everything up to `resolved` was written before, or has failed.
+    fn write(&self, writer: &mut Writer, chunk: &Chunk, resolved: u64) -> Result<(), WriteError> {
         if chunk.start.is_some() {
-            self.leave_segment(writer)?;
+            self.leave_segment(writer, resolved)?;
             self.enter_segment(writer, chunk).map_err(WriteError::Lost)?;
         }
         let Some(active) = &mut writer.active else {
@@ -154,15 +155,13 @@ impl Log {
 
     /// Syncs the segment that is full: what stands behind its end in the next one's header must
     /// never be found missing.
-    fn leave_segment(&self, writer: &mut Writer) -> Result<(), WriteError> {
+    fn leave_segment(&self, writer: &mut Writer, resolved: u64) -> Result<(), WriteError> {
         let Some(mut left) = writer.active.take() else { return Ok(()) };
-        let resolved = self.resolved.load(Ordering::Relaxed);
-        if self.synced.load(Ordering::Acquire) < resolved {
-            self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-            left.file.sync().map_err(WriteError::Sync)?;
-            self.synced.fetch_max(resolved, Ordering::AcqRel);
+        if self.synced.load(Ordering::Acquire) >= resolved {
+            return Ok(());
         }
-        Ok(())
+        let synced = self.sync_with(|| left.file.sync(), |log| log.note_synced(resolved));
+        synced.map_err(WriteError::Sync)
     }
 
     fn enter_segment(&self, writer: &mut Writer, chunk: &Chunk) -> Result<()> {
@@ -189,12 +188,17 @@ impl Log {
 
     /// What begins with `first` could not be written: see the top of this file.
     fn fail(&self, writer: &mut Writer, first: SeqNo, error: &Error) {
-        let mut resolved = self.resolved.load(Ordering::Relaxed);
-        resolved = self.restart(writer, first, resolved, error);
+        let resolved = self.resolved.load(Ordering::Relaxed);
+        let resolved = self.restart(writer, first, resolved, error);
+        self.go_on(writer, resolved);
+    }
+
+    /// Writes the void behind what failed, which ends at `resolved`, and answers the failure.
+    fn go_on(&self, writer: &mut Writer, mut resolved: u64) {
         let mut chunks = Vec::new();
         self.queue.lock().take(&mut chunks);
         for chunk in &chunks {
-            match self.write(writer, chunk) {
+            match self.write(writer, chunk, resolved) {
                 Ok(()) => resolved = chunk.end,
                 Err(WriteError::Sync(error)) => {
                     self.poison(&error);
@@ -213,17 +217,14 @@ impl Log {
     /// Makes the void durable, so that the failed records cannot come back.
     fn sync_active(&self, writer: &mut Writer, resolved: u64) {
         let Some(active) = &mut writer.active else { return };
-        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        match active.file.sync() {
-            Ok(()) => {
-                self.synced.fetch_max(resolved, Ordering::AcqRel);
-                let mark = mark(active.number, active.file.position());
-                self.synced_mark.fetch_max(mark, Ordering::AcqRel);
-            }
-            Err(error) => {
-                self.poison(&error);
-            }
-        }
+        let mark = mark(active.number, active.file.position());
+        let _poisoned = self.sync_with(
+            || active.file.sync(),
+            |log| {
+                log.synced_mark.fetch_max(mark, Ordering::AcqRel);
+                log.note_synced(resolved);
+            },
+        );
     }
 
     /// Gives up what is queued and was not written, frames a new segment behind what was, and
@@ -251,5 +252,54 @@ impl Log {
             let _left_over = self.disk.remove(&self.path_of(unused.number));
             self.ledger.lock().segments.retain(|segment| segment.number.0 != unused.number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LogOptions, RecordKind, Recovered, payload_checksum, read};
+    use flagstone_base::DatabaseId;
+    use flagstone_env::{Disk, MemDisk, SeededRandom};
+    use std::path::Path;
+
+    const ID: DatabaseId = DatabaseId([7; 16]);
+
+    fn enqueue(log: &Log, seqno: u64) -> Lsn {
+        let checksum = payload_checksum(b"x");
+        log.enqueue(RecordKind(1), SeqNo::new(seqno), 1, b"x", checksum).unwrap()
+    }
+
+    /// Two segments wait behind a failed append: the one with the void was left unsynced when the next was
+    /// entered, and said to be synced; a power cut then left a log with a hole.
+    #[test]
+    fn the_segment_of_a_void_is_synced_before_the_next_is_entered() {
+        let (disk, dir) = (MemDisk::default(), Path::new("/db"));
+        disk.create_dir(dir).unwrap();
+        let options = LogOptions { segment_bytes: 4 << 10, spares: 0 };
+        let (random, nothing) = (Arc::new(SeededRandom::new(1)), Recovered::default());
+        let log = Log::create(Arc::new(disk.clone()), dir, ID, random, options, &nothing).unwrap();
+        log.sync_through(enqueue(&log, 1)).unwrap();
+        // As `fail` does it, and more comes between its two halves.
+        let failed = enqueue(&log, 2);
+        let mut writer = log.writer.lock();
+        log.queue.lock().take(&mut Vec::new());
+        let resolved = log.resolved.load(Ordering::Acquire);
+        let error = Error::new(ErrorKind::Io, "the disk said no");
+        let resolved = log.restart(&mut writer, SeqNo::new(2), resolved, &error);
+        enqueue(&log, 3);
+        log.rotate();
+        let last = enqueue(&log, 4);
+        log.go_on(&mut writer, resolved);
+        drop(writer);
+        assert_eq!(log.outcome(failed).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(log.synced(), last);
+        let mut seqnos = Vec::new();
+        let found = read(&disk.crash_losing_unsynced(), dir, ID, None, &mut |record| {
+            seqnos.push(record.first_seqno.get());
+            Ok(())
+        });
+        found.unwrap();
+        assert_eq!(seqnos, [1, 3, 4]);
     }
 }

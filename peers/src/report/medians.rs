@@ -17,7 +17,8 @@ pub(crate) struct Measured {
     pub(crate) range: (f64, f64),
     /// The worst second.
     pub(crate) worst: f64,
-    /// The 99.9th percentile of scans, else of puts, else of gets: the first that the cell has.
+    /// The 99.9th percentile of scans, else of writes, else of gets: the first that the cell has. Of writes that
+    /// of puts or of deletes, whichever is longer.
     pub(crate) p999_ms: f64,
     /// Which kind that is.
     pub(crate) kind: Option<OpKind>,
@@ -60,8 +61,9 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
     let kinds = [OpKind::Scan, OpKind::Put, OpKind::Get];
     let kind = kinds.into_iter().find(|kind| first.is_some_and(|kinds| kinds.contains_key(kind)));
     let p999 = |trial: &Trial| {
-        let latency = kind.and_then(|kind| trial.summary.latency.get(&kind));
-        latency.map_or(f64::NAN, |latency| latency.p999 / 1000.0)
+        let of = |kind| trial.summary.latency.get(&kind).map(|latency| latency.p999 / 1000.0);
+        let deletes = of(OpKind::Delete).filter(|_| kind == Some(OpKind::Put));
+        kind.and_then(of).map_or(f64::NAN, |first| deletes.map_or(first, |also| first.max(also)))
     };
     // Bytes put of less than a second's worth tell nothing of writing.
     let puts = trials.iter().all(|trial| trial.summary.write_amplification.is_some());

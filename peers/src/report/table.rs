@@ -258,6 +258,15 @@ mod tests {
     }
 
     #[test]
+    fn deletes_are_writes() {
+        let mut trial = trial("delete-heavy-4", "flagstone", 0, 300_000.0);
+        let deletes = Latency { count: 1, p999: 7500.0, ..Latency::default() };
+        trial.summary.latency.insert(OpKind::Delete, deletes);
+        let text = render(&[trial]).unwrap();
+        assert!(text.contains("| write p99.9, ms |") && text.contains("| 150 | 7.50 |"), "{text}");
+    }
+
+    #[test]
     fn what_the_readme_shows_stands_before_the_rest() {
         let trials = [
             trial("fill", "flagstone", 0, 500_000.0),

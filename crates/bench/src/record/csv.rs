@@ -1,9 +1,10 @@
-//! Rows as CSV, for spreadsheets and data frames.
+//! Rows and events as CSV, for spreadsheets and data frames.
 
-use super::line::{Line, RowLine};
+use super::line::{EventLine, Line, RowLine};
 use super::read::Trial;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 /// Columns that stand first; the others follow by name.
 const FIRST: [&str; 3] = ["t", "dt", "ops"];
@@ -31,6 +32,18 @@ pub fn rows_as_csv(trial: &Trial) -> String {
         let cells = columns.iter().map(|column| row.get(*column).map_or("", String::as_str));
         text.push_str(&cells.collect::<Vec<_>>().join(","));
         text.push('\n');
+    }
+    text
+}
+
+/// What the engine told during a trial, a line each, below the names of the columns: seconds from the start of the
+/// trial, the kind of event, bytes, and the engine's words.
+pub fn events_as_csv(trial: &Trial) -> String {
+    let mut text = String::from("t,until,kind,bytes,what\n");
+    for EventLine { t, until, kind, bytes, what } in &trial.events {
+        let kind = serde_json::to_string(kind).unwrap_or_default();
+        let what = what.replace('"', "\"\"");
+        let _infallible = writeln!(text, "{t},{until},{kind},{bytes},\"{what}\"");
     }
     text
 }

@@ -1,5 +1,6 @@
 //! The lines of a result file.
 
+use crate::sample::Built;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -36,6 +37,9 @@ pub struct Header {
     pub engine_version: String,
     /// The commit of this repository, `unknown` outside one, with `+` when files differ from it.
     pub commit: String,
+    /// The size of the program that measures, and when it was written; empty in earlier files.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub program: String,
     /// When it began, UTC, as in `2026-01-31T12:00:00Z`.
     pub started: String,
     /// Where it ran.
@@ -44,6 +48,13 @@ pub struct Header {
     pub options: Described,
     /// What the store held when the clock started, for humans.
     pub starting_state: String,
+}
+
+impl Header {
+    /// Whether this was measured: the same commit and program.
+    pub fn is_of(&self, built: &Built) -> bool {
+        (&self.commit, &self.program) == (&built.commit, &built.program)
+    }
 }
 
 /// Where a trial ran.

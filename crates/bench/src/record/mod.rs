@@ -12,7 +12,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use csv::rows_as_csv;
+pub use csv::{events_as_csv, rows_as_csv};
 pub use line::{
     Described, EventKind, EventLine, FORMAT, Header, Latency, Line, Machine, OpKind, RowLine,
     Summary,

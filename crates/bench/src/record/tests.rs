@@ -101,6 +101,16 @@ fn rows_become_csv_with_a_column_for_whatever_any_row_has() {
 }
 
 #[test]
+fn events_become_csv_with_their_words_in_quotes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.jsonl");
+    write(&path, &trial());
+    let csv = events_as_csv(&read_file(&path).unwrap());
+    let event = "0.5,0.75,\"compaction\",9,\"line\nbreaks \"\"and\"\" quotes, é\"\n";
+    assert_eq!(csv, format!("t,until,kind,bytes,what\n{event}"));
+}
+
+#[test]
 fn the_form_of_a_line_stays_as_it_is() {
     let text = serde_json::to_string(&trial()[2]).unwrap();
     let golden = r#"{"type":"event","t":0.5,"until":0.75,"kind":"compaction","bytes":9,"what":"line\nbreaks \"and\" quotes, é"}"#;

@@ -8,7 +8,8 @@ pub fn utc_now() -> String {
     show(since.map_or(0, |since| since.as_secs()))
 }
 
-fn show(seconds: u64) -> String {
+/// So many seconds after 1970 began, as [`utc_now`] tells them.
+pub(super) fn show(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);

@@ -7,12 +7,12 @@
 //! | B | 95 reads, 5 updates | zipfian |
 //! | C | 100 reads | zipfian |
 //! | D | 95 reads, 5 inserts | the latest, zipfian by age |
-//! | E | 95 scans of 1 to 100 records, 5 inserts | zipfian |
+//! | E | 95 scans of 1 to 100 records, 5 inserts | zipfian among those loaded |
 //! | F | 50 reads, 50 read-modify-writes | zipfian |
 //!
 //! Popular records are scattered over the keys. An update replaces the whole value by a new one; a
-//! read-modify-write reads it, makes the new one and writes it, timed as one, and is not atomic. The
-//! latest records of a thread are those that it inserted itself, then those loaded.
+//! read-modify-write reads it, makes the new one and writes it, timed as one, and is not atomic. Threads
+//! insert the next record each; the latest is the last before which none is still on its way.
 
 use super::caller::Caller;
 use super::fill::Fill;
@@ -21,6 +21,9 @@ use super::{DataOptions, Random, Stage, StoreOptions, Zipf};
 use crate::engine::Outcome;
 use crate::record::{Described, Summary};
 use crate::run::{Meter, Pace, Worker};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// One of the six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,13 +148,13 @@ pub fn run_ycsb(stage: &Stage<'_>, options: &YcsbOptions) -> Outcome<Summary> {
     let name = options.workload.name();
     let state = format!("{records} records loaded, in no order, not compacted");
     let mut recorder = stage.record(name, &opened, &options.describe(), &state)?;
+    let inserted = Inserted::behind(records);
     let worker = |thread| Client {
         caller: Caller::new(engine, data, &values),
         random: Random::new(data.seed, thread),
         zipf,
-        options,
-        thread,
-        inserts: 0,
+        workload: options.workload,
+        inserted: &inserted,
     };
     let workers = (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
     recorder.run(engine, &options.pace, workers)?;
@@ -164,37 +167,59 @@ struct Client<'e> {
     caller: Caller<'e>,
     random: Random,
     zipf: Zipf,
-    options: &'e YcsbOptions,
-    thread: u64,
-    /// Records that this thread has inserted.
-    inserts: u64,
+    workload: Ycsb,
+    inserted: &'e Inserted,
 }
 
 impl Client<'_> {
-    /// The record that this thread inserts, or has inserted, as its `i`-th.
-    const fn inserted(&self, i: u64) -> u64 {
-        self.options.records + self.thread + i * self.options.pace.threads as u64
-    }
-
     fn draw_record(&mut self) -> u64 {
         let rank = self.zipf.draw(&mut self.random);
-        if self.options.workload != Ycsb::D {
-            return rank;
+        if self.workload == Ycsb::D { self.inserted.end() - 1 - rank } else { rank }
+    }
+}
+
+/// Records that are there, loaded or inserted by any thread: all below a number, and some beyond it.
+struct Inserted {
+    next: AtomicU64,
+    end: AtomicU64,
+    beyond: Mutex<BTreeSet<u64>>,
+}
+
+impl Inserted {
+    /// Those below `records` are there.
+    fn behind(records: u64) -> Self {
+        Self { next: records.into(), end: records.into(), beyond: Mutex::default() }
+    }
+
+    /// The number of the next to be inserted.
+    fn take(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Number `number` is there.
+    fn add(&self, number: u64) {
+        let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
+        beyond.insert(number);
+        let mut end = self.end.load(Ordering::Relaxed);
+        while beyond.remove(&end) {
+            end += 1;
         }
-        match self.inserts.checked_sub(rank + 1) {
-            Some(i) => self.inserted(i),
-            None => self.options.records - 1 - (rank - self.inserts),
-        }
+        self.end.store(end, Ordering::Release);
+    }
+
+    /// All below this number are there.
+    fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
     }
 }
 
 impl Worker for Client<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        let act = self.options.workload.draw(&mut self.random);
+        let act = self.workload.draw(&mut self.random);
         if act == Act::Insert {
-            let number = self.inserted(self.inserts);
-            self.inserts += 1;
+            let number = self.inserted.take();
             self.caller.put(number, self.random.bits(), meter)?;
+            self.inserted.add(number);
             return Ok(true);
         }
         let number = self.draw_record();
@@ -214,6 +239,18 @@ impl Worker for Client<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_latest_record_is_the_last_before_which_all_are_there() {
+        let inserted = Inserted::behind(10);
+        let taken: Vec<u64> = (0..3).map(|_| inserted.take()).collect();
+        assert_eq!((&taken[..], inserted.end()), (&[10, 11, 12][..], 10));
+        inserted.add(12);
+        inserted.add(11);
+        assert_eq!(inserted.end(), 10);
+        inserted.add(10);
+        assert_eq!(inserted.end(), 13);
+    }
 
     #[test]
     fn operations_come_in_the_shares_of_the_paper() {

@@ -168,9 +168,9 @@ pub(crate) struct DurableArgs {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Keys and values")]
 pub(crate) struct DataArgs {
-    /// How many different keys there are; workloads over filled stores have their records instead
-    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) key_space: u64,
+    /// How many different keys there are [default: 100000000]; workloads over filled stores have their records instead
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) key_space: Option<u64>,
     /// Bytes of a key, 8 to 1024
     #[arg(long, value_name = "BYTES", default_value_t = 16, value_parser = clap::value_parser!(u16).range(8..=1024))]
     pub(crate) key_size: u16,
@@ -202,9 +202,9 @@ pub(crate) enum Kind {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Time")]
 pub(crate) struct PaceArgs {
-    /// Seconds of a trial
-    #[arg(long, value_name = "S", default_value = "20", value_parser = units::seconds)]
-    pub(crate) seconds: Duration,
+    /// Seconds of a trial [default: 20]
+    #[arg(long, value_name = "S", value_parser = units::seconds)]
+    pub(crate) seconds: Option<Duration>,
     /// Operations of a trial over all threads, instead of a time
     #[arg(long, value_name = "N", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) operations: Option<u64>,

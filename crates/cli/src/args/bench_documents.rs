@@ -162,33 +162,33 @@ pub(crate) struct DocumentMatrixArgs {
     /// Which workload
     #[arg(long, value_name = "NAME", value_enum)]
     pub(crate) workload: DocumentWorkload,
-    /// Pass over cells measured at this commit with the same options
+    /// Pass over cells measured at this commit by this program with the same options
     #[arg(long)]
     pub(crate) resume: bool,
     /// Hash partitions, parted by commas [default: load 1,2,4,8; get 4,8; update 2,4,8]
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = partition_count())]
     pub(crate) partitions: Vec<u16>,
-    /// Of get and update: threads, parted by commas
-    #[arg(long, value_name = "N,..", default_value = "1,4,16,32,64,96", value_delimiter = ',', value_parser = thread_count())]
+    /// Of get and update: threads, parted by commas [default: 1,4,16,32,64,96]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = thread_count())]
     pub(crate) threads: Vec<u16>,
-    /// Of load: threads that read, parted by commas
-    #[arg(long, value_name = "N,..", default_value = "1,2", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Of load: threads that read, parted by commas [default: 1,2]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) readers: Vec<u16>,
-    /// Of load: threads that parse, parted by commas
-    #[arg(long, value_name = "N,..", default_value = "1,2,4", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
+    /// Of load: threads that parse, parted by commas [default: 1,2,4]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) parsers: Vec<u16>,
     /// Of load: the file; without it comments are generated while they are loaded
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "comments")]
     pub(crate) file: Option<PathBuf>,
     /// How many comments are generated
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) comments: u64,
-    /// Of get and update: how many keys, drawn at random
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) sample: u32,
-    /// Of update: how
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = How::GetPut)]
-    pub(crate) how: How,
+    /// Of get and update: how many keys, drawn at random [default: 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) sample: Option<u32>,
+    /// Of update: how [default: get-put]
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub(crate) how: Option<How>,
     /// The memory budget
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = units::bytes)]
     pub(crate) memory: u64,

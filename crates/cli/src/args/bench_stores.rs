@@ -65,7 +65,7 @@ pub(crate) struct FullScanArgs {
     /// Entries put and compacted before the clock starts
     #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) records: u64,
-    /// Scans of each thread; --seconds and --operations do not matter
+    /// Scans of each thread, which is how long a trial takes
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rounds: u64,
     #[command(flatten)]

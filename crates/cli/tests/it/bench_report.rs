@@ -26,6 +26,8 @@ fn a_page_and_pictures_are_made_of_results() {
     let sum: u64 =
         lines[3..].iter().filter_map(|l| l.split(',').nth(puts)?.parse::<u64>().ok()).sum();
     assert!(lines.len() > 3 && (500..800).contains(&sum), "{sum} of 2,000 operations are puts");
+    let events = place.read("tables/balanced-flagstone-p4-t2.events.csv");
+    assert!(events.starts_with("t,until,kind,bytes,what\n"), "{events}");
     assert!(place.read("r/report.html").starts_with("<!doctype html>"));
 }
 

@@ -140,16 +140,16 @@ impl Shared {
             return Err(busy());
         }
         let started = self.environment.clock.monotonic();
-        if self.stalled.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.stall.stopped.enter(started) {
             self.tell(&Event::StallStarted { cause });
         }
         let found = self.wait_for_room(look);
-        let took = self.environment.clock.monotonic() - started;
-        if self.stalled.fetch_sub(1, Ordering::Relaxed) == 1 {
+        let ended = self.environment.clock.monotonic();
+        if let Some(took) = self.stall.stopped.leave(ended) {
             self.tell(&Event::StallFinished { cause, took });
         }
         self.background.stalls.fetch_add(1, Ordering::Relaxed);
-        self.note_waited(took);
+        self.note_waited(ended - started);
         found
     }
 

@@ -90,7 +90,7 @@ impl Shared {
 
     /// Whether a flush is wanted as soon as can be.
     fn is_flush_urgent(&self) -> bool {
-        let is_stopped = self.stalled.load(Ordering::Relaxed) > 0;
+        let is_stopped = self.stall.stopped.is_any();
         // Who sets the size of memtables wants them to be no larger.
         is_stopped || self.background.is_flush_awaited() || self.options.memtable_bytes.is_some()
     }

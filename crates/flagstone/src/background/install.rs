@@ -2,7 +2,7 @@
 
 use super::state::SealGroup;
 use crate::event::Event;
-use crate::manifest::{Definition, Edit};
+use crate::manifest::{Definition, Edit, Manifest};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_tree::{Tree, TreeEdit};
@@ -55,7 +55,11 @@ impl Shared {
             wal_from: release.map(|release| release.from),
             ..self.edit_of_now()
         };
-        let appended = manifest.append(&edit);
+        // An edit that does not fit would be refused by every open to come.
+        let appended = live
+            .iter()
+            .try_for_each(|(tree, edit)| tree.check(edit))
+            .and_then(|()| manifest.append(&edit));
         self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
         if let Err(error) = appended {
             for (tree, edit) in &live {
@@ -86,15 +90,27 @@ impl Shared {
     }
 
     /// Appends an edit of the catalog.
-    pub(crate) fn append_edit(
-        &self,
-        manifest: &mut crate::manifest::Manifest,
-        edit: Edit,
-    ) -> Result<()> {
+    pub(crate) fn append_edit(&self, manifest: &mut Manifest, edit: Edit) -> Result<()> {
         let edit = Edit { last_seqno: Some(self.publisher.visible()), ..edit };
         let appended = manifest.append(&edit);
         self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
         appended.inspect_err(|error| self.note_failure(error))
+    }
+
+    /// Appends an edit whose coming back after a crash would take writes along that are acknowledged after it was
+    /// refused: when it cannot be ruled out, nothing more is written.
+    pub(crate) fn append_final_edit(&self, manifest: &mut Manifest, edit: Edit) -> Result<()> {
+        let appended = self.append_edit(manifest, edit);
+        if let Err(error) = &appended
+            && manifest.is_in_doubt()
+        {
+            self.end_doubt_of(manifest);
+            if manifest.is_in_doubt() {
+                let text = format!("an edit that was refused may come back after a crash: {error}");
+                self.poison(&Error::new(ErrorKind::Poisoned, text));
+            }
+        }
+        appended
     }
 
     /// What every edit says besides its own: how far history and file numbers have come, and the
@@ -166,8 +182,12 @@ impl Shared {
         if !self.manifest_in_doubt.load(Ordering::Acquire) {
             return;
         }
-        let mut room = self.manifest.lock();
-        let Some(manifest) = room.as_mut() else { return };
+        if let Some(manifest) = self.manifest.lock().as_mut() {
+            self.end_doubt_of(manifest);
+        }
+    }
+
+    fn end_doubt_of(&self, manifest: &mut Manifest) {
         let edit = self.edit_of_now();
         let appended = manifest.append(&edit);
         self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);

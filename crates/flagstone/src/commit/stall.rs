@@ -44,9 +44,37 @@ pub(crate) struct Stall {
     pub(crate) door: FairMutex<()>,
     /// It waits for others to be done.
     pub(crate) is_awaited: AtomicBool,
+    pub(crate) stopped: Stopped,
     /// How often the bell rang.
     rung: Mutex<u64>,
     bell: Condvar,
+}
+
+/// Writers that are stopped: how many, and since when there are any.
+#[derive(Default)]
+pub(crate) struct Stopped(Mutex<(usize, Duration)>);
+
+impl Stopped {
+    /// Counts one more, at the time `now`; whether there was none.
+    pub(crate) fn enter(&self, now: Duration) -> bool {
+        let mut stopped = self.0.lock();
+        stopped.0 += 1;
+        if stopped.0 == 1 {
+            stopped.1 = now;
+        }
+        stopped.0 == 1
+    }
+
+    /// Counts one less; if it was the last, for how long there were any.
+    pub(crate) fn leave(&self, now: Duration) -> Option<Duration> {
+        let mut stopped = self.0.lock();
+        stopped.0 -= 1;
+        (stopped.0 == 0).then(|| now.saturating_sub(stopped.1))
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.0.lock().0 > 0
+    }
 }
 
 impl Stall {
@@ -111,6 +139,17 @@ fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stop_lasts_from_the_first_writer_to_the_last() {
+        let (stopped, at) = (Stopped::default(), Duration::from_secs);
+        assert!(stopped.enter(at(1)) && !stopped.enter(at(9)));
+        assert_eq!(stopped.leave(at(10)), None);
+        assert!(stopped.is_any());
+        assert_eq!(stopped.leave(at(11)), Some(at(10)));
+        assert!(!stopped.is_any() && stopped.enter(at(20)));
+        assert_eq!(stopped.leave(at(21)), Some(at(1)));
+    }
 
     #[test]
     fn pressure_grows_with_the_fill_and_stops_at_the_share() {

@@ -218,7 +218,8 @@ impl Database {
     /// them.
     ///
     /// # Errors
-    /// Io, OutOfSpace, Poisoned, Closed.
+    /// Io, OutOfSpace, Poisoned, Closed. When the disk refuses it and neither lets it be taken back, the database
+    /// is poisoned.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let shared = self.shared();
         shared.check_open_for_writing()?;
@@ -227,7 +228,7 @@ impl Database {
         let Some(core) = found else { return Ok(false) };
         let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
         let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-        shared.append_edit(manifest, edit)?;
+        shared.append_final_edit(manifest, edit)?;
         core.dropped.store(true, Ordering::Release);
         let mut keyspaces = (**shared.keyspaces.load()).clone();
         keyspaces.by_name.remove(name);

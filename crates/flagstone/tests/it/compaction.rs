@@ -1,6 +1,6 @@
 //! Full compactions that a caller asks for, with the threads of production.
 
-use crate::support::{hashed, small};
+use crate::support::{hashed, open, small};
 use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{Database, ErrorKind, Event, Keyspace};
 use flagstone_testkit::World;
@@ -80,4 +80,32 @@ fn a_full_compaction_that_fails_in_any_tree_says_so_and_can_be_asked_for_again()
         check(&kv);
         db.close().unwrap();
     }
+}
+
+/// A table with deleted ranges on both sides of one that stays reached over it, and no open to come took the edit.
+#[test]
+fn deleted_ranges_around_a_table_that_stays_are_written_apart() {
+    let (world, options) = (World::new(3), small());
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    for key in ["m", "n", "o", "p"] {
+        kv.put(key, key).unwrap();
+    }
+    session.db.compact().unwrap();
+    for key in ["b", "s"] {
+        kv.put(key, key).unwrap();
+    }
+    let snapshot = session.db.snapshot();
+    kv.delete_range(b"a".to_vec()..b"d".to_vec()).unwrap();
+    session.db.flush().unwrap();
+    kv.delete_range(b"r".to_vec()..b"w".to_vec()).unwrap();
+    session.db.compact().unwrap();
+    session.db.verify().unwrap();
+    assert_eq!(snapshot.get(&kv, "s").unwrap().as_deref(), Some(&b"s"[..]));
+    let again = open(&world.after_kill(1), &options);
+    let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
+    let found: Vec<_> = kv.scan_all().map(|entry| entry.unwrap().0.to_vec()).collect();
+    assert_eq!(found, [b"m", b"n", b"o", b"p"]);
+    again.db.compact().unwrap();
+    assert_eq!(kv.count().unwrap(), 4);
 }

@@ -2,7 +2,8 @@
 //! there, what failed is absent, the database works on or says Poisoned. And a disk that is full.
 
 use crate::support::{folding, hashed, small_with};
-use flagstone::env::{Effect, Failure, Fault};
+use flagstone::env::names::FileKind;
+use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{Durability, ErrorKind, KeyspaceOptions, Options};
 use flagstone_testkit::history::End;
 use flagstone_testkit::workload::{Step, Workload};
@@ -145,4 +146,26 @@ fn a_full_disk_refuses_writes_and_answers_reads_until_there_is_room_again() {
     let again = world.open(&options).unwrap();
     let kv = again.db.keyspace_with("kv", hashed(4)).unwrap();
     assert_eq!(kv.count().unwrap(), u64::from(written) + 1);
+}
+
+/// A removal that was refused may stand in the manifest all the same. When not even a new manifest can be begun, what
+/// is acknowledged from then on could go with it.
+#[test]
+fn a_removal_that_may_come_back_lets_nothing_more_be_written() {
+    let (world, options) = (World::new(9), small_with(Durability::Group));
+    let session = world.open(&options).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let refuse = |creation: Fault| {
+        let append = Fault::new(Effect::FailAfter(Failure::Io)).on(&[Op::Append]);
+        world.disk.inject(append.of(FileKind::Manifest));
+        world.disk.inject(creation.on(&[Op::Create]).of(FileKind::Manifest));
+        session.db.drop_keyspace("kv").unwrap_err();
+    };
+    let full = Fault::new(Effect::Fail(Failure::NoSpace));
+    refuse(full.clone());
+    kv.put("b", "2").expect("a new manifest was begun at the second try");
+    refuse(full.forever());
+    assert_eq!(kv.put("c", "3").unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(kv.get("b").unwrap().as_deref(), Some(&b"2"[..]));
 }

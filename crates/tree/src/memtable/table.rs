@@ -127,6 +127,8 @@ impl Memtable {
     /// It stands in tables: from now on only readers may still hold it, and what a cursor pins must
     /// neither make other memtables be sealed early nor stop writers.
     pub(crate) fn let_go(&self) {
+        // What an insert charges is the difference to what was charged before.
+        let _no_insert = self.writer.lock();
         let charged = self.charged.swap(0, Ordering::Relaxed);
         self.context.memtable_bytes.fetch_sub(charged, Ordering::Relaxed);
     }

@@ -146,7 +146,8 @@ impl Flush {
 
     fn begin(&self) -> Result<Work> {
         let options = self.tree.options();
-        let retention = Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
+        let mut retention =
+            Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
         let cursor = |table: &Arc<Memtable>| {
             Source::Memory(MemCursor::new(Arc::clone(table), SeqNo::MAX, Direction::Forward))
         };
@@ -155,6 +156,10 @@ impl Flush {
         merge.seek(Bound::Unbounded)?;
         let all = self.tables.iter().flat_map(|table| table.ranges().all().to_vec()).collect();
         let ranges = RangeSet::new(all);
+        if !ranges.is_empty() {
+            // A newer deletion of a range takes the place of an older one.
+            retention.set_dropped();
+        }
         let plan = OutputPlan {
             level: 0,
             compression: options.upper_compression,

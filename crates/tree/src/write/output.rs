@@ -34,7 +34,7 @@ pub(super) struct Outputs {
     /// Every file made, so that a failure can remove them.
     created: Vec<FileNumber>,
     finished: Vec<TableMeta>,
-    /// The first fence that was not passed yet.
+    /// The first fence behind `lower`.
     fence: usize,
     /// How many of `finished` were read back and checked.
     checked: usize,
@@ -57,12 +57,9 @@ impl Outputs {
 
     /// Ends the current table before `key` when it is full, or a table that stays lies between.
     pub(super) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
-        let fence = self.fence;
-        while self.plan.fences.get(self.fence).is_some_and(|fence| fence.as_slice() <= key) {
-            self.fence += 1;
-        }
+        let is_passed = self.plan.fences.get(self.fence).is_some_and(|f| f.as_slice() <= key);
         let is_full = |b: &TableBuilder| b.bytes_estimated() >= self.plan.table_bytes;
-        let must_end = self.fence > fence || self.builder.as_ref().is_some_and(is_full);
+        let must_end = is_passed || self.builder.as_ref().is_some_and(is_full);
         if must_end { self.finish_table(Some(key)) } else { Ok(()) }
     }
 
@@ -88,8 +85,21 @@ impl Outputs {
         Ok(self.builder.insert(builder))
     }
 
-    /// Ends the current table; the next one begins at `next`, or there is none.
+    /// Ends the current table; the next one begins at `next`, or there is none. Deleted ranges behind a
+    /// table that stays go to tables of their own.
     fn finish_table(&mut self, next: Option<&[u8]>) -> Result<()> {
+        while let Some(fence) = self.plan.fences.get(self.fence)
+            && next.is_none_or(|next| fence.as_slice() <= next)
+        {
+            let fence = fence.clone();
+            self.finish_part(Some(&fence))?;
+            self.fence += 1;
+        }
+        self.finish_part(next)
+    }
+
+    /// Writes what lies before `next`, of the entries and of the deleted ranges.
+    fn finish_part(&mut self, next: Option<&[u8]>) -> Result<()> {
         let mut pieces = Vec::new();
         for range in &self.plan.ranges {
             let start = (&*range.start).max(&*self.lower);

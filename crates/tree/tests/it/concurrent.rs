@@ -58,3 +58,34 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
         done.store(true, Ordering::Release);
     });
 }
+
+/// Memtables are let go while somebody still writes into them: what they were charged came off twice, and the sum
+/// of all memtables went below zero.
+#[test]
+fn a_tree_that_is_discarded_while_it_is_written_owes_no_memory() {
+    for _ in 0..50 {
+        let tree = BenchTree::new(small_options());
+        let charged = Arc::clone(&tree.tree.context().memtable_bytes);
+        let last = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                let (tree, last) = (&tree, &last);
+                scope.spawn(move || {
+                    for n in 0..200 {
+                        let key = (thread << 32 | n).to_be_bytes();
+                        let seqno = SeqNo::new(last.fetch_add(1, Ordering::SeqCst) + 1);
+                        let memtable = tree.tree.reserve(seqno);
+                        let entry = EntryRef::new(&key, seqno, Kind::Put, &[7; 500]);
+                        memtable.insert(entry, tree.hash(&key)).unwrap();
+                    }
+                });
+            }
+            for _ in 0..20 {
+                tree.tree.discard();
+                std::thread::yield_now();
+            }
+        });
+        drop(tree);
+        assert_eq!(charged.load(Ordering::SeqCst), 0);
+    }
+}

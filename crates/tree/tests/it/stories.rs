@@ -220,6 +220,18 @@ fn an_unregistered_reader_is_told_by_the_watermark() {
     assert!(tree.tree.view().watermark() > old);
 }
 
+/// Of two deletions of a range a flush keeps the newer: who reads at the older must hear of it.
+#[test]
+fn an_unregistered_reader_is_told_of_merged_range_deletes() {
+    let mut tree = BenchTree::new(small_options());
+    tree.put("k", "old");
+    tree.flush();
+    let old = tree.write(Kind::RangeDelete, b"k", b"l");
+    tree.write(Kind::RangeDelete, b"k", b"l");
+    tree.flush();
+    assert!(tree.tree.view().watermark() > old);
+}
+
 #[test]
 fn a_table_hidden_by_a_deleted_range_is_dropped_unread() {
     let mut tree = BenchTree::new(small_options());

@@ -1,10 +1,11 @@
 //! Many threads at once: groups form, order holds, rotation does not get in the way.
 
 use crate::{Dice, SMALL, create, enqueue, mem, open, recover, seed};
-use flagstone_env::{Clock, SlowDisk, Speed};
+use flagstone_base::ErrorKind;
+use flagstone_env::{Clock, Effect, Failure, Fault, FaultDisk, Op, SlowDisk, Speed};
 use flagstone_wal::{Log, LogOptions, Lsn};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 /// `threads` times `each` commits, numbered under one lock; `finish` makes each as durable as it
@@ -81,6 +82,33 @@ fn a_leader_that_gave_way_too_long_does_not_for_a_while() {
     let (looks, syncs) = commit_with_clock(Duration::from_secs(1));
     // Two looks each time: at groups 2, 66, 194 ...
     assert!(looks <= 2 + syncs / 16, "{looks} looks for {syncs} syncs");
+}
+
+/// Linux tells one of several syncs that run side by side that a page could not be written, and the others that
+/// all is well.
+#[test]
+fn a_sync_beside_one_that_fails_does_not_succeed() {
+    for _ in 0..5 {
+        let (mem, both) = (mem(), Barrier::new(2));
+        let faulty = FaultDisk::new(Arc::new(mem.clone()));
+        let speed = Speed { sync_latency: Duration::from_millis(5), ..Speed::default() };
+        let recovered = recover(&mem, None).unwrap().0;
+        let disk = SlowDisk::new(Arc::new(faulty.clone()), speed);
+        let log = create(Arc::new(disk), LogOptions::default(), &recovered).unwrap();
+        let lsns = [enqueue(&log, 1).unwrap(), enqueue(&log, 2).unwrap()];
+        log.write_through(lsns[1]).unwrap();
+        faulty.inject(Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]));
+        std::thread::scope(|scope| {
+            for lsn in lsns {
+                let (log, both) = (&log, &both);
+                scope.spawn(move || {
+                    both.wait();
+                    assert_eq!(log.sync_alone(lsn).unwrap_err().kind(), ErrorKind::Poisoned);
+                });
+            }
+        });
+        assert_eq!(log.synced(), Lsn::default());
+    }
 }
 
 #[test]

@@ -14,4 +14,6 @@ pub(super) use figure_name::FigureName;
 pub(super) use sizes::Distribution;
 pub use sizes::DocumentSizes;
 pub(super) use stats::{median, smooth};
-pub(super) use time::{Moment, clip, moments, rates, sizes_over_time, thin, window_around_worst};
+pub(super) use time::{
+    Moment, clip, held_back, moments, rates, sizes_over_time, thin, window_around_worst,
+};

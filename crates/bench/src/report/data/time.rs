@@ -103,6 +103,21 @@ pub(in crate::report) fn moments(
     out
 }
 
+/// When writers were delayed or stopped, inside `window`, a row each, and the share of the time of `threads` that
+/// it took, 0 to 1.
+pub(in crate::report) fn held_back(
+    rows: &[RowLine],
+    threads: f64,
+    window: Moment,
+) -> Vec<(Moment, f64)> {
+    let inside = rows.iter().filter(|row| row.t > window.0 && row.t - row.dt < window.1);
+    let share = |row: &RowLine| row.stalled_s.unwrap_or(0.0) / (row.dt * threads);
+    inside
+        .map(|row| (((row.t - row.dt).max(window.0), row.t.min(window.1)), share(row).min(1.0)))
+        .filter(|(_, share)| *share > 0.0)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +166,16 @@ mod tests {
         assert_eq!(clip(&line, (2.0, 4.0)), [(2.0, 2.0), (4.0, 4.0)]);
         assert_eq!(clip(&line, (-5.0, 50.0)), line);
         assert!(clip(&line, (30.0, 40.0)).is_empty());
+    }
+
+    #[test]
+    fn the_time_for_which_writers_are_held_back_is_a_share_of_that_of_all_threads() {
+        let mut rows = rows(4, 0);
+        (rows[1].stalled_s, rows[2].stalled_s, rows[3].stalled_s) =
+            (Some(1.0), Some(0.0), Some(9.0));
+        let found = held_back(&rows, 4.0, (0.0, 3.5));
+        assert_eq!(found, [((1.0, 2.0), 0.25), ((3.0, 3.5), 1.0)]);
+        assert!(held_back(&rows, 4.0, (0.0, 1.0)).is_empty());
     }
 
     #[test]

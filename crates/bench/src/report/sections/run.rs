@@ -5,15 +5,30 @@ use crate::report::chart::{
     Axis, Frame, LegendEntry, PALE, Panel, Scale, Svg, Swatch, Unit, WIDTH, draw_legend,
 };
 use crate::report::data::{
-    Moment, clip, moments, rates, sizes_over_time, thin, window_around_worst,
+    Moment, clip, held_back, moments, rates, sizes_over_time, thin, window_around_worst,
 };
 
-/// Kinds of events in lanes under the plot, with their colours.
-const LANES: [(EventKind, &str, &str); 3] = [
-    (EventKind::Flush, "flushes", "#3ba3dc"),
-    (EventKind::Compaction, "compactions", "#c98a00"),
-    (EventKind::Stall, "stalls", "#c0212f"),
+/// What goes on beside the operations, in a lane of its own under the plot.
+struct Lane {
+    what: What,
+    name: &'static str,
+    color: &'static str,
+}
+
+enum What {
+    /// Something the engine told.
+    Told(EventKind),
+    /// Delays and stops of writers: the more of their time, the darker.
+    HeldBack,
+}
+
+const LANES: [Lane; 4] = [
+    Lane { what: What::Told(EventKind::Flush), name: "flushes", color: "#3ba3dc" },
+    Lane { what: What::Told(EventKind::Compaction), name: "compactions", color: "#c98a00" },
+    Lane { what: What::Told(EventKind::Stall), name: "writers stopped", color: STOPPED },
+    Lane { what: What::HeldBack, name: "delayed or stopped (darker: longer)", color: "#d1498b" },
 ];
+const STOPPED: &str = "#c0212f";
 const LANE: f64 = 11.0;
 const HEAD: f64 = 70.0;
 const HEIGHT: f64 = 150.0;
@@ -30,7 +45,7 @@ pub(super) fn draw(trial: &Trial, title: &str, subtitle: &str) -> String {
         windows.push((title, window));
     }
     let lanes: Vec<_> =
-        LANES.iter().filter(|lane| trial.events.iter().any(|event| event.kind == lane.0)).collect();
+        LANES.iter().filter(|lane| !lane.moments(trial, (0.0, end), 0.0).is_empty()).collect();
     let below = lanes.len() as f64 * LANE + Panel::BELOW + 8.0;
     let step = PANEL_TITLE + Panel::ABOVE + HEIGHT + below;
     let mut svg =
@@ -40,7 +55,7 @@ pub(super) fn draw(trial: &Trial, title: &str, subtitle: &str) -> String {
         (Swatch::Color(RATE), "operations a second (left)".to_owned()),
         (Swatch::Color(SIZE), "size on disk (right)".to_owned()),
     ];
-    legend.extend(lanes.iter().map(|lane| (Swatch::Color(lane.2), lane.1.to_owned())));
+    legend.extend(lanes.iter().map(|lane| (Swatch::Color(lane.color), lane.name.to_owned())));
     draw_legend(&mut svg, (0.0, 56.0), WIDTH, &legend);
     for (at, (name, window)) in windows.iter().enumerate() {
         let top = HEAD + at as f64 * step;
@@ -56,7 +71,21 @@ pub(super) fn draw(trial: &Trial, title: &str, subtitle: &str) -> String {
     svg.finish()
 }
 
-type Lane = (EventKind, &'static str, &'static str);
+impl Lane {
+    /// When it went on, inside `window`, and how much, 0 to 1; moments nearer than `gap` are one.
+    fn moments(&self, trial: &Trial, window: Moment, gap: f64) -> Vec<(Moment, f64)> {
+        match self.what {
+            What::Told(kind) => {
+                let told = moments(&trial.events, kind, window, gap).into_iter();
+                told.map(|moment| (moment, 1.0)).collect()
+            }
+            What::HeldBack => {
+                let threads = trial.header.options.get("threads").and_then(|n| n.as_f64());
+                held_back(&trial.rows, threads.unwrap_or(1.0), window)
+            }
+        }
+    }
+}
 
 fn panel(svg: &mut Svg, trial: &Trial, frame: Frame, window: Moment, lanes: &[&Lane]) {
     let x = Scale::linear(window, frame.across(0.0));
@@ -69,7 +98,7 @@ fn panel(svg: &mut Svg, trial: &Trial, frame: Frame, window: Moment, lanes: &[&L
     for (from, until) in moments(&trial.events, EventKind::Stall, window, gap) {
         let left = x.at(from);
         let wide = (x.at(until) - left).max(0.6);
-        svg.rect([left, frame.top, wide, frame.height], LANES[2].2, 0.14, "");
+        svg.rect([left, frame.top, wide, frame.height], STOPPED, 0.14, "");
     }
     // The axis below stands under the lanes.
     let tall = Frame { height: frame.height + lanes.len() as f64 * LANE + 4.0, ..frame };
@@ -90,13 +119,17 @@ fn panel(svg: &mut Svg, trial: &Trial, frame: Frame, window: Moment, lanes: &[&L
     svg.area(&places, frame.bottom(), RATE, 0.10);
     svg.path(&inside(&sizes, &right), SIZE, 1.4);
     svg.path(&places, RATE, 1.6);
-    for (at, (kind, name, color)) in lanes.iter().enumerate() {
+    for (at, lane) in lanes.iter().enumerate() {
         let top = frame.bottom() + 3.0 + at as f64 * LANE;
-        for (from, until) in moments(&trial.events, *kind, window, gap / 2.0) {
+        for ((from, until), share) in lane.moments(trial, window, gap / 2.0) {
             let left = x.at(from);
             let wide = (x.at(until) - left).max(1.0);
-            let tip = format!("{name}: {from:.2} to {until:.2} s");
-            svg.rect([left, top, wide, LANE - 2.0], color, 0.85, &tip);
+            let share_told = match lane.what {
+                What::Told(_) => String::new(),
+                What::HeldBack => format!(", {:.0} % of the threads' time", share * 100.0),
+            };
+            let tip = format!("{}: {from:.2} to {until:.2} s{share_told}", lane.name);
+            svg.rect([left, top, wide, LANE - 2.0], lane.color, 0.1 + 0.75 * share, &tip);
         }
     }
 }

@@ -110,6 +110,7 @@ impl Plan {
             engine: self.engine.to_owned(),
             engine_version: format!("{} 1.2.3", self.engine),
             commit: "0123abc".to_owned(),
+            program: String::new(),
             started: format!("2026-01-31T{:02}:00:00Z", seed % 24),
             machine: Machine {
                 cpu: "A <quick> processor & more".to_owned(),

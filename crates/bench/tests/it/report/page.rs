@@ -64,7 +64,7 @@ fn figures_tell_what_they_are_for() {
         assert!(run.contains(word), "{word}");
     }
     let long = svg("run-balanced-flagstone-16-partitions-16-threads-none-4");
-    let tips = between(&long, "<title>stalls: ", " to ");
+    let tips = between(&long, "<title>writers stopped: ", " to ");
     assert!(!tips.is_empty() && tips.iter().all(|from| from.parse::<f64>().is_ok()), "{tips:?}");
     for word in ["flushes", "compactions"] {
         assert!(long.contains(&format!("<title>{word}: ")), "{word}");

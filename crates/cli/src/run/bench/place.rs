@@ -12,6 +12,7 @@ use flagstone_bench::run::{Length, Pace, StoreDir, show_row, show_summary};
 use flagstone_bench::workload::{DataOptions, Stage, StoreOptions, ValueKind};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 type Open = Box<dyn Fn(&EngineOptions) -> Outcome<Box<dyn Engine>> + Sync>;
 
@@ -177,7 +178,7 @@ pub(super) fn data_options(args: &DataArgs, value_bytes: usize) -> Result<DataOp
     let given = args.value_size.map(usize::try_from).transpose();
     let given = given.map_err(|error| Failure::Usage(error.to_string()))?;
     let data = DataOptions {
-        key_space: args.key_space,
+        key_space: args.key_space.unwrap_or(DataOptions::default().key_space),
         key_bytes: usize::from(args.key_size),
         value_bytes: given.unwrap_or(value_bytes),
         values: match args.values {
@@ -192,11 +193,22 @@ pub(super) fn data_options(args: &DataArgs, value_bytes: usize) -> Result<DataOp
     Ok(data)
 }
 
+/// The same for a store that is filled first.
+pub(super) fn filled_options(args: &DataArgs, value_bytes: usize) -> Result<DataOptions, Failure> {
+    let others = "workloads from an empty store: a filled one has its records";
+    refuse(args.key_space.is_some(), "--key-space", others)?;
+    data_options(args, value_bytes)
+}
+
+/// A trial without `--seconds`.
+const SECONDS: Duration = Duration::from_secs(20);
+
 /// How long, on so many threads.
 pub(super) fn pace(args: &PaceArgs, threads: u16) -> Pace {
+    let seconds = args.seconds.unwrap_or(SECONDS);
     Pace {
         threads: usize::from(threads),
-        length: args.operations.map_or(Length::Time(args.seconds), Length::Operations),
+        length: args.operations.map_or(Length::Time(seconds), Length::Operations),
         interval: args.interval,
         closing_sync: args.closing_sync,
     }

@@ -4,7 +4,7 @@ use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::output::note;
 use crate::units::show_bytes;
-use flagstone_bench::record::{Trial, read_dir, rows_as_csv};
+use flagstone_bench::record::{Trial, events_as_csv, read_dir, rows_as_csv};
 use flagstone_bench::report::{DocumentSizes, Report};
 use std::fs::File;
 use std::io::BufReader;
@@ -35,17 +35,19 @@ pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     args.png.as_deref().map_or(Ok(()), |png| pictures(&report, png, args.png_width))
 }
 
-/// The rows of each trial, in folders as the result files are.
+/// The rows and the events of each trial, in folders as the result files are.
 fn tables(from: &Path, trials: &[Trial], to: &Path) -> Result<(), Failure> {
     for trial in trials {
         let place = trial.path.strip_prefix(from).unwrap_or(&trial.path);
         let path = to.join(place).with_extension("csv");
         let folder = path.parent().unwrap_or(to);
         std::fs::create_dir_all(folder).map_err(|error| Failure::io("make", folder, &error))?;
-        std::fs::write(&path, rows_as_csv(trial))
-            .map_err(|error| Failure::io("write", &path, &error))?;
+        let events = path.with_extension("events.csv");
+        for (path, table) in [(path, rows_as_csv(trial)), (events, events_as_csv(trial))] {
+            std::fs::write(&path, table).map_err(|error| Failure::io("write", &path, &error))?;
+        }
     }
-    note(&format!("{} tables: {}", trials.len(), to.display()));
+    note(&format!("{} tables: {}", 2 * trials.len(), to.display()));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Workloads that fill a store first.
 
-use super::place::{Place, data_options, failure, pace, refuse, store_options};
+use super::place::{Place, failure, filled_options, pace, refuse, store_options};
 use crate::args::{
     FullScanArgs, GetsArgs, LargerArgs, SequentialArgs, SequentialBytes, ShortScanArgs, SizesArgs,
 };
@@ -20,7 +20,7 @@ pub(super) fn gets(asked: Asked, args: &GetsArgs) -> Result<(), Failure> {
     let options = GetsOptions {
         asked,
         store: store_options(&setup.store, partitions, Durability::Buffered)?,
-        data: data_options(&setup.data, 1024)?,
+        data: filled_options(&setup.data, 1024)?,
         pace: pace(&setup.pace, args.threads),
         records: args.records,
     };
@@ -30,9 +30,13 @@ pub(super) fn gets(asked: Asked, args: &GetsArgs) -> Result<(), Failure> {
 
 pub(super) fn full_scan(args: &FullScanArgs) -> Result<(), Failure> {
     let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
+    let others = "other workloads: full-scan ends with its rounds";
+    refuse(setup.pace.seconds.is_some(), "--seconds", others)?;
+    refuse(setup.pace.operations.is_some(), "--operations", others)?;
+    refuse(setup.pace.closing_sync, "--closing-sync", "workloads that write")?;
     let options = FullScanOptions {
         store: store_options(&setup.store, partitions, Durability::Buffered)?,
-        data: data_options(&setup.data, 16)?,
+        data: filled_options(&setup.data, 16)?,
         pace: pace(&setup.pace, args.threads),
         records: args.records,
         rounds: args.rounds,
@@ -45,7 +49,7 @@ pub(super) fn short_scan(args: &ShortScanArgs) -> Result<(), Failure> {
     let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
     let options = ShortScanOptions {
         store: store_options(&setup.store, partitions, Durability::Buffered)?,
-        data: data_options(&setup.data, 1024)?,
+        data: filled_options(&setup.data, 1024)?,
         pace: pace(&setup.pace, args.threads),
         records: args.records,
         limit: args.limit as usize,
@@ -61,7 +65,7 @@ pub(super) fn larger(args: &LargerArgs) -> Result<(), Failure> {
     refuse(setup.pace.closing_sync, "--closing-sync", "workloads that write")?;
     let what = LargerOptions {
         store: store_options(&setup.store, args.trial.partitions, Durability::Buffered)?,
-        data: data_options(&setup.data, 1024)?,
+        data: filled_options(&setup.data, 1024)?,
         pace: pace(&setup.pace, 1),
         times: args.times,
         blocks: args.blocks.iter().map(|bytes| Some(*bytes as usize)).collect(),
@@ -116,7 +120,7 @@ pub(super) fn sizes(args: &SizesArgs) -> Result<(), Failure> {
     let setup = &args.trial.setup;
     let what = SizesOptions {
         store: store_options(&setup.store, args.trial.partitions, Durability::Buffered)?,
-        data: data_options(&setup.data, 1024)?,
+        data: filled_options(&setup.data, 1024)?,
         pace: pace(&setup.pace, args.threads),
         sizes: args.sizes.clone(),
     };

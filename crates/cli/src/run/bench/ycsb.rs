@@ -1,6 +1,6 @@
 //! YCSB.
 
-use super::place::{Place, data_options, pace, store_options};
+use super::place::{Place, filled_options, pace, store_options};
 use crate::args::YcsbArgs;
 use crate::failure::Failure;
 use flagstone_bench::workload::{Ycsb, YcsbOptions, run_ycsb};
@@ -10,7 +10,7 @@ pub(super) fn run(workload: Ycsb, args: &YcsbArgs) -> Result<(), Failure> {
     let options = YcsbOptions {
         workload,
         store: store_options(&setup.store, partitions, args.durable.durability)?,
-        data: data_options(&setup.data, 1000)?,
+        data: filled_options(&setup.data, 1000)?,
         pace: pace(&setup.pace, args.threads),
         records: args.records,
     };
