@@ -89,8 +89,10 @@ impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Map(a), Self::Map(b)) => {
-                a.len() == b.len()
-                    && (a.iter().zip(b).all(|(a, b)| a == b) || a.sorted() == b.sorted())
+                // Values are compared once: twice at every level would take 2 to the power of the depth.
+                let is_like = || a.iter().zip(b).all(|(a, b)| a.0 == b.0);
+                let is_same = || a.iter().zip(b).all(|(a, b)| a.1 == b.1);
+                a.len() == b.len() && if is_like() { is_same() } else { a.sorted() == b.sorted() }
             }
             (Self::Array(a), Self::Array(b)) => a == b,
             (Self::Text(a), Self::Text(b)) => a == b,
@@ -127,6 +129,19 @@ mod tests {
     use super::*;
     use crate::doc;
     use std::hash::{BuildHasher, RandomState};
+
+    /// Two comparisons a level would not end before the universe does.
+    #[test]
+    fn deeply_nested_maps_are_compared_once() {
+        let nested = |leaf: i64, depth| {
+            (0..depth).fold(Value::from(leaf), |inner, _| doc!({"a": 1, "b": inner}))
+        };
+        let (a, b) = (nested(1, 128), nested(2, 128));
+        assert!(a != b && a == nested(1, 128));
+        let swapped = |value: i64| doc!({"b": value, "a": 1});
+        assert_eq!(doc!({"a": 1, "b": 2}), swapped(2));
+        assert_ne!(doc!({"a": 1, "b": 2}), swapped(3));
+    }
 
     #[test]
     fn the_types_stand_in_their_order() {

@@ -50,6 +50,23 @@ impl Value {
         })
     }
 
+    /// Whether no more than `depth` arrays and maps are nested in it.
+    pub fn is_within_depth(&self, depth: usize) -> bool {
+        match self {
+            Self::Array(items) => {
+                depth > 0 && items.iter().all(|item| item.is_within_depth(depth - 1))
+            }
+            Self::Map(map) => {
+                let mut pairs = map.iter();
+                depth > 0
+                    && pairs.all(|(key, value)| {
+                        key.is_within_depth(depth - 1) && value.is_within_depth(depth - 1)
+                    })
+            }
+            _ => true,
+        }
+    }
+
     /// A map without fields.
     pub const fn object() -> Self {
         Self::Map(Map::new())

@@ -54,10 +54,29 @@ pub trait Codec: Sized {
     }
 }
 
-/// A codec whose bytes compare as its values do, so that it can be a key; and whose bytes tell where
-/// they end, so that several make a tuple.
+/// A codec whose bytes compare as its values do, so that it can be a key; and, as part of a tuple, tell where
+/// they end.
 pub trait KeyCodec: Codec {
-    /// Appends the bytes of the value as a part of a tuple.
+    /// The name and version of the form of keys.
+    fn key_name() -> String {
+        Self::name()
+    }
+
+    /// Appends the bytes of the value as a whole key.
+    fn encode_key(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+
+    /// The value of a whole key.
+    ///
+    /// # Errors
+    /// Corruption when the bytes are no such key.
+    fn decode_key(bytes: &[u8]) -> Result<Self> {
+        Self::decode(bytes)
+    }
+
+    /// Appends the bytes of the value as a part of a tuple: they compare as the values do whatever follows them, and
+    /// none are the beginning of another's.
     fn encode_part(&self, out: &mut Vec<u8>);
 
     /// Takes the value's bytes off the front of a tuple's.
@@ -122,7 +141,7 @@ integers! {
     i8, u8, 1 << 7; i16, u16, 1 << 15; i32, u32, 1 << 31; i64, u64, 1 << 63; i128, u128, 1 << 127;
 }
 
-/// Appends bytes so that they tell their end and keep their order: 00 becomes 00 FF, the end is 00.
+/// Appends bytes so that they tell their end and keep their order: 00 becomes 00 FF, the end is 00 00.
 fn put_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         out.push(byte);
@@ -130,7 +149,7 @@ fn put_escaped(bytes: &[u8], out: &mut Vec<u8>) {
             out.push(0xFF);
         }
     }
-    out.push(0);
+    out.extend_from_slice(&[0, 0]);
 }
 
 fn take_escaped(bytes: &mut Decoder<'_>) -> Result<Vec<u8>> {
@@ -138,13 +157,11 @@ fn take_escaped(bytes: &mut Decoder<'_>) -> Result<Vec<u8>> {
     loop {
         let byte = bytes.u8("an escaped byte").map_err(wrong)?;
         if byte == 0 {
-            // A 00 that ends the value is followed by another part or by nothing, never by FF: no
-            // part begins with FF but an integer, and then the byte before it was its own.
-            let mut ahead = bytes.clone();
-            if ahead.u8("") != Ok(0xFF) {
-                return Ok(out);
+            match bytes.u8("what follows a zero").map_err(wrong)? {
+                0xFF => {}
+                0 => return Ok(out),
+                _ => return Err(corrupt("00 or FF behind a zero")),
             }
-            *bytes = ahead;
         }
         out.push(byte);
     }
@@ -238,9 +255,26 @@ impl Codec for Value {
     }
 }
 
+/// Stands behind a sort key in a tuple: below FF, which a sort key may go on with, and never taken for a part of it.
+const PART_END: u8 = 1;
+
+/// A document value: its sort key.
 impl KeyCodec for Value {
-    fn encode_part(&self, out: &mut Vec<u8>) {
+    fn key_name() -> String {
+        "sort-key".into()
+    }
+
+    fn encode_key(&self, out: &mut Vec<u8>) {
         sort_key::encode(self, Direction::Ascending, out);
+    }
+
+    fn decode_key(bytes: &[u8]) -> Result<Self> {
+        sort_key::decode(bytes, Direction::Ascending).map_err(wrong)
+    }
+
+    fn encode_part(&self, out: &mut Vec<u8>) {
+        self.encode_key(out);
+        out.push(PART_END);
     }
 
     fn decode_part(bytes: &mut Decoder<'_>) -> Result<Self> {
@@ -248,7 +282,10 @@ impl KeyCodec for Value {
         let (value, len) =
             sort_key::decode_first(ahead.rest(), Direction::Ascending).map_err(wrong)?;
         bytes.take(len, "a sort key").map_err(wrong)?;
-        Ok(value)
+        match bytes.u8("the end of a sort key").map_err(wrong)? {
+            PART_END => Ok(value),
+            _ => Err(corrupt("the end of a sort key")),
+        }
     }
 }
 
@@ -256,8 +293,8 @@ macro_rules! tuples {
     ($(($($part:ident $at:tt),+))*) => {$(
         impl<$($part: KeyCodec),+> Codec for ($($part,)+) {
             fn name() -> String {
-                let parts = [$($part::name()),+];
-                format!("({})", parts.join(","))
+                let parts = [$($part::key_name()),+];
+                format!("tuple({})", parts.join(","))
             }
 
             fn encode(&self, out: &mut Vec<u8>) {
@@ -288,4 +325,85 @@ macro_rules! tuples {
 
 tuples! {
     (A 0) (A 0, B 1) (A 0, B 1, C 2) (A 0, B 1, C 2, D 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Debug;
+
+    /// All of them come back from their keys, which compare as they do.
+    fn check<T: KeyCodec + Ord + Clone + Debug>(values: &[T]) {
+        let key = |value: &T| {
+            let mut out = Vec::new();
+            value.encode_key(&mut out);
+            out
+        };
+        for a in values {
+            assert_eq!(&T::decode_key(&key(a)).unwrap(), a);
+            for b in values {
+                assert_eq!(key(a).cmp(&key(b)), a.cmp(b), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    fn pairs<A: Clone, B: Clone>(a: &[A], b: &[B]) -> Vec<(A, B)> {
+        a.iter().flat_map(|a| b.iter().map(|b| (a.clone(), b.clone()))).collect()
+    }
+
+    /// The parts begin and end with what ends and escapes are made of.
+    const ENDS: [&[u8]; 12] = [
+        b"", b"\0", b"\0\0", b"\0\xFF", b"\xFF", b"\xFF\0", b"\x01", b"a", b"a\0", b"a\0x",
+        b"a\xFF", b"\xFFx\0",
+    ];
+
+    #[test]
+    fn tuples_of_bytes_and_text_keep_their_parts_apart() {
+        let bytes: Vec<Vec<u8>> = ENDS.iter().map(|end| end.to_vec()).collect();
+        check(&bytes);
+        check(&pairs(&bytes, &bytes));
+        check(&pairs(&bytes, &[0_u8, 1, 0xFE, 0xFF]));
+        check(&pairs(&bytes, &[i64::MIN, -1, 0, i64::MAX]));
+        let text: Vec<String> = ["", "\0", "a", "a\0", "a\u{1}", "\u{FF}"].map(String::from).into();
+        let triples: Vec<(String, u8, String)> = pairs(&pairs(&text, &[0_u8, 255]), &text)
+            .into_iter()
+            .map(|((a, b), c)| (a, b, c))
+            .collect();
+        check(&triples);
+    }
+
+    #[test]
+    fn document_values_come_in_their_order_alone_and_in_tuples() {
+        let number = |text: &str| Value::number(text).unwrap();
+        let values = [
+            Value::Null,
+            Value::from(-300),
+            number("-7.5"),
+            Value::from(5),
+            Value::from(7),
+            number("7.5"),
+            Value::from(300),
+            Value::from(""),
+            Value::from("a"),
+            Value::from("a\0"),
+            Value::from("b".repeat(300)),
+            Value::Array(vec![Value::from(7)]),
+            Value::Array(vec![Value::from(7), Value::from("")]),
+        ];
+        check(&values);
+        check(&pairs(&values, &[0_u8, 1, 2, 255]));
+        check(&pairs(&values, &values));
+        let (mut one, mut also) = (Vec::new(), Vec::new());
+        Value::from(1).encode_key(&mut one);
+        number("1.0").encode_key(&mut also);
+        assert_eq!(one, also, "equal values are one key");
+    }
+
+    #[test]
+    fn bytes_that_are_no_tuple_are_refused() {
+        for bytes in [&b"a"[..], b"a\0", b"a\0\x01", b"a\0\0", b"a\0\0\x07\x07"] {
+            <(Vec<u8>, u8)>::decode_key(bytes).unwrap_err();
+        }
+        <(Value, u8)>::decode_key(b"\x43\x07\x02\x02").unwrap_err();
+    }
 }

@@ -9,14 +9,14 @@ use crate::partition::Route;
 use crate::read::{Scan, Snapshot};
 use flagstone_base::hash::key_hash;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, successor};
-use flagstone_base::{Error, KeyspaceId, Kind, Result, SeqNo, Slice};
+use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
 use flagstone_doc::Names;
 use flagstone_tree::Tree;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// What a keyspace is inside: shared by all its handles, its batches and its background work.
 pub(crate) struct KeyspaceCore {
@@ -35,8 +35,22 @@ pub(crate) struct KeyspaceCore {
     pub(crate) fold: Option<Arc<TreeFold>>,
     /// The same fold, if it is the one of patches.
     pub(crate) patches: Option<Arc<PatchFold>>,
-    pub(crate) dropped: AtomicBool,
+    /// A [`Fate`].
+    pub(crate) fate: AtomicU8,
 }
+
+/// What becomes of a keyspace.
+#[derive(Clone, Copy)]
+pub(crate) enum Fate {
+    Lives,
+    Dropped,
+    /// Its removal was refused, and a crash could bring that back.
+    InDoubt,
+}
+
+const LIVES: u8 = Fate::Lives as u8;
+const DROPPED: u8 = Fate::Dropped as u8;
+const IN_DOUBT: u8 = Fate::InDoubt as u8;
 
 impl KeyspaceCore {
     #[inline]
@@ -52,15 +66,42 @@ impl KeyspaceCore {
     }
 
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        if !self.dropped.load(Ordering::Acquire) {
-            return Ok(());
+        let name = &self.name;
+        match self.fate.load(Ordering::Acquire) {
+            LIVES => Ok(()),
+            IN_DOUBT => {
+                let text = format!(
+                    "the disk refused to remove keyspace {name:?}, and a crash could still do it: it \
+                     takes no writes until that is ruled out"
+                );
+                Err(Error::new(ErrorKind::Io, text))
+            }
+            _ => Err(Error::invalid(format!("keyspace {name:?} was dropped"))),
         }
-        Err(Error::invalid(format!("keyspace {:?} was dropped", self.name)))
+    }
+
+    /// What is read of a dropped keyspace is nothing, or a part of what was there.
+    #[inline]
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        match self.fate.load(Ordering::Acquire) {
+            DROPPED => self.check_not_dropped(),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn set_fate(&self, fate: Fate) {
+        self.fate.store(fate as u8, Ordering::Release);
+    }
+
+    /// A removal that was refused cannot come back any more.
+    pub(crate) fn end_doubt(&self) {
+        let order = (Ordering::AcqRel, Ordering::Relaxed);
+        let _not_in_doubt = self.fate.compare_exchange(IN_DOUBT, LIVES, order.0, order.1);
     }
 }
 
 /// What one write takes in a batch besides its key and value, at most.
-const OP_OVERHEAD: usize = 32;
+pub(crate) const OP_OVERHEAD: usize = 32;
 
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
 #[derive(Clone)]

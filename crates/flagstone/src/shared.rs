@@ -286,6 +286,9 @@ impl Shared {
                 continue;
             }
             let found = tree.get(&view, key, hash, seqno)?;
+            if found.value.is_none() {
+                keyspace.check_readable()?;
+            }
             if found.operands > OPERANDS_MAX {
                 self.note_long_chain(keyspace, key);
             }

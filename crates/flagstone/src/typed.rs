@@ -3,7 +3,7 @@
 use crate::codec::{Codec, KeyCodec};
 use crate::keyspace::Keyspace;
 use crate::read::Scan;
-use flagstone_base::{Kind, Result};
+use flagstone_base::{Error, Kind, Result};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
@@ -36,7 +36,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.keyspace.put(encoded(key), encoded(value))
+        self.keyspace.put(encoded_key(key), encoded(value))
     }
 
     /// The value of `key`, or `None`.
@@ -44,7 +44,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::get`]; Corruption when the codec refuses the bytes.
     pub fn get(&self, key: &K) -> Result<Option<V>> {
-        self.keyspace.get(encoded(key))?.map(|bytes| self.decode::<V>("value", &bytes)).transpose()
+        self.keyspace.get(encoded_key(key))?.map(|bytes| self.value(&bytes)).transpose()
     }
 
     /// Removes `key` without looking whether it is there.
@@ -52,7 +52,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn delete(&self, key: &K) -> Result<()> {
-        self.keyspace.delete(encoded(key))
+        self.keyspace.delete(encoded_key(key))
     }
 
     /// Removes `key` and tells whether it was there.
@@ -60,7 +60,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::remove`].
     pub fn remove(&self, key: &K) -> Result<bool> {
-        self.keyspace.remove(encoded(key))
+        self.keyspace.remove(encoded_key(key))
     }
 
     /// Replaces the value of `key` by what `change` makes of it (`None`: absent), atomically.
@@ -68,11 +68,11 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`] and [`Typed::get`].
     pub fn update(&self, key: &K, change: impl FnOnce(Option<V>) -> Option<V>) -> Result<()> {
-        let key = encoded(key);
+        let key = encoded_key(key);
         flagstone_base::key::check_key(&key)?;
         self.keyspace.read_modify_write(&key, |old| {
             let existed = old.is_some();
-            let old = old.map(|bytes| self.decode::<V>("value", bytes)).transpose()?;
+            let old = old.map(|bytes| self.value(bytes)).transpose()?;
             Ok(match change(old) {
                 Some(value) => Some((Kind::Put, encoded(&value))),
                 None if existed => Some((Kind::Delete, Vec::new())),
@@ -84,7 +84,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
 
     /// The entries of `range`, in the order of the keys, as of one moment.
     pub fn scan(&self, range: impl RangeBounds<K>) -> TypedScan<K, V> {
-        let bounds = (range.start_bound().map(encoded), range.end_bound().map(encoded));
+        let bounds = (range.start_bound().map(encoded_key), range.end_bound().map(encoded_key));
         TypedScan { scan: self.keyspace.scan::<Vec<u8>>(bounds), typed: self.clone() }
     }
 
@@ -96,12 +96,23 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
         self.keyspace.count()
     }
 
-    fn decode<T: Codec>(&self, what: &str, bytes: &[u8]) -> Result<T> {
-        T::decode(bytes).map_err(|error| {
-            let codec = T::name();
-            error.context(format_args!("a {what} of {:?} ({codec})", self.keyspace.name()))
-        })
+    fn key(&self, bytes: &[u8]) -> Result<K> {
+        K::decode_key(bytes).map_err(|error| self.damaged("key", &K::key_name(), error))
     }
+
+    fn value(&self, bytes: &[u8]) -> Result<V> {
+        V::decode(bytes).map_err(|error| self.damaged("value", &V::name(), error))
+    }
+
+    fn damaged(&self, what: &str, codec: &str, error: Error) -> Error {
+        error.context(format_args!("a {what} of {:?} ({codec})", self.keyspace.name()))
+    }
+}
+
+fn encoded_key<K: KeyCodec>(key: &K) -> Vec<u8> {
+    let mut out = Vec::with_capacity(key.size_hint());
+    key.encode_key(&mut out);
+    out
 }
 
 fn encoded<T: Codec>(value: &T) -> Vec<u8> {
@@ -129,9 +140,7 @@ impl<K: KeyCodec, V: Codec> Iterator for TypedScan<K, V> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let entry = self.scan.next()?;
-        Some(entry.and_then(|(key, value)| {
-            Ok((self.typed.decode("key", &key)?, self.typed.decode("value", &value)?))
-        }))
+        Some(entry.and_then(|(key, value)| Ok((self.typed.key(&key)?, self.typed.value(&value)?))))
     }
 }
 

@@ -3,11 +3,34 @@
 use crate::error::LoadError;
 use crate::input::Input;
 use flagstone::Refused;
-use flagstone::bulk::Chunk;
+use flagstone::bulk::{Chunk, Place};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+
+/// The places of documents of a chunk, asked for in their order: what was counted is not counted again.
+pub(crate) struct Places<'a> {
+    pub(crate) chunk: &'a Chunk,
+    known: Option<(usize, Place)>,
+}
+
+impl<'a> Places<'a> {
+    pub(crate) const fn new(chunk: &'a Chunk) -> Self {
+        Self { chunk, known: None }
+    }
+
+    /// The place of the byte `at`, which must not lie before the last one asked for.
+    fn of(&mut self, input: &Input, at: usize) -> Option<Place> {
+        let (from, place) = match self.known {
+            Some(known) => known,
+            None => (0, input.beginning_of(self.chunk)?),
+        };
+        let place = place.behind(self.chunk.bytes.get(from..at).unwrap_or_default());
+        self.known = Some((at, place));
+        Some(place)
+    }
+}
 
 /// What happens to documents that cannot be loaded.
 #[derive(Debug)]
@@ -40,16 +63,17 @@ impl BadDocuments {
         Ok(Self { copies: Some((path.to_owned(), Mutex::new(BufWriter::new(file)))) })
     }
 
-    /// Deals with the document that stands at `at` of `chunk`; an error ends the load.
+    /// Deals with the document that stands at `at` of the chunk of `places`; an error ends the load.
     pub(crate) fn take(
         &self,
         input: &Input,
-        chunk: &Chunk,
+        places: &mut Places<'_>,
         (at, text): (usize, &[u8]),
         refused: &Refused,
     ) -> Result<(), LoadError> {
         let (inside, reason) = reason_of(refused);
-        let place = input.place_of(chunk, at + inside);
+        let chunk = places.chunk;
+        let place = places.of(input, at).map(|place| place.behind(&text[..inside.min(text.len())]));
         let place = place.map_or_else(|| format!("byte {}", chunk.offset), |p| p.to_string());
         let reason = format!("{}:{place}: {reason}", input.name);
         let Some((path, file)) = &self.copies else { return Err(LoadError::Usage(reason)) };

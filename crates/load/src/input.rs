@@ -114,17 +114,16 @@ impl Input {
         self.bytes
     }
 
-    /// Where the byte `at` of `chunk` stands in this input.
-    pub(crate) fn place_of(&self, chunk: &Chunk, at: usize) -> Option<Place> {
-        let first = match (&self.form, chunk.place) {
-            (_, Some(place)) => place,
+    /// Where `chunk` begins in this input.
+    pub(crate) fn beginning_of(&self, chunk: &Chunk) -> Option<Place> {
+        match (&self.form, chunk.place) {
+            (_, Some(place)) => Some(place),
             (Form::Plain(file, counts), None) => {
                 let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-                Place::line(counts.line_of(file, chunk.offset).ok()?)
+                counts.line_of(file, chunk.offset).ok().map(Place::line)
             }
-            _ => return None,
-        };
-        Some(chunk.place_of(at, first))
+            _ => None,
+        }
     }
 }
 

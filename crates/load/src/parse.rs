@@ -1,13 +1,12 @@
 //! A parser: makes batches of chunks.
 
-use crate::bad::BadDocuments;
+use crate::bad::{BadDocuments, Places};
 use crate::control::Control;
 use crate::gate::Permit;
 use crate::input::Input;
 use crate::read::Parcel;
 use crate::totals::Count;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use flagstone::bulk::Chunk;
 use flagstone::{Batch, Collection, Database, DocumentParser, ErrorKind, JsonOptions, Refused};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,12 +62,19 @@ impl Parser {
         let rank = (input, chunk.offset);
         let mut batch = self.database.batch();
         let mut count = Count::default();
+        let mut places = Places::new(&chunk);
         for (at, json) in chunk.documents() {
-            match parser.put(&mut batch, json, &self.key_path) {
+            let mut put = parser.put(&mut batch, json, &self.key_path);
+            if matches!(put, Err(Refused::Full)) {
+                let (full, count) = (std::mem::take(&mut batch), std::mem::take(&mut count));
+                self.send(Work { batch: full, count, rank, permit: Arc::clone(&permit) })?;
+                put = parser.put(&mut batch, json, &self.key_path);
+            }
+            match put {
                 Ok(()) => count.documents += 1,
                 Err(refused) => {
                     count.bad += 1;
-                    if !self.refused(input, &chunk, (at, json), &refused) {
+                    if !self.refused(input, &mut places, (at, json), &refused) {
                         break;
                     }
                 }
@@ -89,15 +95,21 @@ impl Parser {
     }
 
     /// Deals with a document that was refused; false when the load ends with it.
-    fn refused(&self, input: usize, chunk: &Chunk, text: (usize, &[u8]), why: &Refused) -> bool {
-        let rank = (input, chunk.offset + text.0 as u64);
+    fn refused(
+        &self,
+        input: usize,
+        places: &mut Places<'_>,
+        text: (usize, &[u8]),
+        why: &Refused,
+    ) -> bool {
+        let rank = (input, places.chunk.offset + text.0 as u64);
         if let Refused::Batch(error) = why
             && error.kind() != ErrorKind::InvalidInput
         {
             self.control.fail(rank, error.clone().into());
             return false;
         }
-        let taken = self.bad.take(&self.inputs[input], chunk, text, why);
+        let taken = self.bad.take(&self.inputs[input], places, text, why);
         taken.map_err(|failure| self.control.fail(rank, failure)).is_ok()
     }
 }

@@ -42,6 +42,7 @@ pub struct TableBuilder {
     filter_hashes: Vec<u64>,
     filter_last: Vec<u8>,
     ranges: Vec<RangeDelete>,
+    ranges_bytes: usize,
     attachments: BTreeMap<u32, Vec<u8>>,
     properties: Properties,
 }
@@ -85,6 +86,7 @@ impl TableBuilder {
             filter_hashes: Vec::new(),
             filter_last: Vec::new(),
             ranges: Vec::new(),
+            ranges_bytes: 0,
             attachments: BTreeMap::new(),
             properties,
         })
@@ -192,6 +194,7 @@ impl TableBuilder {
             )));
         }
         let (start, end) = (Slice::copy_of(start), Slice::copy_of(end));
+        self.ranges_bytes += start.len() + end.len() + 12;
         self.ranges.push(RangeDelete { start, end, seqno });
         let content = &mut self.properties.content;
         content.range_deletes += 1;
@@ -205,12 +208,10 @@ impl TableBuilder {
         self.attachments.insert(id, bytes.to_vec());
     }
 
-    /// About how long the file would be if it were finished now.
+    /// About how long the file would be if it were finished now without attachments: these do not fill a table.
     pub fn bytes_estimated(&self) -> u64 {
         let filter = self.filter_hashes.len() as u64 * u64::from(self.options.filter_bits) / 8;
-        let ranges: usize = self.ranges.iter().map(|r| r.start.len() + r.end.len() + 12).sum();
-        let attachments: usize = self.attachments.values().map(|bytes| bytes.len() + 12).sum();
-        let rest = self.block.bytes_estimated() + self.index.bytes() + ranges + attachments + 400;
+        let rest = self.block.bytes_estimated() + self.index.bytes() + self.ranges_bytes + 400;
         self.output.position() + filter + rest as u64
     }
 

@@ -95,7 +95,7 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
     for range in table.range_deletes() {
         say(out, format_args!("deleted  {range:?}"))?;
     }
-    for (id, bytes) in table.attachments() {
+    for (id, bytes) in table.attachments()? {
         say(out, format_args!("attached {id}: {} bytes", bytes.len()))?;
     }
     for number in 0..table.index.count() {

@@ -34,7 +34,6 @@ pub struct Table {
     pub(crate) properties: Properties,
     pub(crate) footer: Footer,
     ranges: Vec<RangeDelete>,
-    attachments: Vec<(u32, Slice)>,
     pub(crate) meta: Option<TableMeta>,
     global: Option<SeqNo>,
     cache: Arc<BlockCache>,
@@ -44,8 +43,8 @@ pub struct Table {
 
 impl Table {
     /// Opens the table in `file`, which must be `ident`. One read of the file's tail when `meta` (what
-    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index, filter, range
-    /// deletes and attachments stay in memory, 1.1% of a table of 100-byte values (`examples/table.rs`).
+    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index, filter and range
+    /// deletes stay in memory, 1.1% of a table of 100-byte values (`examples/table.rs`).
     ///
     /// # Errors
     /// Corruption for a file that is damaged, cut short, or another table; Unsupported for a newer
@@ -124,14 +123,11 @@ impl Table {
             }
             None => Vec::new(),
         };
-        let attachments = match properties.sections.attachments {
-            Some(handle) => {
-                decode_attachments(section(handle, raw_max)?).map_err(in_section(handle))?
-            }
-            None => Vec::new(),
-        };
-        let small: usize = ranges.iter().map(|r| r.start.len() + r.end.len() + 80).sum::<usize>()
-            + attachments.iter().map(|(_, bytes)| bytes.len() + 40).sum::<usize>();
+        if let Some(handle) = properties.sections.attachments {
+            // Kept by nobody: all names of a collection in every one of its tables.
+            decode_attachments(section(handle, raw_max)?).map_err(in_section(handle))?;
+        }
+        let small: usize = ranges.iter().map(|r| r.start.len() + r.end.len() + 80).sum();
         let resident_bytes = index.bytes()
             + filter.as_ref().map_or(0, Filter::bytes)
             + (small + size_of::<Self>()) as u64;
@@ -143,7 +139,6 @@ impl Table {
             properties,
             footer: tail.footer,
             ranges,
-            attachments,
             meta: meta.cloned(),
             global,
             cache: Arc::clone(cache),
@@ -205,9 +200,19 @@ impl Table {
         &self.ranges
     }
 
-    /// Its attachments, by id.
-    pub fn attachments(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.attachments.iter().map(|(id, bytes)| (*id, &bytes[..]))
+    /// Its attachments, by id: a read of the file.
+    ///
+    /// # Errors
+    /// Corruption, or what reading the file answers.
+    pub fn attachments(&self) -> Result<Vec<(u32, Slice)>> {
+        let Some(handle) = self.properties.sections.attachments else { return Ok(Vec::new()) };
+        let path = self.file.path();
+        let mut stored = vec![0; handle.len as usize];
+        self.file.read_exact_at(&mut stored, handle.offset)?;
+        let raw = open_block(&stored, self.ident, handle.offset, self.raw_max(), path, |len| {
+            vec![0; len]
+        })?;
+        decode_attachments(raw).map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }
 
     /// What the file says of itself.

@@ -204,7 +204,7 @@ impl Tree {
         self.ready.lock().remove(&number);
     }
 
-    /// Whether `edit` can be made current.
+    /// Whether `edit` can be made current: what [`Tree::install`] will say, as long as nothing else is installed between.
     ///
     /// # Errors
     /// Corruption when it does not fit.

@@ -12,6 +12,7 @@ pub mod record;
 pub mod segment;
 
 mod queue;
+mod verdicts;
 mod waiters;
 mod window;
 

@@ -1,13 +1,14 @@
 //! The log: enqueue under the caller's numbering lock, written by one leader for all who wait.
 //!
 //! Locks, in order: `preparing` (held across I/O, while a spare segment is made) > `writer` (held
-//! across I/O, by the one leader) > `verdict` (held across a sync) > `ledger` > `queue`. `enqueue` takes `queue`
-//! alone, so it never waits for a disk. The turn of the syncs (`syncing`) is held for lines, with none of them.
+//! across I/O, by the one leader) > `ledger` > `queue`. `enqueue` takes `queue` alone, so it never waits
+//! for a disk. The turn of the syncs (`syncing`) and their verdicts are held for lines, with none of them.
 
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
 use crate::record::{PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
 use crate::segment::SegmentInfo;
+use crate::verdicts::Verdicts;
 use crate::waiters::{SyncState, Waiters};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, path};
@@ -109,8 +110,7 @@ pub struct Log {
     pub(crate) has_failures: AtomicBool,
     pub(crate) failures: Mutex<VecDeque<Failed>>,
     pub(crate) poison: OnceLock<Error>,
-    /// Held while a segment is synced, until it is known what that says.
-    pub(crate) verdict: Mutex<()>,
+    pub(crate) verdicts: Verdicts,
     pub(crate) writers: Waiters,
     pub(crate) syncing: SyncState,
     pub(crate) preparing: Mutex<Option<Preparing>>,
@@ -209,7 +209,7 @@ impl Log {
             has_failures: AtomicBool::new(false),
             failures: Mutex::default(),
             poison: OnceLock::new(),
-            verdict: Mutex::default(),
+            verdicts: Verdicts::default(),
             writers: Waiters::default(),
             syncing: SyncState::default(),
             preparing: Mutex::default(),

@@ -145,17 +145,19 @@ impl Log {
         )
     }
 
-    /// Syncs, and enters what that made durable or poisons. One at a time: Linux tells one of several syncs of a
-    /// file, side by side, of a page that could not be written, and the others that all is well.
+    /// Syncs, and enters what that made durable or poisons. Of several syncs of a file, side by side, Linux tells one
+    /// of a page that could not be written, and the others that all is well: they share their verdict.
     pub(crate) fn sync_with(
         &self,
         sync: impl FnOnce() -> Result<()>,
         note: impl FnOnce(&Self),
     ) -> Result<()> {
-        let _alone = self.verdict.lock();
         self.check()?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        sync().map_err(|error| self.poison(&error))?;
+        let place = self.verdicts.begin();
+        let synced = sync().map_err(|error| self.poison(&error));
+        self.verdicts.end(place);
+        synced.and_then(|()| self.check())?;
         note(self);
         Ok(())
     }

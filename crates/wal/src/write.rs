@@ -105,10 +105,10 @@ impl Log {
         count
     }
 
-    /// Appends a chunk; everything up to `resolved` was written before, or has failed.
-    fn write(&self, writer: &mut Writer, chunk: &Chunk, resolved: u64) -> Result<(), WriteError> {
+    /// Appends a chunk; everything up to `written` was written before, or is voided by what was.
+    fn write(&self, writer: &mut Writer, chunk: &Chunk, written: u64) -> Result<(), WriteError> {
         if chunk.start.is_some() {
-            self.leave_segment(writer, resolved)?;
+            self.leave_segment(writer, written)?;
             self.enter_segment(writer, chunk).map_err(WriteError::Lost)?;
         }
         let Some(active) = &mut writer.active else {
@@ -155,12 +155,12 @@ impl Log {
 
     /// Syncs the segment that is full: what stands behind its end in the next one's header must
     /// never be found missing.
-    fn leave_segment(&self, writer: &mut Writer, resolved: u64) -> Result<(), WriteError> {
+    fn leave_segment(&self, writer: &mut Writer, written: u64) -> Result<(), WriteError> {
         let Some(mut left) = writer.active.take() else { return Ok(()) };
-        if self.synced.load(Ordering::Acquire) >= resolved {
+        if self.synced.load(Ordering::Acquire) >= written {
             return Ok(());
         }
-        let synced = self.sync_with(|| left.file.sync(), |log| log.note_synced(resolved));
+        let synced = self.sync_with(|| left.file.sync(), |log| log.note_synced(written));
         synced.map_err(WriteError::Sync)
     }
 
@@ -195,11 +195,13 @@ impl Log {
 
     /// Writes the void behind what failed, which ends at `resolved`, and answers the failure.
     fn go_on(&self, writer: &mut Writer, mut resolved: u64) {
+        // What failed is not written before its void is.
+        let mut written = self.resolved.load(Ordering::Relaxed);
         let mut chunks = Vec::new();
         self.queue.lock().take(&mut chunks);
         for chunk in &chunks {
-            match self.write(writer, chunk, resolved) {
-                Ok(()) => resolved = chunk.end,
+            match self.write(writer, chunk, written) {
+                Ok(()) => (written, resolved) = (chunk.end, chunk.end),
                 Err(WriteError::Sync(error)) => {
                     self.poison(&error);
                     return;

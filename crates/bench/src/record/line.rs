@@ -1,6 +1,5 @@
 //! The lines of a result file.
 
-use crate::sample::Built;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -48,13 +47,6 @@ pub struct Header {
     pub options: Described,
     /// What the store held when the clock started, for humans.
     pub starting_state: String,
-}
-
-impl Header {
-    /// Whether this was measured: the same commit and program.
-    pub fn is_of(&self, built: &Built) -> bool {
-        (&self.commit, &self.program) == (&built.commit, &built.program)
-    }
 }
 
 /// Where a trial ran.

@@ -10,7 +10,7 @@ use crate::engine::{Engine, Outcome};
 use crate::record::{
     EventKind, EventLine, FORMAT, Header, Line, OpKind, RecordWriter, RowLine, Summary,
 };
-use crate::sample::{DiskClock, PeakMemory, built, machine, sync_files, utc_now};
+use crate::sample::{DiskClock, PeakMemory, commit, machine, program, sync_files, utc_now};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -96,8 +96,8 @@ impl<'a> Recorder<'a> {
             workload: plan.workload.to_owned(),
             engine: plan.engine.to_owned(),
             engine_version: plan.engine_version.to_owned(),
-            commit: built().commit.clone(),
-            program: built().program.clone(),
+            commit: commit(),
+            program: program(),
             started: utc_now(),
             machine: machine(plan.dir),
             options: plan.options.clone(),

@@ -1,14 +1,20 @@
 //! Which commit is measured.
 
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The commit of this repository, as the working directory has it, or what the environment says in
 /// `FLAGSTONE_COMMIT`; `unknown` outside of it. When files differ from the commit, `+` and a digest
 /// of the difference follow, so that two states of one commit are not taken for the same.
 ///
-/// Is to be asked once a process: trials of a matrix are of the program that runs, whatever is committed
+/// Asked once a process: trials of a matrix are of the program that runs, whatever is committed
 /// meanwhile; and a child that is just being made holds the locks of open databases for a moment.
-pub(super) fn commit() -> String {
+pub fn commit() -> String {
+    static COMMIT: OnceLock<String> = OnceLock::new();
+    COMMIT.get_or_init(look).clone()
+}
+
+fn look() -> String {
     if let Ok(said) = std::env::var("FLAGSTONE_COMMIT")
         && !said.is_empty()
     {

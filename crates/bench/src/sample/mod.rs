@@ -3,15 +3,16 @@
 //! It is read from `/proc`. Where there is none, as outside Linux, counters stay at zero, the share
 //! of the device's time is absent, and the machine is `unknown`.
 
-mod built;
 mod commit;
 mod directory;
 mod machine;
 mod process;
+mod program;
 mod time;
 
-pub use built::{Built, built};
+pub use commit::commit;
 pub use directory::{directory_bytes, sync_files};
 pub use machine::machine;
 pub use process::{DiskClock, PeakMemory, ProcessSample};
+pub use program::program;
 pub use time::utc_now;

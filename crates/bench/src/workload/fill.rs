@@ -5,6 +5,7 @@ use super::reads::Gets;
 use super::{DataOptions, Opened, Stage, StoreOptions, Values};
 use crate::engine::{Engine, Outcome};
 use crate::run::{Length, Meter, Pace, Worked, Worker, work};
+use std::path::Path;
 use std::time::Duration;
 
 /// Threads that fill a store before anything is measured.
@@ -28,6 +29,9 @@ impl FilledStore {
         records: u64,
     ) -> Outcome<Self> {
         let opened = stage.open_fresh(store)?;
+        // A compaction holds most of it twice.
+        let bytes = records.saturating_mul((data.key_bytes + data.value_bytes) as u64);
+        check_free(&opened.place.data(), bytes.saturating_add(bytes / 2 * 3))?;
         let values = data.make_values();
         let engine = &*opened.engine;
         let worked = Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
@@ -56,6 +60,23 @@ impl FilledStore {
         let levels = if levels.is_empty() { "not told".into() } else { levels.join(" / ") };
         format!("{} records, {what}; bytes by level: {levels}", self.records)
     }
+}
+
+/// Refuses a directory on a disk with less than `wanted` bytes free.
+#[cfg(unix)]
+pub(super) fn check_free(dir: &Path, wanted: u64) -> Outcome<()> {
+    let found = rustix::fs::statvfs(dir).map_err(std::io::Error::from)?;
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    if free < wanted {
+        let dir = dir.display();
+        return Err(format!("{free} bytes are free below {dir}: expected {wanted}").into());
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+pub(super) fn check_free(_dir: &Path, _wanted: u64) -> Outcome<()> {
+    Ok(())
 }
 
 /// Records to be put.

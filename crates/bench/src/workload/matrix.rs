@@ -7,7 +7,6 @@ use super::{MixOptions, StoreOptions};
 use crate::engine::{EngineError, Outcome};
 use crate::record::{Summary, Trial, read_file};
 use crate::run::Pace;
-use crate::sample::Built;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,10 +33,10 @@ pub struct MatrixPlan<'a, T> {
     pub engine: &'a str,
     /// The directory of the result files.
     pub out: &'a Path,
-    /// Passes over cells whose result is there, of this commit and program and with the same options.
+    /// Passes over cells whose result is there, by this program and with the same options.
     pub resume: bool,
-    /// What is measured.
-    pub built: &'a Built,
+    /// The program, as headers tell it.
+    pub program: &'a str,
 }
 
 /// How a cell went.
@@ -102,7 +101,7 @@ impl<T> MatrixPlan<'_, T> {
     fn is_measured(&self, cell: &Cell<T>, path: &Path) -> bool {
         let Ok(Trial { header, .. }) = read_file(path) else { return false };
         let is_same = |(name, value): (&String, &Value)| header.options.get(name) == Some(value);
-        header.is_of(self.built)
+        header.program == self.program
             && header.engine == self.engine
             && header.workload == cell.workload
             && cell.options.iter().all(is_same)
@@ -145,18 +144,13 @@ mod tests {
         mix_cells(&MixOptions::new(Mix::BALANCED), "noop", &[1, 4], &[2, 8])
     }
 
-    fn built(commit: &str) -> Built {
-        Built { commit: commit.into(), program: "of today".into() }
-    }
-
-    fn write(cell: &Cell<MixOptions>, path: &Path, built: &Built) -> Outcome<Summary> {
+    fn write(cell: &Cell<MixOptions>, path: &Path, program: &str) -> Outcome<Summary> {
         let mut writer = RecordWriter::create(path)?;
         let header = Header {
             format: FORMAT,
             workload: cell.workload.clone(),
             engine: "noop".into(),
-            commit: built.commit.clone(),
-            program: built.program.clone(),
+            program: program.into(),
             options: cell.options.clone(),
             ..Header::default()
         };
@@ -166,12 +160,12 @@ mod tests {
         Ok(Summary::default())
     }
 
-    fn ran(out: &Path, built: &Built, resume: bool, cells: &[Cell<MixOptions>]) -> Vec<String> {
-        let plan = MatrixPlan { cells, engine: "noop", out, resume, built };
+    fn ran(out: &Path, program: &str, resume: bool, cells: &[Cell<MixOptions>]) -> Vec<String> {
+        let plan = MatrixPlan { cells, engine: "noop", out, resume, program };
         let mut ran = Vec::new();
         let mut run = |cell: &Cell<MixOptions>, path: &Path| {
             ran.push(cell.name.clone());
-            write(cell, path, built)
+            write(cell, path, program)
         };
         run_matrix(&plan, &mut run, &mut |_, _, _| {});
         ran
@@ -185,37 +179,34 @@ mod tests {
     }
 
     #[test]
-    fn cells_measured_at_this_commit_with_these_options_are_passed_over() {
+    fn cells_measured_by_this_program_with_these_options_are_passed_over() {
         let dir = tempfile::tempdir().unwrap();
         let mut cells = cells();
-        let (a, b) = (&built("a"), &built("b"));
-        assert_eq!(ran(dir.path(), a, true, &cells).len(), 4);
-        assert_eq!(ran(dir.path(), a, true, &cells).len(), 0);
+        assert_eq!(ran(dir.path(), "a", true, &cells).len(), 4);
+        assert_eq!(ran(dir.path(), "a", true, &cells).len(), 0);
         std::fs::remove_file(dir.path().join("balanced-noop-p4-t2.jsonl")).unwrap();
         std::fs::write(dir.path().join("balanced-noop-p1-t8.jsonl"), "half a li").unwrap();
         assert_eq!(
-            ran(dir.path(), a, true, &cells),
+            ran(dir.path(), "a", true, &cells),
             ["balanced-noop-p1-t8", "balanced-noop-p4-t2"]
         );
-        assert_eq!(ran(dir.path(), a, false, &cells).len(), 4);
-        assert_eq!(ran(dir.path(), b, true, &cells).len(), 4);
-        let rebuilt = &Built { program: "of tomorrow".into(), ..b.clone() };
-        assert_eq!(ran(dir.path(), rebuilt, true, &cells).len(), 4);
+        assert_eq!(ran(dir.path(), "a", false, &cells).len(), 4);
+        assert_eq!(ran(dir.path(), "b", true, &cells).len(), 4);
         cells[0].options.insert("seed".into(), 2.into());
-        assert_eq!(ran(dir.path(), rebuilt, true, &cells), ["balanced-noop-p1-t2"]);
+        assert_eq!(ran(dir.path(), "b", true, &cells), ["balanced-noop-p1-t2"]);
     }
 
     #[test]
     fn a_cell_that_fails_does_not_keep_others_from_running() {
         let dir = tempfile::tempdir().unwrap();
         let cells = cells();
-        let (engine, built) = ("noop", &built("a"));
-        let plan = MatrixPlan { cells: &cells, engine, out: dir.path(), resume: true, built };
+        let (engine, program) = ("noop", "a");
+        let plan = MatrixPlan { cells: &cells, engine, out: dir.path(), resume: true, program };
         let mut run = |cell: &Cell<MixOptions>, path: &Path| {
             if cell.name.ends_with("p1-t8") {
                 return Err("no space".into());
             }
-            write(cell, path, built)
+            write(cell, path, program)
         };
         let report = run_matrix(&plan, &mut run, &mut |_, _, _| {});
         let failed: Vec<_> = report.failures().map(|(name, e)| format!("{name}: {e}")).collect();

@@ -1,13 +1,13 @@
 //! What size costs: rates of puts and gets over stores of 1, 4 and 16 GB.
 
-use super::fill::{Fill, unwatched};
+use super::fill::{Fill, check_free, unwatched};
 use super::options::describe_filled;
 use super::reads::{Asked, Gets};
 use super::{DataOptions, Stage, StoreOptions};
 use crate::engine::Outcome;
 use crate::record::{Described, Summary};
 use crate::run::{Pace, Probe, work};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,21 +95,4 @@ fn run_size(stage: &Stage<'_>, what: &SizesOptions, bytes: u64) -> Outcome<Summa
     recorder.figure("get_per_s", worked.ops_per_s());
     stage.close(opened, &mut recorder)?;
     recorder.finish()
-}
-
-/// Refuses a directory on a disk with less than `wanted` bytes free.
-#[cfg(unix)]
-fn check_free(dir: &Path, wanted: u64) -> Outcome<()> {
-    let found = rustix::fs::statvfs(dir).map_err(std::io::Error::from)?;
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
-    if free < wanted {
-        let dir = dir.display();
-        return Err(format!("{free} bytes are free below {dir}: expected {wanted}").into());
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn check_free(_dir: &Path, _wanted: u64) -> Outcome<()> {
-    Ok(())
 }

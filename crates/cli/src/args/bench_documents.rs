@@ -162,7 +162,7 @@ pub(crate) struct DocumentMatrixArgs {
     /// Which workload
     #[arg(long, value_name = "NAME", value_enum)]
     pub(crate) workload: DocumentWorkload,
-    /// Pass over cells measured at this commit by this program with the same options
+    /// Pass over cells measured by this program, so at its commit, with the same options
     #[arg(long)]
     pub(crate) resume: bool,
     /// Hash partitions, parted by commas [default: load 1,2,4,8; get 4,8; update 2,4,8]

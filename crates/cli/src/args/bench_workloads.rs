@@ -95,7 +95,7 @@ pub(crate) struct MatrixArgs {
     /// Which workload
     #[arg(long, value_name = "NAME", value_enum)]
     pub(crate) workload: MatrixWorkload,
-    /// Pass over cells measured at this commit by this program with the same options
+    /// Pass over cells measured by this program, so at its commit, with the same options
     #[arg(long)]
     pub(crate) resume: bool,
     /// Hash partitions, parted by commas

@@ -81,6 +81,8 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
         ("bench document-matrix --workload update --readers 2", "--workload load"),
         ("bench document-matrix --workload get --how put", "--how is for --workload update"),
         ("bench document-matrix --workload load --file x --comments 5", "cannot be used with"),
+        ("bench cached-get --closing-sync", "--closing-sync is for workloads that write"),
+        ("bench ycsb-c --closing-sync", "--closing-sync is for workloads that write"),
         ("bench full-scan --seconds 5", "--seconds is for other workloads"),
         ("bench cached-get --key-space 5", "--key-space is for workloads from an empty store"),
         ("bench ycsb-a --key-space 5", "--key-space is for workloads from an empty store"),

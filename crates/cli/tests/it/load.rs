@@ -52,6 +52,20 @@ fn every_form_of_input_gives_the_same_documents() {
     }
 }
 
+/// A batch is a quarter of the memory at most: documents that fit alone are parted, and one that does not is bad.
+#[test]
+fn documents_as_large_as_a_batch_are_loaded_and_larger_ones_are_bad_lines() {
+    let place = Place::new();
+    let large = |id: &str, len| format!("{{\"id\":\"{id}\",\"pad\":\"{}\"}}\n", "x".repeat(len));
+    let text = [lines(300), large("a", 2_000_000), large("b", 3_000_000), large("c", 100)].concat();
+    place.file("in.jsonl", &text);
+    let stopped = place.run("load stopped.db c in.jsonl --memory 8MiB");
+    assert!(stopped.code != 0 && stopped.stderr.contains("in.jsonl:302:1: "), "{stopped:?}");
+    place.ok("load db c in.jsonl --memory 8MiB --bad-lines bad.txt");
+    assert!(place.read("bad.txt").starts_with("# in.jsonl:302:1: a document of 3000"));
+    assert_eq!(place.ok("scan db c").lines().count(), 302);
+}
+
 #[test]
 fn no_line_is_lost_or_doubled_whatever_the_number_of_threads() {
     let place = Place::new();

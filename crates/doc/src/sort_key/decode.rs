@@ -67,9 +67,10 @@ fn get(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Malformed> {
     const WHAT: &str = "the type byte of a sort key";
     let start = decoder.position();
     let class = decoder.u8(WHAT)?;
-    if depth == 0 {
+    if depth == 0 && matches!(class, kind::ARRAY | kind::MAP) {
         return Err(Malformed { at: start, expected: "a value that is not nested so deep" });
     }
+    let inside = depth.saturating_sub(1);
     Ok(match class {
         kind::NULL => Value::Null,
         kind::FALSE => Value::Bool(false),
@@ -91,18 +92,18 @@ fn get(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Malformed> {
         kind::ARRAY => {
             let mut items = Vec::new();
             while !at_end(decoder)? {
-                items.push(get(decoder, depth - 1)?);
+                items.push(get(decoder, inside)?);
             }
             Value::Array(items)
         }
         kind::MAP => {
             let mut pairs: Vec<(Value, Value)> = Vec::new();
             while !at_end(decoder)? {
-                let key = get(decoder, depth - 1)?;
+                let key = get(decoder, inside)?;
                 if pairs.last().is_some_and(|(last, _)| *last >= key) {
                     return Err(decoder.refuse("keys that ascend"));
                 }
-                pairs.push((key, get(decoder, depth - 1)?));
+                pairs.push((key, get(decoder, inside)?));
             }
             Value::Map(Map::from_distinct(pairs))
         }

@@ -5,13 +5,15 @@
 //! asks for.
 
 use super::kind;
-use crate::number::{Exact, Number};
+use crate::number::{EXPONENT_MAX, Exact, Number};
 use crate::value::Value;
 use flagstone_base::{Decoder, Malformed};
 
 const LEADING_ZEROS_MAX: i64 = 16;
 const FRACTION: u8 = 0xFF;
 const HALF: u64 = 1 << 63;
+/// Bytes from the disk make no literal of more zeros: as many as the longest document has bytes by default.
+const ZEROS_MAX: u64 = 1 << 24;
 
 /// Appends an unsigned integer so that bytes compare as the integers do: below F8 one byte, else
 /// F7 + n and n big-endian bytes.
@@ -163,17 +165,38 @@ fn by_exponent(class: u8, tiny: bool, decoder: &mut Decoder<'_>) -> Result<Value
     let zeros = digits.iter().take_while(|&&digit| digit == 0).count();
     let exponent = i64::try_from(exponent).map_err(|_beyond| decoder.refuse("an exponent"))?;
     let exponent = if tiny { -exponent } else { exponent };
-    let scale = exponent - digits.len() as i64;
-    let mut literal = String::with_capacity(digits.len() + 24);
-    literal.push_str(if negative { "-" } else { "" });
-    literal.extend(digits[zeros..].iter().map(|digit| char::from(b'0' + digit)));
-    if (0..=40).contains(&scale) {
-        literal.extend(std::iter::repeat_n('0', scale as usize));
-    } else {
-        literal.push('e');
-        literal.push_str(&scale.to_string());
+    let scale = exponent.checked_sub(digits.len() as i64);
+    let literal = scale.and_then(|scale| scaled(&digits[zeros..], scale));
+    let literal = literal.ok_or_else(|| decoder.refuse("a number's exponent and digits"))?;
+    number(&format!("{}{literal}", if negative { "-" } else { "" }), decoder)
+}
+
+/// The literal of `digits` times ten to the power of `scale`. What an exponent cannot say is said by zeros, or by a
+/// point: `None` without digits, or when it takes too many zeros.
+fn scaled(digits: &[u8], scale: i64) -> Option<String> {
+    if digits.is_empty() {
+        return None;
     }
-    number(&literal, decoder)
+    let mut literal: String = digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+    let beyond = scale.unsigned_abs().saturating_sub(EXPONENT_MAX as u64);
+    if beyond > ZEROS_MAX {
+        return None;
+    }
+    let beyond = beyond as usize;
+    match scale {
+        0..=40 => literal.extend(std::iter::repeat_n('0', scale as usize)),
+        _ if beyond == 0 => literal.push_str(&format!("e{scale}")),
+        _ if scale > 0 => {
+            literal.extend(std::iter::repeat_n('0', beyond));
+            literal.push_str(&format!("e{EXPONENT_MAX}"));
+        }
+        _ => {
+            let padded = format!("{literal:0>width$}", width = beyond + 1);
+            let (whole, fraction) = padded.split_at(padded.len() - beyond);
+            literal = format!("{whole}.{fraction}e-{EXPONENT_MAX}");
+        }
+    }
+    Some(literal)
 }
 
 fn plain(class: u8, decoder: &mut Decoder<'_>) -> Result<Value, Malformed> {
@@ -204,4 +227,44 @@ fn plain(class: u8, decoder: &mut Decoder<'_>) -> Result<Value, Malformed> {
 fn number(literal: &str, decoder: &Decoder<'_>) -> Result<Value, Malformed> {
     let number = Number::parse(literal).ok_or_else(|| decoder.refuse("a number in its range"))?;
     Ok(number.as_i64().map_or(Value::Number(number), Value::Int))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Value;
+    use crate::sort_key::{Direction, decode, encode};
+
+    fn back(value: &Value) -> Value {
+        let mut key = Vec::new();
+        encode(value, Direction::Ascending, &mut key);
+        decode(&key, Direction::Ascending).unwrap()
+    }
+
+    #[test]
+    fn numbers_at_the_end_of_the_exponents_come_back() {
+        let end = "e999999999999999999";
+        for literal in ["10", "12300", "-10", "1", "1.5", "99999999999999999999990"] {
+            let number = Value::number(&format!("{literal}{end}")).unwrap();
+            assert_eq!(back(&number), number, "{literal}");
+        }
+        for literal in ["0.1", "-0.1", "0.0012", "1", "123.4567"] {
+            let number = Value::number(&format!("{literal}e-999999999999999999")).unwrap();
+            assert_eq!(back(&number), number, "{literal}");
+        }
+        let zeros = format!("1{}{end}", "0".repeat(5000));
+        assert_eq!(back(&Value::number(&zeros).unwrap()), Value::number(&zeros).unwrap());
+    }
+
+    #[test]
+    fn exponents_that_no_literal_has_are_refused() {
+        // A tiny or huge class, the longest exponent, every bit pattern of its bytes at the ends, a pair of digits.
+        for class in 0x30..=0x4F {
+            for exponent in [[0xFF; 8], [0; 8], [0x7F, 255, 255, 255, 255, 255, 255, 255]] {
+                for (first, digits) in [(0xFF, 0x20), (0, 0xDF)] {
+                    let bytes = [&[class, first][..], &exponent, &[digits, 0]].concat();
+                    let _refused_or_not = decode(&bytes, Direction::Ascending);
+                }
+            }
+        }
+    }
 }

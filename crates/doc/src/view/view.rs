@@ -61,15 +61,17 @@ impl<'a> View<'a> {
         if tag::is_reserved(*tag) {
             return Err(refuse(1, "a tag that this version knows"));
         }
+        if (tag::ARRAY_2..=tag::MAP_4).contains(tag) {
+            return Err(refuse(1, "an array or a map without a tag of its own"));
+        }
         let fixed = rest.get(..width(*tag)).ok_or(refuse(2, "the bytes of a value"))?;
         let heap = &rest[fixed.len()..];
         if heap.len() != heap_len(*tag, fixed) {
             return Err(refuse(2, "one value and nothing behind it"));
         }
-        if tag::is_in_heap(*tag) {
-            return Self::of_heap(*tag, heap, 2 + fixed.len(), names);
-        }
-        Ok(Self { tag: *tag, form: 0, at: 2, payload: fixed, names })
+        let is_in_heap = tag::is_in_heap(*tag);
+        let (at, payload) = if is_in_heap { (2 + fixed.len(), heap) } else { (2, fixed) };
+        Ok(Self { tag: *tag, form: 0, at, payload, names })
     }
 
     /// A value whose payload stands in the heap.

@@ -56,11 +56,11 @@ impl Shared {
             ..self.edit_of_now()
         };
         // An edit that does not fit would be refused by every open to come.
-        let appended = live
-            .iter()
-            .try_for_each(|(tree, edit)| tree.check(edit))
-            .and_then(|()| manifest.append(&edit));
-        self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
+        let fits = live.iter().try_for_each(|(tree, edit)| tree.check(edit));
+        // Made again it would not fit either.
+        let fits = fits.inspect_err(|error| self.poison(error));
+        let appended = fits.and_then(|()| manifest.append(&edit));
+        self.note_doubt(manifest);
         if let Err(error) = appended {
             for (tree, edit) in &live {
                 tree.abandon(edit);
@@ -93,24 +93,17 @@ impl Shared {
     pub(crate) fn append_edit(&self, manifest: &mut Manifest, edit: Edit) -> Result<()> {
         let edit = Edit { last_seqno: Some(self.publisher.visible()), ..edit };
         let appended = manifest.append(&edit);
-        self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
+        self.note_doubt(manifest);
         appended.inspect_err(|error| self.note_failure(error))
     }
 
-    /// Appends an edit whose coming back after a crash would take writes along that are acknowledged after it was
-    /// refused: when it cannot be ruled out, nothing more is written.
-    pub(crate) fn append_final_edit(&self, manifest: &mut Manifest, edit: Edit) -> Result<()> {
-        let appended = self.append_edit(manifest, edit);
-        if let Err(error) = &appended
-            && manifest.is_in_doubt()
-        {
-            self.end_doubt_of(manifest);
-            if manifest.is_in_doubt() {
-                let text = format!("an edit that was refused may come back after a crash: {error}");
-                self.poison(&Error::new(ErrorKind::Poisoned, text));
-            }
+    /// Whether an append of the manifest failed and no later one has succeeded. When one has, refused removals of
+    /// keyspaces cannot come back any more.
+    fn note_doubt(&self, manifest: &Manifest) {
+        let is_in_doubt = manifest.is_in_doubt();
+        if self.manifest_in_doubt.swap(is_in_doubt, Ordering::AcqRel) && !is_in_doubt {
+            self.keyspaces.load().by_id.values().for_each(|keyspace| keyspace.end_doubt());
         }
-        appended
     }
 
     /// What every edit says besides its own: how far history and file numbers have come, and the
@@ -187,10 +180,10 @@ impl Shared {
         }
     }
 
-    fn end_doubt_of(&self, manifest: &mut Manifest) {
+    pub(crate) fn end_doubt_of(&self, manifest: &mut Manifest) {
         let edit = self.edit_of_now();
         let appended = manifest.append(&edit);
-        self.manifest_in_doubt.store(manifest.is_in_doubt(), Ordering::Release);
+        self.note_doubt(manifest);
         match appended {
             Ok(()) => self.note_definitions(&edit),
             Err(error) => self.note_failure(&error),
@@ -213,5 +206,30 @@ impl Shared {
                 Err(error) => self.tell(&Event::BackgroundFailed { doing: "sweep", error }),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    /// A manifest that held it would be refused by every open to come.
+    #[test]
+    fn an_edit_that_does_not_fit_never_becomes_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        kv.put("a", "1").unwrap();
+        db.flush().unwrap();
+        let tree = Arc::clone(&kv.core().trees[0]);
+        let edit = TreeEdit { removed: vec![FileNumber(999)], ..TreeEdit::new(tree.id()) };
+        let refused = kv.handle().shared().install(Install::Compaction, vec![(tree, edit)]);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corruption);
+        kv.put("b", "2").unwrap_err();
+        assert_eq!(kv.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+        drop((kv, db));
+        let db = Database::open(dir.path()).unwrap();
+        assert_eq!(db.keyspace("kv").unwrap().count().unwrap(), 1);
     }
 }

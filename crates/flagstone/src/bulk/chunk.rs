@@ -25,12 +25,8 @@ impl Chunk {
     /// The documents and where they begin in [`Chunk::bytes`]. Lines come without their ends; those
     /// of nothing but spaces are left out.
     pub fn documents(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        Documents { bytes: &self.bytes, elements: self.elements.as_deref(), next: 0 }
-    }
-
-    /// The place of the byte `at` of a chunk whose first byte is at `first`.
-    pub fn place_of(&self, at: usize, first: Place) -> Place {
-        first.behind(self.bytes.get(..at).unwrap_or(&self.bytes))
+        let is_cut_line = self.is_cut && self.elements.is_none();
+        Documents { bytes: &self.bytes, elements: self.elements.as_deref(), next: 0, is_cut_line }
     }
 }
 
@@ -74,6 +70,8 @@ struct Documents<'a> {
     elements: Option<&'a [Range<usize>]>,
     /// The offset of the next line, or the index of the next element.
     next: usize,
+    /// All of it is the beginning of one line, in which nothing may be taken for its end.
+    is_cut_line: bool,
 }
 
 impl<'a> Iterator for Documents<'a> {
@@ -84,6 +82,11 @@ impl<'a> Iterator for Documents<'a> {
             let element = elements.get(self.next)?.clone();
             self.next += 1;
             return Some((element.start, &self.bytes[element]));
+        }
+        if self.is_cut_line {
+            let is_first = self.next == 0;
+            self.next = self.bytes.len();
+            return is_first.then_some((0, self.bytes));
         }
         while self.next < self.bytes.len() {
             let start = self.next;
@@ -130,6 +133,14 @@ mod tests {
         assert_eq!(lines("\n \t\r\n{}\r\n\r\n1\r"), [(5, "{}".into()), (11, "1".into())]);
         assert_eq!(lines(""), []);
         assert_eq!(lines(" "), []);
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_that_is_too_long_comes_as_it_is() {
+        for text in [" ", "  \r", "{}\r"] {
+            let chunk = Chunk { bytes: text.into(), is_cut: true, ..Chunk::default() };
+            assert_eq!(chunk.documents().collect::<Vec<_>>(), [(0, text.as_bytes())]);
+        }
     }
 
     #[test]

@@ -296,7 +296,7 @@ mod tests {
             assert!(chunk.offset >= end && chunk.end > chunk.offset);
             end = chunk.end;
             for (at, element) in chunk.documents() {
-                let place = chunk.place_of(at, chunk.place.unwrap());
+                let place = chunk.place.unwrap().behind(&chunk.bytes[..at]);
                 let len = element.len().min(bytes_max + 1);
                 found.push(format!("{place} {}", String::from_utf8_lossy(&element[..len])));
             }

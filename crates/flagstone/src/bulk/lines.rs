@@ -300,7 +300,7 @@ mod tests {
             assert_eq!((lines[0].1, lines[2].1), (&b"short"[..], &b"after"[..]));
             let last = chunks.last().unwrap();
             let (at, _) = last.documents().last().unwrap();
-            assert_eq!(last.place_of(at, last.place.unwrap()), Place::line(3));
+            assert_eq!(last.place.unwrap().behind(&last.bytes[..at]), Place::line(3));
             assert_eq!(chunks.last().unwrap().end, text.len() as u64);
         }
     }

@@ -3,6 +3,7 @@
 use super::Collection;
 use super::handle::check_key_size;
 use crate::commit::Batch;
+use crate::keyspace::OP_OVERHEAD;
 use flagstone_base::{Error, ErrorKind, Kind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
 use std::fmt;
@@ -23,7 +24,9 @@ pub enum Refused {
     Json(JsonError),
     /// Nothing stands where its primary key should.
     NoKey(String),
-    /// The batch refused it.
+    /// It does not fit with what the batch holds: commit that first. The batch is not empty.
+    Full,
+    /// The batch refused it, or no batch of this database could hold it.
     Batch(Error),
 }
 
@@ -58,8 +61,25 @@ impl DocumentParser {
             return Err(Refused::NoKey(key_path.to_owned()));
         }
         check_key_size(&self.key).map_err(Refused::Batch)?;
+        self.check_room(batch)?;
         let core = self.collection.keyspace().core();
         batch.push(core, Kind::Put, &self.key, &self.document).map_err(Refused::Batch)
+    }
+
+    /// Whether a commit would take the batch with the document that was parsed last.
+    fn check_room(&self, batch: &Batch) -> Result<(), Refused> {
+        let most = self.collection.keyspace().handle().shared().batch_bytes_max();
+        let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD) as u64;
+        if batch.bytes() as u64 + bytes <= most {
+            return Ok(());
+        }
+        if !batch.is_empty() {
+            return Err(Refused::Full);
+        }
+        Err(Refused::Batch(Error::invalid(format!(
+            "a document of {} bytes encoded: expected at most {most} in a batch, a quarter of the memory budget",
+            self.document.len()
+        ))))
     }
 }
 
@@ -68,6 +88,7 @@ impl fmt::Display for Refused {
         match self {
             Self::Json(error) => write!(f, "{error}"),
             Self::NoKey(path) => write!(f, "there is no field {path:?} to take the key from"),
+            Self::Full => f.write_str("the batch is full: it must be committed first"),
             Self::Batch(error) => write!(f, "{error}"),
         }
     }

@@ -12,18 +12,19 @@ use flagstone_doc::{Document, Value};
 pub struct DocumentScan {
     scan: Scan,
     collection: Collection,
+    has_failed: bool,
 }
 
 impl DocumentScan {
     pub(crate) fn new(collection: &Collection, range: KeyRange, snapshot: Snapshot) -> Self {
         let scan = Scan::new(collection.keyspace(), range, snapshot);
-        Self { scan, collection: collection.clone() }
+        Self { scan, collection: collection.clone(), has_failed: false }
     }
 
     /// The same documents, from the last to the first. Call it before the first is taken.
     #[must_use]
     pub fn rev(self) -> Self {
-        Self { scan: self.scan.rev(), collection: self.collection }
+        Self { scan: self.scan.rev(), ..self }
     }
 
     /// As [`Scan::park`]: for a scan that waits for somebody slow.
@@ -33,11 +34,21 @@ impl DocumentScan {
 
     /// The primary keys alone: no document is looked at.
     pub fn keys(mut self) -> impl Iterator<Item = Result<Value>> {
-        std::iter::from_fn(move || match self.scan.advance() {
-            Ok(true) => Some(self.key_of(self.scan.key())),
-            Ok(false) => None,
-            Err(error) => Some(Err(error)),
-        })
+        std::iter::from_fn(move || self.next_of(|scan| scan.key_of(scan.scan.key())))
+    }
+
+    /// What `make` makes of the next entry. Behind an error there is none.
+    fn next_of<T>(&mut self, make: impl FnOnce(&Self) -> Result<T>) -> Option<Result<T>> {
+        if self.has_failed {
+            return None;
+        }
+        let next = match self.scan.advance() {
+            Ok(true) => make(self),
+            Ok(false) => return None,
+            Err(error) => Err(error),
+        };
+        self.has_failed = next.is_err();
+        Some(next)
     }
 
     fn key_of(&self, key: &[u8]) -> Result<Value> {
@@ -58,10 +69,6 @@ impl Iterator for DocumentScan {
     type Item = Result<(Value, Document)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match self.scan.advance() {
-            Ok(true) => Some(self.entry(self.scan.key(), self.scan.value())),
-            Ok(false) => None,
-            Err(error) => Some(Err(error)),
-        }
+        self.next_of(|scan| scan.entry(scan.scan.key(), scan.scan.value()))
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Op {
     pub(crate) kind: Kind,
     /// Index into the batch's keyspaces.
     pub(crate) keyspace: u16,
-    /// The partition; a RangeDelete goes to all of them.
+    /// The partition; a RangeDelete goes to all that it meets.
     pub(crate) partition: u16,
     /// The hash of the key under the keyspace's seed.
     pub(crate) hash: u64,

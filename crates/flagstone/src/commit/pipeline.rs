@@ -22,6 +22,7 @@ use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -282,8 +283,8 @@ fn targets(write: &Write<'_>) -> Targets {
     let mut targets = Targets::new();
     for op in write.ops {
         if op.kind == Kind::RangeDelete {
-            let trees = write.keyspaces[usize::from(op.keyspace)].trees.len() as u16;
-            targets.extend((0..trees).map(|partition| (op.keyspace, partition)));
+            let partitions = partitions_of(write, op);
+            targets.extend(partitions.map(|partition| (op.keyspace, partition as u16)));
         } else if targets.last() != Some(&(op.keyspace, op.partition)) {
             targets.push((op.keyspace, op.partition));
         }
@@ -293,17 +294,24 @@ fn targets(write: &Write<'_>) -> Targets {
     targets
 }
 
+/// The partitions that a range delete concerns.
+fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
+    let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
+    let route = &write.keyspaces[usize::from(op.keyspace)].route;
+    route.partitions_of(bytes(&op.key), bytes(&op.value))
+}
+
 fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered) -> Result<()> {
-    let bytes =
-        |range: &std::ops::Range<u32>| &write.payload[range.start as usize..range.end as usize];
+    let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
     let entry = |op: &Op, i: usize| {
         EntryRef::new(bytes(&op.key), numbered.first.plus(i as u64), op.kind, bytes(&op.value))
     };
     for (i, op) in write.ops.iter().enumerate() {
         let entry = entry(op, i);
         if op.kind == Kind::RangeDelete {
+            let partitions = partitions_of(write, op);
             for (target, memtable) in targets.iter().zip(&numbered.refs) {
-                if target.0 == op.keyspace {
+                if target.0 == op.keyspace && partitions.contains(&usize::from(target.1)) {
                     memtable.insert(entry, op.hash)?;
                 }
             }

@@ -9,7 +9,7 @@ use crate::collection::Collection;
 use crate::commit::{Batch, Ticket};
 use crate::event::Event;
 use crate::fold::PATCH_FOLD;
-use crate::keyspace::{Keyspace, KeyspaceCore};
+use crate::keyspace::{Fate, Keyspace, KeyspaceCore};
 use crate::manifest::Edit;
 use crate::open::{make_core, tree_options};
 use crate::options::{Durability, KeyspaceOptions, check_interval};
@@ -20,7 +20,6 @@ use flagstone_base::{Error, ErrorKind, Result};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// An open database: a directory that one process writes. Cheap to clone, usable from any thread;
 /// the last handle that goes (keyspaces and collections are handles too) closes it.
@@ -157,7 +156,7 @@ impl Database {
         name: &str,
         options: Option<KeyspaceOptions>,
     ) -> Result<Typed<K, V>> {
-        let content = KeyspaceContent::Typed { key_codec: K::name(), value_codec: V::name() };
+        let content = KeyspaceContent::Typed { key_codec: K::key_name(), value_codec: V::name() };
         let core = self.open_or_make(name, content, options)?;
         Ok(Typed::new(Keyspace::new(Arc::clone(&self.handle), core)))
     }
@@ -214,12 +213,12 @@ impl Database {
     }
 
     /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
-    /// Its handles answer InvalidInput to writes from then on. Its files go as soon as nobody reads
-    /// them.
+    /// Its handles answer InvalidInput from then on, also to gets and scans that are on their way. Its files go as
+    /// soon as nobody reads them.
     ///
     /// # Errors
-    /// Io, OutOfSpace, Poisoned, Closed. When the disk refuses it and neither lets it be taken back, the database
-    /// is poisoned.
+    /// Io, OutOfSpace, Poisoned, Closed. A removal that the disk refused half-way may come back after a crash; until
+    /// the disk has let that be ruled out, writes to the keyspace are answered with Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let shared = self.shared();
         shared.check_open_for_writing()?;
@@ -228,8 +227,16 @@ impl Database {
         let Some(core) = found else { return Ok(false) };
         let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
         let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-        shared.append_final_edit(manifest, edit)?;
-        core.dropped.store(true, Ordering::Release);
+        let was_in_doubt = manifest.is_in_doubt();
+        if let Err(error) = shared.append_edit(manifest, edit) {
+            // In doubt before, it stands nowhere.
+            if !was_in_doubt && manifest.is_in_doubt() {
+                core.set_fate(Fate::InDoubt);
+                shared.end_doubt_of(manifest);
+            }
+            return Err(error);
+        }
+        core.set_fate(Fate::Dropped);
         let mut keyspaces = (**shared.keyspaces.load()).clone();
         keyspaces.by_name.remove(name);
         keyspaces.by_id.remove(&core.id);

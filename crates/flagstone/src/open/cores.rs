@@ -2,13 +2,13 @@
 
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
 use crate::fold::{Fold, PATCH_FOLD, PatchFold, TreeFold};
-use crate::keyspace::KeyspaceCore;
+use crate::keyspace::{Fate, KeyspaceCore};
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
 use flagstone_doc::Names;
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Finds the fold that a keyspace names, or refuses.
 pub(crate) fn find_fold(
@@ -63,7 +63,7 @@ pub(crate) fn make_core(
         names_in_manifest: AtomicU32::new(0),
         fold,
         patches,
-        dropped: AtomicBool::new(false),
+        fate: AtomicU8::new(Fate::Lives as u8),
         record,
     };
     for at in 0..core.record.trees.len() {

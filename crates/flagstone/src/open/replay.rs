@@ -170,7 +170,8 @@ fn insert(keyspace: &KeyspaceCore, state: &State, seqno: SeqNo, op: &LoggedOp<'_
         Ok(true)
     };
     if op.kind == Kind::RangeDelete {
-        keyspace.trees.iter().try_fold(false, |is_new, tree| Ok(into(tree)? | is_new))
+        let met = keyspace.route.partitions_of(op.key, op.value);
+        keyspace.trees[met].iter().try_fold(false, |is_new, tree| Ok(into(tree)? | is_new))
     } else {
         into(&keyspace.trees[partition])
     }

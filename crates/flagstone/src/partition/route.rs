@@ -4,7 +4,7 @@
 //! partition can be split in two later without touching the others. There is no remainder and no
 //! absolute value in it: every hash, the smallest and the largest too, lies in exactly one range.
 
-use flagstone_base::key::KEY_BYTES_MAX;
+use std::ops::RangeInclusive;
 
 /// The routing of one keyspace, ready to be asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,6 @@ impl Route {
     /// The partition of `key`, whose hash (under [`Route::seed`]) is `hash`.
     #[inline]
     pub(crate) fn partition(&self, key: &[u8], hash: u64) -> usize {
-        debug_assert!(key.len() <= KEY_BYTES_MAX);
         match self {
             Self::Hash { starts, .. } => {
                 // Even ranges, which all are until one is split: a multiplication finds the place,
@@ -50,6 +49,14 @@ impl Route {
                 if fits { guess } else { starts.partition_point(|&start| start <= hash) - 1 }
             }
             Self::Range { bounds, .. } => bounds.partition_point(|bound| bound.as_slice() <= key),
+        }
+    }
+
+    /// The partitions that hold keys from `start` on and below `end`.
+    pub(crate) fn partitions_of(&self, start: &[u8], end: &[u8]) -> RangeInclusive<usize> {
+        match self {
+            Self::Hash { starts, .. } => 0..=starts.len() - 1,
+            Self::Range { .. } => self.partition(start, 0)..=self.partition(end, 0),
         }
     }
 
@@ -68,6 +75,15 @@ mod tests {
 
     fn hash_route(n: usize) -> Route {
         Route::Hash { starts: (0..n).map(|i| hash_start(i, n)).collect(), seed: 0 }
+    }
+
+    #[test]
+    fn a_range_concerns_the_partitions_that_it_meets() {
+        let route = Route::Range { bounds: vec![b"d".to_vec(), b"m".to_vec()], seed: 0 };
+        assert_eq!(route.partitions_of(b"a", b"c"), 0..=0);
+        assert_eq!(route.partitions_of(b"e", b"f"), 1..=1);
+        assert_eq!(route.partitions_of(b"c", b"z"), 0..=2);
+        assert_eq!(hash_route(4).partitions_of(b"a", b"b"), 0..=3);
     }
 
     #[test]

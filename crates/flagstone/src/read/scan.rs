@@ -64,10 +64,15 @@ impl Scan {
     /// without copying keys.
     ///
     /// # Errors
-    /// Io, Corruption; the scan has ended then.
+    /// Io, Corruption; InvalidInput when the keyspace was dropped meanwhile. The scan has ended then.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
+        if matches!(self.state, State::Ended) {
+            return Ok(false);
+        }
         let advanced = self.try_advance();
+        // Behind what was read: it is dropped before its trees are emptied.
+        let advanced = self.core.check_readable().and(advanced);
         if !matches!(advanced, Ok(true)) {
             self.state = State::Ended;
         }

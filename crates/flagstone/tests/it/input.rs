@@ -324,7 +324,15 @@ fn a_dropped_keyspace_takes_no_writes_and_its_name_is_free() {
     old.put("unflushed", "1").unwrap();
     let mut batch = session.db.batch();
     batch.put(&old, "a", "1").unwrap();
+    let (mut scan, snapshot) = (old.scan_all(), session.db.snapshot());
+    assert!(scan.next().unwrap().is_ok());
     assert!(session.db.drop_keyspace("kv").unwrap());
+    // Not an end that looks as if there were no more.
+    invalid(scan.next().unwrap(), "dropped");
+    assert!(scan.next().is_none());
+    invalid(old.count(), "dropped");
+    invalid(old.get("unflushed"), "dropped");
+    invalid(snapshot.get(&old, "unflushed"), "dropped");
     assert!(!session.db.drop_keyspace("kv").unwrap());
     invalid(old.put("a", "1"), "dropped");
     invalid(session.db.commit(batch), "dropped");
@@ -448,4 +456,16 @@ fn documents_that_are_none_are_refused_and_change_nothing() {
     assert!(!documents.update("missing", |d| d.set("score", 2)).unwrap());
     assert_eq!(documents.get("a").unwrap().unwrap().to_json().unwrap(), r#"{"score":1}"#);
     assert_eq!(documents.count().unwrap(), 1);
+}
+
+#[test]
+fn a_primary_key_is_nested_as_deep_as_it_can_be_read_again() {
+    let session = open(&World::new(1), &small());
+    let collection = session.db.collection("c").unwrap();
+    let nested = |depth| (0..depth).fold(Value::from(1), |inner, _| Value::Array(vec![inner]));
+    let document = Value::from("x");
+    collection.put_value(nested(512), &document).unwrap();
+    invalid(collection.put_value(nested(513), &document), "nested deeper than 512");
+    let found: Vec<_> = collection.scan_all().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(found, [nested(512)]);
 }

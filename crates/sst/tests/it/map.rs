@@ -314,8 +314,28 @@ fn attachments_come_back_by_id() {
         })
         .unwrap();
     let table = folder.open(Some(&meta)).unwrap();
-    let seen: Vec<_> = table.attachments().collect();
-    assert_eq!(seen, [(3, &b"three"[..]), (9, &b"nine again"[..])]);
+    let seen: Vec<_> =
+        table.attachments().unwrap().into_iter().map(|(id, bytes)| (id, bytes.to_vec())).collect();
+    assert_eq!(seen, [(3, b"three".to_vec()), (9, b"nine again".to_vec())]);
+}
+
+/// Names of a collection can be larger than a table is to be.
+#[test]
+fn attachments_neither_fill_a_table_nor_stay_in_memory() {
+    let folder = Folder::new();
+    let mut estimated = 0;
+    let meta = folder
+        .write(TableOptions::default(), |builder| {
+            builder.attach(9, &[7; 1 << 20]);
+            builder.add(Entry::put("k", 1, "v").as_ref())?;
+            estimated = builder.bytes_estimated();
+            Ok(())
+        })
+        .unwrap();
+    assert!(estimated < 10_000, "{estimated}");
+    let table = folder.open(Some(&meta)).unwrap();
+    assert!(table.resident_bytes() < 10_000, "{}", table.resident_bytes());
+    assert_eq!(table.attachments().unwrap()[0].1.len(), 1 << 20);
 }
 
 #[test]

@@ -40,6 +40,7 @@ struct Writer {
     store: StoreWriter,
     ordered: OrderedWriter,
     ranges_charged: u64,
+    is_let_go: bool,
 }
 
 /// Deleted ranges: a set, and the few that came since it was made.
@@ -127,8 +128,8 @@ impl Memtable {
     /// It stands in tables: from now on only readers may still hold it, and what a cursor pins must
     /// neither make other memtables be sealed early nor stop writers.
     pub(crate) fn let_go(&self) {
-        // What an insert charges is the difference to what was charged before.
-        let _no_insert = self.writer.lock();
+        let mut writer = self.writer.lock();
+        writer.is_let_go = true;
         let charged = self.charged.swap(0, Ordering::Relaxed);
         self.context.memtable_bytes.fetch_sub(charged, Ordering::Relaxed);
     }
@@ -146,7 +147,7 @@ impl Memtable {
         }
         let bytes = self.store.bytes() + writer.ranges_charged + 16 * writer.store.keys() as u64;
         let before = self.charged.load(Ordering::Relaxed);
-        if bytes > before {
+        if bytes > before && !writer.is_let_go {
             self.charged.store(bytes, Ordering::Relaxed);
             self.context.memtable_bytes.fetch_add(bytes - before, Ordering::Relaxed);
         }

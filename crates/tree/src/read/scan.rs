@@ -5,7 +5,7 @@ use crate::merge::{MergeCursor, RangeSource, RunCursor, Source, fold_operands};
 use crate::options::Direction;
 use crate::reads::SCAN_WEIGHT;
 use crate::tree::Tree;
-use crate::version::Span;
+use crate::version::{Run, Span, TableHandle};
 use crate::view::View;
 use flagstone_base::{KeyRange, Kind, Result, SeqNo, Slice};
 use flagstone_sst::CursorOptions;
@@ -208,7 +208,8 @@ impl TreeScan {
     fn open(&self, view: Arc<View>) -> Box<Pinned> {
         let (mut sources, mut ranges) = (Vec::new(), Vec::new());
         for table in view.memtables() {
-            if table.entries() > 0 {
+            // What came later than it sees, it need not walk over.
+            if table.entries() > 0 && table.first().is_some_and(|first| first <= self.at) {
                 let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction);
                 sources.push(Source::Memory(cursor));
                 ranges.extend(RangeSource::of_memory(table.ranges()));
@@ -220,11 +221,23 @@ impl TreeScan {
             if within.is_empty() {
                 continue;
             }
-            let part = crate::merge::part(run, within);
+            let part = self.seen(crate::merge::part(run, within));
+            if part.is_empty() {
+                continue;
+            }
             ranges.extend(RangeSource::of_run(&part));
             sources.push(Source::Run(RunCursor::new(part, self.direction, options)));
         }
         Box::new(Pinned { view, merge: MergeCursor::new(sources, self.direction), ranges })
+    }
+
+    /// The tables of `part` that hold something it sees.
+    fn seen(&self, part: Run) -> Run {
+        let is_seen = |table: &&Arc<TableHandle>| table.meta().seqnos().0 <= self.at;
+        if part.iter().all(|table| is_seen(&table)) {
+            return part;
+        }
+        part.iter().filter(is_seen).map(Arc::clone).collect()
     }
 
     /// Handles the next key forwards.
@@ -234,6 +247,9 @@ impl TreeScan {
             let is_old = self.has_key && entry.key == self.key.as_slice();
             if !is_old && entry.seqno() <= self.at {
                 break;
+            }
+            if !self.range.ends_behind(entry.key) {
+                return Ok(Step::End);
             }
             self.until_check = self.until_check.saturating_sub(1);
             pinned.merge.next()?;
@@ -284,7 +300,12 @@ impl TreeScan {
 
     /// Handles the next key backwards: its entries come oldest first.
     fn step_back(&mut self, pinned: &mut Pinned) -> Result<Step> {
-        while pinned.merge.entry().is_some_and(|entry| entry.seqno() > self.at) {
+        while let Some(entry) = pinned.merge.entry()
+            && entry.seqno() > self.at
+        {
+            if !self.range.starts_before(entry.key) {
+                return Ok(Step::End);
+            }
             self.until_check = self.until_check.saturating_sub(1);
             pinned.merge.next()?;
         }
@@ -304,7 +325,7 @@ impl TreeScan {
             if entry.seqno() <= self.at && entry.seqno() >= covered {
                 is_alive = true;
                 match entry.kind() {
-                    Kind::Merge => operands.insert(0, pinned.merge.value()),
+                    Kind::Merge => operands.push(pinned.merge.value()),
                     kind => {
                         operands.clear();
                         base = (kind == Kind::Put).then(|| pinned.merge.value());
@@ -318,6 +339,7 @@ impl TreeScan {
             self.stand_on(key);
             return self.leave_range(pinned, covered);
         }
+        operands.reverse();
         self.finish_key(key, base, &operands)
     }
 

@@ -117,7 +117,10 @@ impl Outputs {
             }
             self.finished.push(builder.finish()?);
         }
-        self.lower = next.map(Slice::copy_of).unwrap_or_default();
+        if let Some(next) = next {
+            self.lower = Slice::copy_of(next);
+            self.plan.ranges.retain(|range| &*range.end > next);
+        }
         Ok(())
     }
 

@@ -59,6 +59,23 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
     });
 }
 
+/// What a cursor pins of a discarded tree must not stop writers of others.
+#[test]
+fn what_is_written_behind_a_discard_is_charged_no_more() {
+    let mut tree = BenchTree::new(small_options());
+    tree.write(Kind::Put, b"a", &[7; 5000]);
+    let (seqno, view) = (tree.last.plus(1), tree.tree.view());
+    let memtable = tree.tree.reserve(seqno);
+    let charged = || tree.tree.context().memtable_bytes.load(Ordering::SeqCst);
+    assert!(charged() > 5000);
+    tree.tree.discard();
+    let entry = EntryRef::new(b"b", seqno, Kind::Put, &[7; 5000]);
+    memtable.insert(entry, tree.hash(b"b")).unwrap();
+    assert_eq!(charged(), 0);
+    drop((memtable, view));
+    assert_eq!(charged(), 0);
+}
+
 /// Memtables are let go while somebody still writes into them: what they were charged came off twice, and the sum
 /// of all memtables went below zero.
 #[test]

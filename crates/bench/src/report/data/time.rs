@@ -103,19 +103,38 @@ pub(in crate::report) fn moments(
     out
 }
 
-/// When writers were delayed or stopped, inside `window`, a row each, and the share of the time of `threads` that
-/// it took, 0 to 1.
+/// When writers were delayed or stopped, inside `window`, and the share of the time of `threads` that it took, 0 to 1;
+/// rows shorter than `least` are taken together.
 pub(in crate::report) fn held_back(
     rows: &[RowLine],
     threads: f64,
     window: Moment,
+    least: f64,
 ) -> Vec<(Moment, f64)> {
-    let inside = rows.iter().filter(|row| row.t > window.0 && row.t - row.dt < window.1);
-    let share = |row: &RowLine| row.stalled_s.unwrap_or(0.0) / (row.dt * threads);
-    inside
-        .map(|row| (((row.t - row.dt).max(window.0), row.t.min(window.1)), share(row).min(1.0)))
-        .filter(|(_, share)| *share > 0.0)
-        .collect()
+    // A row counts the stops that ended in it: what it has no room for belongs to the rows before.
+    let mut excess = 0.0;
+    let mut held: Vec<(&RowLine, f64)> = Vec::new();
+    for row in rows.iter().rev().filter(|row| row.dt > 0.0) {
+        let (told, room) = (row.stalled_s.unwrap_or(0.0) + excess, row.dt * threads);
+        excess = (told - room).max(0.0);
+        held.push((row, told.min(room)));
+    }
+    held.reverse();
+    held.retain(|(row, _)| row.t > window.0 && row.t - row.dt < window.1);
+    let mut out = Vec::new();
+    let mut rest = &held[..];
+    while let Some((first, _)) = rest.first() {
+        let begin = first.t - first.dt;
+        let count = 1 + rest.iter().take_while(|(row, _)| row.t - begin < least).count();
+        let (part, behind) = rest.split_at(count.min(rest.len()));
+        let end = part.last().map_or(first.t, |(row, _)| row.t);
+        let share = part.iter().map(|(_, held)| held).sum::<f64>() / ((end - begin) * threads);
+        if share > 0.0 {
+            out.push(((begin.max(window.0), end.min(window.1)), share));
+        }
+        rest = behind;
+    }
+    out
 }
 
 #[cfg(test)]
@@ -171,11 +190,20 @@ mod tests {
     #[test]
     fn the_time_for_which_writers_are_held_back_is_a_share_of_that_of_all_threads() {
         let mut rows = rows(4, 0);
-        (rows[1].stalled_s, rows[2].stalled_s, rows[3].stalled_s) =
-            (Some(1.0), Some(0.0), Some(9.0));
-        let found = held_back(&rows, 4.0, (0.0, 3.5));
+        (rows[1].stalled_s, rows[3].stalled_s) = (Some(1.0), Some(4.0));
+        let found = held_back(&rows, 4.0, (0.0, 3.5), 0.0);
         assert_eq!(found, [((1.0, 2.0), 0.25), ((3.0, 3.5), 1.0)]);
-        assert!(held_back(&rows, 4.0, (0.0, 1.0)).is_empty());
+        assert!(held_back(&rows, 4.0, (0.0, 1.0), 0.0).is_empty());
+        let halves = held_back(&rows, 4.0, (0.0, 4.0), 2.0);
+        assert_eq!(halves, [((0.0, 2.0), 0.125), ((2.0, 4.0), 0.5)]);
+    }
+
+    #[test]
+    fn a_long_stop_reaches_back_over_the_rows_in_which_nothing_ended() {
+        let mut rows = rows(4, 0);
+        rows[3].stalled_s = Some(9.0);
+        let found = held_back(&rows, 4.0, (0.0, 4.0), 0.0);
+        assert_eq!(found, [((1.0, 2.0), 0.25), ((2.0, 3.0), 1.0), ((3.0, 4.0), 1.0)]);
     }
 
     #[test]

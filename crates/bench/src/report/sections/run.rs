@@ -81,7 +81,7 @@ impl Lane {
             }
             What::HeldBack => {
                 let threads = trial.header.options.get("threads").and_then(|n| n.as_f64());
-                held_back(&trial.rows, threads.unwrap_or(1.0), window)
+                held_back(&trial.rows, threads.unwrap_or(1.0), window, 2.0 * gap)
             }
         }
     }

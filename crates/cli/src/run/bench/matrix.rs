@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::output::{note, write_all};
 use flagstone_bench::engine::Outcome;
 use flagstone_bench::record::Summary;
-use flagstone_bench::sample::built;
+use flagstone_bench::sample::program;
 use flagstone_bench::workload::{
     Cell, CellState, MatrixPlan, MatrixReport, Mix, MixOptions, mix_cells, run_matrix, run_mix,
 };
@@ -29,7 +29,7 @@ pub(super) fn run_cells<T>(
 ) -> Result<MatrixReport, Failure> {
     let out = place.out_dir()?;
     std::fs::create_dir_all(out).map_err(|error| Failure::io("create", out, &error))?;
-    let plan = MatrixPlan { cells, engine: place.engine_name(), out, resume, built: built() };
+    let plan = MatrixPlan { cells, engine: place.engine_name(), out, resume, program: &program() };
     let mut told = |at: usize, cell: &Cell<T>, skipped: bool| {
         let what = if skipped { ": measured already" } else { "" };
         note(&format!("{}/{} {}{what}", at + 1, cells.len(), cell.name));

@@ -17,6 +17,7 @@ use std::fmt::Write;
 
 pub(super) fn gets(asked: Asked, args: &GetsArgs) -> Result<(), Failure> {
     let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
+    refuse(setup.pace.closing_sync, "--closing-sync", "workloads that write")?;
     let options = GetsOptions {
         asked,
         store: store_options(&setup.store, partitions, Durability::Buffered)?,
