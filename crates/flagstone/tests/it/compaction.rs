@@ -106,3 +106,22 @@ fn deleted_ranges_around_a_table_that_stays_are_written_apart() {
     again.db.compact().unwrap();
     assert_eq!(kv.count().unwrap(), 4);
 }
+
+#[test]
+fn a_deleted_range_gives_its_room_back_without_another_write() {
+    let session = open(&World::new(4), &small());
+    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+    for n in 0..2000_u32 {
+        kv.put(n.to_be_bytes(), [n as u8; 500]).unwrap();
+    }
+    session.db.compact().unwrap();
+    let bytes = || {
+        let levels = &session.db.stats().keyspaces[0].levels;
+        levels.iter().map(|level| level.bytes).sum::<u64>()
+    };
+    assert!(bytes() > 10_000);
+    kv.delete_range(vec![0]..vec![255]).unwrap();
+    session.db.flush().unwrap();
+    session.settle();
+    assert_eq!(bytes(), 0);
+}

@@ -84,6 +84,14 @@ impl Retention {
         self.boundaries.get(place).copied()
     }
 
+    /// Whether nobody can read what `older` says of a key, because of `newer`, the entry kept before it.
+    pub(crate) fn is_hidden(&self, older: Trailer, newer: Trailer) -> bool {
+        let boundary = self.boundary(older.seqno());
+        newer.kind() != Kind::Merge
+            && boundary.is_some()
+            && boundary == self.boundary(newer.seqno())
+    }
+
     /// Whether no snapshot lies below `boundary`.
     pub(crate) fn is_oldest(&self, boundary: SeqNo) -> bool {
         self.boundaries.first() == Some(&boundary)

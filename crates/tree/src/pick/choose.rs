@@ -50,9 +50,26 @@ pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<
     if policy == Policy::Tiering {
         return pick_ordered(version, &shape, options);
     }
-    let (level, table) = pick_dense(version)?;
-    let inputs = vec![(level as u8, table)];
-    Some(job(version, inputs, level + 1, JobReason::Tombstones))
+    if let Some((level, table)) = pick_dense(version) {
+        let inputs = vec![(level as u8, table)];
+        return Some(job(version, inputs, level + 1, JobReason::Tombstones));
+    }
+    // A range that was deleted of data below holds their room until it meets them.
+    if !version.l0_runs().iter().flat_map(|run| run.iter()).any(|table| is_above(version, 0, table))
+    {
+        return None;
+    }
+    Some(job(version, pick_l0(version, shape.base)?, shape.base, JobReason::Tombstones))
+}
+
+/// Whether a table with deleted ranges lies above others.
+fn is_above(version: &Version, level: usize, table: &TableHandle) -> bool {
+    let span = Span::of(table.meta());
+    let is_other = |other: &Arc<TableHandle>| other.number() != table.number();
+    let in_l0 = |run: &Run| level == 0 && run[span.within(run)].iter().any(is_other);
+    table.meta().range_deletes > 0
+        && (version.l0_runs().iter().any(in_l0)
+            || (level + 1..LEVELS).any(|below| !span.within(version.level(below)).is_empty()))
 }
 
 /// Input in key order need not stay in L0: what overlaps nothing at all goes down by an edit.
@@ -179,12 +196,13 @@ fn pick_by_overlap(version: &Version, level: usize) -> Option<Tables> {
     Some(vec![(level as u8, Arc::clone(cheapest))])
 }
 
-/// A table that is half tombstones, in a level that can hand them down.
+/// A table that is half tombstones, or deletes a range above data, in a level that can hand them down.
 fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
     (1..LEVELS - 1).find_map(|level| {
         let is_dense = |table: &&Arc<TableHandle>| {
             let meta = table.meta();
-            meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries
+            (meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries)
+                || is_above(version, level, table)
         };
         version.level(level).iter().find(is_dense).map(|table| (level, Arc::clone(table)))
     })

@@ -247,7 +247,13 @@ pub(super) fn write_next_key(
     {
         moved.entries += 1;
         moved.bytes += entry_bytes(&entry);
-        history.push((entry.trailer, merge.value()));
+        let newer = history.last().map(|(trailer, _)| *trailer);
+        if newer.is_some_and(|newer| retention.is_hidden(entry.trailer, newer)) {
+            // A key that was written again and again is not held in memory once more.
+            retention.set_dropped();
+        } else {
+            history.push((entry.trailer, merge.value()));
+        }
         merge.next()?;
     }
     let is_bottom = is_bottom(&key);
