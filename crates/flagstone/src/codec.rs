@@ -2,7 +2,7 @@
 
 use flagstone_base::{Decoder, Error, ErrorKind, Malformed, Result};
 use flagstone_doc::sort_key::{self, Direction};
-use flagstone_doc::{Encoder, Value, View};
+use flagstone_doc::{DEPTH_MAX, Encoder, Value, View};
 
 /// How a type is stored. Implement it for your own types to use them in
 /// [`Database::typed`](crate::Database::typed).
@@ -62,6 +62,14 @@ pub trait KeyCodec: Codec {
         Self::name()
     }
 
+    /// Refuses a value whose key could not be read again.
+    ///
+    /// # Errors
+    /// InvalidInput.
+    fn check_key(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Appends the bytes of the value as a whole key.
     fn encode_key(&self, out: &mut Vec<u8>) {
         self.encode(out);
@@ -88,6 +96,14 @@ pub trait KeyCodec: Codec {
 
 fn wrong(malformed: Malformed) -> Error {
     Error::new(ErrorKind::Corruption, malformed.to_string())
+}
+
+/// Refuses a key that is nested deeper than one can be read.
+pub(crate) fn check_depth(key: &Value) -> Result<()> {
+    if key.is_within_depth(DEPTH_MAX) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a key is nested deeper than {DEPTH_MAX} arrays and maps")))
 }
 
 fn corrupt(expected: &'static str) -> Error {
@@ -264,6 +280,10 @@ impl KeyCodec for Value {
         "sort-key".into()
     }
 
+    fn check_key(&self) -> Result<()> {
+        check_depth(self)
+    }
+
     fn encode_key(&self, out: &mut Vec<u8>) {
         sort_key::encode(self, Direction::Ascending, out);
     }
@@ -312,6 +332,11 @@ macro_rules! tuples {
 
         /// The parts one after another: the first decides the order, then the second.
         impl<$($part: KeyCodec),+> KeyCodec for ($($part,)+) {
+            fn check_key(&self) -> Result<()> {
+                $(self.$at.check_key()?;)+
+                Ok(())
+            }
+
             fn encode_part(&self, out: &mut Vec<u8>) {
                 $(self.$at.encode_part(out);)+
             }

@@ -139,7 +139,7 @@ impl Keyspace {
     /// microsecond; more under back-pressure.
     ///
     /// # Errors
-    /// InvalidInput for sizes out of bounds, OutOfSpace, Io, Poisoned, Closed. After an error the
+    /// InvalidInput for sizes out of bounds or a dropped keyspace, OutOfSpace, Io, Poisoned, Closed. After an error the
     /// write is absent; but after Poisoned it is unknown until the database is opened again.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(Kind::Put, key.as_ref(), value.as_ref())
@@ -148,7 +148,7 @@ impl Keyspace {
     /// The value of `key`, or `None`. Usually one or two microseconds when cached.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes; Io, Corruption, Closed.
+    /// InvalidInput for a key of 0 or over 65,535 bytes or a dropped keyspace; Io, Corruption, Closed.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.get_at(key.as_ref(), None)
     }

@@ -36,7 +36,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.keyspace.put(encoded_key(key), encoded(value))
+        self.keyspace.put(encoded_key(key)?, encoded(value))
     }
 
     /// The value of `key`, or `None`.
@@ -44,7 +44,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::get`]; Corruption when the codec refuses the bytes.
     pub fn get(&self, key: &K) -> Result<Option<V>> {
-        self.keyspace.get(encoded_key(key))?.map(|bytes| self.value(&bytes)).transpose()
+        self.keyspace.get(encoded_key(key)?)?.map(|bytes| self.value(&bytes)).transpose()
     }
 
     /// Removes `key` without looking whether it is there.
@@ -52,7 +52,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn delete(&self, key: &K) -> Result<()> {
-        self.keyspace.delete(encoded_key(key))
+        self.keyspace.delete(encoded_key(key)?)
     }
 
     /// Removes `key` and tells whether it was there.
@@ -60,7 +60,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::remove`].
     pub fn remove(&self, key: &K) -> Result<bool> {
-        self.keyspace.remove(encoded_key(key))
+        self.keyspace.remove(encoded_key(key)?)
     }
 
     /// Replaces the value of `key` by what `change` makes of it (`None`: absent), atomically.
@@ -68,7 +68,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`] and [`Typed::get`].
     pub fn update(&self, key: &K, change: impl FnOnce(Option<V>) -> Option<V>) -> Result<()> {
-        let key = encoded_key(key);
+        let key = encoded_key(key)?;
         flagstone_base::key::check_key(&key)?;
         self.keyspace.read_modify_write(&key, |old| {
             let existed = old.is_some();
@@ -84,7 +84,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
 
     /// The entries of `range`, in the order of the keys, as of one moment.
     pub fn scan(&self, range: impl RangeBounds<K>) -> TypedScan<K, V> {
-        let bounds = (range.start_bound().map(encoded_key), range.end_bound().map(encoded_key));
+        let bounds = (range.start_bound().map(bound_key), range.end_bound().map(bound_key));
         TypedScan { scan: self.keyspace.scan::<Vec<u8>>(bounds), typed: self.clone() }
     }
 
@@ -109,7 +109,12 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     }
 }
 
-fn encoded_key<K: KeyCodec>(key: &K) -> Vec<u8> {
+fn encoded_key<K: KeyCodec>(key: &K) -> Result<Vec<u8>> {
+    key.check_key()?;
+    Ok(bound_key(key))
+}
+
+fn bound_key<K: KeyCodec>(key: &K) -> Vec<u8> {
     let mut out = Vec::with_capacity(key.size_hint());
     key.encode_key(&mut out);
     out

@@ -74,7 +74,8 @@ impl BadDocuments {
         let (inside, reason) = reason_of(refused);
         let chunk = places.chunk;
         let place = places.of(input, at).map(|place| place.behind(&text[..inside.min(text.len())]));
-        let place = place.map_or_else(|| format!("byte {}", chunk.offset), |p| p.to_string());
+        let place =
+            place.map_or_else(|| format!("byte {}", chunk.offset + at as u64), |p| p.to_string());
         let reason = format!("{}:{place}: {reason}", input.name);
         let Some((path, file)) = &self.copies else { return Err(LoadError::Usage(reason)) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,7 +36,7 @@ pub use counters::TreeCounters;
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};
-pub use pick::{Job, JobReason, Policy, Pressure, pick, pick_full, pressure};
+pub use pick::{Job, JobReason, Policy, Pressure, pick, pick_full, pick_hidden, pressure};
 pub use read::{Found, ScanOptions, TreeScan};
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};

@@ -2,7 +2,8 @@
 //!
 //! Many ranges often begin at the same place (a queue trimmed again and again), so cutting them
 //! into pieces that each list their SeqNos could take quadratic memory. Here each piece knows its
-//! newest SeqNo only; a reader in the past, for whom that one is too new, walks the whole list.
+//! newest SeqNo only; a reader in the past, for whom that one is too new, walks the list from the key back, as far as
+//! anything reaches the key.
 
 use flagstone_base::{SeqNo, Slice};
 use flagstone_sst::RangeDelete;
@@ -11,26 +12,35 @@ use std::collections::BinaryHeap;
 /// An immutable set of deleted ranges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
+    /// Sorted by their starts.
     all: Vec<RangeDelete>,
+    /// How far the ranges up to each of them reach.
+    reach: Vec<Slice>,
     /// Disjoint, sorted; each with the newest SeqNo over it. Pieces that touch differ in SeqNo.
     pieces: Vec<RangeDelete>,
 }
 
 impl RangeSet {
     /// No ranges.
-    pub(crate) const EMPTY: Self = Self { all: Vec::new(), pieces: Vec::new() };
+    pub(crate) const EMPTY: Self = Self { all: Vec::new(), reach: Vec::new(), pieces: Vec::new() };
 
     /// The set of `all`; O(n log n).
-    pub(crate) fn new(all: Vec<RangeDelete>) -> Self {
+    pub(crate) fn new(mut all: Vec<RangeDelete>) -> Self {
+        all.sort_by(|a, b| a.start.cmp(&b.start));
+        let mut reach: Vec<Slice> = Vec::with_capacity(all.len());
+        for range in &all {
+            let further = reach.last().filter(|before| **before > range.end);
+            reach.push(further.unwrap_or(&range.end).clone());
+        }
         let pieces = newest_pieces(&all);
-        Self { all, pieces }
+        Self { all, reach, pieces }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Every range as it was added.
+    /// Every range, by their starts.
     pub(crate) fn all(&self) -> &[RangeDelete] {
         &self.all
     }
@@ -60,17 +70,19 @@ impl RangeSet {
             None => SeqNo::ZERO,
             Some(piece) if piece.seqno <= at => piece.seqno,
             Some(_) => {
-                let covering = self.all.iter().filter(|r| r.seqno <= at && r.contains(key));
-                covering.map(|range| range.seqno).max().unwrap_or(SeqNo::ZERO)
+                let behind = self.all.partition_point(|range| &*range.start <= key);
+                let before = self.all[..behind].iter().zip(&self.reach[..behind]).rev();
+                let reaching = before.take_while(|(_, reach)| &***reach > key);
+                let covering = reaching.filter(|(r, _)| r.seqno <= at && r.contains(key));
+                covering.map(|(range, _)| range.seqno).max().unwrap_or(SeqNo::ZERO)
             }
         }
     }
 }
 
-/// Cuts ranges into disjoint sorted pieces, each with the newest SeqNo over it.
+/// Cuts ranges, sorted by their starts, into disjoint sorted pieces, each with the newest SeqNo over it.
 fn newest_pieces(all: &[RangeDelete]) -> Vec<RangeDelete> {
-    let mut by_start: Vec<&RangeDelete> = all.iter().filter(|r| r.start < r.end).collect();
-    by_start.sort_by(|a, b| a.start.cmp(&b.start));
+    let by_start: Vec<&RangeDelete> = all.iter().filter(|r| r.start < r.end).collect();
     let mut cuts: Vec<&Slice> = by_start.iter().flat_map(|r| [&r.start, &r.end]).collect();
     cuts.sort();
     cuts.dedup();
@@ -132,6 +144,28 @@ mod tests {
         assert_eq!(set.pieces().len(), 999);
         assert_eq!(set.covering(b"b0500", SeqNo::MAX), SeqNo::new(499));
         assert_eq!(set.covering(b"b0500", SeqNo::new(9)), SeqNo::new(9));
+    }
+
+    #[test]
+    fn a_reader_in_the_past_finds_what_covered_a_key_then() {
+        let key = |n: u64| format!("{n:02}");
+        // Numbers that are not in order of anything.
+        let drawn = |n: u64| flagstone_base::hash::remix(n) % 40;
+        let ranges: Vec<RangeDelete> = (1..60)
+            .map(|n| {
+                let start = drawn(n);
+                range(&key(start), &key(start + 1 + drawn(n + 100) / 8), n)
+            })
+            .collect();
+        let set = RangeSet::new(ranges.clone());
+        for n in 0..46 {
+            for at in (0..60).map(SeqNo::new) {
+                let key = key(n).into_bytes();
+                let covering = ranges.iter().filter(|r| r.seqno <= at && r.contains(&key));
+                let expected = covering.map(|r| r.seqno).max().unwrap_or(SeqNo::ZERO);
+                assert_eq!(set.covering(&key, at), expected, "{n} at {at}");
+            }
+        }
     }
 
     #[test]

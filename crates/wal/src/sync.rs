@@ -154,9 +154,9 @@ impl Log {
     ) -> Result<()> {
         self.check()?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        let place = self.verdicts.begin();
+        let running = self.verdicts.begin();
         let synced = sync().map_err(|error| self.poison(&error));
-        self.verdicts.end(place);
+        drop(running);
         synced.and_then(|()| self.check())?;
         note(self);
         Ok(())

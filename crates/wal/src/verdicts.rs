@@ -17,26 +17,33 @@ struct Running {
 }
 
 impl Verdicts {
-    /// A sync begins; its place among all.
-    pub(crate) fn begin(&self) -> u64 {
+    /// A sync begins. It ends when what this answers is dropped: what it found must be known to all by then, and
+    /// dropping returns when every sync that began before has ended, too.
+    pub(crate) fn begin(&self) -> Sync<'_> {
         let mut running = self.running.lock();
         let place = running.next;
         running.next += 1;
         running.places.insert(place);
-        place
+        Sync { verdicts: self, place }
     }
+}
 
-    /// The sync at `place` has ended, and what it found is known to all. Returns when every sync that began before now
-    /// has ended, too.
-    pub(crate) fn end(&self, place: u64) {
-        let mut running = self.running.lock();
-        if running.places.first() == Some(&place) {
-            self.bell.notify_all();
+/// A sync that runs.
+pub(crate) struct Sync<'a> {
+    verdicts: &'a Verdicts,
+    place: u64,
+}
+
+impl Drop for Sync<'_> {
+    fn drop(&mut self) {
+        let mut running = self.verdicts.running.lock();
+        if running.places.first() == Some(&self.place) {
+            self.verdicts.bell.notify_all();
         }
-        running.places.remove(&place);
+        running.places.remove(&self.place);
         let now = running.next;
         while running.places.first().is_some_and(|first| *first < now) {
-            self.bell.wait(&mut running);
+            self.verdicts.bell.wait(&mut running);
         }
     }
 }
@@ -50,19 +57,20 @@ mod tests {
     fn a_sync_waits_for_those_that_began_before_its_end_and_no_others() {
         let (verdicts, is_over) = (Verdicts::default(), AtomicBool::new(false));
         let (first, second) = (verdicts.begin(), verdicts.begin());
+        let place = first.place;
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
-                verdicts.end(first);
+                drop(first);
                 assert!(is_over.load(Ordering::SeqCst));
             });
-            while verdicts.running.lock().places.contains(&first) {
+            while verdicts.running.lock().places.contains(&place) {
                 std::thread::yield_now();
             }
             let third = verdicts.begin();
             is_over.store(true, Ordering::SeqCst);
-            scope.spawn(|| verdicts.end(second));
+            scope.spawn(|| drop(second));
             waits.join().unwrap();
-            verdicts.end(third);
+            drop(third);
         });
         assert!(verdicts.running.lock().places.is_empty());
     }

@@ -1,6 +1,6 @@
 //! Which program measures.
 
-use super::time::show;
+use super::time::{show, utc_now};
 use std::fs::Metadata;
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;
@@ -16,7 +16,7 @@ fn look() -> String {
     // The first is right even when the file was replaced since.
     let metadata = std::fs::metadata("/proc/self/exe")
         .or_else(|_| std::env::current_exe().and_then(std::fs::metadata));
-    metadata.map_or_else(|_| "unknown".to_owned(), |metadata| told(&metadata))
+    metadata.map_or_else(|_| format!("unknown at {}", utc_now()), |metadata| told(&metadata))
 }
 
 fn told(metadata: &Metadata) -> String {

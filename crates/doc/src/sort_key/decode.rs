@@ -35,7 +35,8 @@ pub fn decode_first(bytes: &[u8], direction: Direction) -> Result<(Value, usize)
         return Ok((value, len + 1));
     }
     let mut decoder = Decoder::new(bytes);
-    let value = get(&mut decoder, DEPTH_MAX)?;
+    let mut zeros = number::ZEROS_MAX;
+    let value = get(&mut decoder, DEPTH_MAX, &mut zeros)?;
     Ok((value, decoder.position()))
 }
 
@@ -63,7 +64,8 @@ fn at_end(decoder: &mut Decoder<'_>) -> Result<bool, Malformed> {
     Ok(ends)
 }
 
-fn get(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Malformed> {
+/// `zeros` may be written out yet.
+fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value, Malformed> {
     const WHAT: &str = "the type byte of a sort key";
     let start = decoder.position();
     let class = decoder.u8(WHAT)?;
@@ -78,7 +80,7 @@ fn get(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Malformed> {
         kind::NOT_A_NUMBER => Value::Float(f64::NAN),
         kind::BELOW_ALL => Value::Float(f64::NEG_INFINITY),
         kind::ABOVE_ALL => Value::Float(f64::INFINITY),
-        kind::HUGE_NEGATIVE..=kind::HUGE_POSITIVE => return number::get(class, decoder),
+        kind::HUGE_NEGATIVE..=kind::HUGE_POSITIVE => return number::get(class, decoder, zeros),
         kind::TEXT => Value::Text(
             String::from_utf8(run(decoder)?)
                 .map_err(|_not_utf8| Malformed { at: start, expected: "text in UTF-8" })?,
@@ -92,18 +94,18 @@ fn get(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Malformed> {
         kind::ARRAY => {
             let mut items = Vec::new();
             while !at_end(decoder)? {
-                items.push(get(decoder, inside)?);
+                items.push(get(decoder, inside, zeros)?);
             }
             Value::Array(items)
         }
         kind::MAP => {
             let mut pairs: Vec<(Value, Value)> = Vec::new();
             while !at_end(decoder)? {
-                let key = get(decoder, inside)?;
+                let key = get(decoder, inside, zeros)?;
                 if pairs.last().is_some_and(|(last, _)| *last >= key) {
                     return Err(decoder.refuse("keys that ascend"));
                 }
-                pairs.push((key, get(decoder, inside)?));
+                pairs.push((key, get(decoder, inside, zeros)?));
             }
             Value::Map(Map::from_distinct(pairs))
         }

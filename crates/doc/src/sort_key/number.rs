@@ -12,8 +12,8 @@ use flagstone_base::{Decoder, Malformed};
 const LEADING_ZEROS_MAX: i64 = 16;
 const FRACTION: u8 = 0xFF;
 const HALF: u64 = 1 << 63;
-/// Bytes from the disk make no literal of more zeros: as many as the longest document has bytes by default.
-const ZEROS_MAX: u64 = 1 << 24;
+/// Bytes from the disk make literals of no more zeros together: as many as the longest document has bytes by default.
+pub(super) const ZEROS_MAX: u64 = 1 << 24;
 
 /// Appends an unsigned integer so that bytes compare as the integers do: below F8 one byte, else
 /// F7 + n and n big-endian bytes.
@@ -147,41 +147,48 @@ pub(super) fn put_int(value: i64, out: &mut Vec<u8>) {
 }
 
 /// Reads the number whose class byte was `class`.
-pub(super) fn get(class: u8, decoder: &mut Decoder<'_>) -> Result<Value, Malformed> {
+pub(super) fn get(
+    class: u8,
+    decoder: &mut Decoder<'_>,
+    zeros: &mut u64,
+) -> Result<Value, Malformed> {
     match class {
         kind::ZERO => Ok(Value::Int(0)),
-        kind::TINY_NEGATIVE | kind::TINY_POSITIVE => by_exponent(class, true, decoder),
-        kind::HUGE_NEGATIVE | kind::HUGE_POSITIVE => by_exponent(class, false, decoder),
+        kind::TINY_NEGATIVE | kind::TINY_POSITIVE => by_exponent(class, true, decoder, zeros),
+        kind::HUGE_NEGATIVE | kind::HUGE_POSITIVE => by_exponent(class, false, decoder, zeros),
         _ => plain(class, decoder),
     }
 }
 
-fn by_exponent(class: u8, tiny: bool, decoder: &mut Decoder<'_>) -> Result<Value, Malformed> {
+fn by_exponent(
+    class: u8,
+    tiny: bool,
+    decoder: &mut Decoder<'_>,
+    zeros: &mut u64,
+) -> Result<Value, Malformed> {
     let negative = matches!(class, kind::TINY_NEGATIVE | kind::HUGE_NEGATIVE);
     let invert = if negative { 0xFF } else { 0 };
     let exponent = ordered(decoder, if negative == tiny { 0 } else { 0xFF })?;
     let digits = pairs(decoder, invert)?;
     // Written without leading zeros, else it would be no literal.
-    let zeros = digits.iter().take_while(|&&digit| digit == 0).count();
+    let leading = digits.iter().take_while(|&&digit| digit == 0).count();
     let exponent = i64::try_from(exponent).map_err(|_beyond| decoder.refuse("an exponent"))?;
     let exponent = if tiny { -exponent } else { exponent };
     let scale = exponent.checked_sub(digits.len() as i64);
-    let literal = scale.and_then(|scale| scaled(&digits[zeros..], scale));
+    let literal = scale.and_then(|scale| scaled(&digits[leading..], scale, zeros));
     let literal = literal.ok_or_else(|| decoder.refuse("a number's exponent and digits"))?;
     number(&format!("{}{literal}", if negative { "-" } else { "" }), decoder)
 }
 
 /// The literal of `digits` times ten to the power of `scale`. What an exponent cannot say is said by zeros, or by a
-/// point: `None` without digits, or when it takes too many zeros.
-fn scaled(digits: &[u8], scale: i64) -> Option<String> {
+/// point: `None` without digits, or when it takes more than `zeros`.
+fn scaled(digits: &[u8], scale: i64, zeros: &mut u64) -> Option<String> {
     if digits.is_empty() {
         return None;
     }
     let mut literal: String = digits.iter().map(|digit| char::from(b'0' + digit)).collect();
     let beyond = scale.unsigned_abs().saturating_sub(EXPONENT_MAX as u64);
-    if beyond > ZEROS_MAX {
-        return None;
-    }
+    *zeros = zeros.checked_sub(beyond)?;
     let beyond = beyond as usize;
     match scale {
         0..=40 => literal.extend(std::iter::repeat_n('0', scale as usize)),

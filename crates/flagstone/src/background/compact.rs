@@ -6,7 +6,7 @@ use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, Policy, Tree, pick};
+use flagstone_tree::{Compaction, Policy, Tree, pick, pick_hidden};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -117,8 +117,16 @@ impl Shared {
     }
 
     fn start_compaction(&self, tree: &Arc<Tree>) -> Option<CompactionJob> {
-        let job = pick(tree.view().version(), tree.options(), self.policy(tree))?;
         let (snapshots, visible) = self.snapshots.live(&self.publisher);
+        let (view, policy) = (tree.view(), self.policy(tree));
+        let hidden = || {
+            let oldest = snapshots.iter().copied().min().unwrap_or(visible);
+            pick_hidden(view.version(), tree.options(), oldest)
+        };
+        let job = match pick(view.version(), tree.options(), policy) {
+            None if policy == Policy::Leveling => hidden()?,
+            job => job?,
+        };
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
         Some(CompactionJob::new(self.arc()?, Arc::clone(tree), compaction))
     }

@@ -170,6 +170,17 @@ impl Shared {
         }
     }
 
+    /// Tries [`Shared::end_doubt`] again and again: nothing else may come that does.
+    pub(crate) fn end_doubt_later(&self) {
+        self.resume_later(|shared| {
+            shared.end_doubt();
+            let is_in_doubt = shared.manifest_in_doubt.load(Ordering::Acquire);
+            if is_in_doubt && shared.poisoned().is_none() {
+                shared.end_doubt_later();
+            }
+        });
+    }
+
     /// If an append to the manifest failed: begins a new file, in which the refused edit is not.
     fn end_doubt(&self) {
         if !self.manifest_in_doubt.load(Ordering::Acquire) {

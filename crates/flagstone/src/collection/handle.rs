@@ -4,15 +4,14 @@
 //! as ids of the collection's table of names.
 
 use super::{DocumentParser, DocumentScan};
+use crate::codec::check_depth;
 use crate::commit::Batch;
 use crate::keyspace::Keyspace;
 use crate::read::Snapshot;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange};
 use flagstone_base::{Error, ErrorKind, Kind, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
-use flagstone_doc::{
-    DEPTH_MAX, Document, DocumentMut, Encoder, JsonOptions, JsonParser, Names, Value,
-};
+use flagstone_doc::{Document, DocumentMut, Encoder, JsonOptions, JsonParser, Names, Value};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -285,11 +284,7 @@ pub(super) fn with_encoder<R>(encode: impl FnOnce(&mut Encoder) -> R) -> R {
 
 /// The sort key of a primary key.
 pub(crate) fn encode_key(key: &Value) -> Result<Vec<u8>> {
-    if !key.is_within_depth(DEPTH_MAX) {
-        return Err(Error::invalid(format!(
-            "a primary key is nested deeper than {DEPTH_MAX} arrays and maps"
-        )));
-    }
+    check_depth(key)?;
     let mut out = Vec::with_capacity(16);
     sort_key::encode(key, Direction::Ascending, &mut out);
     check_key_size(&out)?;

@@ -233,6 +233,9 @@ impl Database {
             if !was_in_doubt && manifest.is_in_doubt() {
                 core.set_fate(Fate::InDoubt);
                 shared.end_doubt_of(manifest);
+                if manifest.is_in_doubt() {
+                    shared.end_doubt_later();
+                }
             }
             return Err(error);
         }

@@ -56,7 +56,9 @@ impl Route {
     pub(crate) fn partitions_of(&self, start: &[u8], end: &[u8]) -> RangeInclusive<usize> {
         match self {
             Self::Hash { starts, .. } => 0..=starts.len() - 1,
-            Self::Range { .. } => self.partition(start, 0)..=self.partition(end, 0),
+            Self::Range { bounds, .. } => {
+                self.partition(start, 0)..=bounds.partition_point(|bound| bound.as_slice() < end)
+            }
         }
     }
 
@@ -83,6 +85,9 @@ mod tests {
         assert_eq!(route.partitions_of(b"a", b"c"), 0..=0);
         assert_eq!(route.partitions_of(b"e", b"f"), 1..=1);
         assert_eq!(route.partitions_of(b"c", b"z"), 0..=2);
+        assert_eq!(route.partitions_of(b"c", b"d"), 0..=0);
+        assert_eq!(route.partitions_of(b"d", b"m"), 1..=1);
+        assert_eq!(route.partitions_of(b"d", b"m\0"), 1..=2);
         assert_eq!(hash_route(4).partitions_of(b"a", b"b"), 0..=3);
     }
 

@@ -468,4 +468,8 @@ fn a_primary_key_is_nested_as_deep_as_it_can_be_read_again() {
     invalid(collection.put_value(nested(513), &document), "nested deeper than 512");
     let found: Vec<_> = collection.scan_all().map(|entry| entry.unwrap().0).collect();
     assert_eq!(found, [nested(512)]);
+    let typed = session.db.typed::<(Value, u8), u64>("typed").unwrap();
+    typed.put(&(nested(512), 1), &7).unwrap();
+    invalid(typed.put(&(nested(513), 1), &7), "nested deeper than 512");
+    assert_eq!(typed.scan(..).next().unwrap().unwrap(), ((nested(512), 1), 7));
 }

@@ -22,7 +22,7 @@ const CLEAN_PARTS: u64 = 10;
 /// needs for its output is little.
 const JOB_TABLES: usize = 4;
 
-type Tables = Vec<(u8, Arc<TableHandle>)>;
+pub(super) type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
 pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
@@ -50,26 +50,9 @@ pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<
     if policy == Policy::Tiering {
         return pick_ordered(version, &shape, options);
     }
-    if let Some((level, table)) = pick_dense(version) {
-        let inputs = vec![(level as u8, table)];
-        return Some(job(version, inputs, level + 1, JobReason::Tombstones));
-    }
-    // A range that was deleted of data below holds their room until it meets them.
-    if !version.l0_runs().iter().flat_map(|run| run.iter()).any(|table| is_above(version, 0, table))
-    {
-        return None;
-    }
-    Some(job(version, pick_l0(version, shape.base)?, shape.base, JobReason::Tombstones))
-}
-
-/// Whether a table with deleted ranges lies above others.
-fn is_above(version: &Version, level: usize, table: &TableHandle) -> bool {
-    let span = Span::of(table.meta());
-    let is_other = |other: &Arc<TableHandle>| other.number() != table.number();
-    let in_l0 = |run: &Run| level == 0 && run[span.within(run)].iter().any(is_other);
-    table.meta().range_deletes > 0
-        && (version.l0_runs().iter().any(in_l0)
-            || (level + 1..LEVELS).any(|below| !span.within(version.level(below)).is_empty()))
+    let (level, table) = pick_dense(version)?;
+    let inputs = vec![(level as u8, table)];
+    Some(job(version, inputs, level + 1, JobReason::Tombstones))
 }
 
 /// Input in key order need not stay in L0: what overlaps nothing at all goes down by an edit.
@@ -155,7 +138,11 @@ fn pick_l0(version: &Version, base: usize) -> Option<Tables> {
 /// A table of the newest run and everything older that overlaps.
 fn column(runs: &[Run]) -> Option<Tables> {
     let (newest, older) = runs.split_last()?;
-    let seed = newest.first()?;
+    Some(column_of(newest.first()?, older))
+}
+
+/// A table of L0 and everything in older runs that overlaps.
+pub(super) fn column_of(seed: &Arc<TableHandle>, older: &[Run]) -> Tables {
     let mut span = Span::of(seed.meta());
     let mut chosen = vec![(0, Arc::clone(seed))];
     for run in older.iter().rev() {
@@ -164,7 +151,7 @@ fn column(runs: &[Run]) -> Option<Tables> {
         }
         chosen.iter().for_each(|(_, table)| span.grow(table.meta()));
     }
-    Some(chosen)
+    chosen
 }
 
 /// The tables of the oldest run that overlap nothing at the base: nothing older than them is in L0, so
@@ -196,13 +183,12 @@ fn pick_by_overlap(version: &Version, level: usize) -> Option<Tables> {
     Some(vec![(level as u8, Arc::clone(cheapest))])
 }
 
-/// A table that is half tombstones, or deletes a range above data, in a level that can hand them down.
+/// A table that is half tombstones, in a level that can hand them down.
 fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
     (1..LEVELS - 1).find_map(|level| {
         let is_dense = |table: &&Arc<TableHandle>| {
             let meta = table.meta();
-            (meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries)
-                || is_above(version, level, table)
+            meta.deletes > 0 && meta.deletes * DENSE_PARTS >= meta.entries
         };
         version.level(level).iter().find(is_dense).map(|table| (level, Arc::clone(table)))
     })
@@ -210,7 +196,7 @@ fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
 
 /// Adds what the inputs overlap in the output level; the compaction cuts its output around the
 /// tables in between.
-fn job(version: &Version, mut inputs: Tables, output: usize, reason: JobReason) -> Job {
+pub(super) fn job(version: &Version, mut inputs: Tables, output: usize, reason: JobReason) -> Job {
     let below = version.level(output);
     let mut overlapping = BTreeSet::new();
     for (_, table) in &inputs {

@@ -150,11 +150,7 @@ impl Compaction {
         for table in self.inputs() {
             ranges.extend_from_slice(table.ranges()?.all());
             for (id, bytes) in table.open()?.attachments()? {
-                // They only grow: the longest holds what all of them do.
-                let longest: &mut Vec<u8> = attachments.entry(id).or_default();
-                if bytes.len() >= longest.len() {
-                    *longest = bytes.to_vec();
-                }
+                attachments.entry(id).or_insert_with(|| bytes.to_vec());
             }
         }
         let ranges = RangeSet::new(ranges);

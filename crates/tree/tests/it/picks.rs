@@ -71,18 +71,6 @@ fn a_table_with_tombstones_is_written_again_where_they_can_go() {
     assert_eq!(picked(&tables), "tombstones: L5 000001 -> L6");
 }
 
-/// Else a disk stayed full of what was deleted until something else was written.
-#[test]
-fn a_deleted_range_goes_down_to_the_data_it_deletes() {
-    let tables = ["L0 1 a..f #9 100 ranges", "L6 2 a..z #3 5000"];
-    assert_eq!(picked(&tables), "tombstones: L0 000001, L6 000002 -> L6");
-    let tables = ["L5 1 a..f #7 100 ranges", "L6 2 b..c #3 400", "L6 3 x..z #3 400"];
-    assert_eq!(picked(&tables), "tombstones: L5 000001, L6 000002 -> L6");
-    assert_eq!(picked(&["L0 1 a..f #9 100 ranges"]), "nothing");
-    assert_eq!(picked(&["L0 1 a..f #9 100 ranges", "L6 2 x..z #3 5000"]), "nothing");
-    assert_eq!(picked(&["L6 1 a..f #9 100 ranges", "L6 2 x..z #3 5000"]), "nothing");
-}
-
 #[test]
 fn a_level_that_is_too_large_hands_down_the_table_that_overlaps_least() {
     let tables = [

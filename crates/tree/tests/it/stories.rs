@@ -2,7 +2,10 @@
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{ErrorKind, KeyRange, Kind, SeqNo};
-use flagstone_tree::{Compaction, Direction, Flush, Policy, ScanOptions, TreeOptions, pick_full};
+use flagstone_tree::{
+    Compaction, Direction, Flush, JobReason, Policy, ScanOptions, TreeOptions, pick_full,
+    pick_hidden,
+};
 
 fn keys(tree: &BenchTree, direction: Direction) -> Vec<String> {
     let mut scan = tree.tree.scan(KeyRange::ALL, tree.last, direction, ScanOptions::default());
@@ -250,6 +253,41 @@ fn a_table_hidden_by_a_deleted_range_is_dropped_unread() {
     assert_eq!(keys(&tree, Direction::Forward), ["z"]);
     assert_eq!(tree.tree.stats().levels[6].tables, 1);
     assert!(!tree.tree.context().obsolete.take().is_empty());
+}
+
+/// Else a disk stayed full of what was deleted until something else was written.
+#[test]
+fn a_range_that_deletes_whole_tables_goes_down_to_them_when_nobody_reads_before_it() {
+    let mut tree = BenchTree::new(small_options());
+    for i in 0..400 {
+        tree.put(&format!("k{i:05}"), &"x".repeat(100));
+    }
+    tree.flush();
+    tree.compact_full();
+    let before = tree.last;
+    let hidden = |tree: &BenchTree, oldest| {
+        pick_hidden(tree.tree.view().version(), tree.tree.options(), oldest)
+    };
+    // Less than a table.
+    tree.write(Kind::RangeDelete, b"k00100", b"k00103");
+    tree.flush();
+    assert!(hidden(&tree, tree.last).is_none());
+    tree.write(Kind::RangeDelete, b"k00100", b"k00300");
+    tree.put("k00200", "later");
+    tree.flush();
+    assert!(hidden(&tree, before).is_none(), "a snapshot reads what was deleted");
+    let tables = tree.tree.stats().levels[6].tables;
+    let mut jobs = 0;
+    while let Some(job) = hidden(&tree, tree.last) {
+        assert_eq!(job.reason, JobReason::Tombstones);
+        tree.run(job);
+        jobs += 1;
+    }
+    assert!((1..8).contains(&jobs), "{jobs}");
+    assert!(tree.tree.stats().levels[6].tables < tables);
+    let mut expected: Vec<String> = (0..100).chain(300..400).map(|i| format!("k{i:05}")).collect();
+    expected.insert(100, "k00200".into());
+    assert_eq!(keys(&tree, Direction::Forward), expected);
 }
 
 #[test]
