@@ -71,6 +71,16 @@ impl Output {
     }
 }
 
+/// A command that fails has still found what it found: whole lines are written out.
+impl Drop for Output {
+    fn drop(&mut self) {
+        let whole = self.buffer.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole > 0 {
+            let _closed = write_all(&self.buffer[..whole]);
+        }
+    }
+}
+
 /// Writes `bytes` to stdout at once.
 pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();

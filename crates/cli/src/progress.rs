@@ -1,5 +1,6 @@
 //! How far a load is: a bar on stderr, or one line of JSON a second on stdout.
 
+use crate::failure::Failure;
 use crate::interrupt;
 use crate::output;
 use crate::units::{grouped, per_second, show_bytes};
@@ -53,8 +54,11 @@ impl Progress {
             "json_bytes_per_second": per_second(count.json_bytes, took),
             "done": is_done,
         });
-        if output::write_all(format!("{line}\n").as_bytes()).is_err() {
-            // Nobody reads it any more; the load goes on.
+        if let Err(failure) = output::write_all(format!("{line}\n").as_bytes()) {
+            // Nobody reads it any more, or it cannot be written; the load goes on.
+            if let Failure::Io(why) = failure {
+                output::note(&format!("no more progress is told: {why}"));
+            }
             *self = Self::None;
         }
     }

@@ -23,7 +23,11 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         return whole.checked_mul(factor).ok_or_else(|| "more than 2^64 bytes".to_owned());
     }
     let number: f64 = number.parse().map_err(|_no_number| expected())?;
-    Ok((number * factor as f64) as u64)
+    let bytes = number * factor as f64;
+    if bytes >= 18_446_744_073_709_551_616.0 {
+        return Err("more than 2^64 bytes".to_owned());
+    }
+    Ok(bytes as u64)
 }
 
 /// Reads a durability: `none`, `buffered`, `group`, `each`, or `interval:100ms`.

@@ -173,7 +173,9 @@ pub fn read_whole(disk: &dyn Disk, path: &Path, limit: u64) -> Result<Vec<u8>> {
 /// Writes `bytes` as the whole content of `path`, atomically: a temporary file beside it is
 /// written, synced and renamed, then the directory synced.
 pub fn replace_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = PathBuf::from(format!("{}.tmp", path.display()));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
     if disk.exists(&temporary)? {
         disk.remove(&temporary)?;
     }

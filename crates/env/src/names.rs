@@ -6,7 +6,7 @@
 //! 000007.manifest    edits of the whole database
 //! 000012.wal         a segment of the write-ahead log
 //! 000031.sst         an immutable sorted table
-//! NAME.tmp           being made; removed at open
+//! CURRENT.tmp        being made; removed at open
 //! ```
 
 use flagstone_base::FileNumber;
@@ -68,12 +68,10 @@ pub fn parse(name: &str) -> Name {
     match name {
         LOCK => return Name::Lock,
         CURRENT => return Name::Current,
+        "CURRENT.tmp" => return Name::Temporary,
         _ => {}
     }
     let Some((stem, extension)) = name.rsplit_once('.') else { return Name::Foreign };
-    if extension == "tmp" {
-        return Name::Temporary;
-    }
     let kinds = [FileKind::Manifest, FileKind::Wal, FileKind::Table];
     let Some(kind) = kinds.into_iter().find(|kind| kind.extension() == extension) else {
         return Name::Foreign;
@@ -98,7 +96,8 @@ mod tests {
             }
         }
         assert_eq!(parse("CURRENT.tmp"), Name::Temporary);
-        for foreign in ["7.sst", "+00007.sst", "000007.log", "sst", "", "99999999999999999999.wal"]
+        for foreign in
+            ["7.sst", "+00007.sst", "000007.log", "sst", "", "99999999999999999999.wal", "x.tmp"]
         {
             assert_eq!(parse(foreign), Name::Foreign, "{foreign}");
         }

@@ -51,10 +51,7 @@ impl BadDocuments {
     /// # Errors
     /// When it is one of `inputs`, or cannot be created.
     pub fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, LoadError> {
-        let same = |input: &&PathBuf| match (input.canonicalize(), path.canonicalize()) {
-            (Ok(input), Ok(path)) => input == path,
-            _ => false,
-        };
+        let same = |input: &&PathBuf| is_same_file(input, path);
         if let Some(input) = inputs.iter().find(same) {
             let text = format!("{} is to be loaded: bad lines would overwrite it", input.display());
             return Err(LoadError::Usage(text));
@@ -93,6 +90,27 @@ impl BadDocuments {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         file.flush().map_err(|error| LoadError::io("write", path, &error))
     }
+}
+
+/// Whether `input`, stdin if it is `-`, is the file at `path` under any name.
+#[cfg(unix)]
+fn is_same_file(input: &Path, path: &Path) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let input = if input == Path::new("-") {
+        let stdin = std::io::stdin().as_fd().try_clone_to_owned();
+        stdin.and_then(|stdin| File::from(stdin).metadata())
+    } else {
+        input.metadata()
+    };
+    let number = |about: std::fs::Metadata| about.is_file().then(|| (about.dev(), about.ino()));
+    let (input, path) = (input.ok().and_then(number), path.metadata().ok().and_then(number));
+    input.is_some() && input == path
+}
+
+#[cfg(not(unix))]
+fn is_same_file(input: &Path, path: &Path) -> bool {
+    matches!((input.canonicalize(), path.canonicalize()), (Ok(input), Ok(path)) if input == path)
 }
 
 /// At which byte of a document something is wrong, and what.

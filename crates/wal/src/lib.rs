@@ -27,6 +27,6 @@ mod sync;
 
 pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
-pub use reader::{Record, Recovered, read};
+pub use reader::{Record, Recovered, read, read_from_device};
 pub use record::{RecordKind, payload_checksum};
 pub use segment::SegmentInfo;

@@ -16,8 +16,8 @@ use crate::record::{Place, RecordHeader, RecordKind};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, SegmentInfo};
 use crate::window::{Found, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
-use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, Name, parse, path};
+use flagstone_env::{Access, Disk};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -118,6 +118,34 @@ pub fn read(
         segment.read(visit)?;
     }
     Ok(recovered)
+}
+
+/// So many of the newest files may hold what was never synced: the segment written last, and the spares behind it.
+const UNSYNCED_FILES: usize = 8;
+
+/// Has [`read`] see of the newest segments what the device holds. After a sync that failed the system's cache still shows
+/// bytes that the device does not have, calls them written, and the next sync of them succeeds: a log that goes on behind
+/// them would have a hole after the next power cut. Changes no file.
+///
+/// # Errors
+/// What the disk says.
+pub fn read_from_device(disk: &dyn Disk, dir: &Path) -> Result<()> {
+    let mut numbers: Vec<FileNumber> = disk
+        .list(dir)?
+        .iter()
+        .filter_map(|name| match parse(name) {
+            Name::Numbered(FileKind::Wal, number) => Some(number),
+            _ => None,
+        })
+        .collect();
+    numbers.sort_unstable();
+    for number in numbers.into_iter().rev().take(UNSYNCED_FILES) {
+        let name = path(dir, FileKind::Wal, number);
+        // What a killed process wrote is not lost with the cache.
+        disk.reuse(&name)?.sync()?;
+        disk.open(&name)?.advise(Access::Done);
+    }
+    Ok(())
 }
 
 /// Reads the headers of all segments that may be needed.

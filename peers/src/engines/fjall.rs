@@ -7,6 +7,7 @@
 //! | journals | 512 MiB on disk at most | the default |
 //! | filter | Bloom of 10 bits a key, 0.01% in L0 | the default, as `--filter-bits` leaves it |
 //! | block | 4 KiB | the default, advised for point reads |
+//! | indexes, filters | pinned, in one block a table | of 512 MiB they take little, and a get looks up one block less or two |
 //! | compression | none in L0 and L1, lz4 below | the default |
 //! | values | in the tree | separation (from 1 KiB by default, variant `blobs`) was measured: docs/bench/peers.md |
 //! | workers | one a core | the default |
@@ -19,7 +20,10 @@
 use super::choice::has;
 use super::ticker::Ticker;
 use super::versions::locked;
-use fjall::config::{BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy,
+    PartitioningPolicy, PinningPolicy,
+};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 use flagstone::Durability;
 use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome, Stillness};
@@ -27,6 +31,7 @@ use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome, Stillness}
 /// Ways of tuning it that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("blobs", "values of 1 KiB and more apart from the keys, as its defaults for separation do"),
+    ("hashed", "a hash index in data blocks"),
     ("reads", "a cache of all memory but one memtable; cells that only read take it unasked"),
 ];
 
@@ -50,9 +55,15 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     let by_hand = sync_each || options.durability == Durability::None;
     let db = Database::builder(&options.dir).cache_size(cache).open()?;
     let block = options.block_bytes.map(u32::try_from).transpose()?;
+    let hashed = if has(variant, "hashed") { 1.33 } else { 0.0 };
     let keys = db.keyspace("kv", || {
         let mut create = KeyspaceCreateOptions::default()
             .max_memtable_size(memtable)
+            .index_block_pinning_policy(PinningPolicy::all(true))
+            .filter_block_pinning_policy(PinningPolicy::all(true))
+            .index_block_partitioning_policy(PartitioningPolicy::all(false))
+            .filter_block_partitioning_policy(PartitioningPolicy::all(false))
+            .data_block_hash_ratio_policy(HashRatioPolicy::all(hashed))
             .manual_journal_persist(by_hand);
         if has(variant, "blobs") {
             let separation = KvSeparationOptions::default().separation_threshold(1 << 10);

@@ -8,12 +8,12 @@
 //! | index and filter blocks | in the cache, high priority, all pinned | counted in the memory, and never looked up twice |
 //! | filter | full Bloom, 10 bits a key | asked for by the workloads; whole keys |
 //! | block | 4 KiB, format 6, hash index in data blocks | values of 1 KiB: more bytes a block are read and checked for nothing |
-//! | compression | none in L0 and L1, lz4 below | the guide's advice: the young levels are rewritten at once |
+//! | compression | none in L0 and the base level, lz4 below | the guide's advice: the young levels are rewritten at once. A store that is compacted into one level has none |
 //! | levels | dynamic level bytes, base = 4 memtables | the guide's advice: L1 as large as L0 |
 //! | background | one job a core, at least 2; sub-compactions as many | `increase_parallelism` |
 //! | writes | one WAL write a group; memtables written by all of the group at once | the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
 //! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
-//! | recycle_log_file_num | 4 under `Group` and `Each` | a sync of a file that does not grow writes no metadata |
+//! | recycle_log_file_num | 4 | a sync of a file that does not grow writes no metadata, and its pages are not new to the system |
 //! | use_direct_reads | for data larger than memory | no block is held a second time by the page cache |
 //! | statistics, info log | off, warnings only | they cost |
 //!
@@ -44,9 +44,12 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("binary", "no hash index in data blocks"),
     ("jobs4", "four background jobs"),
     ("universal", "universal compaction"),
+    ("membloom", "filters of memtables, over whole keys"),
+    ("noyield", "writers that wait for their group sleep at once"),
+    ("serial", "one writer at a time in the memtable"),
 ];
 
-/// Old logs that are written again where every write is synced.
+/// Old logs that are written again.
 const RECYCLED_LOGS: usize = 4;
 /// How long background work is waited for.
 const SETTLES_IN: Duration = Stillness::USUAL.most;
@@ -112,9 +115,15 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
         Durability::Buffered | Durability::Interval(_) => {}
         Durability::Group | Durability::Each => {
             write.set_sync(true);
-            opts.set_recycle_log_file_num(RECYCLED_LOGS);
         }
     }
+    opts.set_recycle_log_file_num(RECYCLED_LOGS);
+    if has(variant, "membloom") {
+        opts.set_memtable_prefix_bloom_ratio(0.1);
+        opts.set_memtable_whole_key_filtering(true);
+    }
+    opts.set_enable_write_thread_adaptive_yield(!has(variant, "noyield"));
+    opts.set_allow_concurrent_memtable_write(!has(variant, "serial"));
     let db = Arc::new(DB::open(&opts, &options.dir)?);
     let ticker = match options.durability {
         Durability::Interval(interval) => {

@@ -22,14 +22,29 @@ pub(crate) struct Measured {
     pub(crate) p999_ms: f64,
     /// Which kind that is.
     pub(crate) kind: Option<OpKind>,
+    /// The same of gets, where the cell has other operations, too.
+    pub(crate) get_p999_ms: Option<f64>,
     /// The greatest resident memory.
     pub(crate) rss_bytes: f64,
     /// Bytes written over bytes put, where enough were put.
     pub(crate) write_amplification: Option<f64>,
+    /// With the background work that was left when the clock stopped, where it was waited for.
+    pub(crate) settled: Option<Settled>,
     /// Bytes on disk towards the end.
     pub(crate) disk_bytes: f64,
     /// These over bytes put, where those were counted.
     pub(crate) disk_per_put: Option<f64>,
+}
+
+/// A cell with the background work that its operations left behind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Settled {
+    /// How long that took.
+    pub(crate) seconds: f64,
+    /// Operations a second, with that time.
+    pub(crate) ops_per_s: f64,
+    /// Bytes written over bytes put, with those.
+    pub(crate) write_amplification: f64,
 }
 
 /// The cell of a trial: the folder that its result file is in.
@@ -65,6 +80,11 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
         let deletes = of(OpKind::Delete).filter(|_| kind == Some(OpKind::Put));
         kind.and_then(of).map_or(f64::NAN, |first| deletes.map_or(first, |also| first.max(also)))
     };
+    let figure = |trial: &Trial, name: &str| trial.summary.figures.get(name).copied();
+    let is_settled = trials.iter().all(|trial| figure(trial, "settle_s").is_some());
+    let all_of = |name: &'static str| of(&move |trial| figure(trial, name).unwrap_or(f64::NAN));
+    let gets = |trial: &Trial| trial.summary.latency.get(&OpKind::Get).map(|get| get.p999 / 1000.0);
+    let has_gets = kind != Some(OpKind::Get) && trials.iter().all(|trial| gets(trial).is_some());
     // Bytes put of less than a second's worth tell nothing of writing.
     let puts = trials.iter().all(|trial| trial.summary.write_amplification.is_some());
     Measured {
@@ -75,6 +95,15 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
         worst: of(&|trial| trial.summary.row_worst),
         p999_ms: of(&p999),
         kind,
+        get_p999_ms: has_gets.then(|| of(&|trial| gets(trial).unwrap_or(f64::NAN))),
+        settled: is_settled.then(|| Settled {
+            seconds: all_of("settle_s"),
+            ops_per_s: of(&|trial| {
+                let summary = &trial.summary;
+                summary.ops as f64 / (summary.seconds + figure(trial, "settle_s").unwrap_or(0.0))
+            }),
+            write_amplification: all_of("write_amplification_settled"),
+        }),
         rss_bytes: of(&|trial| trial.summary.rss_max_bytes as f64),
         write_amplification: puts
             .then(|| of(&|trial| trial.summary.write_amplification.unwrap_or(f64::NAN))),

@@ -146,28 +146,47 @@ fn cell(text: &mut String, measured: &[Measured], unit: &str) -> std::fmt::Resul
         Some(OpKind::Scan) => "scan",
         _ => "get",
     };
+    let has_gets = measured.iter().any(|measured| measured.get_p999_ms.is_some());
+    let is_settled = measured.iter().any(|measured| measured.settled.is_some());
     writeln!(
         text,
-        "| engine | {unit} (least to most) | worst second | {kind} p99.9, ms | RSS, MiB | on disk, MiB \
-         | / put | written / put | / best peer |",
+        "| engine | {unit} (least to most) | worst second | {kind} p99.9, ms |{} RSS, MiB \
+         | on disk, MiB | / put | written / put |{} / best peer |",
+        if has_gets { " get p99.9, ms |" } else { "" },
+        if is_settled { " settled after, s | with that time | with its bytes |" } else { "" },
     )?;
-    writeln!(text, "|---|---|---|---|---|---|---|---|---|")?;
+    let columns = 9 + usize::from(has_gets) + 3 * usize::from(is_settled);
+    writeln!(text, "|{}", "---|".repeat(columns))?;
     let mut sorted: Vec<&Measured> = measured.iter().collect();
     sorted.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
     for measured in sorted {
         writeln!(
             text,
-            "| {} | {} ({} to {}) | {} | {} | {:.0} | {:.0} | {} | {} | {} |",
+            "| {} | {} ({} to {}) | {} | {} |{} {:.0} | {:.0} | {} | {} |{} {} |",
             measured.engine,
             kilo(measured.ops_per_s),
             kilo(measured.range.0),
             kilo(measured.range.1),
             kilo(measured.worst),
             plain(measured.p999_ms),
+            match (has_gets, measured.get_p999_ms) {
+                (false, _) => String::new(),
+                (true, gets) => format!(" {} |", gets.map_or_else(String::new, plain)),
+            },
             measured.rss_bytes / 1048576.0,
             measured.disk_bytes / 1048576.0,
             measured.disk_per_put.map_or_else(String::new, |times| format!("{times:.2}")),
             measured.write_amplification.map_or_else(String::new, |times| format!("{times:.1}")),
+            match (is_settled, measured.settled) {
+                (false, _) => String::new(),
+                (true, None) => " | | |".to_owned(),
+                (true, Some(settled)) => format!(
+                    " {:.0} | {} | {:.1} |",
+                    settled.seconds,
+                    kilo(settled.ops_per_s),
+                    settled.write_amplification
+                ),
+            },
             best.map_or_else(String::new, |best| format!("{:.2}", measured.ops_per_s / best)),
         )?;
     }

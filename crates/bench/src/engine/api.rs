@@ -2,6 +2,7 @@
 
 use super::Stillness;
 use crate::record::EventKind;
+use crate::sample::ProcessSample;
 use flagstone::Durability;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -91,15 +92,16 @@ pub trait Engine: Send + Sync {
         self.flush()
     }
 
-    /// Waits for the work that goes on in the background, starting none: a minute at most. Unless an
-    /// engine can wait, until memtables and levels have kept their sizes for two seconds.
+    /// Waits for the work that goes on in the background, starting none: five minutes at most. Unless an
+    /// engine can wait, until memtables and levels have kept their sizes for two seconds, and the process has written
+    /// nothing: a long compaction changes no level before its end.
     ///
     /// # Errors
     /// What the engine says.
     fn settle(&self) -> Outcome<()> {
         let _out_of_time = Stillness::USUAL.wait(|| {
             let gauges = self.gauges();
-            (gauges.memtable_bytes, gauges.level_bytes)
+            (gauges.memtable_bytes, gauges.level_bytes, ProcessSample::now().write_bytes)
         });
         Ok(())
     }

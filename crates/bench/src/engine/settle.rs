@@ -14,11 +14,11 @@ pub struct Stillness {
 }
 
 impl Stillness {
-    /// Two seconds without a change, within a minute; ten looks a second.
+    /// Two seconds without a change, within five minutes; ten looks a second.
     pub const USUAL: Self = Self {
         step: Duration::from_millis(100),
         still: Duration::from_secs(2),
-        most: Duration::from_secs(60),
+        most: Duration::from_secs(300),
     };
 
     /// Waits until what `look` answers stands still; false when time ran out before.

@@ -6,14 +6,14 @@
 //! those came from the device is told by the bytes that the kernel had it read for this process.
 
 use super::device::{DeviceFile, measure_reads};
-use super::fill::FilledStore;
+use super::fill::{FilledStore, unwatched};
 use super::options::{check_filled, describe_filled};
 use super::page_cache::kept_out;
 use super::reads::Asked;
 use super::{DataOptions, Stage, StoreOptions};
 use crate::engine::{Engine, Outcome};
 use crate::record::{Described, Summary};
-use crate::run::Pace;
+use crate::run::{Pace, work};
 use crate::sample::ProcessSample;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl LargerOptions {
         let store = StoreOptions { block_bytes, ..self.store.clone() };
         let mut options = describe_filled(&store, &self.data, pace, self.records());
         options.insert("times".into(), self.times.into());
-        options.insert("page-cache".into(), "dropped before and every 50 ms".into());
+        options.insert("page-cache".into(), "dropped before and every 50 ms; gets for as long before the clock starts".into());
         options
     }
 }
@@ -149,11 +149,14 @@ impl Trial<'_> {
         let options = what.describe(block_bytes, &pace);
         let state = filled.state("compacted, page cache empty");
         let mut recorder = stage.record("larger", opened, &options, &state)?;
-        let workers = filled.gets(&what.data).random(Asked::Present, threads);
+        let workers = || filled.gets(&what.data).random(Asked::Present, threads);
         let seen = || (ProcessSample::now().read_bytes, engine.gauges().cache_misses);
         let (worked, before, after) = kept_out(&opened.place.data(), || {
+            // As long as the trial: the clock starts with every engine's cache full of what is asked for.
+            let warming = Pace { length: pace.length, ..unwatched(threads) };
+            work(&warming, workers(), &mut |_, _| Ok(()))?;
             let before = seen();
-            Ok((recorder.run(engine, &pace, workers)?, before, seen()))
+            Ok((recorder.run(engine, &pace, workers())?, before, seen()))
         })?;
         let read = after.0.saturating_sub(before.0) as f64;
         let of_device = |per_s: f64| per_s / device.per_s.max(1e-9);

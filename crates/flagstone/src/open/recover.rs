@@ -126,6 +126,9 @@ impl Opening {
         });
         let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
         let disk = &*environment.disk;
+        if !read_only {
+            flagstone_wal::read_from_device(disk, &builder.dir)?;
+        }
         let found = if loaded.is_some() {
             replay::check(disk, &builder.dir, id, state.wal_from, &keyspaces, &state)?
         } else {
