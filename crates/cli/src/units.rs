@@ -121,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(bytes(text), Ok(expected), "{text}");
         }
-        for text in ["", "x", "1x", "-1", "1..2MB", "99999999999999GiB"] {
+        for text in ["", "x", "1x", "-1", "1..2MB", "99999999999999GiB", "99999999999999999999"] {
             assert!(bytes(text).is_err(), "{text}");
         }
     }

@@ -1,6 +1,8 @@
 //! The directory of a store that a benchmark makes, and the mark that lets a later one remove it.
 
 use crate::engine::Outcome;
+use flagstone::env::names::LOCK;
+use flagstone::env::{Disk, LockMode, OsDisk};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +24,10 @@ impl StoreDir {
     pub fn fresh(dir: &Path) -> Outcome<Self> {
         Self::check(dir)?;
         if dir.exists() {
+            // Not from under a benchmark that runs.
+            let lock = dir.join("data").join(LOCK);
+            let locked = lock.exists().then(|| OsDisk.lock(&lock, LockMode::Exclusive));
+            let _locked = locked.transpose()?;
             fs::remove_dir_all(dir)?;
         }
         fs::create_dir_all(dir)?;

@@ -64,7 +64,10 @@ impl LargerOptions {
         let store = StoreOptions { block_bytes, ..self.store.clone() };
         let mut options = describe_filled(&store, &self.data, pace, self.records());
         options.insert("times".into(), self.times.into());
-        options.insert("page-cache".into(), "dropped before and every 50 ms; gets for as long before the clock starts".into());
+        options.insert(
+            "page-cache".into(),
+            "dropped before and every 50 ms; gets for as long before the clock starts".into(),
+        );
         options
     }
 }

@@ -190,6 +190,8 @@ fn bad_lines_are_copied_with_exact_places_and_the_load_goes_on() {
     place.ok("load db1 c fixed.jsonl");
     assert_eq!(place.ok("count db1 c"), "40000\n");
     place.fails("load db1 c in.jsonl --bad-lines ./in.jsonl", 2, "bad lines would overwrite it");
+    std::fs::hard_link(place.path("in.jsonl"), place.path("linked")).unwrap();
+    place.fails("load db1 c in.jsonl --bad-lines linked", 2, "bad lines would overwrite it");
     assert!(place.read("in.jsonl") == text);
 }
 

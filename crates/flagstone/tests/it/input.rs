@@ -473,3 +473,13 @@ fn a_primary_key_is_nested_as_deep_as_it_can_be_read_again() {
     invalid(typed.put(&(nested(513), 1), &7), "nested deeper than 512");
     assert_eq!(typed.scan(..).next().unwrap().unwrap(), ((nested(512), 1), 7));
 }
+
+#[test]
+fn a_database_that_is_being_made_is_busy_and_not_damaged() {
+    use flagstone::env::{Disk, LockMode, OsDisk};
+    let dir = tempfile::tempdir().unwrap();
+    let lock = OsDisk.lock(&dir.path().join("LOCK"), LockMode::Exclusive).unwrap();
+    std::fs::write(dir.path().join("000002.sst"), "half of a copy").unwrap();
+    refused(Database::open_read_only(dir.path()), ErrorKind::Busy, "LOCK");
+    drop(lock);
+}

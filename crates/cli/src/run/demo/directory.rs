@@ -2,7 +2,8 @@
 
 use crate::failure::Failure;
 use crate::output::note;
-use flagstone::env::names::{Name, parse};
+use flagstone::env::names::{LOCK, Name, parse};
+use flagstone::env::{Disk, LockMode, OsDisk};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,10 @@ impl Directory {
                     let text = format!("{path} is not empty: name another directory by --dir");
                     return Err(Failure::Usage(text));
                 }
+                // Not from under a demo that runs.
+                let lock = path.join(LOCK);
+                let locked = lock.exists().then(|| OsDisk.lock(&lock, LockMode::Exclusive));
+                let _locked = locked.transpose()?;
                 fs::remove_dir_all(&path).map_err(|error| refused("remove", error))?;
             }
         }
