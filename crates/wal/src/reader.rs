@@ -16,8 +16,9 @@ use crate::record::{Place, RecordHeader, RecordKind};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, SegmentInfo};
 use crate::window::{Found, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_env::Disk;
+use flagstone_env::disk::Access;
 use flagstone_env::names::{FileKind, Name, parse, path};
-use flagstone_env::{Access, Disk};
 use std::collections::BTreeMap;
 use std::path::Path;
 
