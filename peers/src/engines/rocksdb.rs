@@ -117,7 +117,10 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
             write.set_sync(true);
         }
     }
-    opts.set_recycle_log_file_num(RECYCLED_LOGS);
+    // Refused where there is no log.
+    if options.durability != Durability::None {
+        opts.set_recycle_log_file_num(RECYCLED_LOGS);
+    }
     if has(variant, "membloom") {
         opts.set_memtable_prefix_bloom_ratio(0.1);
         opts.set_memtable_whole_key_filtering(true);
