@@ -46,7 +46,7 @@ impl BadDocuments {
     }
 
     /// They are copied to the file `path`, each behind a line with its place and the reason, and the
-    /// load goes on. What the file holds goes; it may be none of `inputs`.
+    /// load goes on. What the file holds goes when the load begins; it may be none of `inputs`.
     ///
     /// # Errors
     /// When it is one of `inputs`, or cannot be created.
@@ -56,8 +56,19 @@ impl BadDocuments {
             let text = format!("{} is to be loaded: bad lines would overwrite it", input.display());
             return Err(LoadError::Usage(text));
         }
-        let file = File::create(path).map_err(|error| LoadError::io("create", path, &error))?;
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| LoadError::io("create", path, &error))?;
         Ok(Self { copies: Some((path.to_owned(), Mutex::new(BufWriter::new(file)))) })
+    }
+
+    /// The load begins: what an earlier one copied goes.
+    pub(crate) fn begin(&self) -> Result<(), LoadError> {
+        let Some((path, file)) = &self.copies else { return Ok(()) };
+        let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_file = file.get_ref().metadata().is_ok_and(|about| about.is_file());
+        let emptied = if is_file { file.get_ref().set_len(0) } else { Ok(()) };
+        emptied.map_err(|error| LoadError::io("empty", path, &error))
     }
 
     /// Deals with the document that stands at `at` of the chunk of `places`; an error ends the load.

@@ -146,6 +146,7 @@ pub fn carry_out(plan: Plan, watcher: &mut dyn Watcher) -> Result<Outcome, LoadE
     let control = Arc::new(Control::default());
     let totals = Arc::new(Totals::default());
     let bad = Arc::new(plan.bad);
+    bad.begin()?;
     let (parcel_sender, parcels) = bounded(usize::from(plan.parsers) * 2);
     let (work_sender, works) = bounded(usize::from(plan.writers) * 2);
     let inputs = Arc::new(plan.inputs);

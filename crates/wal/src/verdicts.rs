@@ -19,22 +19,22 @@ struct Running {
 impl Verdicts {
     /// A sync begins. It ends when what this answers is dropped: what it found must be known to all by then, and
     /// dropping returns when every sync that began before has ended, too.
-    pub(crate) fn begin(&self) -> Sync<'_> {
+    pub(crate) fn begin(&self) -> RunningSync<'_> {
         let mut running = self.running.lock();
         let place = running.next;
         running.next += 1;
         running.places.insert(place);
-        Sync { verdicts: self, place }
+        RunningSync { verdicts: self, place }
     }
 }
 
 /// A sync that runs.
-pub(crate) struct Sync<'a> {
+pub(crate) struct RunningSync<'a> {
     verdicts: &'a Verdicts,
     place: u64,
 }
 
-impl Drop for Sync<'_> {
+impl Drop for RunningSync<'_> {
     fn drop(&mut self) {
         let mut running = self.verdicts.running.lock();
         if running.places.first() == Some(&self.place) {

@@ -18,6 +18,10 @@ pub(crate) enum Work {
     PagedGet,
     /// Gets of keys that are not there.
     AbsentGet,
+    /// Gets of a store of six times the memory right behind its last put.
+    WrittenGet,
+    /// Scans of 50 entries and puts of new keys, half and half, of the same.
+    WrittenScans,
     /// Scans of 50 entries and puts of new keys, half and half.
     ShortScans,
     /// Scans of everything, small entries.
@@ -49,9 +53,9 @@ impl Work {
             Self::Mix { mix, sustained: false } => mix.name.to_owned(),
             Self::Mix { mix, sustained: true } => format!("{}-sustained", mix.name),
             Self::Fill => "fill".to_owned(),
-            Self::CachedGet { .. } | Self::PagedGet => "cached-get".to_owned(),
+            Self::CachedGet { .. } | Self::PagedGet | Self::WrittenGet => "cached-get".to_owned(),
             Self::AbsentGet => "absent-get".to_owned(),
-            Self::ShortScans => "short-scan".to_owned(),
+            Self::ShortScans | Self::WrittenScans => "short-scan".to_owned(),
             Self::FullScan => "full-scan".to_owned(),
             Self::Durable => "durable-writers".to_owned(),
             Self::ColdGet { .. } => "larger".to_owned(),
@@ -127,6 +131,8 @@ pub(crate) fn all() -> Vec<Cell> {
     add("cold-get-4k-32", &["blocks"], cold(Some(4 << 10)), 32, LOGS);
     add("cold-get-16k-32", &["blocks"], cold(Some(16 << 10)), 32, LOGS);
     add("scan-50", &["scans"], Work::ShortScans, 2, EVERYONE);
+    add("written-get", &["written"], Work::WrittenGet, 2, LOGS);
+    add("written-scan-50", &["written"], Work::WrittenScans, 2, LOGS);
     add("full-scan", &["scans"], Work::FullScan, 2, SCANNERS);
     add("durable-1", &["durable"], Work::Durable, 1, EVERYONE);
     add("durable-32", &["durable", "headline"], Work::Durable, 32, EVERYONE);
@@ -155,6 +161,8 @@ pub(crate) fn select(words: &[String]) -> Result<Vec<Cell>, String> {
 pub(crate) struct Scale {
     /// Entries of 1 KiB that `fill`, `paged-get`, `absent-get` and `scan-50` put.
     pub(crate) entries: u64,
+    /// Entries of 1 KiB that `written-get` and `written-scan-50` put.
+    pub(crate) written_entries: u64,
     /// Entries of 1 KiB that `cached-get` puts.
     pub(crate) cached_entries: u64,
     /// Entries of 16 + 16 bytes of `full-scan`.
@@ -164,16 +172,22 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// A million, ten millions, four times; 342 MiB, which the caches of 512 MiB hold with what belongs to it.
+    /// A million, three, ten, four times; 342 MiB, which the caches of 512 MiB hold with what belongs to it.
     pub(crate) const FULL: Self = Self {
         entries: 1_000_000,
+        written_entries: 3_000_000,
         cached_entries: 350_000,
         small_entries: 10_000_000,
         cold_times: 4,
     };
     /// Enough to see that everything works.
-    pub(crate) const QUICK: Self =
-        Self { entries: 100_000, cached_entries: 35_000, small_entries: 500_000, cold_times: 1 };
+    pub(crate) const QUICK: Self = Self {
+        entries: 100_000,
+        written_entries: 200_000,
+        cached_entries: 35_000,
+        small_entries: 500_000,
+        cold_times: 1,
+    };
 }
 
 #[cfg(test)]

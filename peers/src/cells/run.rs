@@ -100,8 +100,16 @@ impl Setup<'_> {
         let data = DataOptions { seed: self.seed, ..DataOptions::default() };
         let gets = |asked, values, records| {
             let (store, data) = (store.clone(), DataOptions { values, ..data.clone() });
-            Plan::Gets(GetsOptions { store, data, pace, records, ..GetsOptions::new(asked) })
+            GetsOptions { store, data, pace, records, ..GetsOptions::new(asked) }
         };
+        let scans = |records| ShortScanOptions {
+            store: store.clone(),
+            data: data.clone(),
+            pace,
+            records,
+            ..ShortScanOptions::default()
+        };
+        let written = self.scale.written_entries;
         match self.cell.work {
             Work::Mix { mix, sustained } => {
                 let mut options = self.mix(mix);
@@ -122,16 +130,19 @@ impl Setup<'_> {
                 base.data.value_bytes = 128;
                 Plan::Durable(DurableWriters { base, writers: vec![self.cell.threads] })
             }
-            Work::CachedGet { values } => gets(Asked::Present, values, self.scale.cached_entries),
-            Work::PagedGet => gets(Asked::Present, ValueKind::Random, records),
-            Work::AbsentGet => gets(Asked::Absent, ValueKind::Random, records),
-            Work::ShortScans => Plan::ShortScan(ShortScanOptions {
-                store,
-                data,
-                pace,
-                records,
-                ..ShortScanOptions::default()
-            }),
+            Work::CachedGet { values } => {
+                Plan::Gets(gets(Asked::Present, values, self.scale.cached_entries))
+            }
+            Work::PagedGet => Plan::Gets(gets(Asked::Present, ValueKind::Random, records)),
+            Work::AbsentGet => Plan::Gets(gets(Asked::Absent, ValueKind::Random, records)),
+            Work::WrittenGet => {
+                let behind = gets(Asked::Present, ValueKind::Random, written);
+                Plan::Gets(GetsOptions { as_written: true, ..behind })
+            }
+            Work::ShortScans => Plan::ShortScan(scans(records)),
+            Work::WrittenScans => {
+                Plan::ShortScan(ShortScanOptions { as_written: true, ..scans(written) })
+            }
             Work::FullScan => Plan::FullScan(FullScanOptions {
                 store,
                 data: DataOptions { value_bytes: 16, ..data },

@@ -11,7 +11,8 @@
 //! | compression | none in L0 and the base level, lz4 below | the guide's advice: the young levels are rewritten at once. A store that is compacted into one level has none |
 //! | levels | dynamic level bytes, base = 4 memtables | the guide's advice: L1 as large as L0 |
 //! | background | one job a core, at least 2; sub-compactions as many | `increase_parallelism` |
-//! | writes | one WAL write a group; memtables written by all of the group at once | the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
+//! | writes | one WAL write a group; its leader writes the memtable for all | on few cores faster than all of the group at once, the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
+//! | memtables | a skip list, with a filter of a tenth of its bytes over whole keys | most gets of the mixes find nothing there: docs/bench/peers.md |
 //! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
 //! | recycle_log_file_num | 4 | a sync of a file that does not grow writes no metadata, and its pages are not new to the system |
 //! | use_direct_reads | for data larger than memory | no block is held a second time by the page cache |
@@ -44,9 +45,9 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("binary", "no hash index in data blocks"),
     ("jobs4", "four background jobs"),
     ("universal", "universal compaction"),
-    ("membloom", "filters of memtables, over whole keys"),
+    ("concurrent", "all writers of a group in the memtable at once"),
+    ("bare", "no filter in memtables"),
     ("noyield", "writers that wait for their group sleep at once"),
-    ("serial", "one writer at a time in the memtable"),
 ];
 
 /// Old logs that are written again.
@@ -121,12 +122,14 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     if options.durability != Durability::None {
         opts.set_recycle_log_file_num(RECYCLED_LOGS);
     }
-    if has(variant, "membloom") {
+    if !has(variant, "bare") {
         opts.set_memtable_prefix_bloom_ratio(0.1);
         opts.set_memtable_whole_key_filtering(true);
     }
     opts.set_enable_write_thread_adaptive_yield(!has(variant, "noyield"));
-    opts.set_allow_concurrent_memtable_write(!has(variant, "serial"));
+    // Without order there is no leader who could write for others.
+    let is_concurrent = has(variant, "concurrent") || has(variant, "unordered");
+    opts.set_allow_concurrent_memtable_write(is_concurrent);
     let db = Arc::new(DB::open(&opts, &options.dir)?);
     let ticker = match options.durability {
         Durability::Interval(interval) => {

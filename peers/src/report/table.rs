@@ -277,6 +277,29 @@ mod tests {
     }
 
     #[test]
+    fn a_sustained_cell_shows_its_gets_and_what_it_left_behind() {
+        let mut own = trial("put-heavy-4-sustained", "flagstone", 0, 300_000.0);
+        let gets = Latency { count: 1, p999: 4500.0, ..Latency::default() };
+        own.summary.latency.insert(OpKind::Get, gets);
+        (own.summary.ops, own.summary.seconds) = (36_000_000, 120.0);
+        let figures = [("settle_s", 30.0), ("write_amplification_settled", 3.5)];
+        own.summary.figures.extend(figures.map(|(name, value)| (name.to_owned(), value)));
+        let mut peer = own.clone();
+        peer.header.engine = "rocksdb".into();
+        peer.summary.figures.clear();
+        let text = render(&[own, peer]).unwrap();
+        let table = text.split("### put-heavy-4-sustained").nth(1).unwrap();
+        let lines: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+        let cells = |line: &str| line.matches('|').count();
+        assert!(lines.len() == 4 && lines.iter().all(|line| cells(line) == 14), "{text}");
+        assert!(lines[0].contains("| get p99.9, ms |"), "{text}");
+        assert!(lines[0].contains("| settled after, s | with that time | with its bytes |"));
+        assert!(lines[2].contains("| 150 | 2.50 | 4.50 |"), "{text}");
+        assert!(lines[2].contains("| 30 | 240 | 3.5 |"), "{text}");
+        assert!(lines[3].starts_with("| rocksdb |") && lines[3].contains(" | | |"), "{text}");
+    }
+
+    #[test]
     fn deletes_are_writes() {
         let mut trial = trial("delete-heavy-4", "flagstone", 0, 300_000.0);
         let deletes = Latency { count: 1, p999: 7500.0, ..Latency::default() };

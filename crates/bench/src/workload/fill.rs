@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Threads that fill a store before anything is measured.
 const FILLERS: usize = 4;
 
-/// A store that holds records `0..records`, flushed and compacted.
+/// A store that holds records `0..records`.
 pub(super) struct FilledStore {
     pub(super) opened: Opened,
     pub(super) values: Values,
@@ -22,7 +22,38 @@ pub(super) struct FilledStore {
 
 impl FilledStore {
     /// Opens an empty store, fills, flushes and compacts it.
-    pub(super) fn make(
+    pub(super) fn compacted(
+        stage: &Stage<'_>,
+        store: &StoreOptions,
+        data: &DataOptions,
+        records: u64,
+    ) -> Outcome<Self> {
+        let filled = Self::as_written(stage, store, data, records)?;
+        filled.opened.engine.flush()?;
+        filled.opened.engine.compact()?;
+        Ok(filled)
+    }
+
+    /// Opens an empty store and fills it, compacted and each record read once, or as the puts left it; also tells the
+    /// state it is in.
+    pub(super) fn ready(
+        stage: &Stage<'_>,
+        (store, data, records): (&StoreOptions, &DataOptions, u64),
+        as_written: bool,
+        threads: usize,
+    ) -> Outcome<(Self, String)> {
+        if as_written {
+            let filled = Self::as_written(stage, store, data, records)?;
+            let state = filled.state("as they were written a moment ago");
+            return Ok((filled, state));
+        }
+        let filled = Self::compacted(stage, store, data, records)?;
+        filled.warm(data, threads)?;
+        let state = filled.state("compacted, each read once");
+        Ok((filled, state))
+    }
+
+    fn as_written(
         stage: &Stage<'_>,
         store: &StoreOptions,
         data: &DataOptions,
@@ -35,8 +66,6 @@ impl FilledStore {
         let values = data.make_values();
         let engine = &*opened.engine;
         let worked = Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
-        engine.flush()?;
-        engine.compact()?;
         Ok(Self { opened, values, worked, records })
     }
 

@@ -110,7 +110,7 @@ pub fn run_larger(
     let mut cells = Vec::new();
     for &block_bytes in &what.blocks {
         let store = StoreOptions { block_bytes, ..what.store.clone() };
-        let filled = FilledStore::make(stage, &store, data, records)?;
+        let filled = FilledStore::compacted(stage, &store, data, records)?;
         let stored_block = stored_block_bytes(&*filled.opened.engine)?;
         let (least, most) = DEVICE_FILE_BYTES.into_inner();
         let bytes = records * (data.key_bytes + data.value_bytes) as u64;

@@ -1,4 +1,5 @@
-//! Gets of records that are all there, or of keys that are not, over a filled, compacted, warm store.
+//! Gets of records that are all there, or of keys that are not, over a filled store: compacted and warm, or as it was
+//! written.
 
 use super::caller::Caller;
 use super::fill::FilledStore;
@@ -30,6 +31,8 @@ pub struct GetsOptions {
     pub pace: Pace,
     /// Records in the store.
     pub records: u64,
+    /// The clock starts when the last record is put: nothing is flushed, compacted or read before.
+    pub as_written: bool,
 }
 
 impl GetsOptions {
@@ -41,6 +44,7 @@ impl GetsOptions {
             data: DataOptions::default(),
             pace: Pace::default(),
             records: 1_000_000,
+            as_written: false,
         }
     }
 
@@ -54,20 +58,21 @@ impl GetsOptions {
 
     /// All options by their long names.
     pub fn describe(&self) -> Described {
-        describe_filled(&self.store, &self.data, &self.pace, self.records)
+        let mut options = describe_filled(&self.store, &self.data, &self.pace, self.records);
+        options.insert("as-written".into(), self.as_written.into());
+        options
     }
 }
 
-/// Fills a store, compacts it, reads every record once, and then measures random gets.
+/// Fills a store, compacts it and reads every record once unless it is to stay as written, and then measures random gets.
 ///
 /// # Errors
 /// What the engine says; or a wrong answer.
 pub fn run_gets(stage: &Stage<'_>, options: &GetsOptions) -> Outcome<Summary> {
-    let GetsOptions { asked, store, data, pace, records } = options;
+    let GetsOptions { asked, store, data, pace, records, as_written } = options;
     check_filled(data, *records)?;
-    let filled = FilledStore::make(stage, store, data, *records)?;
-    filled.warm(data, pace.threads)?;
-    let state = filled.state("compacted, each read once");
+    let what = (store, data, *records);
+    let (filled, state) = FilledStore::ready(stage, what, *as_written, pace.threads)?;
     let opened = &filled.opened;
     let mut recorder = stage.record(options.name(), opened, &options.describe(), &state)?;
     let workers = filled.gets(data).random(*asked, pace.threads);

@@ -61,7 +61,7 @@ const PIECE: u64 = 1 << 16;
 pub fn run_full_scan(stage: &Stage<'_>, options: &FullScanOptions) -> Outcome<Summary> {
     let FullScanOptions { store, data, pace, records, rounds } = options;
     check_filled(data, *records)?;
-    let filled = FilledStore::make(stage, store, data, *records)?;
+    let filled = FilledStore::compacted(stage, store, data, *records)?;
     let state = filled.state("compacted");
     let expected = sum_of_keys(&data.keys(), *records);
     let mut recorder = stage.record("full-scan", &filled.opened, &options.describe(), &state)?;
@@ -140,6 +140,8 @@ pub struct ShortScanOptions {
     pub records: u64,
     /// Entries of a scan.
     pub limit: usize,
+    /// The clock starts when the last record is put: nothing is flushed, compacted or read before.
+    pub as_written: bool,
 }
 
 impl Default for ShortScanOptions {
@@ -151,6 +153,7 @@ impl Default for ShortScanOptions {
             pace: Pace::default(),
             records: 1_000_000,
             limit: 50,
+            as_written: false,
         }
     }
 }
@@ -160,6 +163,7 @@ impl ShortScanOptions {
     pub fn describe(&self) -> Described {
         let mut options = describe_filled(&self.store, &self.data, &self.pace, self.records);
         options.insert("limit".into(), self.limit.into());
+        options.insert("as-written".into(), self.as_written.into());
         options
     }
 }
@@ -170,14 +174,13 @@ impl ShortScanOptions {
 /// # Errors
 /// What the engine says; or a wrong answer.
 pub fn run_short_scan(stage: &Stage<'_>, options: &ShortScanOptions) -> Outcome<Summary> {
-    let ShortScanOptions { store, data, pace, records, limit } = options;
+    let ShortScanOptions { store, data, pace, records, limit, as_written } = options;
     check_filled(data, *records)?;
     if *limit == 0 {
         return Err("scans of 0 entries: expected at least 1".into());
     }
-    let filled = FilledStore::make(stage, store, data, *records)?;
-    filled.warm(data, pace.threads)?;
-    let state = filled.state("compacted, each read once");
+    let what = (store, data, *records);
+    let (filled, state) = FilledStore::ready(stage, what, *as_written, pace.threads)?;
     let mut recorder = stage.record("short-scan", &filled.opened, &options.describe(), &state)?;
     let engine = &*filled.opened.engine;
     let worker = |thread| ShortScan {

@@ -49,8 +49,41 @@ fn gets_find_what_was_put_and_nothing_else() {
         assert!(!place.exists());
         let trial = read_file(&out).unwrap();
         assert_eq!(trial.header.workload, options.name());
-        assert!(trial.header.starting_state.contains("20000 records"));
+        assert!(trial.header.starting_state.contains("20000 records, compacted"));
     }
+}
+
+#[test]
+fn reads_of_a_store_as_it_was_written_find_what_was_put() {
+    let dir = tempfile::tempdir().unwrap();
+    let (place, out) = (dir.path().join("store"), dir.path().join("result.jsonl"));
+    let stage = stage(&place, Some(&out));
+    let options = GetsOptions {
+        // Memtables hold all of it.
+        store: StoreOptions { memory_bytes: 256 << 20, ..store() },
+        data: data(),
+        pace: pace(2, 2000),
+        records: 5000,
+        as_written: true,
+        ..GetsOptions::new(Asked::Present)
+    };
+    let summary = run_gets(&stage, &options).unwrap();
+    assert_eq!(summary.figures["gets_found"], 2000.0);
+    let state = read_file(&out).unwrap().header.starting_state;
+    assert!(state.starts_with("5000 records, as they were written"), "{state}");
+    assert!(state.ends_with("bytes by level: not told"), "no tables: {state}");
+    let options = ShortScanOptions {
+        store: store(),
+        data: data(),
+        pace: pace(2, 2000),
+        records: 5000,
+        as_written: true,
+        ..ShortScanOptions::default()
+    };
+    let summary = run_short_scan(&stage, &options).unwrap();
+    let scans = summary.latency[&OpKind::Scan].count;
+    assert!(summary.figures["scanned"] > 45.0 * scans as f64);
+    assert!(read_file(&out).unwrap().header.starting_state.contains("as they were written"));
 }
 
 #[test]

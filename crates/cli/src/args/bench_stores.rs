@@ -16,6 +16,9 @@ pub(crate) struct GetsArgs {
     /// as the default memory, of which 350,000 fit the cache
     #[arg(long, value_name = "N", default_value_t = 350_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) records: u64,
+    /// Starts the clock behind the last put: nothing is flushed, compacted or read before
+    #[arg(long)]
+    pub(crate) as_written: bool,
     #[command(flatten)]
     pub(crate) trial: TrialArgs,
 }
@@ -84,6 +87,9 @@ pub(crate) struct ShortScanArgs {
     /// Entries of a scan
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
+    /// Starts the clock behind the last put: nothing is flushed, compacted or read before
+    #[arg(long)]
+    pub(crate) as_written: bool,
     #[command(flatten)]
     pub(crate) trial: TrialArgs,
 }

@@ -193,6 +193,11 @@ fn bad_lines_are_copied_with_exact_places_and_the_load_goes_on() {
     std::fs::hard_link(place.path("in.jsonl"), place.path("linked")).unwrap();
     place.fails("load db1 c in.jsonl --bad-lines linked", 2, "bad lines would overwrite it");
     assert!(place.read("in.jsonl") == text);
+    std::fs::write(place.path("no-database"), "x").unwrap();
+    place.fails("load no-database c in.jsonl --bad-lines bad.txt", 3, "no-database");
+    assert!(place.read("bad.txt").starts_with("# in.jsonl:"), "kept when nothing was loaded");
+    place.ok("load db1 c fixed.jsonl --bad-lines bad.txt");
+    assert_eq!(place.read("bad.txt"), "");
 }
 
 #[test]

@@ -114,6 +114,16 @@ impl MemDisk {
         }
     }
 
+    /// What a sync that failed leaves of a file, as Linux does it: what was dirty counts as written, so that the next
+    /// sync succeeds, and readers see it until its pages leave the cache ([`Access::Done`]); the device has it not.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn lose_dirty(&self, path: &Path) -> Result<()> {
+        self.state.lock().file(Op::Sync, path)?.lock().lose();
+        Ok(())
+    }
+
     fn reader(&self, op: Op, path: &Path) -> Result<Arc<dyn ReadFile>> {
         let mut state = self.state.lock();
         state.counts.add(op);
@@ -243,7 +253,12 @@ impl ReadFile for MemReadFile {
         self.len
     }
 
-    fn advise(&self, _access: Access) {}
+    fn advise(&self, access: Access) {
+        let _state = self.file.state.lock();
+        if access == Access::Done {
+            self.file.file.lock().evict();
+        }
+    }
 
     fn path(&self) -> &Path {
         &self.file.path

@@ -1,6 +1,7 @@
 //! The bytes of one file, written and synced, and what a power cut leaves of them.
 
 use super::names::Fate;
+use crate::disk::PAGE;
 use std::collections::BTreeSet;
 
 /// What a disk writes as a whole or not at all.
@@ -42,6 +43,24 @@ impl Inode {
             self.synced[at.clone()].copy_from_slice(&self.data[at]);
         }
         self.ends.clear();
+    }
+
+    /// A sync failed: nobody writes the dirty sectors any more.
+    pub(super) fn lose(&mut self) {
+        self.synced.resize(self.data.len(), 0);
+        self.dirty.clear();
+        self.ends.clear();
+    }
+
+    /// Readers see of pages without dirty sectors what the device holds: the same, unless it was lost.
+    pub(super) fn evict(&mut self) {
+        let page = PAGE as usize;
+        for start in (0..self.synced.len()).step_by(page) {
+            let end = self.synced.len().min(start + page);
+            if self.dirty.range(start / SECTOR..end.div_ceil(SECTOR)).next().is_none() {
+                self.data[start..end].copy_from_slice(&self.synced[start..end]);
+            }
+        }
     }
 
     /// The file as a power cut would leave it.
@@ -104,6 +123,24 @@ mod tests {
         assert!(lengths.len() > 20 && lengths.contains(&1000) && lengths.contains(&4000));
         assert!(holes > 20, "a later sector can survive an earlier one: {holes}");
         assert_eq!(file.crash(&Fate::lose_all()).data.len(), 1000);
+    }
+
+    #[test]
+    fn what_a_failed_sync_lost_is_seen_until_its_pages_are_evicted() {
+        let mut file = Inode::default();
+        file.write_at(0, &[1; 2 * PAGE as usize]);
+        file.sync();
+        file.write_at(0, &[2; 600]);
+        file.lose();
+        file.write_at(PAGE as usize, &[3; 600]);
+        file.sync();
+        file.write_at(PAGE as usize + 600, &[4; 10]);
+        assert_eq!(file.data[..600], [2; 600], "the cache has it");
+        assert_eq!(file.crash(&Fate::lose_all()).data[..600], [1; 600], "the device has not");
+        file.evict();
+        assert_eq!(file.data[..600], [1; 600]);
+        assert_eq!(file.data[PAGE as usize..][..600], [3; 600]);
+        assert_eq!(file.data[PAGE as usize + 600..][..10], [4; 10], "what is dirty stays");
     }
 
     #[test]

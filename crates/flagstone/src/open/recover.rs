@@ -68,8 +68,8 @@ fn take_directory(
         create_dir_synced(disk, dir)?;
     }
     // Before a lock file is made where no database is; where one is there already, a database may be being made,
-    // which the lock tells. `load` tells a stranger's directory from one
-    // whose `CURRENT` was lost; if there is a database by now, it is locked like any other.
+    // which the lock tells. `load` tells a stranger's directory from one whose `CURRENT` was lost; if there is a
+    // database by now, it is locked like any other.
     if (read_only || !builder.options.create_if_missing)
         && !disk.exists(&dir.join(names::CURRENT))?
         && !disk.exists(&dir.join(names::LOCK))?

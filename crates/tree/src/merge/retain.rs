@@ -189,3 +189,36 @@ struct Stripe {
     floor: SeqNo,
     nothing_older: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Snapshots 5 and 9, visible 12: of each pair of SeqNos, whether the first is hidden by the second.
+    #[test]
+    fn an_entry_is_hidden_by_one_of_its_own_stripe_that_is_no_operand() {
+        let snapshots = [SeqNo::new(5), SeqNo::new(9)];
+        let retention = Retention::new(&snapshots, SeqNo::new(12), None, true);
+        let is_hidden = |older, newer, kind| {
+            retention.is_hidden(
+                Trailer::new(SeqNo::new(older), Kind::Put),
+                Trailer::new(SeqNo::new(newer), kind),
+            )
+        };
+        for (older, newer, hidden) in [
+            (4, 5, true),
+            (5, 6, false),
+            (6, 9, true),
+            (4, 9, false),
+            (9, 10, false),
+            (10, 12, true),
+            (12, 13, false),
+            (13, 14, false),
+        ] {
+            for kind in [Kind::Put, Kind::Delete] {
+                assert_eq!(is_hidden(older, newer, kind), hidden, "{older} {newer} {kind:?}");
+            }
+            assert!(!is_hidden(older, newer, Kind::Merge), "{older} {newer}");
+        }
+    }
+}

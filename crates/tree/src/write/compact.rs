@@ -195,7 +195,7 @@ impl Compaction {
         let mut sources = Vec::new();
         for run in self.version.newest_first() {
             let is_read = |table: &&Arc<TableHandle>| {
-                wanted.contains(&table.number()) && !is_hidden(table, ranges, retention)
+                wanted.contains(&table.number()) && !is_deleted(table, ranges, retention)
             };
             let part: Run = run.iter().filter(is_read).map(Arc::clone).collect();
             if !part.is_empty() {
@@ -276,7 +276,7 @@ fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
 }
 
 /// Whether one deleted range hides everything in `table` from every reader.
-fn is_hidden(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> bool {
+fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> bool {
     let meta = table.meta();
     let (oldest, newest) = meta.seqnos();
     ranges.piece(&meta.smallest).is_some_and(|piece| {

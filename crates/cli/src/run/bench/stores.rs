@@ -24,6 +24,7 @@ pub(super) fn gets(asked: Asked, args: &GetsArgs) -> Result<(), Failure> {
         data: filled_options(&setup.data, 1024)?,
         pace: pace(&setup.pace, args.threads),
         records: args.records,
+        as_written: args.as_written,
     };
     let place = Place::new(&setup.place)?;
     place.one(options.name(), (partitions, args.threads), &|stage| run_gets(stage, &options))
@@ -54,6 +55,7 @@ pub(super) fn short_scan(args: &ShortScanArgs) -> Result<(), Failure> {
         pace: pace(&setup.pace, args.threads),
         records: args.records,
         limit: args.limit as usize,
+        as_written: args.as_written,
     };
     let place = Place::new(&setup.place)?;
     place.one("short-scan", (partitions, args.threads), &|stage| run_short_scan(stage, &options))
