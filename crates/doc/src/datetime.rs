@@ -19,6 +19,13 @@ impl DateTime {
     pub const fn as_micros(self) -> i64 {
         self.0
     }
+
+    /// Whether its year has four digits, so that it has a text by RFC 3339.
+    pub(crate) const fn has_rfc3339(self) -> bool {
+        const YEAR_0: i64 = -719_528 * DAY;
+        const YEAR_10000: i64 = 2_932_897 * DAY;
+        self.0 >= YEAR_0 && self.0 < YEAR_10000
+    }
 }
 
 /// Year, month and day of the day `days` after 1970-01-01, in the proleptic Gregorian calendar.
@@ -64,6 +71,13 @@ mod tests {
             (-1, "1969-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(DateTime::from_micros(micros).to_string(), text);
+        }
+        for days in [-719_528, 2_932_896] {
+            assert!(DateTime::from_micros(days * DAY).has_rfc3339());
+            assert_eq!(DateTime::from_micros(days * DAY).to_string().len(), 20);
+        }
+        for micros in [-719_528 * DAY - 1, 2_932_897 * DAY, i64::MIN, i64::MAX] {
+            assert!(!DateTime::from_micros(micros).has_rfc3339(), "{micros}");
         }
         assert!(!DateTime::from_micros(i64::MIN).to_string().is_empty());
         assert!(!DateTime::from_micros(i64::MAX).to_string().is_empty());

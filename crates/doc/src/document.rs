@@ -199,7 +199,7 @@ impl DocumentMut {
     ///
     /// # Errors
     /// InvalidInput when the way leads through something that is neither map nor array, or beyond
-    /// the end of an array; nothing is changed then.
+    /// the end of an array, or has more than 512 steps; nothing is changed then.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> Result<()> {
         self.root.set(path, value)?;
         self.is_changed = true;

@@ -1,5 +1,6 @@
 //! A map of values: pairs in the order they were added, each key once.
 
+use crate::sort_key;
 use crate::value::Value;
 use std::collections::HashSet;
 
@@ -95,7 +96,11 @@ impl Map {
     /// The pairs in the order of their keys.
     pub(crate) fn sorted(&self) -> Vec<&(Value, Value)> {
         let mut pairs: Vec<_> = self.pairs.iter().collect();
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        if self.has_only_names() {
+            pairs.sort_by(|a, b| a.0.cmp(&b.0));
+        } else {
+            pairs.sort_by_cached_key(|(key, _)| sort_key::of(key));
+        }
         pairs
     }
 

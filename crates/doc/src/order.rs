@@ -2,9 +2,12 @@
 //!
 //! null < false < true < numbers < text < bytes < datetime < uuid < array < map. Numbers stand on one
 //! line: NaN, -infinity, finite ones by value whatever their type, infinity. Text and bytes compare
-//! as bytes; arrays element by element, the shorter first; maps as their pairs sorted by key.
+//! as bytes; arrays element by element, the shorter first; maps as their pairs sorted by key. Where keys
+//! are not text alone, sort keys are compared: nested in keys, maps would be compared over and over.
 
+use crate::map::Map;
 use crate::number::{Exact, NumberText};
+use crate::sort_key;
 use crate::value::Value;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -62,6 +65,14 @@ fn cmp_numbers(a: &Value, b: &Value) -> Ordering {
     }
 }
 
+fn cmp_maps(a: &Map, b: &Map) -> Ordering {
+    if a.has_only_names() && b.has_only_names() {
+        a.sorted().cmp(&b.sorted())
+    } else {
+        sort_key::of_pairs(a).cmp(&sort_key::of_pairs(b))
+    }
+}
+
 impl Ord for Value {
     /// The place of two values in the total order of documents.
     fn cmp(&self, other: &Self) -> Ordering {
@@ -72,7 +83,7 @@ impl Ord for Value {
             (Self::DateTime(a), Self::DateTime(b)) => a.cmp(b),
             (Self::Uuid(a), Self::Uuid(b)) => a.cmp(b),
             (Self::Array(a), Self::Array(b)) => a.cmp(b),
-            (Self::Map(a), Self::Map(b)) => a.sorted().cmp(&b.sorted()),
+            (Self::Map(a), Self::Map(b)) => cmp_maps(a, b),
             (a, b) if a.rank() == 2 && b.rank() == 2 => cmp_numbers(a, b),
             (a, b) => a.rank().cmp(&b.rank()),
         }
@@ -88,7 +99,7 @@ impl PartialOrd for Value {
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Map(a), Self::Map(b)) => {
+            (Self::Map(a), Self::Map(b)) if a.has_only_names() && b.has_only_names() => {
                 // Values are compared once: twice at every level would take 2 to the power of the depth.
                 let is_like = || a.iter().zip(b).all(|(a, b)| a.0 == b.0);
                 let is_same = || a.iter().zip(b).all(|(a, b)| a.1 == b.1);
@@ -119,7 +130,8 @@ impl Hash for Value {
             Self::DateTime(time) => time.hash(state),
             Self::Uuid(bytes) => bytes.hash(state),
             Self::Array(items) => items.hash(state),
-            Self::Map(map) => map.sorted().hash(state),
+            Self::Map(map) if map.has_only_names() => map.sorted().hash(state),
+            Self::Map(map) => sort_key::of_pairs(map).hash(state),
         }
     }
 }
@@ -138,9 +150,39 @@ mod tests {
         };
         let (a, b) = (nested(1, 128), nested(2, 128));
         assert!(a != b && a == nested(1, 128));
+        let in_keys = |leaf: i64, depth| {
+            (0..depth).fold(Value::from(leaf), |inner, _| {
+                Value::Map([(inner, Value::from(0))].into_iter().collect())
+            })
+        };
+        let (a, b) = (in_keys(1, 128), in_keys(2, 128));
+        assert!(a != b && a == in_keys(1, 128) && a < b);
         let swapped = |value: i64| doc!({"b": value, "a": 1});
         assert_eq!(doc!({"a": 1, "b": 2}), swapped(2));
         assert_ne!(doc!({"a": 1, "b": 2}), swapped(3));
+    }
+
+    /// Two keys a level, which differ in their last leaf alone.
+    #[test]
+    fn maps_in_keys_of_maps_are_compared_in_the_time_of_reading_them() {
+        fn nested(leaf: i64, depth: u32) -> Value {
+            if depth == 0 {
+                return Value::from(leaf);
+            }
+            let keys = [nested(leaf, depth - 1), nested(leaf + (1 << 40), depth - 1)];
+            Value::Map(keys.into_iter().map(|key| (key, 0)).collect())
+        }
+        let (a, b) = (nested(1, 14), nested(2, 14));
+        assert!(a < b && a == nested(1, 14));
+        // As deep as can be, with a large leaf and a small key beside each of the others.
+        let deep = (0..500).fold(Value::from("x".repeat(2_000)), |inner, _| {
+            Value::Map([(inner, 0), (1.into(), 0)].into_iter().collect())
+        });
+        for value in [b, deep] {
+            let mut bytes = Vec::new();
+            crate::Encoder::new().encode(&value, None, &mut bytes).unwrap();
+            assert_eq!(crate::validate(&bytes, None).unwrap().to_value().unwrap(), value);
+        }
     }
 
     #[test]

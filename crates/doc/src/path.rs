@@ -2,7 +2,7 @@
 //!
 //! `a.b` is the field `b` of the map at `a`; `tags.0` the first element of the array at `tags`.
 
-use crate::value::Value;
+use crate::value::{DEPTH_MAX, Value};
 use flagstone_base::{Error, Result};
 
 impl Value {
@@ -20,8 +20,11 @@ impl Value {
     ///
     /// # Errors
     /// InvalidInput when the way leads through something that is neither map nor array, or beyond
-    /// the end of an array; nothing is changed then.
+    /// the end of an array, or has more than [`DEPTH_MAX`] steps; nothing is changed then.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> Result<Option<Value>> {
+        if path.split('.').nth(DEPTH_MAX).is_some() {
+            return Err(Error::invalid(format!("a path of more than {DEPTH_MAX} steps")));
+        }
         self.set_at(path.split('.'), value).map_err(|step| no_way(path, step))
     }
 
@@ -38,6 +41,10 @@ impl Value {
             let is_last = steps.peek().is_none();
             let next = match target {
                 Value::Map(map) if is_last => return Ok(map.insert(step, value)),
+                Value::Array(items) if is_last && step.parse() == Ok(items.len()) => {
+                    items.push(value.into());
+                    return Ok(None);
+                }
                 Value::Array(items) => element(items, step),
                 Value::Map(map) => {
                     if map.get(step).is_none() {
@@ -136,7 +143,8 @@ mod tests {
         let mut value = doc!({ "a": { "b": 1 }, "tags": ["x"] });
         assert_eq!(value.set("a.b", 2).unwrap(), Some(1.into()));
         assert_eq!(value.set("a.c.d", "new").unwrap(), None);
-        value.set("tags.1", "y").unwrap();
+        assert_eq!(value.set("tags.1", "y").unwrap(), None);
+        assert_eq!(value.set("tags.1", "y").unwrap(), Some("y".into()));
         value.set("tags.2.k", true).unwrap();
         assert_eq!(
             value,
@@ -150,6 +158,10 @@ mod tests {
         assert!(value.set("a.b.c", 1).is_err());
         assert!(value.set("tags.7", 1).is_err());
         assert!(value.set("tags.x", 1).is_err());
+        assert!(
+            value.set(&"a.".repeat(1_000_000), 1).is_err(),
+            "no nesting that cannot be dropped"
+        );
         assert_eq!(value, before);
     }
 }

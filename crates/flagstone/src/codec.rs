@@ -274,6 +274,11 @@ impl Codec for Value {
 /// Stands behind a sort key in a tuple: below FF, which a sort key may go on with, and never taken for a part of it.
 const PART_END: u8 = 1;
 
+#[cold]
+fn far_exponent() -> Error {
+    Error::invalid("a key with a number that only a literal of many megabytes can say")
+}
+
 /// A document value: its sort key.
 impl KeyCodec for Value {
     fn key_name() -> String {
@@ -281,7 +286,10 @@ impl KeyCodec for Value {
     }
 
     fn check_key(&self) -> Result<()> {
-        check_depth(self)
+        check_depth(self)?;
+        let mut key = Vec::new();
+        self.encode_key(&mut key);
+        if sort_key::is_readable(&key) { Ok(()) } else { Err(far_exponent()) }
     }
 
     fn encode_key(&self, out: &mut Vec<u8>) {

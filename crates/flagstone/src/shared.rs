@@ -299,10 +299,19 @@ impl Shared {
     #[cold]
     fn note_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) {
         let mut chains = self.long_chains.lock();
-        if chains.len() < LONG_CHAINS_MAX {
-            chains.insert((keyspace.id, key.to_vec()));
-            self.has_long_chains.store(true, Ordering::Relaxed);
+        if chains.len() >= LONG_CHAINS_MAX {
+            // Most may be of keys that nobody merges any more; those that are read again come again.
+            chains.clear();
         }
+        chains.insert((keyspace.id, key.to_vec()));
+        self.has_long_chains.store(true, Ordering::Relaxed);
+    }
+
+    /// The keyspace was dropped.
+    pub(crate) fn forget_long_chains(&self, keyspace: KeyspaceId) {
+        let mut chains = self.long_chains.lock();
+        chains.retain(|(of, _)| *of != keyspace);
+        self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
     }
 
     /// Whether a get of `key` had to fold many operands; asked once.
@@ -314,5 +323,30 @@ impl Shared {
         let found = chains.remove(&(keyspace.id, key.to_vec()));
         self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[test]
+    fn long_chains_that_nobody_merges_make_room_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let (one, other) = (db.keyspace("one").unwrap(), db.keyspace("other").unwrap());
+        let shared = one.handle().shared();
+        for n in 0..=LONG_CHAINS_MAX {
+            shared.note_long_chain(one.core(), &n.to_be_bytes());
+        }
+        assert!(shared.long_chains.lock().len() <= LONG_CHAINS_MAX);
+        assert!(shared.take_long_chain(one.core(), &LONG_CHAINS_MAX.to_be_bytes()));
+        shared.note_long_chain(one.core(), b"a");
+        shared.note_long_chain(other.core(), b"a");
+        assert!(db.drop_keyspace("one").unwrap());
+        assert_eq!(shared.long_chains.lock().len(), 1);
+        assert!(shared.take_long_chain(other.core(), b"a"));
+        assert!(!shared.has_long_chains.load(Ordering::Relaxed));
     }
 }

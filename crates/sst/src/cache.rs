@@ -242,6 +242,11 @@ impl BlockCache {
         found
     }
 
+    /// The same for who wants no part in what stays: neither counted nor a use of the block.
+    pub(crate) fn peek(&self, key: BlockKey) -> Option<Block> {
+        self.blocks.peek(&key)
+    }
+
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
         self.blocks.insert(key, block);
     }

@@ -3,31 +3,46 @@
 use crate::block::{Block, Parsed};
 use crate::table::Table;
 use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Blocks found in the cache do not end a row of reads, if they are fewer than this in a row.
 const STEP_MAX: usize = 4;
 /// What a cursor reads at once behind the first block of a row: as much as it has read in this row, but
-/// not less and not more than this.
-const AHEAD_BYTES: RangeInclusive<u64> = 16 << 10..=256 << 10;
+/// not less than this if it may.
+const AHEAD_MIN: u64 = 16 << 10;
+/// And not more than this, or what it was told.
+const AHEAD_MAX: u64 = 256 << 10;
 
 /// How a cursor reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorOptions {
-    /// Whether blocks read from the file go into the cache. Blocks found there are used anyway.
+    /// Whether blocks read from the file go into the cache. Without it blocks found there are used, but do not
+    /// count as used.
     pub fill_cache: bool,
-    /// Whether to read 256 KiB at once from the first block on. Without it a cursor begins with one
-    /// block, and at the next that it misses reads as much as in this row of blocks before: from 16 KiB
-    /// to 256 KiB.
+    /// Whether to read as much as it may at once from the first block on. Without it a cursor begins with one
+    /// block, and at the next that it misses, in either direction, reads as much as in this row of blocks before:
+    /// 16 KiB at least.
     pub readahead: bool,
+    /// The most that it reads at once and keeps, outside the cache: 256 KiB at most. A block that is larger is read
+    /// alone.
+    pub ahead_bytes: u64,
 }
 
 impl CursorOptions {
     /// For scans: fills the cache, reads ahead when it proves long.
-    pub const SCAN: Self = Self { fill_cache: true, readahead: false };
+    pub const SCAN: Self = Self { fill_cache: true, readahead: false, ahead_bytes: AHEAD_MAX };
     /// For compactions: leaves the cache alone, reads ahead from the start.
-    pub const COMPACTION: Self = Self { fill_cache: false, readahead: true };
+    pub const COMPACTION: Self =
+        Self { fill_cache: false, readahead: true, ahead_bytes: AHEAD_MAX };
+
+    /// The same for one of `cursors` that read ahead at once: all of them together keep about 4 MiB, and each a
+    /// block or two.
+    #[must_use]
+    pub fn shared_by(self, cursors: usize) -> Self {
+        let share = (4 << 20) / cursors.max(1) as u64;
+        Self { ahead_bytes: share.clamp(AHEAD_MIN, AHEAD_MAX), ..self }
+    }
 }
 
 /// Stored blocks read ahead of need.
@@ -36,9 +51,11 @@ struct Ahead {
     bytes: Vec<u8>,
     /// The offset of `bytes` in the file.
     offset: u64,
-    /// The block missed last, and how many bytes were read for the row of blocks that ends with it.
+    /// The block missed last, how many bytes were read for the row of blocks that ends with it, and whether that
+    /// goes backwards.
     last_missed: Option<usize>,
     row_bytes: u64,
+    is_back: bool,
 }
 
 /// A positioned reader of one table. It owns its table, is fallible, and goes both ways; after an
@@ -232,7 +249,7 @@ impl TableCursor {
             return Ok(());
         }
         self.block = None;
-        self.block = Some(match self.table.cached_block(number) {
+        self.block = Some(match self.table.cached_block(number, self.options.fill_cache) {
             Some(block) => block,
             None => self.read(number)?,
         });
@@ -282,42 +299,44 @@ impl TableCursor {
         }
     }
 
-    /// Reads block `number` from the file, ahead of it too when blocks are missed in a row.
+    /// Reads block `number` from the file, and what lies beyond it too when blocks are missed in a row.
     #[cold]
     fn read(&mut self, number: usize) -> Result<Block> {
         let fill = self.options.fill_cache;
         let handle = self.table.index.handle(number);
-        let follows = self.ahead.last_missed.is_some_and(|last| {
-            number.checked_sub(last).is_some_and(|step| (1..=STEP_MAX).contains(&step))
-        });
-        self.ahead.last_missed = Some(number);
-        if !follows {
-            self.ahead.row_bytes = 0;
-        }
+        self.ahead.note(number);
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
             let block = self.table.open_stored(number, stored, fill);
             return block.inspect_err(|_| self.ahead.bytes.clear());
         }
+        let most = self.options.ahead_bytes;
         let wanted = if self.options.readahead {
-            *AHEAD_BYTES.end()
+            most
         } else if self.ahead.row_bytes > 0 {
-            self.ahead.row_bytes.clamp(*AHEAD_BYTES.start(), *AHEAD_BYTES.end())
+            self.ahead.row_bytes.max(AHEAD_MIN).min(most)
         } else {
             0
         };
         // Whole blocks only, about so many, and never past the last: the tail is in memory already.
-        let end = self.table.index.end_within(number, handle.offset + wanted + handle.len / 2);
-        let len = end - handle.offset;
-        self.ahead.row_bytes += len;
-        let is_alone = len == handle.len && !self.options.readahead;
-        if is_alone || handle.len >= *AHEAD_BYTES.end() {
+        let (index, reach) = (&self.table.index, wanted + handle.len / 2);
+        let (start, end) = match self.ahead.is_back {
+            false => (handle.offset, index.end_within(number, handle.offset + reach)),
+            true => {
+                let end = handle.offset + handle.len;
+                (index.start_within(number, end.saturating_sub(reach)), end)
+            }
+        };
+        self.ahead.row_bytes += end - start;
+        let is_alone = end - start == handle.len && !self.options.readahead;
+        if is_alone || handle.len >= most {
             return self.table.read_block(number, fill);
         }
-        self.ahead.offset = handle.offset;
-        self.ahead.bytes.resize(len as usize, 0);
-        let read = self.table.file.read_exact_at(&mut self.ahead.bytes, handle.offset);
+        self.ahead.offset = start;
+        self.ahead.bytes.resize((end - start) as usize, 0);
+        let read = self.table.file.read_exact_at(&mut self.ahead.bytes, start);
         let block = read.and_then(|()| {
-            let stored = &self.ahead.bytes[..handle.len as usize];
+            let from = (handle.offset - start) as usize;
+            let stored = &self.ahead.bytes[from..from + handle.len as usize];
             self.table.open_stored(number, stored, fill)
         });
         block.inspect_err(|_| self.ahead.bytes.clear())
@@ -325,6 +344,17 @@ impl TableCursor {
 }
 
 impl Ahead {
+    /// Block `number` is missed: it goes on with the row of the one missed last, or begins another.
+    fn note(&mut self, number: usize) {
+        let last = self.last_missed.replace(number);
+        let is_back = last.is_some_and(|last| number < last);
+        let follows = last.is_some_and(|last| (1..=STEP_MAX).contains(&last.abs_diff(number)));
+        if !follows || is_back != self.is_back {
+            self.row_bytes = 0;
+        }
+        self.is_back = is_back && follows;
+    }
+
     /// The bytes from `offset` on, if all `len` were read.
     fn part(&self, offset: u64, len: u64) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;

@@ -172,6 +172,7 @@ impl Index {
         let common = common_prefix(&whole[..first_end], last);
         self.common = last[..common].to_vec();
         let mut start = 0;
+        self.fronts.reserve_exact(self.rest_ends.len());
         let mut rests = Vec::with_capacity(whole.len() - common * self.rest_ends.len());
         for end in &mut self.rest_ends {
             let rest = &whole[start + common..*end as usize];
@@ -211,6 +212,13 @@ impl Index {
     pub(crate) fn end_within(&self, number: usize, limit: u64) -> u64 {
         let ends = &self.offsets[number + 1..];
         ends[ends.partition_point(|end| *end <= limit).saturating_sub(1)]
+    }
+
+    /// The smallest start at or above `limit` of block `number` or an earlier one; that of `number` if all lie
+    /// below.
+    pub(crate) fn start_within(&self, number: usize, limit: u64) -> u64 {
+        let starts = &self.offsets[..=number];
+        starts[starts.partition_point(|start| *start < limit).min(number)]
     }
 
     /// Where the blocks end.

@@ -93,13 +93,15 @@ impl Table {
         let handle = tail.footer.properties;
         let properties =
             Properties::decode(&section(handle, handle.len)?).map_err(in_section(handle))?;
-        let raw_max = properties.block_bytes_max;
+        let raw_max = properties.block_bytes_max.min(BLOCK_RAW_MAX as u64);
         let Some(handle) = properties.sections.index else {
             let wrong = Malformed { at: 0, expected: "an index among the sections" };
             return Err(in_section(handle)(wrong));
         };
-        let index = Index::decode(&section(handle, raw_max)?, properties.data_bytes_raw)
-            .map_err(in_section(handle))?;
+        // Never compressed: they cannot say that they are larger than they are.
+        let index =
+            Index::decode(&section(handle, raw_max.min(handle.len))?, properties.data_bytes_raw)
+                .map_err(in_section(handle))?;
         if index.end() != tail.footer.tail_offset || index.count() as u64 != properties.data_blocks
         {
             let wrong = Malformed { at: 0, expected: "an index of all data blocks" };
@@ -112,9 +114,8 @@ impl Table {
             return Err(in_section(handle)(wrong));
         }
         let filter = match properties.sections.filter {
-            Some(handle) => {
-                Filter::decode(&section(handle, raw_max)?).map_err(in_section(handle))?
-            }
+            Some(handle) => Filter::decode(&section(handle, raw_max.min(handle.len))?)
+                .map_err(in_section(handle))?,
             None => None,
         };
         let ranges = match properties.sections.range_deletes {
@@ -256,15 +257,16 @@ impl Table {
     /// Block `number` from the cache, or from the file and then into the cache if `fill`.
     #[inline]
     pub(crate) fn block(&self, number: usize, fill: bool) -> Result<Block> {
-        match self.cached_block(number) {
+        match self.cached_block(number, true) {
             Some(block) => Ok(block),
             None => self.read_block(number, fill),
         }
     }
 
     #[inline]
-    pub(crate) fn cached_block(&self, number: usize) -> Option<Block> {
-        self.cache.get(self.cache_key(number))
+    pub(crate) fn cached_block(&self, number: usize, counts: bool) -> Option<Block> {
+        let key = self.cache_key(number);
+        if counts { self.cache.get(key) } else { self.cache.peek(key) }
     }
 
     /// Block `number`, which is not in the cache.

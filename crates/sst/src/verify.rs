@@ -91,7 +91,7 @@ impl Table {
         let fits = separator.as_slice() <= first.key
             && before.is_none_or(|before| continues || before < separator.as_slice())
             && (!continues || separator == first.key)
-            && self.index.continued(number).is_some() == continues;
+            && self.index.continued(number) == continues.then(|| first.seqno());
         if fits {
             return Ok(());
         }

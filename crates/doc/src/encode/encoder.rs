@@ -174,8 +174,7 @@ impl Encoder {
                 self.builder.end(frame, container).map_err(refused)?;
             }
         }
-        let heap = self.builder.heap_bytes();
-        if heap > VALUE_BYTES_MAX { Err(refused(BuildError::TooLarge)) } else { Ok(()) }
+        self.check_size()
     }
 
     fn view_items(&mut self, view: &View<'_>, names: Option<&Names>, depth: usize) -> Result<()> {
@@ -213,19 +212,23 @@ impl Encoder {
         let frame = self.builder.begin();
         if view.is_array() {
             self.view_items(view, names, depth + 1)?;
-            return self.builder.end(frame, Container::Array).map_err(refused);
-        }
-        if view.is_map() {
+            self.builder.end(frame, Container::Array).map_err(refused)?;
+        } else if view.is_map() {
             let container = self.view_entries(view, names, depth + 1)?;
-            return self.builder.end(frame, container).map_err(refused);
-        }
-        let (tag, payload) = view.raw_scalar();
-        if tag::is_in_heap(tag) {
-            self.builder.in_heap(tag, payload);
+            self.builder.end(frame, container).map_err(refused)?;
         } else {
-            self.builder.fixed(tag, payload);
+            match view.raw_scalar() {
+                (tag, payload) if tag::is_in_heap(tag) => self.builder.in_heap(tag, payload),
+                (tag, payload) => self.builder.fixed(tag, payload),
+            }
         }
-        Ok(())
+        self.check_size()
+    }
+
+    /// Refuses what has grown too large before all of it stands in memory.
+    fn check_size(&self) -> Result<()> {
+        let heap = self.builder.heap_bytes();
+        if heap > VALUE_BYTES_MAX { Err(refused(BuildError::TooLarge)) } else { Ok(()) }
     }
 }
 

@@ -106,6 +106,14 @@ impl KeyMemory {
     #[cold]
     fn learn_ids(&mut self, names: &Names) {
         self.shapes.clear();
+        // Nobody to be told; but what is counted and not found yet is looked for again.
+        if self.slots.is_empty() {
+            let len = names.len();
+            let is_found = |(_, name): (u32, &str)| names.id(name).is_some();
+            let all = names.since(len.saturating_sub(1)).all(is_found);
+            self.names_known = len - u32::from(!all);
+            return;
+        }
         let first = self.names_known;
         for (id, name) in names.since(first) {
             if let Ok(slot) = self.probe(name.as_bytes()) {

@@ -70,6 +70,11 @@ pub enum NoJson {
         /// The dotted path of the number, empty for the root.
         path: String,
     },
+    /// A datetime lies outside the years 0 to 9999.
+    NoDate {
+        /// The dotted path of the datetime, empty for the root.
+        path: String,
+    },
     /// The bytes are no document.
     Malformed(Malformed),
 }
@@ -78,8 +83,11 @@ impl NoJson {
     /// Puts one step in front of the path.
     #[cold]
     pub(super) fn below(mut self, step: &dyn fmt::Display) -> Self {
-        if let Self::KeyIsNotText { path } | Self::NotFinite { path } = &mut self {
-            *path = if path.is_empty() { step.to_string() } else { format!("{step}.{path}") };
+        match &mut self {
+            Self::KeyIsNotText { path } | Self::NotFinite { path } | Self::NoDate { path } => {
+                *path = if path.is_empty() { step.to_string() } else { format!("{step}.{path}") };
+            }
+            Self::Malformed(_) => {}
         }
         self
     }
@@ -103,6 +111,9 @@ impl fmt::Display for NoJson {
             }
             Self::NotFinite { path } => {
                 write!(f, "{} is a number that is not finite: no JSON form", place(path))
+            }
+            Self::NoDate { path } => {
+                write!(f, "{} is a datetime outside the years 0 to 9999: no JSON form", place(path))
             }
             Self::Malformed(malformed) => write!(f, "a document, {malformed}"),
         }

@@ -1,8 +1,8 @@
 //! Documents as JSON, straight from their bytes or from values in memory.
 //!
 //! Types that JSON has not are written as text: bytes in base64, datetimes by RFC 3339, uuids in
-//! hexadecimal. What has no faithful text at all (a float that is not finite, a key that is not text)
-//! is refused.
+//! hexadecimal. What has no faithful text at all (a float that is not finite, a key that is not text, a
+//! datetime outside the years 0 to 9999) is refused.
 
 use super::error::NoJson;
 use super::print::{put_base64, put_decimal, put_i64, put_u64};
@@ -42,7 +42,7 @@ pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson>
         Value::Float(float) => put_float(*float, out)?,
         Value::Text(text) => put_text(text.as_bytes(), out),
         Value::Bytes(bytes) => put_bytes(bytes, out),
-        Value::DateTime(time) => put_datetime(*time, out),
+        Value::DateTime(time) => put_datetime(*time, out)?,
         Value::Uuid(bytes) => put_uuid(bytes, out),
         Value::Array(items) => {
             out.push(b'[');
@@ -100,7 +100,7 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
             out.extend_from_slice(payload);
         }
         tag::BYTES_1 | tag::BYTES_4 => put_bytes(payload, out),
-        tag::DATE_TIME => put_datetime(view.as_datetime().unwrap_or_default(), out),
+        tag::DATE_TIME => put_datetime(view.as_datetime().unwrap_or_default(), out)?,
         tag::UUID => put_uuid(view.as_uuid().unwrap_or(&[0; 16]), out),
         _ => return Err(view.malformed("a tag that this version knows").into()),
     }
@@ -161,9 +161,13 @@ fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-fn put_datetime(time: DateTime, out: &mut Vec<u8>) {
+fn put_datetime(time: DateTime, out: &mut Vec<u8>) -> Result<(), NoJson> {
+    if !time.has_rfc3339() {
+        return Err(NoJson::NoDate { path: String::new() });
+    }
     // Writing to memory does not fail.
     let _written = write!(out, "\"{time}\"");
+    Ok(())
 }
 
 fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {

@@ -1,7 +1,7 @@
 //! Applying an encoded patch to an encoded document: on its bytes where that can be, else decoded.
 
 use super::edits::{Edits, NotSpliced, Open, Piece};
-use super::form::{Kind, Part, Parts};
+use super::form::{Kind, Part, Parts, are_more_parts};
 use super::model;
 use super::way::{Container, End, Level, follow};
 use crate::arithmetic::{product, sum};
@@ -88,15 +88,25 @@ impl Patcher {
     /// there is no document and the patch is no upsert, the result would be nested deeper than 512 or
     /// larger than 512 MiB, or one of the two is malformed on the way.
     ///
-    /// On the bytes it costs a copy of the document and a walk along the path. A document in normal form
-    /// (the bytes that encoding its value gives) stays in it.
+    /// On the bytes it costs a copy of the document and a walk along the path for each part, or [once
+    /// for all](Patcher::fold) if there are many. A document in normal form (the bytes that encoding its value gives)
+    /// stays in it.
     pub fn apply(
         &mut self,
         patch: &[u8],
         document: &mut Option<Vec<u8>>,
         names: Option<&Names>,
     ) -> bool {
-        let applies = self.apply_parts(patch, document, names);
+        let is_long = are_more_parts(&[patch], self.parts_max(document.as_deref()));
+        let folded = is_long.then(|| self.fold_decoded(document.as_deref(), &[patch], names));
+        let applies = match folded.flatten() {
+            Some((folded, 0)) => {
+                *document = folded;
+                true
+            }
+            Some(_) => false,
+            None => self.apply_parts(patch, document, names),
+        };
         self.rest();
         applies
     }

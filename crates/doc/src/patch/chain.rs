@@ -1,4 +1,4 @@
-//! Many patches of one document: applied one by one on its bytes while they are few, else on the
+//! Many patches of one document, or one of many parts: applied one by one on its bytes while they are few, else on the
 //! decoded document, so that it is not copied for each.
 //!
 //! Both ways give the same bytes. That rests on what [`Patcher::apply`] leaves: when document and patch
@@ -8,14 +8,14 @@
 //! they are.
 
 use super::apply::Patcher;
-use super::form::{Part, Parts, Steps};
+use super::form::{Part, Parts, Steps, are_more_parts};
 use super::model::{self, Change, Undo};
 use crate::names::Names;
 use crate::value::Value;
 use crate::view::{FieldKey, View, validate};
 use flagstone_base::key::VALUE_BYTES_MAX;
 
-/// So many patches of a document of `bytes` cost about as much one by one, each a copy of the document, as
+/// So many parts of patches of a document of `bytes` cost about as much one by one, each a copy of the document, as
 /// decoding and encoding it does (example `patch_chain`).
 fn one_by_one_max(bytes: usize) -> usize {
     (64 + bytes / 64).min(512)
@@ -32,7 +32,7 @@ impl Patcher {
     /// Applies `patches`, the oldest first, as [`Patcher::apply`] does one after another. Returns the
     /// document, and how many patches did not apply.
     ///
-    /// Beyond some hundred patches (512 of a large document, 64 of a small one) the cost is one decoding
+    /// Beyond some hundred parts of patches (512 of a large document, 64 of a small one) the cost is one decoding
     /// and encoding of the document and a walk along each path, not a copy of the document for each.
     pub fn fold(
         &mut self,
@@ -40,9 +40,8 @@ impl Patcher {
         patches: &[&[u8]],
         names: Option<&Names>,
     ) -> (Option<Vec<u8>>, u64) {
-        let one_by_one_max =
-            self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)));
-        if patches.len() > one_by_one_max {
+        let one_by_one_max = self.parts_max(base);
+        if are_more_parts(patches, one_by_one_max) {
             let folded = self.fold_decoded(base, patches, names);
             self.rest();
             if let Some(folded) = folded {
@@ -56,16 +55,21 @@ impl Patcher {
         (document, refused as u64)
     }
 
-    /// Folds at most so many patches one by one, instead of what pays: for tests.
+    /// Folds at most so many parts one by one, instead of what pays: for tests.
     #[doc(hidden)]
     #[must_use]
-    pub const fn with_one_by_one_max(mut self, patches: usize) -> Self {
-        self.one_by_one_max = Some(patches);
+    pub const fn with_one_by_one_max(mut self, parts: usize) -> Self {
+        self.one_by_one_max = Some(parts);
         self
     }
 
+    /// At most so many parts are applied one by one to `base`.
+    pub(super) fn parts_max(&self, base: Option<&[u8]>) -> usize {
+        self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)))
+    }
+
     /// `None` when the bytes might differ from those that come one by one.
-    fn fold_decoded(
+    pub(super) fn fold_decoded(
         &mut self,
         base: Option<&[u8]>,
         patches: &[&[u8]],

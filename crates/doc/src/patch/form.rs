@@ -164,6 +164,43 @@ pub(super) struct Parts<'a> {
     pub(super) upsert: bool,
 }
 
+/// Whether `patches` have more than `most` parts together, as far as those can be read.
+pub(super) fn are_more_parts(patches: &[&[u8]], most: usize) -> bool {
+    /// A kind, a number of steps, a step of one byte, an argument: no part is shorter but one that unsets.
+    const PART_BYTES: usize = 3;
+    if patches.iter().map(|patch| patch.len()).sum::<usize>() / PART_BYTES <= most {
+        return false;
+    }
+    let mut left = most.saturating_add(1);
+    let exceed = |patch: &&[u8]| {
+        let Ok(mut parts) = Parts::of(patch, None) else { return false };
+        while left > 0 && !parts.decoder.is_done() && skip_part(&mut parts.decoder).is_ok() {
+            left -= 1;
+        }
+        left == 0
+    };
+    patches.iter().any(exceed)
+}
+
+/// Passes over a part without a look at what it says.
+fn skip_part(decoder: &mut Decoder<'_>) -> Result<(), Malformed> {
+    fn skip_step(decoder: &mut Decoder<'_>) -> Result<(), Malformed> {
+        match decoder.varint_usize("a step")? {
+            head if head & 1 == 1 => decoder.take(head >> 1, "the name of a step").map(drop),
+            _ => Ok(()),
+        }
+    }
+    let kind = Kind::from_u8(decoder.u8("a kind of change")?);
+    for _ in 0..decoder.varint_usize("the number of steps")? {
+        skip_step(decoder)?;
+    }
+    match kind {
+        Some(Kind::Unset) => Ok(()),
+        Some(Kind::Rename) => skip_step(decoder),
+        _ => decoder.bytes("the value of a change").map(drop),
+    }
+}
+
 impl<'a> Parts<'a> {
     pub(super) fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);

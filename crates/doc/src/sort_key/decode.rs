@@ -19,6 +19,12 @@ pub fn decode(bytes: &[u8], direction: Direction) -> Result<Value, Malformed> {
     Ok(value)
 }
 
+/// Whether [`decode`] takes `key`, an ascending sort key. It does not take that of a number whose exponent only a
+/// literal of many megabytes can say, nor a container nested too deep.
+pub fn is_readable(key: &[u8]) -> bool {
+    key.first() == Some(&kind::TEXT) || decode(key, Direction::Ascending).is_ok()
+}
+
 /// The value whose sort key stands at the front of `bytes`, and how many bytes that takes.
 ///
 /// A descending key costs a copy of `bytes`.

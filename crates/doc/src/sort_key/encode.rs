@@ -1,6 +1,7 @@
 //! From a value to its sort key.
 
 use super::{kind, number};
+use crate::map::Map;
 use crate::order::Limit;
 use crate::value::Value;
 use crate::view::View;
@@ -114,11 +115,50 @@ fn put(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Map(map) => {
             out.push(kind::MAP);
-            for (key, value) in map.sorted() {
-                put(key, out);
-                put(value, out);
-            }
-            out.push(kind::END);
+            put_pairs(map, out);
         }
     }
+}
+
+/// The pairs of a map in the order of their keys, and its end.
+fn put_pairs(map: &Map, out: &mut Vec<u8>) {
+    if map.has_only_names() {
+        for (key, value) in map.sorted() {
+            put(key, out);
+            put(value, out);
+        }
+    } else {
+        // Each key is encoded once: twice at every level would take 2 to the power of the depth.
+        let start = out.len();
+        let mut places = Vec::with_capacity(map.len());
+        for (key, value) in map {
+            let from = out.len();
+            put(key, out);
+            let key_end = out.len();
+            put(value, out);
+            places.push((from..key_end, from..out.len()));
+        }
+        if !places.is_sorted_by(|(a, _), (b, _)| out[a.clone()] < out[b.clone()]) {
+            places.sort_by(|(a, _), (b, _)| out[a.clone()].cmp(&out[b.clone()]));
+            let pairs: Vec<u8> =
+                places.into_iter().flat_map(|(_, pair)| &out[pair]).copied().collect();
+            out.truncate(start);
+            out.extend_from_slice(&pairs);
+        }
+    }
+    out.push(kind::END);
+}
+
+/// The ascending sort key of `value`.
+pub(crate) fn of(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(value, &mut out);
+    out
+}
+
+/// What of the sort key of a map tells it from other maps.
+pub(crate) fn of_pairs(map: &Map) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_pairs(map, &mut out);
+    out
 }

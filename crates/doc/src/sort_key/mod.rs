@@ -8,8 +8,9 @@ mod decode;
 mod encode;
 mod number;
 
-pub use decode::{decode, decode_first};
+pub use decode::{decode, decode_first, is_readable};
 pub use encode::{Direction, encode, encode_view, extract};
+pub(crate) use encode::{of, of_pairs};
 
 /// The first byte of every sort key.
 mod kind {

@@ -220,22 +220,29 @@ impl<'a> Body<'a> {
         Malformed { at: self.at + at, expected }
     }
 
-    /// Refuses names that are not UTF-8, and ids that stand for none.
+    /// Refuses names that are not UTF-8, ids that stand for none, and names that do not differ.
     pub(crate) fn check_names(&self) -> Result<(), Malformed> {
-        let highest = match self.form {
+        let (highest, differ) = match self.form {
             form::INLINE_NAMES => {
                 let mut decoder = Decoder::new(self.keys);
-                for _ in 0..self.count {
-                    decoder.text("a name in UTF-8")?;
-                }
-                return Ok(());
+                let name = |_| decoder.text("a name in UTF-8");
+                let names = (0..self.count).map(name).collect::<Result<Vec<_>, _>>()?;
+                (None, are_distinct(names.into_iter()))
             }
-            form::IDS_1 => self.keys.iter().max().map(|id| u32::from(*id)),
+            form::IDS_1 => {
+                let mut seen = [false; 256];
+                let is_new = |id: &u8| !std::mem::replace(&mut seen[usize::from(*id)], true);
+                (self.keys.iter().max().map(|id| u32::from(*id)), self.keys.iter().all(is_new))
+            }
             form::IDS_2 => {
-                self.keys.as_chunks().0.iter().map(|id| u16::from_le_bytes(*id).into()).max()
+                let ids = self.keys.as_chunks().0.iter().map(|id| u16::from_le_bytes(*id));
+                (ids.clone().max().map(u32::from), are_distinct(ids))
             }
-            _ => None,
+            _ => (None, true),
         };
+        if !differ {
+            return Err(self.refuse(0, "names that differ"));
+        }
         match highest {
             Some(id) if self.names.is_none_or(|names| id >= names.len()) => {
                 Err(self.refuse(0, "names that are defined"))
@@ -269,4 +276,19 @@ impl<'a> Body<'a> {
         let id = u16::try_from(id).ok()?.to_le_bytes();
         self.keys.as_chunks().0.iter().position(|key| *key == id)
     }
+}
+
+/// Few are compared each with each, more are sorted.
+fn are_distinct<K: Ord>(mut keys: impl ExactSizeIterator<Item = K> + Clone) -> bool {
+    if keys.len() > 32 {
+        let mut keys: Vec<K> = keys.collect();
+        keys.sort_unstable();
+        return keys.windows(2).all(|pair| pair[0] != pair[1]);
+    }
+    while let Some(key) = keys.next() {
+        if keys.clone().any(|other| other == key) {
+            return false;
+        }
+    }
+    true
 }

@@ -2,19 +2,24 @@
 
 use super::body::Body;
 use super::view::View;
+use super::walk::FieldKey;
+use crate::layout::form as forms;
 use crate::names::Names;
 use crate::number::Literal;
+use crate::sort_key::{self, Direction};
 use crate::value::DEPTH_MAX;
 use flagstone_base::Malformed;
 
 /// Walks all of the document in `bytes` and returns its root.
 ///
-/// Behind it every read of this document succeeds. It costs about as much as reading every value
-/// once, and allocates nothing.
+/// Behind it every read of this document succeeds, and finds the same by whatever way. It costs about as much as
+/// reading every value once, and allocates only for maps with names in place, of many fields or with other keys
+/// than text.
 ///
 /// # Errors
 /// Where the bytes are no document: a length beyond its container, bytes nothing points to, text that
-/// is not UTF-8, a number that is none, an unknown name, nesting deeper than [`DEPTH_MAX`].
+/// is not UTF-8, a number that is none, an unknown name, keys of a map that do not differ or are out of order, nesting
+/// deeper than [`DEPTH_MAX`].
 pub fn validate<'a>(bytes: &'a [u8], names: Option<&'a Names>) -> Result<View<'a>, Malformed> {
     let root = View::of(bytes, names)?;
     check(&root, DEPTH_MAX)?;
@@ -46,5 +51,22 @@ fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
     if place.heap != body.values.len() {
         return Err(view.malformed("a container that ends with its last value"));
     }
-    Ok(())
+    if body.form == forms::PAIRS { check_order(view) } else { Ok(()) }
+}
+
+/// Refuses a map of pairs whose keys do not ascend, or are text alone: those are names.
+fn check_order(view: &View<'_>) -> Result<(), Malformed> {
+    let (mut last, mut key) = (Vec::new(), Vec::new());
+    let mut are_names = true;
+    for field in view.fields()? {
+        let (FieldKey::Value(value), _) = field? else { continue };
+        key.clear();
+        sort_key::encode_view(&value, Direction::Ascending, &mut key)?;
+        if last >= key {
+            return Err(value.malformed("keys that ascend"));
+        }
+        are_names &= value.as_text_bytes().is_some();
+        std::mem::swap(&mut last, &mut key);
+    }
+    if are_names { Err(view.malformed("a key that is no text")) } else { Ok(()) }
 }

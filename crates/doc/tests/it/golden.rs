@@ -124,6 +124,10 @@ fn every_sort_key_has_its_bytes() {
         (Value::Uuid([1; 16]), "6c 01 01 01 01 01 01 01 01 01 01 01 01 01 01 01 01"),
         (doc!([1, "a"]), "70 43 01 60 61 00 01"),
         (doc!({ "b": 1, "a": [] }), "74 60 61 00 70 01 60 62 00 43 01 01"),
+        (
+            Value::Map([(Value::from("a"), 2), (1.into(), 3)].into_iter().collect()),
+            "74 43 01 43 03 60 61 00 43 02 01",
+        ),
     ] {
         let mut key = Vec::new();
         sort_key::encode(&value, Direction::Ascending, &mut key);

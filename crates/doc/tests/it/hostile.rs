@@ -55,6 +55,27 @@ pub(crate) fn samples(names: &Names) -> Vec<Vec<u8>> {
 }
 
 #[test]
+fn maps_whose_keys_do_not_differ_or_ascend_are_no_documents() {
+    let names = Names::new();
+    let (a, b) = (names.intern("a").unwrap(), names.intern("b").unwrap());
+    assert_eq!((a, b), (0, 1));
+    // Two fields, tags of 1 and 2; headers as the encoder writes them.
+    let cases: [(&[u8], &[u8]); 4] = [
+        (b"\x12\x02\x01a\x01b\x25\x26", b"\x12\x02\x01a\x01a\x25\x26"),
+        (b"\x1b\x02\x00\x01\x25\x26", b"\x1b\x02\x01\x01\x25\x26"),
+        (b"\x1c\x02\x00\x00\x01\x00\x25\x26", b"\x1c\x02\x01\x00\x01\x00\x25\x26"),
+        (b"\x15\x02\x25\x26\x26\x26", b"\x15\x02\x26\x26\x25\x26"),
+    ];
+    for (right, wrong) in cases {
+        validate(right, Some(&names)).unwrap_or_else(|error| panic!("{right:?}: {error}"));
+        let error = validate(wrong, Some(&names)).unwrap_err();
+        assert!(error.expected.contains("differ") || error.expected.contains("ascend"), "{error}");
+    }
+    let only_text = b"\x15\x01\x41\x25a";
+    assert!(validate(only_text, Some(&names)).unwrap_err().expected.contains("no text"));
+}
+
+#[test]
 fn mutated_documents_do_no_harm() {
     let mut random = Random(super::seed("mutated_documents_do_no_harm"));
     let names = Names::new();

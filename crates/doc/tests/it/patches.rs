@@ -300,6 +300,25 @@ fn a_patch_applies_whole_or_not_at_all() {
     }
 }
 
+/// Applied one by one, each would copy the document.
+#[test]
+fn one_patch_of_many_parts_gives_what_its_parts_give() {
+    let base = r#"{"n":0,"tags":[]}"#;
+    let (mut whole, mut one_by_one) = (Patch::new(), base.to_owned());
+    for n in 0..300 {
+        let part = |patch: Patch| patch.push("tags", n % 9).inc("n", 1);
+        whole = part(whole);
+        one_by_one = patched(&one_by_one, &part(Patch::new())).unwrap();
+    }
+    assert_eq!(patched(base, &whole), Some(one_by_one));
+    assert_eq!(patched(base, &whole.clone().push("n", 1)), None);
+    for _ in 0..100_000 {
+        whole = whole.push("tags", 7);
+    }
+    let document = json::parse(patched(base, &whole).unwrap().as_bytes()).unwrap();
+    assert_eq!(document.path("tags").unwrap().as_array().map(<[Value]>::len), Some(100_300));
+}
+
 #[test]
 fn without_a_document_only_an_upsert_makes_one() {
     let patch = Patch::new().inc("views.today", 1).push("tags", "a");

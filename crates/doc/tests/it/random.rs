@@ -6,6 +6,7 @@ use flagstone_doc::{
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
+use std::cmp::Ordering;
 
 pub(crate) fn check<S: Strategy>(name: &str, strategy: &S, cases: u32, test: impl Fn(S::Value))
 where
@@ -174,6 +175,24 @@ fn json_goes_in_and_comes_out_the_same() {
     });
 }
 
+/// The order of two values, containers by what is in them.
+fn in_structure(a: &Value, b: &Value) -> Ordering {
+    let pairs = |map: &flagstone_doc::Map| {
+        let mut pairs: Vec<(Value, Value)> = map.iter().cloned().collect();
+        pairs.sort_by(|(a, _), (b, _)| in_structure(a, b));
+        pairs.into_iter().flat_map(<[Value; 2]>::from).collect::<Vec<_>>()
+    };
+    let items = |a: &[Value], b: &[Value]| {
+        let first = a.iter().zip(b).map(|(a, b)| in_structure(a, b)).find(|order| order.is_ne());
+        first.unwrap_or(a.len().cmp(&b.len()))
+    };
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) => items(a, b),
+        (Value::Map(a), Value::Map(b)) => items(&pairs(a), &pairs(b)),
+        (a, b) => a.cmp(b),
+    }
+}
+
 #[test]
 fn sort_keys_order_as_the_values_do() {
     let hash = |value: &Value| {
@@ -196,6 +215,7 @@ fn sort_keys_order_as_the_values_do() {
                 let order = a.cmp(b);
                 assert!(order.is_eq() || order == i.cmp(&j), "no total order: {a} and {b}");
                 assert_eq!(order, b.cmp(a).reverse());
+                assert_eq!(order, in_structure(a, b), "{a} and {b}");
                 assert_eq!(order.is_eq(), a == b, "{a} and {b}");
                 assert!(a != b || hash(a) == hash(b), "{a} and {b}");
                 assert_eq!(up[i].cmp(&up[j]), order, "{a} and {b}");

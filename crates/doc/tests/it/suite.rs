@@ -176,6 +176,9 @@ fn what_has_no_json_form_is_named_by_its_path() {
     assert!(error.to_string().starts_with("a.1.b is a map with a key"), "{error}");
     let nan = Document::from_value(&doc!({ "x": (f64::NAN) })).unwrap();
     assert!(nan.to_json().unwrap_err().to_string().starts_with("x is a number"));
+    let far =
+        Document::from_value(&doc!({ "t": (flagstone_doc::DateTime::from_micros(i64::MAX)) }));
+    assert!(far.unwrap().to_json().unwrap_err().to_string().starts_with("t is a datetime outside"));
     let other = doc!({ "t": (flagstone_doc::DateTime::from_micros(0)), "b": (vec![1_u8]) });
     let text = Document::from_value(&other).unwrap().to_json().unwrap();
     assert_eq!(text, r#"{"t":"1970-01-01T00:00:00Z","b":"AQ=="}"#);

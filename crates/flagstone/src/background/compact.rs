@@ -102,6 +102,8 @@ impl Shared {
             } else {
                 shared.give_memory_to_readers();
             }
+            // Of tables that the last reader has let go.
+            shared.sweep();
             shared.schedule_compactions();
             Progress::Done
         });
@@ -167,8 +169,9 @@ impl CompactionJob {
             }
             Err(error) => Some(error),
         };
-        // Before others may begin with the tree.
+        // Before others may begin with the tree; nobody but readers holds its inputs now.
         self.compaction = None;
+        self.shared.sweep();
         self.shared.finish_compaction(&self.tree, error);
         self.shared.schedule();
         Progress::Done

@@ -2,7 +2,7 @@
 
 use super::compact::CompactionJob;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result, TreeId};
+use flagstone_base::{Error, ErrorKind, Result, TreeId};
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Tree, pick_full};
 use parking_lot::Mutex;
@@ -158,8 +158,18 @@ impl Hand {
         };
         if is_done {
             self.current = None;
+            self.shared.sweep();
         }
         Ok(Progress::Again)
+    }
+}
+
+impl Drop for Hand {
+    /// Between two steps it is dropped by a close alone: its tree will not be done.
+    fn drop(&mut self) {
+        if self.current.is_some() {
+            self.call.fail(Error::new(ErrorKind::Closed, "the database was closed meanwhile"));
+        }
     }
 }
 
@@ -199,5 +209,30 @@ impl Drop for Claim {
         if !std::thread::panicking() {
             self.shared.schedule_compactions();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[test]
+    fn a_hand_that_is_dropped_with_a_tree_fails_its_call() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        kv.put("a", "1").unwrap();
+        db.flush().unwrap();
+        let shared = kv.handle().shared().arc().unwrap();
+        let waiting = vec![Arc::clone(&kv.core().trees[0])];
+        let state = Mutex::new(CallState { waiting, error: None });
+        let call = Arc::new(Call { running: AtomicUsize::new(0), state });
+        let mut hand = Hand { call: Arc::clone(&call), shared, current: None };
+        assert!(hand.step() == Progress::Again && hand.current.is_some());
+        drop(hand);
+        assert!(call.is_over());
+        let error = call.state.lock().error.take();
+        assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Closed));
     }
 }

@@ -5,11 +5,14 @@ use super::state::Queue;
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::Progress;
+use flagstone_wal::Log;
 use parking_lot::Mutex;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A cut is tried so often while keyspaces are made and dropped.
+const CUTS_MAX: u32 = 8;
 /// Somebody who waits looks again after this time even if no bell rang.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -22,14 +25,41 @@ impl Shared {
     }
 
     /// Flushes everything acknowledged so far, and answers the state right behind it. Writes and
-    /// compactions go on meanwhile.
+    /// compactions go on meanwhile. A cut across which a keyspace was made or dropped is of no one moment, since its
+    /// catalog is younger than its writes: it is taken again.
+    ///
+    /// # Errors
+    /// Busy when that happens again and again; what a flush answers.
     pub(crate) fn cut(&self) -> Result<Cut> {
-        let place = Arc::new(Mutex::new(None));
+        let closed = || Error::new(ErrorKind::Closed, "the database was closed meanwhile");
+        let epoch = || {
+            let manifest = self.manifest.lock();
+            manifest.as_ref().map(|m| m.state().catalog.counters().epoch).ok_or_else(closed)
+        };
+        for _ in 0..CUTS_MAX {
+            let before = epoch()?;
+            let place = Arc::new(Mutex::new(None));
+            self.publisher.wait_for_all();
+            self.seal_all_and_cut(CutWanted::new(&place));
+            self.wait_for_flushes()?;
+            let cut = place.lock().take().ok_or_else(closed)?;
+            if cut.state.catalog.counters().epoch == before {
+                return Ok(cut);
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, "keyspaces were made or dropped all the while"))
+    }
+
+    /// Makes what was acknowledged so far outlive a power cut, unless the disk is full.
+    pub(crate) fn secure_history(&self) -> Result<()> {
         self.publisher.wait_for_all();
-        self.seal_all_and_cut(CutWanted::new(&place));
-        self.wait_for_flushes()?;
-        let cut = place.lock().take();
-        cut.ok_or_else(|| Error::new(ErrorKind::Closed, "the database was closed meanwhile"))
+        let unlogged = self.numbering.lock().unlogged;
+        let flushed = if unlogged { self.flush_all() } else { self.wait_for_flushes() };
+        let synced = flushed.and_then(|()| self.log.as_ref().map_or(Ok(()), Log::sync_all));
+        match synced {
+            Err(error) if error.kind() == ErrorKind::OutOfSpace => Ok(()),
+            done => done.inspect_err(|error| self.note_failure(error)),
+        }
     }
 
     /// As [`Shared::flush_all`], while the log is replayed: the last SeqNo inserted is `through`.

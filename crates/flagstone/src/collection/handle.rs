@@ -287,18 +287,24 @@ pub(crate) fn encode_key(key: &Value) -> Result<Vec<u8>> {
     check_depth(key)?;
     let mut out = Vec::with_capacity(16);
     sort_key::encode(key, Direction::Ascending, &mut out);
-    check_key_size(&out)?;
+    check_sort_key(&out)?;
     Ok(out)
 }
 
-pub(crate) fn check_key_size(key: &[u8]) -> Result<()> {
-    if key.len() <= KEY_BYTES_MAX {
-        return Ok(());
+/// Refuses the sort key of a primary key that is too long, or that scans could not read.
+pub(crate) fn check_sort_key(key: &[u8]) -> Result<()> {
+    if key.len() > KEY_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "a primary key of {} bytes encoded: expected at most {KEY_BYTES_MAX}",
+            key.len()
+        )));
     }
-    Err(Error::invalid(format!(
-        "a primary key of {} bytes encoded: expected at most {KEY_BYTES_MAX}",
-        key.len()
-    )))
+    if !sort_key::is_readable(key) {
+        return Err(Error::invalid(
+            "a primary key with a number that only a literal of many megabytes can say",
+        ));
+    }
+    Ok(())
 }
 
 /// The sort keys of a range of primary keys.

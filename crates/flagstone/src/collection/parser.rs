@@ -1,7 +1,7 @@
 //! Many JSON documents into batches: the inner loop of a bulk load.
 
 use super::Collection;
-use super::handle::check_key_size;
+use super::handle::check_sort_key;
 use crate::commit::Batch;
 use crate::keyspace::OP_OVERHEAD;
 use flagstone_base::{Error, ErrorKind, Kind};
@@ -60,7 +60,7 @@ impl DocumentParser {
         if !sort_key::extract(&view, key_path, &mut self.key).map_err(malformed)? {
             return Err(Refused::NoKey(key_path.to_owned()));
         }
-        check_key_size(&self.key).map_err(Refused::Batch)?;
+        check_sort_key(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
         let core = self.collection.keyspace().core();
         batch.push(core, Kind::Put, &self.key, &self.document).map_err(Refused::Batch)

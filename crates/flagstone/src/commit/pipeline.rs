@@ -138,10 +138,7 @@ impl Shared {
                 self.batch_bytes_max()
             )));
         }
-        for keyspace in write.keyspaces {
-            keyspace.check_not_dropped()?;
-        }
-        Ok(())
+        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
     }
 
     fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
@@ -180,8 +177,9 @@ impl Shared {
     ) -> Result<Numbered> {
         let count = write.ops.len() as u64;
         let mut numbering = self.numbering.lock();
-        // Again, under the lock that closing takes: nothing is numbered behind a close.
+        // Again, under the lock that closing and dropping take: nothing is numbered behind either.
         self.check_open_for_writing()?;
+        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
         let mut definitions = SmallVec::new();
         let mut first = numbering.next;
         let mut lsn = None;
@@ -329,6 +327,30 @@ fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Database;
+    use crate::commit::Stripes;
+    use std::time::Duration;
+
+    /// Its memtable would belong to nobody: never flushed, and counted for ever.
+    #[test]
+    fn a_write_that_waits_for_its_key_while_the_keyspace_is_dropped_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        kv.put("b", "1").unwrap();
+        let shared = kv.handle().shared();
+        let held = shared.stripes.hold(&mut Stripes::all());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| kv.put("a", "1"));
+            // Long enough to come to the key; if it comes later, it is refused anyway.
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(db.drop_keyspace("kv").unwrap());
+            drop(held);
+            let refused = waits.join().unwrap().unwrap_err();
+            assert!(refused.to_string().contains("was dropped"), "{refused}");
+        });
+        assert_eq!(db.stats().memtable_bytes, 0);
+    }
 
     #[test]
     fn upkeep_comes_around_whatever_the_size_of_the_batches() {

@@ -183,11 +183,12 @@ impl Database {
                 shared.dir.display()
             )));
         }
+        let asked = options.clone();
         let options = with_fold(options.unwrap_or_default(), &content)?;
         let mut room = shared.manifest.lock();
         let found = shared.keyspaces.load().by_name.get(name).cloned();
         if let Some(core) = found {
-            return check_same(core, &content, None);
+            return check_same(core, &content, asked.as_ref());
         }
         shared.check_open_for_writing()?;
         let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
@@ -214,7 +215,8 @@ impl Database {
 
     /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
     /// Its handles answer InvalidInput from then on, also to gets and scans that are on their way. Its files go as
-    /// soon as nobody reads them.
+    /// soon as nobody reads them. What was acknowledged before is made durable first, unless the disk is full: its
+    /// content may have been copied elsewhere. That waits for flushes: never call it from a listener or a fold.
     ///
     /// # Errors
     /// Io, OutOfSpace, Poisoned, Closed. A removal that the disk refused half-way may come back after a crash; until
@@ -222,6 +224,10 @@ impl Database {
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let shared = self.shared();
         shared.check_open_for_writing()?;
+        if !shared.keyspaces.load().by_name.contains_key(name) {
+            return Ok(false);
+        }
+        shared.secure_history()?;
         let mut room = shared.manifest.lock();
         let found = shared.keyspaces.load().by_name.get(name).cloned();
         let Some(core) = found else { return Ok(false) };
@@ -231,7 +237,9 @@ impl Database {
         if let Err(error) = shared.append_edit(manifest, edit) {
             // In doubt before, it stands nowhere.
             if !was_in_doubt && manifest.is_in_doubt() {
+                let numbering = shared.numbering.lock();
                 core.set_fate(Fate::InDoubt);
+                drop(numbering);
                 shared.end_doubt_of(manifest);
                 if manifest.is_in_doubt() {
                     shared.end_doubt_later();
@@ -239,7 +247,11 @@ impl Database {
             }
             return Err(error);
         }
-        core.set_fate(Fate::Dropped);
+        {
+            // Commits look under this lock: none gets numbers behind the discard.
+            let _numbering = shared.numbering.lock();
+            core.set_fate(Fate::Dropped);
+        }
         let mut keyspaces = (**shared.keyspaces.load()).clone();
         keyspaces.by_name.remove(name);
         keyspaces.by_id.remove(&core.id);
@@ -248,7 +260,10 @@ impl Database {
         for tree in &core.trees {
             tree.discard();
         }
+        shared.forget_long_chains(core.id);
         shared.sweep();
+        // What the keyspace made writers wait for is no more.
+        shared.schedule();
         Ok(true)
     }
 
@@ -392,7 +407,7 @@ impl Database {
     ///
     /// # Errors
     /// InvalidInput when `dir` holds something, or this database is open for reading only; Busy when
-    /// somebody else makes a database there; OutOfSpace, Io, Poisoned, Closed. After an error or a
+    /// somebody else makes a database there, or keyspaces are made or dropped all the while; OutOfSpace, Io, Poisoned, Closed. After an error or a
     /// crash there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         checkpoint::checkpoint(self.shared(), dir.as_ref())

@@ -139,7 +139,7 @@ impl Scan {
                 return Ok(true);
             }
             let Some(next) = rest.pop_front() else { return Ok(false) };
-            let scan = self.scan_of(next);
+            let scan = self.scan_of(next, 1);
             if let State::Chained(current, _) = &mut self.state {
                 *current = Some(Box::new(scan));
             }
@@ -152,7 +152,8 @@ impl Scan {
         }
         let ordered = self.core.route.is_ordered();
         if !ordered && !self.unordered {
-            let scans = (0..self.core.trees.len()).map(|at| self.scan_of(at)).collect();
+            let count = self.core.trees.len();
+            let scans = (0..count).map(|at| self.scan_of(at, count)).collect();
             return State::Merged(Merge::new(scans, self.direction));
         }
         let mut trees: VecDeque<usize> = self.partitions_of_range().collect();
@@ -174,9 +175,11 @@ impl Scan {
         partition(&self.range.start, 0)..=partition(&self.range.end, last)
     }
 
-    fn scan_of(&self, tree: usize) -> TreeScan {
+    /// The scan of a tree, one of so many that go on at once.
+    fn scan_of(&self, tree: usize, scans: usize) -> TreeScan {
         let (range, at) = (self.range.clone(), self.snapshot.seqno());
-        self.core.trees[tree].scan(range, at, self.direction, ScanOptions::default())
+        let options = ScanOptions { scans, ..ScanOptions::default() };
+        self.core.trees[tree].scan(range, at, self.direction, options)
     }
 }
 

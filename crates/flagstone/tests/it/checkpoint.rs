@@ -3,11 +3,11 @@
 
 use crate::support::{folding, hashed, number, small, small_with, threaded};
 use flagstone::env::{Disk, DiskLock, Effect, Failure, Fault, LockMode, Op, ReadFile, WriteFile};
-use flagstone::{Database, Durability, Environment, ErrorKind, Keyspace, Options, Result};
+use flagstone::{Database, Durability, Environment, ErrorKind, Event, Keyspace, Options, Result};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 const COPY: &str = "/copies/one";
 
@@ -59,6 +59,38 @@ fn it_holds_what_was_acknowledged_before_and_nothing_behind() {
         }
         copy.verify().unwrap();
     }
+}
+
+/// A keyspace that is made while the flush of a checkpoint runs would stand in it without the writes before it.
+#[test]
+fn a_keyspace_made_meanwhile_is_in_it_with_what_came_before() {
+    let world = World::new(7);
+    let handles: Arc<OnceLock<(Database, Keyspace)>> = Arc::default();
+    let listener = {
+        let handles = Arc::clone(&handles);
+        move |event: &Event| {
+            let (Event::FlushStarted { .. }, Some((db, kv))) = (event, handles.get()) else {
+                return;
+            };
+            if db.keyspaces().len() == 1 {
+                // A listener does not call the database back: another thread does, meanwhile.
+                let move_and_mark = || {
+                    kv.put("moved", "1").unwrap();
+                    db.keyspace_with("marker", hashed(1)).unwrap();
+                };
+                std::thread::scope(|scope| scope.spawn(move_and_mark).join().unwrap());
+            }
+        }
+    };
+    let builder = Database::builder(World::dir()).options(small()).listener(listener);
+    let db = builder.environment(world.environment().0).open().unwrap();
+    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    fill(&kv, 0, 10, 1);
+    assert!(handles.set((db.clone(), kv)).is_ok());
+    db.checkpoint(COPY).unwrap();
+    let copy = open_at(&world, COPY).unwrap();
+    assert_eq!(copy.keyspaces().len(), 2);
+    assert_eq!(copy.keyspace("kv").unwrap().get("moved").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
 #[test]

@@ -474,6 +474,22 @@ fn a_primary_key_is_nested_as_deep_as_it_can_be_read_again() {
     assert_eq!(typed.scan(..).next().unwrap().unwrap(), ((nested(512), 1), 7));
 }
 
+/// Scans would meet a key that they cannot read, and end there.
+#[test]
+fn a_primary_key_whose_number_is_beyond_what_keys_can_say_is_refused() {
+    let session = open(&World::new(1), &small());
+    let collection = session.db.collection("c").unwrap();
+    let far = format!("1{}e999999999999999999", "0".repeat(17_000_000));
+    let far = Value::number(&far).unwrap();
+    let near = Value::number("1e999999999999999999").unwrap();
+    collection.put_value(near.clone(), &Value::from("x")).unwrap();
+    invalid(collection.put_value(far.clone(), &Value::from("x")), "many megabytes");
+    let found: Vec<_> = collection.scan_all().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(found, [near]);
+    let typed = session.db.typed::<Value, u64>("typed").unwrap();
+    invalid(typed.put(&far, &7), "many megabytes");
+}
+
 #[test]
 fn a_database_that_is_being_made_is_busy_and_not_damaged() {
     use flagstone::env::{Disk, LockMode, OsDisk};

@@ -88,6 +88,47 @@ fn a_cursor_reads_more_at_once_the_longer_it_goes() {
 }
 
 #[test]
+fn a_cursor_that_goes_back_reads_more_at_once_too() {
+    let disk = MemDisk::default();
+    let table = table(&disk, &BlockCache::new(0));
+    let before = disk.counts();
+    let mut cursor = table.cursor(SCAN);
+    cursor.seek_last().unwrap();
+    for n in (0..ENTRIES).rev() {
+        assert_eq!(cursor.key(), key(n));
+        cursor.prev().unwrap();
+    }
+    assert!(!cursor.valid());
+    let now = disk.counts();
+    let (reads, bytes) =
+        (now.of(Op::Read) - before.of(Op::Read), now.bytes_read - before.bytes_read);
+    assert!(reads < 20, "{reads}");
+    assert!(bytes < ENTRIES * 1100, "no block twice: {bytes}");
+}
+
+#[test]
+fn cursors_that_share_keep_less_each() {
+    let disk = MemDisk::default();
+    let table = table(&disk, &BlockCache::new(0));
+    for (cursors, most) in [(1, 256 << 10), (16, 256 << 10), (64, 64 << 10), (5000, 16 << 10)] {
+        let all = reads(&disk, &table, SCAN.shared_by(cursors), 0, ENTRIES);
+        let longest = *all.iter().max().unwrap();
+        assert!(is_about(most, longest), "{cursors}: {longest}");
+    }
+}
+
+#[test]
+fn who_does_not_fill_the_cache_is_not_counted() {
+    let disk = MemDisk::default();
+    let cache = BlockCache::new(8 << 20);
+    let table = table(&disk, &cache);
+    reads(&disk, &table, SCAN, 0, ENTRIES);
+    let before = cache.stats();
+    assert_eq!(reads(&disk, &table, CursorOptions::COMPACTION, 0, ENTRIES), [], "all there");
+    assert_eq!(cache.stats(), before);
+}
+
+#[test]
 fn blocks_in_the_cache_are_not_read_and_do_not_end_a_row() {
     let disk = MemDisk::default();
     let table = table(&disk, &BlockCache::new(8 << 20));

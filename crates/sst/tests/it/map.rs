@@ -105,8 +105,16 @@ fn near_key(dice: &mut Dice, entries: &[Entry]) -> Vec<u8> {
     key
 }
 
+fn cursor_options(dice: &mut Dice) -> CursorOptions {
+    CursorOptions {
+        fill_cache: dice.below(2) == 0,
+        readahead: dice.below(2) == 0,
+        ahead_bytes: [0, 5000, 256 << 10][dice.below(3)],
+    }
+}
+
 fn check_points(table: &Arc<Table>, dice: &mut Dice, entries: &[Entry]) {
-    let options = CursorOptions { fill_cache: dice.below(2) == 0, readahead: dice.below(2) == 0 };
+    let options = cursor_options(dice);
     let mut cursor = table.cursor(options);
     for _ in 0..200 {
         let key = near_key(dice, entries);
@@ -170,8 +178,7 @@ fn a_table_is_the_map_it_was_written_from() {
         let table = folder.open((dice.below(2) == 0).then_some(&meta)).unwrap();
         assert_eq!(table.meta().unwrap(), meta);
         table.verify().unwrap();
-        let options =
-            CursorOptions { fill_cache: dice.below(2) == 0, readahead: dice.below(2) == 0 };
+        let options = cursor_options(&mut dice);
         check_walks(&mut table.cursor(options), &entries);
         check_points(&table, &mut dice, &entries);
     }

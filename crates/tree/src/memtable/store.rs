@@ -323,7 +323,7 @@ unsafe fn write_key(place: *mut u8, newest: u32, key: &[u8]) {
     // SAFETY: by the contract of this function.
     unsafe { place.cast::<AtomicU32>().write(AtomicU32::new(newest)) };
     // SAFETY: as above; a key has at most 65,535 bytes.
-    unsafe { place.add(4).cast::<u32>().write(u32::from(key.len() as u16)) };
+    unsafe { place.add(4).cast::<[u16; 2]>().write([key.len() as u16, 0]) };
     // SAFETY: as above; fresh memory does not overlap the caller's key.
     unsafe { ptr::copy_nonoverlapping(key.as_ptr(), place.add(KEY_HEADER), key.len()) };
 }

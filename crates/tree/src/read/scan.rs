@@ -22,11 +22,13 @@ const COVERED_BEFORE_JUMP: u32 = 8;
 pub struct ScanOptions {
     /// Whether the blocks it reads stay in the cache.
     pub fill_cache: bool,
+    /// How many scans, this one included, go on at once and share the memory for what is read ahead.
+    pub scans: usize,
 }
 
 impl Default for ScanOptions {
     fn default() -> Self {
-        Self { fill_cache: true }
+        Self { fill_cache: true, scans: 1 }
     }
 }
 
@@ -216,6 +218,8 @@ impl TreeScan {
             }
         }
         let options = CursorOptions { fill_cache: self.options.fill_cache, ..CursorOptions::SCAN };
+        let runs = view.version.newest_first().count();
+        let options = options.shared_by(runs * self.options.scans);
         for run in view.version.newest_first() {
             let within = Span::within_range(&self.range, run);
             if within.is_empty() {

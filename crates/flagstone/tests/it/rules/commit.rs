@@ -26,6 +26,26 @@ fn a_synced_commit_makes_the_buffered_ones_before_it_durable() {
     assert_eq!(kv.get("later").unwrap(), None);
 }
 
+/// Rule 1: what was copied out of a keyspace is there after a power cut when its drop is.
+#[test]
+fn a_drop_is_no_more_durable_than_the_writes_before_it() {
+    for durability in [Durability::None, Durability::Buffered] {
+        let world = World::new(1);
+        let session = open(&world, &small_with(durability));
+        let old = session.db.keyspace_with("old", hashed(1)).unwrap();
+        let new = session.db.keyspace_with("new", hashed(1)).unwrap();
+        old.put("a", "1").unwrap();
+        session.db.flush().unwrap();
+        new.put("a", old.get("a").unwrap().unwrap()).unwrap();
+        assert!(session.db.drop_keyspace("old").unwrap());
+        let after = World::on(world.mem.crash_losing_unsynced(), 1);
+        let again = open(&after, &small());
+        assert_eq!(again.db.keyspaces().len(), 1);
+        let new = again.db.keyspace_with("new", hashed(1)).unwrap();
+        assert!(new.get("a").unwrap().is_some(), "{durability:?}");
+    }
+}
+
 /// Rule 1: reads may see a commit before it is durable, and its ticket tells when it is.
 #[test]
 fn a_started_commit_is_visible_before_it_is_durable() {
