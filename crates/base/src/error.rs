@@ -22,7 +22,8 @@ pub enum ErrorKind {
     Io,
     /// The disk is full: make room; writing resumes by itself.
     OutOfSpace,
-    /// A sync failed, so what is on disk is unknown: reads go on, reopen to write again.
+    /// A sync failed or background work panicked, so what is on disk or in memory is unknown: reads go on, reopen to
+    /// write again.
     Poisoned,
     /// Bytes on disk are not what was written: restore, or repair.
     Corruption,
@@ -40,7 +41,7 @@ impl fmt::Display for ErrorKind {
             Self::Conflict => "conflict",
             Self::Io => "input/output error",
             Self::OutOfSpace => "out of disk space",
-            Self::Poisoned => "poisoned by a failed sync",
+            Self::Poisoned => "poisoned",
             Self::Corruption => "corruption",
             Self::Unsupported => "unsupported",
             Self::Closed => "closed",

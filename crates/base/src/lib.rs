@@ -1,4 +1,4 @@
-//! Words that two or more crates of flagstone speak: errors, numbers, checksums, entries.
+//! Words that two or more crates of flagstone speak: errors, numbers, checksums, entries, keys, hashes, compression.
 //!
 //! Modules stand from the ground up; a module uses only modules listed above it.
 

@@ -1,4 +1,4 @@
-//! Documents: exact values, their total order, binary form, views, sort keys and JSON.
+//! Documents: exact values, their total order, binary form, views, sort keys, JSON, paths and patches.
 //!
 //! The crate knows no files. A [`Value`] is a document in memory; its binary form is made by an
 //! [`Encoder`] or straight from JSON by a [`JsonParser`], and read in place by a [`View`]. A

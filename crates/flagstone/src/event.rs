@@ -88,7 +88,7 @@ pub enum Event {
         /// Its number.
         number: FileNumber,
     },
-    /// A sync failed: the database takes no more writes until it is opened again.
+    /// A sync failed or background work panicked: the database takes no more writes until it is opened again.
     Poisoned {
         /// What went wrong.
         error: Error,

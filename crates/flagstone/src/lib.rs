@@ -21,8 +21,8 @@
 //! # Ok::<(), flagstone::Error>(())
 //! ```
 //!
-//! Modules stand from the ground up, but for the knot that a database is: `shared` is known to all
-//! that work on it.
+//! Modules stand from the ground up, but for the knot that a database is: `shared`, `keyspace`, `collection` and
+//! `database::Handle` are known to those that work on them.
 
 pub mod bulk;
 pub mod codec;

@@ -148,7 +148,7 @@ pub struct Options {
     /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
     /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes and filters
     /// of open tables stay in memory, `filter_bits` an entry and an index entry a block: they take from
-    /// the cache down to an eighth of the budget, then exceed it.
+    /// the cache down to an eighth of its share, then exceed the budget.
     pub memory_budget: u64,
     /// What [`commit`](crate::Database::commit) and the single-key writes promise.
     pub durability: Durability,

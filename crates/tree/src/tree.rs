@@ -120,7 +120,7 @@ impl Tree {
         &self.context
     }
 
-    /// The current sources; lock-free. Take the visible SeqNo first (rules.md 10).
+    /// The current sources; lock-free. Take the visible SeqNo first.
     #[inline]
     pub fn view(&self) -> Arc<View> {
         self.view.load_full()
@@ -152,7 +152,7 @@ impl Tree {
             return false;
         }
         view.active.seal(seal_seqno);
-        // Sized like the one before: no table of it is copied under load (rules.md 12).
+        // Sized like the one before: no table of it is copied under load.
         let active = Memtable::new(&self.context, view.active.size());
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
@@ -186,7 +186,7 @@ impl Tree {
         self.view.load().memtables().filter_map(|table| table.first()).min()
     }
 
-    /// Keeps every tombstone through compactions, as long as an index is being built (rules.md 16).
+    /// Keeps every tombstone through compactions, as long as an index is being built.
     pub fn set_keep_tombstones(&self, keep: bool) {
         self.keep_tombstones.store(keep, Ordering::SeqCst);
     }

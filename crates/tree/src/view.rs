@@ -15,7 +15,7 @@ pub struct View {
 
 impl View {
     /// A reader at a SeqNo below it who is not registered as a snapshot may miss versions: take
-    /// a new SeqNo and a new view (rules.md 10).
+    /// a new SeqNo and a new view.
     #[inline]
     pub fn watermark(&self) -> SeqNo {
         self.version.watermark()

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A full tail is sorted into an immutable run; eight runs of a size are merged into one. So a scan
-//! sorts at most 511 keys, ever (rules.md 12), and a writer is held up by at most one merge of
+//! sorts at most 511 keys, ever, and a writer is held up by at most one merge of
 //! 32,768 keys, about a millisecond. Only the memtable's writer changes anything; readers take an
 //! `Arc` of the whole.
 

@@ -9,7 +9,7 @@
 //! Everything but the two atomic links is written before its address is published and never
 //! changes; links only ever lead to more. So readers take no lock: each link is stored with
 //! Release and loaded with Acquire. The versions of a key are chained by SeqNo, newest first,
-//! whatever order they arrive in (rules.md 1).
+//! whatever order they arrive in.
 //!
 //! The table grows by publishing one four times as large; the old ones stay readable until the
 //! memtable is dropped (a reader in one misses only keys that were added after it began).

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nobody reads between two boundaries, so of each stripe only the newest state matters. Operands
-//! are folded only with what lies in their own stripe, never across a snapshot (rules.md 13).
+//! are folded only with what lies in their own stripe, never across a snapshot.
 
 use crate::fold::Fold;
 use flagstone_base::{Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};

@@ -35,9 +35,9 @@ pub struct TreeEdit {
     pub added: Vec<(u8, TableMeta)>,
     /// Tables that go.
     pub removed: Vec<FileNumber>,
-    /// Every write of this tree up to this SeqNo is in tables now; replay skips them (rules.md 6).
+    /// Every write of this tree up to this SeqNo is in tables now; replay skips them.
     pub flushed_through: Option<SeqNo>,
-    /// A reader below it who is not registered may miss versions in the new tables (rules.md 10).
+    /// A reader below it who is not registered may miss versions in the new tables.
     pub watermark: SeqNo,
 }
 

@@ -93,8 +93,7 @@ impl Flush {
         self.work.as_ref().is_some_and(|work| work.is_written)
     }
 
-    /// The newest SeqNo it writes: the log is synced through it before the edit is appended
-    /// (rules.md 5).
+    /// The newest SeqNo it writes: the log is synced through it before the edit is appended.
     pub fn seqno_max(&self) -> SeqNo {
         self.tables.iter().map(|table| table.last()).max().unwrap_or_default()
     }
