@@ -274,9 +274,12 @@ impl Codec for Value {
 /// Stands behind a sort key in a tuple: below FF, which a sort key may go on with, and never taken for a part of it.
 const PART_END: u8 = 1;
 
-#[cold]
-fn far_exponent() -> Error {
-    Error::invalid("a key with a number that only a literal of many megabytes can say")
+/// Refuses a sort key that scans could not read.
+pub(crate) fn check_readable(key: &[u8]) -> Result<()> {
+    if sort_key::is_readable(key) {
+        return Ok(());
+    }
+    Err(Error::invalid("a key with a number that only a literal of many megabytes can say"))
 }
 
 /// A document value: its sort key.
@@ -289,7 +292,7 @@ impl KeyCodec for Value {
         check_depth(self)?;
         let mut key = Vec::new();
         self.encode_key(&mut key);
-        if sort_key::is_readable(&key) { Ok(()) } else { Err(far_exponent()) }
+        check_readable(&key)
     }
 
     fn encode_key(&self, out: &mut Vec<u8>) {

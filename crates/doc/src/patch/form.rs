@@ -166,7 +166,7 @@ pub(super) struct Parts<'a> {
 
 /// Whether `patches` have more than `most` parts together, as far as those can be read.
 pub(super) fn are_more_parts(patches: &[&[u8]], most: usize) -> bool {
-    /// A kind, a number of steps, a step of one byte, an argument: no part is shorter but one that unsets.
+    /// A kind, a number of steps, a step: no part is shorter.
     const PART_BYTES: usize = 3;
     if patches.iter().map(|patch| patch.len()).sum::<usize>() / PART_BYTES <= most {
         return false;

@@ -195,8 +195,9 @@ impl FlushJob {
             self.current = self.start(tree);
             return Ok(Progress::Again);
         }
-        // The log is synced through everything in these tables before the edit is, or a power cut could keep one half of a batch. And what failed to be written stands voided
-        // in it, or a record that a crash brings back would be replayed for the other trees alone.
+        // The log is synced through everything in these tables before the edit is, or a power cut could
+        // keep one half of a batch. And what failed to be written stands voided in it, or a record that a
+        // crash brings back would be replayed for the other trees alone.
         if let Some(log) = &self.shared.log {
             log.sync_all().inspect_err(|error| self.shared.note_failure(error))?;
         }

@@ -2,7 +2,7 @@
 
 use super::compact::CompactionJob;
 use crate::shared::Shared;
-use flagstone_base::{Error, ErrorKind, Result, TreeId};
+use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Tree, pick_full};
 use parking_lot::Mutex;
@@ -168,7 +168,7 @@ impl Drop for Hand {
     /// Between two steps it is dropped by a close alone: its tree will not be done.
     fn drop(&mut self) {
         if self.current.is_some() {
-            self.call.fail(Error::new(ErrorKind::Closed, "the database was closed meanwhile"));
+            self.call.fail(self.shared.closed_meanwhile());
         }
     }
 }
@@ -216,6 +216,7 @@ impl Drop for Claim {
 mod tests {
     use super::*;
     use crate::Database;
+    use flagstone_base::ErrorKind;
 
     #[test]
     fn a_hand_that_is_dropped_with_a_tree_fails_its_call() {

@@ -31,7 +31,7 @@ impl Shared {
     /// # Errors
     /// Busy when that happens again and again; what a flush answers.
     pub(crate) fn cut(&self) -> Result<Cut> {
-        let closed = || Error::new(ErrorKind::Closed, "the database was closed meanwhile");
+        let closed = || self.closed_meanwhile();
         let epoch = || {
             let manifest = self.manifest.lock();
             manifest.as_ref().map(|m| m.state().catalog.counters().epoch).ok_or_else(closed)
@@ -55,11 +55,15 @@ impl Shared {
         self.publisher.wait_for_all();
         let unlogged = self.numbering.lock().unlogged;
         let flushed = if unlogged { self.flush_all() } else { self.wait_for_flushes() };
-        let synced = flushed.and_then(|()| self.log.as_ref().map_or(Ok(()), Log::sync_all));
-        match synced {
-            Err(error) if error.kind() == ErrorKind::OutOfSpace => Ok(()),
-            done => done.inspect_err(|error| self.note_failure(error)),
+        // A flush that found no room does not keep the log from being synced.
+        let synced = self.log.as_ref().map_or(Ok(()), Log::sync_all);
+        for done in [flushed, synced] {
+            match done {
+                Err(error) if error.kind() == ErrorKind::OutOfSpace => {}
+                done => done.inspect_err(|error| self.note_failure(error))?,
+            }
         }
+        Ok(())
     }
 
     /// As [`Shared::flush_all`], while the log is replayed: the last SeqNo inserted is `through`.
@@ -85,8 +89,11 @@ impl Shared {
         if !self.background.is_stopped() {
             return Ok(());
         }
-        let text = format!("{} was closed meanwhile", self.dir.display());
-        Err(Error::new(ErrorKind::Closed, text))
+        Err(self.closed_meanwhile())
+    }
+
+    pub(super) fn closed_meanwhile(&self) -> Error {
+        Error::new(ErrorKind::Closed, format!("{} was closed meanwhile", self.dir.display()))
     }
 
     fn wait_for_flushes(&self) -> Result<()> {

@@ -4,7 +4,7 @@
 //! as ids of the collection's table of names.
 
 use super::{DocumentParser, DocumentScan};
-use crate::codec::check_depth;
+use crate::codec::{check_depth, check_readable};
 use crate::commit::Batch;
 use crate::keyspace::Keyspace;
 use crate::read::Snapshot;
@@ -299,12 +299,7 @@ pub(crate) fn check_sort_key(key: &[u8]) -> Result<()> {
             key.len()
         )));
     }
-    if !sort_key::is_readable(key) {
-        return Err(Error::invalid(
-            "a primary key with a number that only a literal of many megabytes can say",
-        ));
-    }
-    Ok(())
+    check_readable(key)
 }
 
 /// The sort keys of a range of primary keys.

@@ -407,8 +407,8 @@ impl Database {
     ///
     /// # Errors
     /// InvalidInput when `dir` holds something, or this database is open for reading only; Busy when
-    /// somebody else makes a database there, or keyspaces are made or dropped all the while; OutOfSpace, Io, Poisoned, Closed. After an error or a
-    /// crash there is no database in `dir`.
+    /// somebody else makes a database there, or keyspaces are made or dropped all the while; OutOfSpace,
+    /// Io, Poisoned, Closed. After an error or a crash there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         checkpoint::checkpoint(self.shared(), dir.as_ref())
     }
