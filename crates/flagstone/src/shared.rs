@@ -195,6 +195,11 @@ impl Shared {
         }
     }
 
+    /// Refuses once poisoned, open or closed.
+    pub(crate) fn check_poison(&self) -> Result<()> {
+        self.poison.get().map_or(Ok(()), |_| Err(self.refusal(POISONED)))
+    }
+
     #[cold]
     fn refusal(&self, state: u8) -> Error {
         let dir = self.dir.display();

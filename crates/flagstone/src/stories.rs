@@ -416,7 +416,7 @@ fn a_panic_in_a_background_job_poisons_instead_of_leaving_waiters() {
     kv.merge("k", "2").unwrap();
     assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(kv.put("k", "3").unwrap_err().kind(), ErrorKind::Poisoned);
-    assert_eq!(db.close().map_err(|error| error.kind()), Ok(()));
+    assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Poisoned);
 }
 
 /// A panic in a full compaction unwound out of the call, or was an error after which writes went on.

@@ -125,14 +125,15 @@ impl History {
         for step in steps {
             if let Step::Reopen = step {
                 keyspaces.clear();
-                let poisoned = session.db.commit(session.db.batch()).is_err();
-                if let Err(error) = session.db.close() {
-                    return (ended(error), None);
+                match self.close(session) {
+                    // A poisoned database goes on as after the death of its process.
+                    Err(error) if error.kind() == ErrorKind::Poisoned && !world.disk.is_off() => {
+                        let copy = world.after_kill(0).open(options).unwrap();
+                        self.check_recovered(&copy.db, Promise::Kill);
+                    }
+                    Err(error) => return (ended(error), None),
+                    Ok(()) => {}
                 }
-                if poisoned {
-                    return (End::Failed, None);
-                }
-                self.keep_all();
                 match open() {
                     Ok(opened) => (session, keyspaces) = opened,
                     Err(error) => return (ended(error), None),
@@ -145,6 +146,29 @@ impl History {
             }
         }
         (End::Finished, Some(session))
+    }
+
+    /// Closes the database. Ok promises that all is kept; a poisoned one must not say it.
+    ///
+    /// # Errors
+    /// What closing said.
+    pub fn close(&mut self, session: Session) -> Result<()> {
+        let written = session.db.commit_with(session.db.batch(), Durability::Buffered);
+        let is_poisoned = written.is_err_and(|error| error.kind() == ErrorKind::Poisoned);
+        assert!(
+            is_poisoned || !self.is_poisoned,
+            "a commit said Poisoned, and the next one did not"
+        );
+        let closed = session.db.close();
+        match &closed {
+            Ok(()) => {
+                assert!(!is_poisoned, "closing a poisoned database said Ok");
+                self.keep_all();
+            }
+            Err(error) if is_poisoned => assert_eq!(error.kind(), ErrorKind::Poisoned, "{error:?}"),
+            Err(_) => {}
+        }
+        closed
     }
 
     fn step(

@@ -131,8 +131,11 @@ impl Log {
         self.outcome(lsn)
     }
 
-    /// Syncs what was written up to now.
-    fn sync_written(&self) -> Result<()> {
+    /// Syncs what was written up to now; what waits in the queue is left there.
+    ///
+    /// # Errors
+    /// Poisoned after a failed sync.
+    pub fn sync_written(&self) -> Result<()> {
         self.check()?;
         let Some(target) = self.ledger.lock().target.clone() else { return Ok(()) };
         self.segment_syncs.fetch_add(1, Ordering::Relaxed);

@@ -89,7 +89,10 @@ impl Shared {
         }
         let numbered = self.number(write, &targets, checksum, durability)?;
         let (last, lsn) = (numbered.last, numbered.lsn);
-        let written = self.log_and_insert(write, &targets, &numbered);
+        let written = match numbered.refs.is_empty() {
+            true => Ok(()),
+            false => self.log_and_insert(write, &targets, &numbered),
+        };
         self.publisher.finish(numbered.place);
         drop(held);
         let mut ring = false;
@@ -125,6 +128,13 @@ impl Shared {
             }
             Durability::Group => log.sync_through(lsn),
             Durability::Each => log.sync_alone(lsn),
+        };
+        // The commit's own append has succeeded, or it needed none. If the last append before an empty commit
+        // was refused, what was written before that is still to be synced.
+        let is_refused = |error: &Error| error.kind() != ErrorKind::Poisoned;
+        let synced = match synced {
+            Err(error) if is_refused(&error) => log.sync_written(),
+            synced => synced,
         };
         synced.inspect_err(|error| self.note_failure(error))
     }
@@ -190,6 +200,9 @@ impl Shared {
             lsn = Some(enqueue(log, numbering.next, &definitions, write, checksum)?);
         } else if count > 0 {
             numbering.unlogged = true;
+        } else if durability.is_logged() {
+            // It promises no less than one with operations: everything before it in the log is as durable.
+            lsn = self.log.as_ref().map(Log::enqueued);
         }
         numbering.next = first.plus(count);
         let last = SeqNo::new(numbering.next.get() - 1);

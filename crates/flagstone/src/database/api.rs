@@ -431,8 +431,9 @@ impl Database {
     /// does the same, and tells errors to the listeners.
     ///
     /// # Errors
-    /// What kept it from a clean close; logged writes are in the log even then. Closed when it was
-    /// closed already.
+    /// What kept it from a clean close; logged writes are in the log even then. Poisoned when a sync had failed: what
+    /// was not synced before may be lost. The database is closed and its lock released all the same. Closed when it
+    /// was closed already.
     pub fn close(self) -> Result<()> {
         let shared = self.shared();
         let Some(closed) = crate::open::close(shared) else { return Err(closed(shared)) };

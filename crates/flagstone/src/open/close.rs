@@ -5,14 +5,15 @@ use crate::shared::Shared;
 use flagstone_base::Result;
 use std::sync::Arc;
 
-/// Closes the database; `None` when somebody did already.
+/// Closes the database; `None` when somebody did already. One that is poisoned lets go of everything, too, and says
+/// why it could not keep what it had promised.
 pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
     let writable = shared.check_open_for_writing().is_ok();
     if !shared.set_closed() {
         return None;
     }
     shared.publisher.wait_for_all();
-    let closed = if writable { write_out(shared) } else { Ok(()) };
+    let closed = if writable { write_out(shared) } else { shared.check_poison() };
     shared.executor.shut_down();
     shared.background.stop();
     let marked = mark_clean(shared, writable && closed.is_ok());
@@ -21,7 +22,8 @@ pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
     }
     *shared.lock.lock() = None;
     shared.let_memory_go();
-    Some(closed.and(marked))
+    // Background work may have met what poisons while this went on.
+    Some(closed.and(marked).and(shared.check_poison()))
 }
 
 fn write_out(shared: &Arc<Shared>) -> Result<()> {

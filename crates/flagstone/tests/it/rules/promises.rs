@@ -1,0 +1,124 @@
+//! Rules 27 to 30: what the log's end is anchored by, numbers, refused records, the close of a poisoned database.
+
+use crate::support::{hashed, open, small, small_with};
+use flagstone::env::names::FileKind;
+use flagstone::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::{Durability, ErrorKind, Event, Listener};
+use flagstone_testkit::World;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Rules 1 and 30: a commit without operations was acknowledged at once, whatever its durability, and a power cut
+/// took what had been acknowledged before it.
+#[test]
+fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
+    for durability in [Durability::Group, Durability::Each] {
+        for with_condition in [false, true] {
+            let world = World::new(1);
+            let session = open(&world, &small());
+            let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+            kv.put("buffered", "1").unwrap();
+            let mut batch = session.db.batch();
+            if with_condition {
+                let (seqno, _) = kv.get_versioned("buffered").unwrap().unwrap();
+                batch.expect_seqno(&kv, "buffered", seqno).unwrap();
+            }
+            session.db.commit_with(batch, durability).unwrap();
+            let after = World::on(world.mem.crash_losing_unsynced(), 1);
+            let kv = open(&after, &small()).db.keyspace("kv").unwrap();
+            assert!(kv.get("buffered").unwrap().is_some(), "{durability:?}, {with_condition}");
+        }
+    }
+}
+
+/// Rule 30: the refusal of another commit is no failure of one without operations.
+#[test]
+fn a_synced_commit_without_operations_succeeds_after_a_refused_one() {
+    for durability in [Durability::Group, Durability::Each] {
+        let world = World::new(1);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        kv.put("buffered", "1").unwrap();
+        world.disk.set_room(Some(0));
+        assert_eq!(kv.put("refused", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
+        session.db.commit_with(session.db.batch(), durability).unwrap();
+        let after = World::on(world.mem.crash_losing_unsynced(), 1);
+        let kv = open(&after, &small()).db.keyspace("kv").unwrap();
+        assert!(kv.get("buffered").unwrap().is_some(), "{durability:?}");
+        assert!(kv.get("refused").unwrap().is_none(), "{durability:?}");
+    }
+}
+
+/// Hears why the database was closed.
+#[derive(Clone, Default)]
+struct Closings(Arc<Mutex<Vec<Option<ErrorKind>>>>);
+
+impl Listener for Closings {
+    fn event(&self, event: &Event) {
+        if let Event::Closed { error } = event {
+            self.0.lock().unwrap().push(error.as_ref().map(flagstone::Error::kind));
+        }
+    }
+}
+
+/// Rule 30: a background sync of the manifest failed, all unlogged writes were lost, and close said Ok.
+#[test]
+fn closing_a_poisoned_database_says_so_when_unlogged_writes_are_lost() {
+    let (world, options) = (World::new(8), small_with(Durability::None));
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]);
+    world.disk.inject(fault.of(FileKind::Manifest));
+    for n in 0..4000_u64 {
+        if kv.put(n.to_be_bytes(), [7; 1000]).is_err() {
+            break;
+        }
+        session.executor.assist();
+    }
+    assert_eq!(world.disk.hits(), 1);
+    drop(kv);
+    assert_eq!(session.db.flush().unwrap_err().kind(), ErrorKind::Poisoned);
+    assert_eq!(session.db.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+    let error = session.db.close().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Poisoned);
+    assert!(error.to_string().contains(".manifest"), "it names the cause: {error}");
+    world.disk.heal();
+    open(&world, &options).db.close().expect("the lock was let go, and nothing is wrong any more");
+}
+
+/// Rule 30: a timed sync failed, all writes were lost with the power, and close had said Ok.
+#[test]
+fn closing_a_poisoned_database_says_so_when_logged_writes_may_be_lost() {
+    let options = small_with(Durability::Interval(Duration::from_millis(10)));
+    let world = World::new(8);
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]);
+    world.disk.inject(fault.of(FileKind::Wal));
+    for _ in 0..20 {
+        session.executor.assist();
+    }
+    assert_eq!(world.disk.hits(), 1);
+    drop(kv);
+    assert_eq!(session.db.close().unwrap_err().kind(), ErrorKind::Poisoned);
+}
+
+/// Rule 30: whoever drops the last handle is told by the event.
+#[test]
+fn dropping_a_poisoned_database_tells_listeners_why() {
+    let (world, closings) = (World::new(8), Closings::default());
+    for is_poisoned in [true, false] {
+        let (environment, _executor) = world.environment();
+        let builder = flagstone::Database::builder(World::dir()).environment(environment);
+        let db = builder.options(small()).listener(closings.clone()).open().unwrap();
+        if is_poisoned {
+            world.disk.inject(Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Sync]));
+            let kv = db.keyspace_with("kv", hashed(1));
+            assert_eq!(kv.unwrap_err().kind(), ErrorKind::Poisoned);
+            world.disk.heal();
+        }
+        drop(db);
+    }
+    assert_eq!(*closings.0.lock().unwrap(), [Some(ErrorKind::Poisoned), None]);
+}
