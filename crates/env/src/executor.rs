@@ -49,6 +49,14 @@ pub trait Executor: Send + Sync {
     fn shut_down(&self);
 }
 
+/// Runs `work` in a thread of its own that nobody waits for.
+///
+/// # Errors
+/// When the system gives no thread; `work` is dropped then.
+pub fn run_apart(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(|_detached| ())
+}
+
 /// Threads of their own: one for flushes, some for compactions.
 pub struct ThreadExecutor {
     shared: Arc<Shared>,

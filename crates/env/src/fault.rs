@@ -39,6 +39,8 @@ pub enum Effect {
     FailAfter(Failure),
     /// It and everything after it fails: the power is off.
     PowerCut,
+    /// The disk's code panics.
+    Panic,
     /// A read delivers this bit flipped (counted from the buffer's start, modulo its length).
     FlipBit(usize),
 }
@@ -200,12 +202,18 @@ impl FaultDisk {
     }
 }
 
+#[expect(clippy::panic, reason = "the test that injects it wants a panic")]
+fn panic_on(op: Op, path: &Path) -> ! {
+    panic!("an injected panic: {} {}", op.doing(), path.display())
+}
+
 fn run<T>(plan: &SharedPlan, op: Op, path: &Path, action: impl FnOnce() -> Result<T>) -> Result<T> {
     let effect = plan.lock().next(op, path);
     match effect {
         None | Some(Effect::FlipBit(_)) => action(),
         Some(Effect::Fail(failure) | Effect::Short(_, failure)) => Err(failure.error(op, path)),
         Some(Effect::PowerCut) => Err(Failure::Io.error(op, path)),
+        Some(Effect::Panic) => panic_on(op, path),
         Some(Effect::FailAfter(failure)) => {
             action()?;
             Err(failure.error(op, path))
@@ -245,6 +253,7 @@ impl WriteFile for FaultWriteFile {
             None | Some(Effect::FlipBit(_)) => (bytes.len(), None),
             Some(Effect::Fail(failure)) => (0, Some(failure)),
             Some(Effect::PowerCut) => (0, Some(Failure::Io)),
+            Some(Effect::Panic) => panic_on(Op::Append, &self.path),
             Some(Effect::Short(most, failure)) => (bytes.len().min(most), Some(failure)),
             Some(Effect::FailAfter(failure)) => (bytes.len(), Some(failure)),
         };
@@ -311,6 +320,7 @@ impl ReadFile for FaultReadFile {
                 Ok(())
             }
             Some(Effect::PowerCut) => Err(Failure::Io.error(Op::Read, path)),
+            Some(Effect::Panic) => panic_on(Op::Read, path),
             Some(Effect::Fail(f) | Effect::Short(_, f) | Effect::FailAfter(f)) => {
                 Err(f.error(Op::Read, path))
             }

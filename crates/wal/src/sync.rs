@@ -8,6 +8,7 @@
 use crate::log::{Log, mark};
 use crate::queue::Lsn;
 use crate::waiters::Turn;
+use crate::write::PoisonOnPanic;
 use flagstone_base::Result;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
@@ -21,6 +22,27 @@ const GIVE_WAY_LIMIT: Duration = Duration::from_micros(600);
 /// After that so many groups are led without giving way; each time it happens again, twice as many,
 /// up to the second number.
 const KEEP_WAY_GROUPS: (u32, u32) = (64, 4096);
+
+/// A closed group whose sync is under way. It ends when this is dropped, also by a panic.
+struct LedGroup<'a> {
+    log: &'a Log,
+    group: u64,
+}
+
+impl Drop for LedGroup<'_> {
+    fn drop(&mut self) {
+        let syncing = &self.log.syncing;
+        let mut turn = syncing.lock();
+        turn.is_led = false;
+        turn.done = self.group;
+        drop(turn);
+        syncing.bell(self.group).notify_all();
+        match self.log.poison.get() {
+            None => syncing.bell(self.group + 1).notify_one(),
+            Some(_) => syncing.bell(self.group + 1).notify_all(),
+        }
+    }
+}
 
 impl Log {
     /// Returns when everything up to `lsn` survives a power cut. One sync serves all threads that
@@ -73,19 +95,9 @@ impl Log {
         turn.size = std::mem::take(&mut turn.joined);
         let group = turn.closed;
         drop(turn);
+        let _led = LedGroup { log: self, group };
         self.write_pending();
-        let synced = self.sync_written();
-        let mut turn = self.syncing.lock();
-        turn.is_led = false;
-        turn.done = group;
-        drop(turn);
-        self.syncing.bell(group).notify_all();
-        if synced.is_ok() {
-            self.syncing.bell(group + 1).notify_one();
-        } else {
-            self.syncing.bell(group + 1).notify_all();
-        }
-        synced
+        self.sync_written()
     }
 
     /// Lets the members of the last group run, who have just been woken and are likely to come
@@ -158,6 +170,7 @@ impl Log {
         self.check()?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let running = self.verdicts.begin();
+        let _poison_first = PoisonOnPanic(self);
         let synced = sync().map_err(|error| self.poison(&error));
         drop(running);
         synced.and_then(|()| self.check())?;

@@ -20,6 +20,19 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 /// How many failures are remembered for those who ask later.
 const FAILURES_KEPT: usize = 1 << 16;
 
+/// A thread that panics while it writes or syncs leaves bytes in an unknown state and others waiting:
+/// nothing is written any more.
+pub(crate) struct PoisonOnPanic<'a>(pub(crate) &'a Log);
+
+impl Drop for PoisonOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison(&Error::new(ErrorKind::Io, "a write or sync panicked"));
+            self.0.writers.wake();
+        }
+    }
+}
+
 enum WriteError {
     /// The records are not in the log.
     Lost(Error),
@@ -42,9 +55,7 @@ impl Log {
                     return Err(Error::invalid(format!("{lsn} is not a place of this log")));
                 }
             } else {
-                self.writers.wait_until(|| {
-                    self.resolved.load(Ordering::Acquire) >= lsn.0 || !self.writer.is_locked()
-                });
+                self.wait_for_leader(lsn.0);
             }
             self.check()?;
         }
@@ -53,6 +64,7 @@ impl Log {
 
     /// Writes what is queued until everything up to `goal` is resolved; how many chunks there were.
     fn lead(&self, mut writer: MutexGuard<'_, Writer>, goal: u64) -> usize {
+        let _on_panic = PoisonOnPanic(self);
         let mut led = 0;
         while self.resolved.load(Ordering::Relaxed) < goal && self.poison.get().is_none() {
             let written = self.write_queued(&mut writer);
@@ -73,11 +85,18 @@ impl Log {
             if let Some(writer) = self.writer.try_lock() {
                 self.lead(writer, goal);
             } else {
-                self.writers.wait_until(|| {
-                    self.resolved.load(Ordering::Acquire) >= goal || !self.writer.is_locked()
-                });
+                self.wait_for_leader(goal);
             }
         }
+    }
+
+    /// Returns when everything up to `goal` is resolved, or nobody leads, or nothing is written any more.
+    fn wait_for_leader(&self, goal: u64) {
+        self.writers.wait_until(|| {
+            self.resolved.load(Ordering::Acquire) >= goal
+                || !self.writer.is_locked()
+                || self.poison.get().is_some()
+        });
     }
 
     /// One turn: takes all queued chunks and writes each by one append.
