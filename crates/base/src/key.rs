@@ -120,7 +120,16 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The smallest key greater than `key`: `key` and a zero byte.
+/// The smallest key greater than `key` that is not too long to be stored; `None` when there is none.
+pub fn next_key(key: &[u8]) -> Option<Vec<u8>> {
+    match key.get(..KEY_BYTES_MAX) {
+        None => Some(successor(key)),
+        // No longer key begins with these bytes.
+        Some(longest) => prefix_end(longest),
+    }
+}
+
+/// The smallest byte string greater than `key`: `key` and a zero byte.
 pub fn successor(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
@@ -148,6 +157,19 @@ mod tests {
         assert_eq!(prefix_end(b"\xFF"), None);
         assert_eq!(prefix_end(b""), None);
         assert!(KeyRange::prefix(b"\xFF").contains(b"\xFF\xFF"));
+    }
+
+    #[test]
+    fn the_next_key_of_a_longest_one_is_no_longer() {
+        assert_eq!(next_key(b"a"), Some(b"a\0".to_vec()));
+        let longest = |last: u8| [vec![b'k'; KEY_BYTES_MAX - 1], vec![last]].concat();
+        assert_eq!(next_key(&longest(b'k')), Some(longest(b'l')));
+        assert_eq!(next_key(&[longest(b'k'), vec![7]].concat()), Some(longest(b'l')));
+        assert_eq!(
+            next_key(&longest(0xFF)),
+            Some([vec![b'k'; KEY_BYTES_MAX - 2], vec![b'l']].concat())
+        );
+        assert_eq!(next_key(&vec![0xFF; KEY_BYTES_MAX]), None);
     }
 
     #[test]

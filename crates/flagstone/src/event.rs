@@ -130,8 +130,9 @@ impl fmt::Display for Event {
     }
 }
 
-/// Hears of events. Called from the thread where they happen, so return soon and do not call the
-/// database back.
+/// Hears of events. Called from the thread where they happen, whatever locks it holds, so return soon.
+/// Reads and [`Database::stats`](crate::Database::stats) may be called from here; every other call of the
+/// same database returns InvalidInput, since it could wait for this very thread.
 pub trait Listener: Send + Sync {
     /// Something happened.
     fn event(&self, event: &Event);

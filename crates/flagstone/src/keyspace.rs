@@ -1,14 +1,15 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
 use crate::catalog::KeyspaceRecord;
-use crate::commit::{Batch, Stripes, Write, encode_op};
+use crate::commit::{Batch, Gate, Write, encode_op};
 use crate::database::Handle;
 use crate::fold::{PatchFold, TreeFold};
+use crate::inside::Inside;
 use crate::options::{Durability, Routing};
 use crate::partition::Route;
 use crate::read::{Scan, Snapshot};
 use flagstone_base::hash::key_hash;
-use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, successor};
+use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, next_key};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
 use flagstone_doc::Names;
 use flagstone_tree::Tree;
@@ -37,6 +38,8 @@ pub(crate) struct KeyspaceCore {
     pub(crate) patches: Option<Arc<PatchFold>>,
     /// A [`Fate`].
     pub(crate) fate: AtomicU8,
+    /// Keeps deletes of ranges out of updates.
+    pub(crate) gate: Gate,
 }
 
 /// What becomes of a keyspace.
@@ -216,7 +219,10 @@ impl Keyspace {
         let first = vec![0];
         let start = match range.start {
             Bound::Included(start) => start.max(first),
-            Bound::Excluded(start) => successor(&start),
+            Bound::Excluded(start) => match next_key(&start) {
+                Some(start) => start,
+                None => return Ok(()),
+            },
             Bound::Unbounded => first,
         };
         let end = match range.end {
@@ -338,9 +344,13 @@ impl Keyspace {
         // How long the value will be is not known yet.
         shared.before_write(0, true)?;
         let hash = self.core.hash(key);
-        let held = shared.stripes.hold_one(Stripes::of(self.core.id, hash));
-        let found = shared.get_found(&self.core, key, hash, None)?;
-        let Some((kind, value)) = change(found.value.as_deref())? else { return Ok(false) };
+        let held = shared.stripes.hold_to_update(&self.core, hash);
+        let changed = {
+            let _inside = shared.run_inside(Inside::Update);
+            let found = shared.get_found(&self.core, key, hash, None)?;
+            change(found.value.as_deref())?
+        };
+        let Some((kind, value)) = changed else { return Ok(false) };
         check_value(&value)?;
         let admitted = shared.count_write(value.len());
         let mut payload = Vec::with_capacity(key.len() + value.len() + 16);

@@ -44,6 +44,7 @@ mod typed;
 mod collection;
 
 mod background;
+mod inside;
 mod open;
 mod shared;
 

@@ -5,7 +5,7 @@
 //!                        \---close_down---+--close_down--> Closed
 //! ```
 //! Locks, in the order in which they may be taken together:
-//! 1. `stripes` (ascending), held by a write until it is visible
+//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is visible
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for lines
 //! 4. the state of a full compaction that is asked for, held for lines
@@ -17,6 +17,7 @@ use crate::background::{Background, Division, Pace};
 use crate::commit::{Numbering, Publisher, Stall, Stripes};
 use crate::event::{Event, Listener};
 use crate::fold::Fold;
+use crate::inside::Inside;
 use crate::keyspace::KeyspaceCore;
 use crate::manifest::Manifest;
 use crate::options::Options;
@@ -170,6 +171,10 @@ impl Shared {
     /// A listener that panics poisons, as every panic in background work does; it unwinds no further, since
     /// what is being told about must be brought to its end.
     pub(crate) fn tell(&self, event: &Event) {
+        if self.listeners.is_empty() {
+            return;
+        }
+        let _inside = self.run_inside(Inside::Listener);
         for listener in &self.listeners {
             let told = std::panic::catch_unwind(AssertUnwindSafe(|| listener.event(event)));
             if told.is_err() {

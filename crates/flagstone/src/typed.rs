@@ -65,6 +65,9 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
 
     /// Replaces the value of `key` by what `change` makes of it (`None`: absent), atomically.
     ///
+    /// `change` runs while writes of this key wait: a write of the same database inside it returns
+    /// InvalidInput. It must not wait for another thread that writes.
+    ///
     /// # Errors
     /// As [`Keyspace::put`] and [`Typed::get`].
     pub fn update(&self, key: &K, change: impl FnOnce(Option<V>) -> Option<V>) -> Result<()> {

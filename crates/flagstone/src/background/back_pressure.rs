@@ -48,6 +48,7 @@ impl Shared {
     /// stopping. A large one holds what it got until it is in its memtable.
     #[inline]
     pub(crate) fn before_write(&self, bytes: usize, wait: bool) -> Result<Option<Admitted<'_>>> {
+        self.check_may_write()?;
         match self.stall.pressure(self.memtable_bytes(), self.options.memtable_share()) {
             Pressure::Free => {}
             pressure => self.hold_back(pressure, wait)?,

@@ -2,6 +2,7 @@
 
 use super::cut::{Cut, CutWanted};
 use super::state::Queue;
+use crate::inside::Inside;
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::Progress;
@@ -79,6 +80,7 @@ impl Shared {
         what: &str,
         step: impl FnOnce() -> Result<Progress>,
     ) -> Result<Progress> {
+        let _inside = self.run_inside(Inside::Background);
         std::panic::catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_payload| {
             Err(Error::new(ErrorKind::Poisoned, format!("{what} panicked")))
         })

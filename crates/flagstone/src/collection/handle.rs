@@ -99,7 +99,7 @@ impl Collection {
     /// comes between, so concurrent increments are never lost. False when there is no such document;
     /// nothing is written when nothing was changed.
     ///
-    /// `change` runs while writes of this key wait, and may run no write of the database itself.
+    /// `change` runs while writes of this key wait: a write of the same database inside it returns InvalidInput.
     ///
     /// # Errors
     /// What `change` answers, and nothing is written then; else as [`Collection::put`].

@@ -3,11 +3,9 @@
 //! It is encoded as it is filled, in the form that the log takes; committing it copies nothing.
 
 use super::record::{self, LoggedOp};
-use super::stripes::Stripes;
 use crate::keyspace::{Keyspace, KeyspaceCore};
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Error, Kind, Result, SeqNo};
-use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -239,17 +237,5 @@ pub(crate) fn encode_op(
         hash,
         key: range(key_at, key.len()),
         value: range(value_at, value.len()),
-    }
-}
-
-impl Write<'_> {
-    /// The stripes of all its keys.
-    pub(crate) fn stripes(&self) -> SmallVec<[u16; 4]> {
-        let of = |keyspace: u16, hash| Stripes::of(self.keyspaces[usize::from(keyspace)].id, hash);
-        if self.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
-            return Stripes::all();
-        }
-        let ops = self.ops.iter().map(|op| of(op.keyspace, op.hash));
-        ops.chain(self.conditions.iter().map(|c| of(c.keyspace, c.hash))).collect()
     }
 }

@@ -13,5 +13,5 @@ pub(crate) use batch::{Write, encode_op};
 pub(crate) use pipeline::Numbering;
 pub(crate) use publish::Publisher;
 pub(crate) use stall::{Pressure, Stall, free_bytes};
-pub(crate) use stripes::Stripes;
+pub(crate) use stripes::{Gate, Stripes};
 pub use ticket::Ticket;

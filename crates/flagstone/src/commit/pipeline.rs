@@ -41,14 +41,39 @@ pub(crate) struct Numbering {
 }
 
 /// A commit that has its numbers.
-struct Numbered {
+struct Numbered<'a> {
     first: SeqNo,
     last: SeqNo,
     refs: SmallVec<[MemtableRef; 1]>,
-    place: PublishTicket,
+    place: InFlight<'a>,
     lsn: Option<Lsn>,
     /// The definitions that went before it in the log.
     definitions: SmallVec<[Definition; 1]>,
+}
+
+/// The place of a commit in the line of publication. All later commits wait for it, so a panic on the
+/// way gives it up and poisons: what the commit has written is not known.
+struct InFlight<'a> {
+    shared: &'a Shared,
+    place: Option<PublishTicket>,
+}
+
+impl InFlight<'_> {
+    /// The entries are in the memtables, or there are none: returns when that is visible.
+    fn publish(mut self) {
+        if let Some(place) = self.place.take() {
+            self.shared.publisher.finish(place);
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.shared.poison(&Error::new(ErrorKind::Poisoned, "a commit panicked half-way"));
+            self.shared.publisher.finish(place);
+        }
+    }
 }
 
 /// Names of a keyspace that are not known to be in the log.
@@ -71,30 +96,27 @@ type Targets = SmallVec<[(u16, u16); 1]>;
 
 impl Shared {
     /// Does everything up to publication. `held` are the stripes if the caller holds them already.
-    pub(crate) fn write<'a>(
-        &'a self,
+    pub(crate) fn write(
+        &self,
         write: &Write<'_>,
         durability: Durability,
-        held: Option<Held<'a>>,
+        held: Option<Held<'_>>,
     ) -> Result<Committed> {
         self.check_writable(write)?;
         let targets = targets(write);
         let checksum = checksum_of(write.payload);
-        let held = match held {
-            Some(held) => held,
-            None => self.stripes.hold(&mut write.stripes()),
-        };
+        let own = held.is_none().then(|| self.stripes.hold(write));
         for condition in write.conditions {
             self.check_condition(write, condition)?;
         }
         let numbered = self.number(write, &targets, checksum, durability)?;
-        let (last, lsn) = (numbered.last, numbered.lsn);
+        let Numbered { last, lsn, .. } = numbered;
         let written = match numbered.refs.is_empty() {
             true => Ok(()),
             false => self.log_and_insert(write, &targets, &numbered),
         };
-        self.publisher.finish(numbered.place);
-        drop(held);
+        numbered.place.publish();
+        drop((held, own));
         let mut ring = false;
         for memtable in numbered.refs {
             ring |= memtable.release();
@@ -184,7 +206,7 @@ impl Shared {
         targets: &Targets,
         checksum: u32,
         durability: Durability,
-    ) -> Result<Numbered> {
+    ) -> Result<Numbered<'_>> {
         let count = write.ops.len() as u64;
         let mut numbering = self.numbering.lock();
         // Again, under the lock that closing and dropping take: nothing is numbered behind either.
@@ -213,7 +235,7 @@ impl Shared {
                 trees[usize::from(partition)].reserve(first)
             })
             .collect();
-        let place = self.publisher.join(last);
+        let place = InFlight { shared: self, place: Some(self.publisher.join(last)) };
         Ok(Numbered { first, last, refs, place, lsn, definitions })
     }
 
@@ -221,7 +243,7 @@ impl Shared {
         &self,
         write: &Write<'_>,
         targets: &Targets,
-        numbered: &Numbered,
+        numbered: &Numbered<'_>,
     ) -> Result<()> {
         if let (Some(log), Some(lsn)) = (&self.log, numbered.lsn) {
             log.write_through(lsn).inspect_err(|error| self.note_failure(error))?;
@@ -312,7 +334,7 @@ fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
     route.partitions_of(bytes(&op.key), bytes(&op.value))
 }
 
-fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered) -> Result<()> {
+fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
     let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
     let entry = |op: &Op, i: usize| {
         EntryRef::new(bytes(&op.key), numbered.first.plus(i as u64), op.kind, bytes(&op.value))
@@ -341,7 +363,6 @@ fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered) -> Result<(
 mod tests {
     use super::*;
     use crate::Database;
-    use crate::commit::Stripes;
     use std::time::Duration;
 
     /// Its memtable would belong to nobody: never flushed, and counted for ever.
@@ -352,7 +373,7 @@ mod tests {
         let kv = db.keyspace("kv").unwrap();
         kv.put("b", "1").unwrap();
         let shared = kv.handle().shared();
-        let held = shared.stripes.hold(&mut Stripes::all());
+        let held = shared.stripes.hold_all();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| kv.put("a", "1"));
             // Long enough to come to the key; if it comes later, it is refused anyway.

@@ -1,9 +1,18 @@
 //! Locks of keys: every write of a key holds its stripe from before the conditions are checked
 //! until the write is visible, so read-modify-writes of one key never lose one another.
+//!
+//! A delete of a range has no key to lock. What it must not come between is a read and the write that
+//! depends on it, so writes that read (updates, conditions) hold the gate of their keyspace as well,
+//! shared, and a delete of a range holds it alone. Blind writes take no gate: their order against the
+//! delete is that of their SeqNos, whichever it is.
+//!
+//! Locks, in order: gates by keyspace id, then stripes ascending.
 
-use flagstone_base::KeyspaceId;
+use super::batch::Write;
+use crate::keyspace::KeyspaceCore;
 use flagstone_base::hash::remix;
-use parking_lot::{Mutex, MutexGuard};
+use flagstone_base::{KeyspaceId, Kind};
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
 /// 1,024: with 64 writers of random keys, about one in 16 meets another's stripe.
@@ -16,37 +25,101 @@ pub(crate) struct Stripes(Box<[Stripe]>);
 #[derive(Default)]
 struct Stripe(Mutex<()>);
 
-/// Held stripes; dropping it releases them.
-pub(crate) type Held<'a> = SmallVec<[MutexGuard<'a, ()>; 1]>;
+/// The gate of a keyspace: writes that read pass it together, a delete of a range alone.
+#[derive(Default)]
+pub(crate) struct Gate(RwLock<()>);
+
+enum HeldGate<'a> {
+    Shared { _guard: RwLockReadGuard<'a, ()> },
+    Alone { _guard: RwLockWriteGuard<'a, ()> },
+}
+
+impl Gate {
+    fn pass(&self) -> HeldGate<'_> {
+        HeldGate::Shared { _guard: self.0.read() }
+    }
+
+    fn pass_alone(&self) -> HeldGate<'_> {
+        HeldGate::Alone { _guard: self.0.write() }
+    }
+}
+
+/// The locks of one write; dropping it releases them.
+pub(crate) struct Held<'a> {
+    _gates: SmallVec<[HeldGate<'a>; 1]>,
+    _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
+}
 
 impl Stripes {
     pub(crate) fn new() -> Self {
         Self((0..STRIPES).map(|_| Stripe::default()).collect())
     }
 
-    /// The stripe of a key by its hash.
     #[inline]
-    pub(crate) fn of(keyspace: KeyspaceId, hash: u64) -> u16 {
+    fn of(keyspace: KeyspaceId, hash: u64) -> u16 {
         (remix(hash ^ u64::from(keyspace.0)) % STRIPES as u64) as u16
     }
 
-    /// Every stripe: for a write of unknown keys.
-    pub(crate) fn all() -> SmallVec<[u16; 4]> {
-        (0..STRIPES as u16).collect()
+    fn lock(&self, stripe: u16) -> MutexGuard<'_, ()> {
+        self.0[usize::from(stripe)].0.lock()
     }
 
-    /// Locks one stripe.
+    /// Locks one key for a read and the write that depends on it; `hash` is the key's.
     #[inline]
-    pub(crate) fn hold_one(&self, stripe: u16) -> Held<'_> {
-        let mut held = Held::new();
-        held.push(self.0[usize::from(stripe)].0.lock());
-        held
+    pub(crate) fn hold_to_update<'a>(&'a self, keyspace: &'a KeyspaceCore, hash: u64) -> Held<'a> {
+        // A field initializer runs before the next: the gate comes first.
+        Held {
+            _gates: SmallVec::from_buf([keyspace.gate.pass()]),
+            _stripes: SmallVec::from_buf([self.lock(Self::of(keyspace.id, hash))]),
+        }
     }
 
-    /// Locks all of `stripes`, in ascending order, so that no two commits wait for each other.
-    pub(crate) fn hold(&self, stripes: &mut SmallVec<[u16; 4]>) -> Held<'_> {
+    /// Locks everything that `write` writes or depends on.
+    #[inline]
+    pub(crate) fn hold<'a>(&'a self, write: &Write<'a>) -> Held<'a> {
+        let gates = gates(write);
+        let mut stripes: SmallVec<[u16; 4]> = stripes_of(write).collect();
+        // All commits take them in one order, so that no two wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
-        stripes.iter().map(|&stripe| self.0[usize::from(stripe)].0.lock()).collect()
+        Held { _gates: gates, _stripes: stripes.iter().map(|&stripe| self.lock(stripe)).collect() }
     }
+
+    /// Locks every stripe.
+    #[cfg(test)]
+    pub(crate) fn hold_all(&self) -> Held<'_> {
+        let stripes = (0..STRIPES as u16).map(|stripe| self.lock(stripe)).collect();
+        Held { _gates: SmallVec::new(), _stripes: stripes }
+    }
+}
+
+/// The stripes of all keys of `write`.
+fn stripes_of(write: &Write<'_>) -> impl Iterator<Item = u16> {
+    let of = |keyspace: u16, hash| Stripes::of(write.keyspaces[usize::from(keyspace)].id, hash);
+    let keys = write.ops.iter().filter(|op| op.kind != Kind::RangeDelete);
+    let written = keys.map(move |op| of(op.keyspace, op.hash));
+    written.chain(write.conditions.iter().map(move |c| of(c.keyspace, c.hash)))
+}
+
+/// Passes the gates of the keyspaces that `write` deletes ranges of, or has conditions on.
+fn gates<'a>(write: &Write<'a>) -> SmallVec<[HeldGate<'a>; 1]> {
+    let deletes_range = |at: usize| {
+        let mut ops = write.ops.iter();
+        ops.any(|op| op.kind == Kind::RangeDelete && usize::from(op.keyspace) == at)
+    };
+    let has_range = write.ops.iter().any(|op| op.kind == Kind::RangeDelete);
+    if !has_range && write.conditions.is_empty() {
+        return SmallVec::new();
+    }
+    let mut keyspaces: SmallVec<[(usize, &'a KeyspaceCore); 4]> =
+        write.keyspaces.iter().map(|core| &**core).enumerate().collect();
+    keyspaces.sort_unstable_by_key(|(_, core)| core.id);
+    let gate = |(at, core): (usize, &'a KeyspaceCore)| {
+        if has_range && deletes_range(at) {
+            return Some(core.gate.pass_alone());
+        }
+        let mut conditions = write.conditions.iter();
+        conditions.any(|c| usize::from(c.keyspace) == at).then(|| core.gate.pass())
+    };
+    keyspaces.into_iter().filter_map(gate).collect()
 }

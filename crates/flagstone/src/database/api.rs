@@ -183,6 +183,7 @@ impl Database {
                 shared.dir.display()
             )));
         }
+        shared.check_may_wait("the creation of a keyspace")?;
         let asked = options.clone();
         let options = with_fold(options.unwrap_or_default(), &content)?;
         let mut room = shared.manifest.lock();
@@ -216,13 +217,14 @@ impl Database {
     /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
     /// Its handles answer InvalidInput from then on, also to gets and scans that are on their way. Its files go as
     /// soon as nobody reads them. What was acknowledged before is made durable first, unless the disk is full: its
-    /// content may have been copied elsewhere. That waits for flushes: never call it from a listener or a fold.
+    /// content may have been copied elsewhere. That waits for flushes.
     ///
     /// # Errors
     /// Io, OutOfSpace, Poisoned, Closed. A removal that the disk refused half-way may come back after a crash; until
     /// the disk has let that be ruled out, writes to the keyspace are answered with Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let shared = self.shared();
+        shared.check_may_wait("the drop of a keyspace")?;
         shared.check_open_for_writing()?;
         if !shared.keyspaces.load().by_name.contains_key(name) {
             return Ok(false);
@@ -348,6 +350,7 @@ impl Database {
     /// Io, Poisoned, Closed.
     pub fn sync(&self) -> Result<()> {
         let shared = self.shared();
+        shared.check_may_wait("a sync")?;
         shared.check_open_for_writing()?;
         let Some(log) = &shared.log else { return Ok(()) };
         log.sync_all().inspect_err(|error| shared.note_failure(error))
@@ -359,6 +362,7 @@ impl Database {
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
     pub fn flush(&self) -> Result<()> {
+        self.shared().check_may_wait("a flush")?;
         self.shared().check_open_for_writing()?;
         self.shared().flush_all()
     }
@@ -410,6 +414,7 @@ impl Database {
     /// somebody else makes a database there, or keyspaces are made or dropped all the while; OutOfSpace,
     /// Io, Poisoned, Closed. After an error or a crash there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.shared().check_may_wait("a checkpoint")?;
         checkpoint::checkpoint(self.shared(), dir.as_ref())
     }
 
@@ -418,6 +423,7 @@ impl Database {
     /// # Errors
     /// Corruption: the first thing found, with file and offset; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
+        self.shared().check_may_wait("a verification")?;
         self.shared().check_open()?;
         report::verify(self.shared())
     }
@@ -436,6 +442,7 @@ impl Database {
     /// was closed already.
     pub fn close(self) -> Result<()> {
         let shared = self.shared();
+        shared.check_may_wait("a close")?;
         let Some(closed) = crate::open::close(shared) else { return Err(closed(shared)) };
         shared.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
         closed

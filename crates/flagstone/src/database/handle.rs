@@ -1,8 +1,10 @@
 //! What keeps a database open: every public handle holds one, the last one closes.
 
 use crate::event::Event;
+use crate::inside::Inside;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result};
+use flagstone_env::executor::run_apart;
 use std::sync::Arc;
 
 /// Closes the database when the last holder goes.
@@ -35,9 +37,20 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Nobody is left to answer to: errors go to the listeners.
-        if let Some(closed) = crate::open::close(&self.shared) {
-            self.shared.tell(&Event::Closed { error: closed.err() });
+        let inside = [Inside::Listener, Inside::Background];
+        if self.shared.is_inside(&inside).is_none() {
+            return close(&self.shared);
         }
+        // The close would wait for what this thread holds or runs. Without a thread for it the database
+        // stays open until the process ends, and the next open recovers it.
+        let shared = Arc::clone(&self.shared);
+        let _no_thread = run_apart("flagstone-close", move || close(&shared));
+    }
+}
+
+/// Nobody is left to return an error to: it goes to the listeners.
+fn close(shared: &Arc<Shared>) {
+    if let Some(closed) = crate::open::close(shared) {
+        shared.tell(&Event::Closed { error: closed.err() });
     }
 }

@@ -1,6 +1,7 @@
 //! From a record of the catalog to a keyspace ready for use.
 
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::commit::Gate;
 use crate::fold::{Fold, PATCH_FOLD, PatchFold, TreeFold};
 use crate::keyspace::{Fate, KeyspaceCore};
 use crate::shared::Shared;
@@ -64,6 +65,7 @@ pub(crate) fn make_core(
         fold,
         patches,
         fate: AtomicU8::new(Fate::Lives as u8),
+        gate: Gate::default(),
         record,
     };
     for at in 0..core.record.trees.len() {

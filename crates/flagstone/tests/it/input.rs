@@ -499,3 +499,21 @@ fn a_database_that_is_being_made_is_busy_and_not_damaged() {
     refused(Database::open_read_only(dir.path()), ErrorKind::Busy, "LOCK");
     drop(lock);
 }
+
+/// Its start was the longest key and a zero byte, which is no key.
+#[test]
+fn a_range_after_the_longest_key_can_be_deleted() {
+    use std::ops::Bound;
+    let world = World::new(8);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let longest = vec![b'k'; 65_535];
+    kv.put(&longest, "1").unwrap();
+    kv.put("z", "2").unwrap();
+    let after = |key: Vec<u8>| (Bound::Excluded(key), Bound::Unbounded);
+    kv.delete_range(after(longest.clone())).unwrap();
+    assert!(kv.get(&longest).unwrap().is_some());
+    assert_eq!(kv.count().unwrap(), 1);
+    kv.delete_range(after(vec![0xFF; 65_535])).unwrap();
+    assert_eq!(kv.count().unwrap(), 1);
+}

@@ -328,3 +328,51 @@ fn numbers_are_never_given_twice() {
         };
     }
 }
+
+/// Rule 3: a delete of a range comes before or after a read-modify-write, never between its read and its write.
+#[test]
+fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let typed = session.db.typed_with::<u64, u64>("t", hashed(2)).unwrap();
+    typed.put(&1, &1).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let typed = &typed;
+        scope.spawn(move || {
+            receiver.recv().unwrap();
+            typed.keyspace().delete_range::<&[u8]>(..).unwrap();
+        });
+        let change = |old: Option<u64>| {
+            sender.send(()).unwrap();
+            // Long enough for the delete to come to where it must wait.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            old.map(|n| n + 1)
+        };
+        typed.update(&1, change).unwrap();
+    });
+    assert_eq!(
+        typed.get(&1).unwrap(),
+        None,
+        "the update brought back what the range delete removed"
+    );
+}
+
+/// Rule 3: it once took the locks of all keys of all keyspaces.
+#[test]
+fn a_range_delete_waits_for_no_write_of_another_keyspace() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let busy = session.db.typed_with::<u64, u64>("busy", hashed(1)).unwrap();
+    let other = session.db.keyspace_with("other", hashed(4)).unwrap();
+    other.put("a", "1").unwrap();
+    busy.update(&1, |_| {
+        std::thread::scope(|scope| {
+            let delete = scope.spawn(|| other.delete_range::<&str>(..));
+            delete.join().unwrap().unwrap();
+        });
+        Some(1)
+    })
+    .unwrap();
+    assert_eq!(other.count().unwrap(), 0);
+}
