@@ -16,6 +16,8 @@ pub enum Failure {
     Io,
     /// No space left (ENOSPC).
     NoSpace,
+    /// Too many open files (EMFILE).
+    NoDescriptor,
 }
 
 impl Failure {
@@ -23,6 +25,7 @@ impl Failure {
         let source = match self {
             Self::Io => std::io::Error::from(rustix::io::Errno::IO),
             Self::NoSpace => std::io::Error::from(rustix::io::Errno::NOSPC),
+            Self::NoDescriptor => std::io::Error::from(rustix::io::Errno::MFILE),
         };
         Error::io(op.doing(), path, source)
     }
@@ -107,6 +110,9 @@ struct Plan {
     is_off: bool,
     /// Bytes that may still be added to the disk.
     room: Option<u64>,
+    /// Descriptors in use, and how many there are.
+    open_files: usize,
+    open_files_max: Option<usize>,
 }
 
 type SharedPlan = Arc<Mutex<Plan>>;
@@ -127,6 +133,29 @@ impl Plan {
         self.is_off |= effect == Some(Effect::PowerCut);
         self.hits += u64::from(effect.is_some());
         if self.is_off { Some(Effect::PowerCut) } else { effect }
+    }
+}
+
+/// Descriptors of a file, given back when it is dropped.
+struct Descriptors {
+    plan: SharedPlan,
+    count: usize,
+}
+
+impl Descriptors {
+    fn take(plan: &SharedPlan, count: usize, op: Op, path: &Path) -> Result<Self> {
+        let mut now = plan.lock();
+        if now.open_files_max.is_some_and(|max| now.open_files + count > max) {
+            return Err(Failure::NoDescriptor.error(op, path));
+        }
+        now.open_files += count;
+        Ok(Self { plan: Arc::clone(plan), count })
+    }
+}
+
+impl Drop for Descriptors {
+    fn drop(&mut self) {
+        self.plan.lock().open_files -= self.count;
     }
 }
 
@@ -167,6 +196,16 @@ impl FaultDisk {
         self.plan.lock().room = bytes;
     }
 
+    /// From now on at most so many files can be open at once, as in a process with that limit.
+    pub fn set_open_files_max(&self, max: Option<usize>) {
+        self.plan.lock().open_files_max = max;
+    }
+
+    /// Descriptors in use: one a file, two of a file that is read past the page cache.
+    pub fn open_files(&self) -> usize {
+        self.plan.lock().open_files
+    }
+
     /// How many operations were asked for so far.
     pub fn operations(&self) -> u64 {
         self.plan.lock().operations
@@ -190,9 +229,32 @@ impl FaultDisk {
         self.inner.open(path).map_or(0, |file| file.len())
     }
 
-    fn writer(&self, path: &Path, inner: Box<dyn WriteFile>, len: u64) -> Box<dyn WriteFile> {
-        let plan = Arc::clone(&self.plan);
-        Box::new(FaultWriteFile { inner, path: path.to_owned(), plan, len })
+    fn writer(
+        &self,
+        path: &Path,
+        open: impl FnOnce() -> Result<Box<dyn WriteFile>>,
+        (op, len): (Op, u64),
+    ) -> Result<Box<dyn WriteFile>> {
+        let descriptors = Descriptors::take(&self.plan, 1, op, path)?;
+        let (inner, plan) = (self.run(op, path, open)?, Arc::clone(&self.plan));
+        Ok(Box::new(FaultWriteFile {
+            inner,
+            path: path.to_owned(),
+            plan,
+            len,
+            _descriptors: descriptors,
+        }))
+    }
+
+    fn reader(
+        &self,
+        path: &Path,
+        open: impl FnOnce() -> Result<Arc<dyn ReadFile>>,
+        (op, count): (Op, usize),
+    ) -> Result<Arc<dyn ReadFile>> {
+        let descriptors = Descriptors::take(&self.plan, count, op, path)?;
+        let (inner, plan) = (self.run(op, path, open)?, Arc::clone(&self.plan));
+        Ok(Arc::new(FaultReadFile { inner, plan, _descriptors: descriptors }))
     }
 
     fn give_back(&self, bytes: u64) {
@@ -227,6 +289,7 @@ struct FaultWriteFile {
     plan: SharedPlan,
     /// The file's length: bytes within it take no room.
     len: u64,
+    _descriptors: Descriptors,
 }
 
 impl FaultWriteFile {
@@ -282,9 +345,10 @@ impl WriteFile for FaultWriteFile {
     }
 
     fn syncer(&self) -> Result<Box<dyn SyncFile>> {
+        let descriptors = Descriptors::take(&self.plan, 1, Op::Open, &self.path)?;
         let inner = self.inner.syncer()?;
         let (path, plan) = (self.path.clone(), Arc::clone(&self.plan));
-        Ok(Box::new(FaultSyncFile { inner, path, plan }))
+        Ok(Box::new(FaultSyncFile { inner, path, plan, _descriptors: descriptors }))
     }
 }
 
@@ -292,6 +356,7 @@ struct FaultSyncFile {
     inner: Box<dyn SyncFile>,
     path: PathBuf,
     plan: SharedPlan,
+    _descriptors: Descriptors,
 }
 
 impl SyncFile for FaultSyncFile {
@@ -303,6 +368,7 @@ impl SyncFile for FaultSyncFile {
 struct FaultReadFile {
     inner: Arc<dyn ReadFile>,
     plan: SharedPlan,
+    _descriptors: Descriptors,
 }
 
 impl ReadFile for FaultReadFile {
@@ -345,23 +411,19 @@ impl Disk for FaultDisk {
         if self.plan.lock().room == Some(0) {
             return Err(Failure::NoSpace.error(Op::Create, path));
         }
-        let inner = self.run(Op::Create, path, || self.inner.create(path))?;
-        Ok(self.writer(path, inner, 0))
+        self.writer(path, || self.inner.create(path), (Op::Create, 0))
     }
 
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
-        let inner = self.run(Op::Reuse, path, || self.inner.reuse(path))?;
-        Ok(self.writer(path, inner, self.len_of(path)))
+        self.writer(path, || self.inner.reuse(path), (Op::Reuse, self.len_of(path)))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        let inner = self.run(Op::Open, path, || self.inner.open(path))?;
-        Ok(Arc::new(FaultReadFile { inner, plan: Arc::clone(&self.plan) }))
+        self.reader(path, || self.inner.open(path), (Op::Open, 1))
     }
 
     fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        let inner = self.run(Op::OpenDirect, path, || self.inner.open_direct(path))?;
-        Ok(Arc::new(FaultReadFile { inner, plan: Arc::clone(&self.plan) }))
+        self.reader(path, || self.inner.open_direct(path), (Op::OpenDirect, 2))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

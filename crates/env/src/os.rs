@@ -298,6 +298,11 @@ pub fn memory_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
+/// How many descriptors this process may have (its soft limit), where there is a limit.
+pub fn descriptors_max() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
 /// Gives memory that was freed, and that the allocator keeps between what is still used, back to
 /// the system; does nothing where the C library has no such call. Milliseconds for a large heap.
 pub fn trim_memory() {

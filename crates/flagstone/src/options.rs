@@ -171,9 +171,14 @@ pub struct Options {
     /// page cache, which reads ahead for them, and so does everything on a file system without
     /// such reads (some answer them out of the page cache without a word).
     ///
-    /// Cost: a second descriptor for each open table, and up to 260 KiB for each thread that reads, outside of
+    /// Cost: a second descriptor for each open table (both count in `files_open_max`), and up to 260 KiB for each thread that reads, outside of
     /// the budget. Default: false. As RocksDB's `use_direct_reads`; measured in docs/decisions/tables.md.
     pub direct_reads: bool,
+    /// How many descriptors open tables may hold, at least 8. A table beyond that is closed when others are read, and
+    /// opened again by the next read of a block that is not in the cache: about 10 us more. Reads that are under way,
+    /// the log and what is being written come on top, fewer than 50. `None`, the default: three quarters of what the
+    /// process may have (`ulimit -n`), and not the last 64.
+    pub files_open_max: Option<usize>,
     /// Make the directory and the database when there is none.
     pub create_if_missing: bool,
 }
@@ -188,6 +193,7 @@ impl Default for Options {
             document_bytes_max: 16 << 20,
             memtable_bytes: None,
             direct_reads: false,
+            files_open_max: None,
             create_if_missing: true,
         }
     }
@@ -221,7 +227,21 @@ impl Options {
         if let Durability::Interval(interval) = self.durability {
             check_interval(interval)?;
         }
-        Ok(())
+        match self.files_open_max {
+            Some(max) if max < FILES_OPEN_MIN => Err(Error::invalid(format!(
+                "at most {max} open files: expected at least {FILES_OPEN_MIN}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many descriptors open tables may hold.
+    pub(crate) fn files_open(&self) -> usize {
+        self.files_open_max.unwrap_or_else(|| {
+            let process = flagstone_env::os::descriptors_max().unwrap_or(u64::MAX);
+            let ours = process.saturating_sub((process / 4).max(DESCRIPTORS_LEFT));
+            usize::try_from(ours).unwrap_or(usize::MAX).max(FILES_OPEN_MIN)
+        })
     }
 
     fn check_memtable_bytes(&self, bytes: u64) -> Result<()> {
@@ -280,6 +300,10 @@ pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 const MEMTABLE_BYTES_MIN: u64 = 64 << 10;
 /// 4 GiB: one memtable has addresses for 8 GiB, and all may lie in one tree.
 const MEMTABLES_BYTES_MAX: u64 = 4 << 30;
+/// Fewer descriptors are no use: a compaction reads so many tables by turns.
+const FILES_OPEN_MIN: usize = 8;
+/// So many descriptors are left to the log, to files being written, and to whoever embeds the database.
+const DESCRIPTORS_LEFT: u64 = 64;
 /// Replay at open reads at most about this much.
 const WAL_BYTES_MAX: u64 = 512 << 20;
 
@@ -313,6 +337,7 @@ mod tests {
         refused(|o| o.document_bytes_max = 1 << 30);
         refused(|o| o.durability = Durability::Interval(Duration::ZERO));
         refused(|o| o.memtable_bytes = Some(1000));
+        refused(|o| o.files_open_max = Some(7));
         refused(|o| o.memtable_bytes = Some(o.memory_budget / 2));
     }
 

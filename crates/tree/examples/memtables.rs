@@ -26,7 +26,7 @@ use arena_list::{ArenaList, Buffer};
 use crossbeam_skiplist::SkipMap;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId};
-use flagstone_env::MemDisk;
+use flagstone_env::{Disk, MemDisk, OpenFiles};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Direction, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions, Version,
@@ -153,8 +153,10 @@ impl Sorted for HeapList {
 /// What trees share: their memory is used again, as in a database.
 fn context(bytes: usize) -> Arc<TreeContext> {
     let next = AtomicU64::new(1);
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
     Arc::new(TreeContext {
-        disk: Arc::new(MemDisk::default()),
+        files: OpenFiles::new(Arc::clone(&disk), 1000),
+        disk,
         dir: PathBuf::from("/db"),
         database: DatabaseId([7; 16]),
         cache: BlockCache::new(1 << 20),

@@ -10,7 +10,7 @@
 
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{Compression, DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
-use flagstone_env::{Disk, MemDisk, OsDisk};
+use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
 use flagstone_sst::{BlockCache, TableBuilder, TableIdent, TableOptions};
 use flagstone_tree::{
     ChunkPool, Compaction, Flush, Obsolete, Policy, Tree, TreeContext, TreeOptions, Version, pick,
@@ -52,6 +52,7 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
     disk.create_dir(dir).unwrap();
     let next = AtomicU64::new(1);
     Arc::new(TreeContext {
+        files: OpenFiles::new(Arc::clone(&disk), 1000),
         disk,
         dir: dir.to_owned(),
         database: DatabaseId([7; 16]),

@@ -9,7 +9,7 @@ use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{
     Compression, DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId,
 };
-use flagstone_env::{Disk, MemDisk, OsDisk};
+use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Direction, Flush, Obsolete, OutputCheck, ScanOptions, Tree, TreeContext,
@@ -47,6 +47,7 @@ fn context(dir: Option<String>) -> Arc<TreeContext> {
     disk.create_dir(&dir).unwrap();
     let next = AtomicU64::new(1);
     Arc::new(TreeContext {
+        files: OpenFiles::new(Arc::clone(&disk), 1000),
         disk,
         dir,
         database: DatabaseId([7; 16]),

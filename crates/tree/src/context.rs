@@ -2,8 +2,8 @@
 
 use crate::memtable::ChunkPool;
 use flagstone_base::{DatabaseId, FileNumber, Result};
-use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
+use flagstone_env::{Disk, OpenFiles};
 use flagstone_sst::{BlockCache, Table, TableIdent, TableMeta};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -14,6 +14,8 @@ use std::sync::atomic::AtomicU64;
 pub struct TreeContext {
     /// Where files are.
     pub disk: Arc<dyn Disk>,
+    /// The tables that are read.
+    pub files: Arc<OpenFiles>,
     /// The database's directory.
     pub dir: PathBuf,
     /// Blocks that gets miss in the cache come past the page cache of the system.
@@ -44,11 +46,7 @@ impl TreeContext {
     /// What [`Table::open`] and opening the file may answer.
     pub(crate) fn open_table(&self, meta: &TableMeta) -> Result<Arc<Table>> {
         let ident = TableIdent { database: self.database, number: meta.number };
-        let path = self.table_path(meta.number);
-        let file = match self.direct_reads {
-            true => self.disk.open_direct(&path)?,
-            false => self.disk.open(&path)?,
-        };
+        let file = self.files.open(&self.table_path(meta.number), self.direct_reads)?;
         Table::open(file, ident, Some(meta), &self.cache)
     }
 }

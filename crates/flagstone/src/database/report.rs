@@ -108,6 +108,12 @@ pub struct Stats {
     pub stalls: u64,
     /// For how long writers were stopped or slowed, summed over them.
     pub stalled_for: Duration,
+    /// Descriptors that open tables hold.
+    pub files_open: usize,
+    /// How many they may: [`Options::files_open_max`](crate::Options::files_open_max).
+    pub files_open_max: usize,
+    /// How often a table was opened since the database was.
+    pub files_opened: u64,
     /// The newest SeqNo that readers see.
     pub visible_seqno: u64,
 }
@@ -178,6 +184,9 @@ pub(super) fn stats(shared: &Shared) -> Stats {
         compactions: shared.background.compactions.load(Ordering::Relaxed),
         stalls: shared.background.stalls.load(Ordering::Relaxed),
         stalled_for: Duration::from_nanos(shared.background.stall_nanos.load(Ordering::Relaxed)),
+        files_open: shared.trees.files.descriptors(),
+        files_open_max: shared.trees.files.descriptors_max(),
+        files_opened: shared.trees.files.opened(),
         visible_seqno: shared.publisher.visible().get(),
     }
 }

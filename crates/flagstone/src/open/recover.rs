@@ -11,7 +11,7 @@ use crate::shared::{Keyspaces, Parts, Shared};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
-use flagstone_env::{Disk, DiskLock, Executor, LockMode, ThreadExecutor};
+use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Obsolete, Tree, TreeContext, Version};
 use flagstone_wal::{Log, LogOptions};
@@ -115,6 +115,7 @@ impl Opening {
         let next_file = Arc::new(AtomicU64::new(numbers.max().unwrap_or(1).max(state.next_file.0)));
         let context = Arc::new(TreeContext {
             disk: Arc::clone(&environment.disk),
+            files: OpenFiles::new(Arc::clone(&environment.disk), builder.options.files_open()),
             dir: builder.dir.clone(),
             direct_reads: builder.options.direct_reads,
             database: id,

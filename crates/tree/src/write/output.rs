@@ -74,7 +74,8 @@ impl Outputs {
     fn begin(&mut self) -> Result<&mut TableBuilder> {
         let context = self.tree.context();
         let number = (context.next_file)();
-        let file = context.disk.create_streamed(&context.table_path(number))?;
+        let path = context.table_path(number);
+        let file = context.files.or_close_some(|| context.disk.create_streamed(&path))?;
         self.created.push(number);
         let ident = TableIdent { database: context.database, number };
         let options = self.tree.options().table_options(self.tree.id(), self.plan.compression);
@@ -147,8 +148,9 @@ impl Outputs {
 
     /// The finished tables, whose names survive a power cut now.
     pub(super) fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
+        let context = self.tree.context();
         if !self.created.is_empty()
-            && let Err(error) = self.tree.context().disk.sync_dir(&self.tree.context().dir)
+            && let Err(error) = context.files.or_close_some(|| context.disk.sync_dir(&context.dir))
         {
             self.remove_files();
             return Err(error);

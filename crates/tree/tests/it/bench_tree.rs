@@ -2,7 +2,7 @@
 
 use flagstone_base::hash::key_hash;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
-use flagstone_env::MemDisk;
+use flagstone_env::{MemDisk, OpenFiles};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Flush, Fold, Job, Obsolete, Policy, Tree, TreeContext, TreeEdit,
@@ -49,6 +49,8 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
     disk.create_dir(&PathBuf::from("/db")).unwrap();
     Arc::new(TreeContext {
         disk: Arc::new(disk.clone()),
+        // Few, so that tables are closed and opened again.
+        files: OpenFiles::new(Arc::new(disk.clone()), 3),
         dir: PathBuf::from("/db"),
         database: DatabaseId([7; 16]),
         cache: BlockCache::new(1 << 20),

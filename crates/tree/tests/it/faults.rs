@@ -2,7 +2,7 @@
 
 use crate::bench_tree::{BenchTree, context, small_options};
 use flagstone_base::{ErrorKind, SeqNo, TreeId};
-use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op};
+use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op, OpenFiles};
 use flagstone_tree::{OutputCheck, Tree, TreeContext, TreeOptions, Version};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,9 @@ fn with_options(options: TreeOptions) -> (BenchTree, Arc<FaultDisk>) {
     let faults = Arc::new(FaultDisk::new(Arc::new(disk.clone())));
     let mut shared = context(&disk, 1);
     let shared_disk: Arc<dyn Disk> = Arc::clone(&faults) as Arc<dyn Disk>;
-    Arc::get_mut(&mut shared).map(|c: &mut TreeContext| c.disk = shared_disk).unwrap();
+    let context: &mut TreeContext = Arc::get_mut(&mut shared).unwrap();
+    context.files = OpenFiles::new(Arc::clone(&shared_disk), 3);
+    context.disk = shared_disk;
     let tree = Tree::new(TreeId(3), shared, options, Version::empty());
     let bench =
         BenchTree { disk, tree, last: SeqNo::ZERO, edits: Vec::new(), snapshots: Vec::new() };

@@ -2,6 +2,7 @@
 //! everywhere, many threads or damaged files stand in `crashes`, `threads` and `damage`.
 
 mod commit;
+mod descriptors;
 mod promises;
 mod readers;
 mod recovery;
