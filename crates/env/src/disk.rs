@@ -1,9 +1,9 @@
-//! The seam to the file system: fourteen operations, no more.
+//! The seam to the file system: fifteen operations, no more.
 //!
-//! Files are appended, synced, renamed, linked and removed. The one exception is [`Disk::reuse`]:
-//! a recycled write-ahead-log segment is written again from its start. So the crash model that
-//! tests run against is small: after a power cut, bytes that were not synced and directory entries
-//! that were not synced may each be there or not.
+//! Files are appended, synced, renamed, linked and removed. There are two exceptions, both of the write-ahead log:
+//! [`Disk::reuse`] writes a recycled segment again from its start, and [`WriteFile::blank`] takes back a record that
+//! was refused. So the crash model that tests run against is small: after a power cut, bytes that were not synced and
+//! directory entries that were not synced may each be there or not.
 
 use flagstone_base::Result;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,10 @@ pub trait WriteFile: Send {
         bytes.clear();
         Ok(())
     }
+
+    /// Writes zeroes over `len` bytes at `offset`, as far as the file goes: it grows by nothing, so a full disk does
+    /// not refuse it. The position stays. Only for a write-ahead-log segment whose last append failed.
+    fn blank(&mut self, offset: u64, len: u64) -> Result<()>;
 
     /// Makes everything appended survive a power cut (fdatasync). The name of a new file needs
     /// [`Disk::sync_dir`] besides.

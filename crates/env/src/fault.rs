@@ -328,6 +328,10 @@ impl WriteFile for FaultWriteFile {
         failure.map_or(Ok(()), |failure| Err(failure.error(Op::Append, &self.path)))
     }
 
+    fn blank(&mut self, offset: u64, len: u64) -> Result<()> {
+        run(&self.plan, Op::Blank, &self.path, || self.inner.blank(offset, len))
+    }
+
     fn sync(&mut self) -> Result<()> {
         run(&self.plan, Op::Sync, &self.path, || self.inner.sync())
     }
@@ -555,6 +559,25 @@ mod tests {
         disk.create(Path::new("b")).unwrap().append(b"four").unwrap();
         disk.set_room(None);
         file.append(&[0; 1000]).unwrap();
+    }
+
+    #[test]
+    fn a_part_is_blanked_on_a_full_disk_and_survives_a_power_cut_once_synced() {
+        let (mem, disk) = disks();
+        let path = Path::new("a");
+        let mut file = disk.create(path).unwrap();
+        disk.sync_dir(Path::new("")).unwrap();
+        file.append(b"abcdef").unwrap();
+        file.sync().unwrap();
+        disk.set_room(Some(0));
+        file.blank(4, 10).unwrap();
+        assert_eq!(mem.content(path).unwrap(), b"abcd\0\0");
+        assert_eq!(mem.crash_losing_unsynced().content(path).unwrap(), b"abcdef");
+        file.sync().unwrap();
+        assert_eq!(mem.crash_losing_unsynced().content(path).unwrap(), b"abcd\0\0");
+        assert_eq!(file.position(), 6);
+        disk.inject(Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Blank]));
+        assert_eq!(file.blank(0, 1).unwrap_err().kind(), ErrorKind::Io);
     }
 
     #[test]

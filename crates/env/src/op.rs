@@ -18,6 +18,8 @@ pub enum Op {
     Read,
     /// Bytes appended.
     Append,
+    /// Bytes that an append left replaced by zeroes.
+    Blank,
     /// A file synced.
     Sync,
     /// Room reserved.
@@ -40,13 +42,14 @@ pub enum Op {
 
 impl Op {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Create,
         Self::Reuse,
         Self::Open,
         Self::OpenDirect,
         Self::Read,
         Self::Append,
+        Self::Blank,
         Self::Sync,
         Self::Reserve,
         Self::Rename,
@@ -59,10 +62,11 @@ impl Op {
     ];
 
     /// The operations that change the disk: where a crash makes a difference.
-    pub const CHANGES: [Self; 8] = [
+    pub const CHANGES: [Self; 9] = [
         Self::Create,
         Self::Reuse,
         Self::Append,
+        Self::Blank,
         Self::Sync,
         Self::Rename,
         Self::Link,
@@ -78,6 +82,7 @@ impl Op {
             Self::Open | Self::OpenDirect => "open",
             Self::Read => "read",
             Self::Append => "append to",
+            Self::Blank => "blank a part of",
             Self::Sync => "sync",
             Self::Reserve => "reserve room for",
             Self::Rename => "rename",

@@ -65,6 +65,14 @@ impl WriteFile for OsWriteFile {
         Ok(())
     }
 
+    fn blank(&mut self, offset: u64, len: u64) -> Result<()> {
+        let blanked = self.file.metadata().and_then(|file| {
+            let len = file.len().saturating_sub(offset).min(len);
+            self.file.write_all_at(&vec![0; len as usize], offset)
+        });
+        blanked.map_err(failed("blank a part of", &self.path))
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(failed("sync", &self.path))
     }
@@ -372,6 +380,19 @@ mod tests {
             assert_eq!(read_whole(&OsDisk, &path, 1 << 20).unwrap(), expected, "{i}");
         }
         assert!(at > 4 * page);
+    }
+
+    #[test]
+    fn a_part_is_blanked_as_far_as_the_file_goes_and_appends_go_on_where_they_were() {
+        let dir = scratch();
+        let path = dir.path().join("a");
+        let mut file = OsDisk.create(&path).unwrap();
+        file.append(b"abcdef").unwrap();
+        file.blank(1, 2).unwrap();
+        file.blank(5, 10).unwrap();
+        file.blank(7, 10).unwrap();
+        file.append(b"gh").unwrap();
+        assert_eq!(read_whole(&OsDisk, &path, 100).unwrap(), b"a\0\0de\0gh");
     }
 
     #[test]

@@ -91,6 +91,11 @@ impl WriteFile for SlowWriteFile {
         self.inner.append(bytes)
     }
 
+    fn blank(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.device.transfer(len as usize);
+        self.inner.blank(offset, len)
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.device.sync(|| self.inner.sync())
     }

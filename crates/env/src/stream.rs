@@ -245,6 +245,10 @@ impl WriteFile for StreamedFile {
         Ok(())
     }
 
+    fn blank(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.file()?.blank(offset, len)
+    }
+
     fn sync(&mut self) -> Result<()> {
         self.file()?.sync()
     }

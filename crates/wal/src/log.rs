@@ -131,11 +131,15 @@ pub(crate) struct Writer {
     pub(crate) wrote_any: bool,
     /// Emptied by every turn of writing.
     pub(crate) chunks: Vec<Chunk>,
+    /// Why a refused record could not be taken back; a void that is written cuts it off.
+    pub(crate) not_blanked: Option<Error>,
 }
 
 pub(crate) struct Active {
     pub(crate) number: u64,
     pub(crate) file: Box<dyn WriteFile>,
+    /// Where the last append that succeeded ended.
+    pub(crate) end: u64,
     pub(crate) written_back: u64,
 }
 
@@ -200,7 +204,13 @@ impl Log {
             options,
             clock: None,
             queue: Mutex::new(Queue::new(database, random, options.segment_bytes, beginning)),
-            writer: Mutex::new(Writer { active: None, tail, wrote_any: false, chunks: Vec::new() }),
+            writer: Mutex::new(Writer {
+                active: None,
+                tail,
+                wrote_any: false,
+                chunks: Vec::new(),
+                not_blanked: None,
+            }),
             ledger: Mutex::new(Ledger { target: None, segments }),
             resolved: AtomicU64::new(0),
             synced: AtomicU64::new(0),

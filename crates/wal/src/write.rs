@@ -1,14 +1,18 @@
 //! Writing: one leader takes what is queued and appends it, for all who wait.
 //!
 //! When an append fails, everything from the failed chunk on and everything enqueued until then
-//! fails with the same error, and the log goes on in a new segment, whose header says where the
-//! valid part of the last one ends and whose first record voids the failed SeqNos. That segment is
-//! written and synced before the failure is answered; when the disk refuses it too, it is tried
-//! again on the next write, and until then a crash may bring failed records back.
+//! fails with the same error, and must never come back. Two things see to that, before anybody is told:
+//! 1. The header of the first refused record is blanked in place and the file synced: the log ends there. This needs
+//!    no room, so a full disk allows it.
+//! 2. The log goes on in a new segment, whose header says where the valid part of the last one ends and whose first
+//!    record voids the failed SeqNos. When the disk refuses that segment, it is tried again on the next write.
+//!
+//! When both fail, the log is poisoned.
 
 use crate::log::{Active, Failed, Log, SyncTarget, Writer, mark};
 use crate::queue::{Chunk, Lsn, Tail};
-use crate::segment::SegmentInfo;
+use crate::record::HEADER_BYTES;
+use crate::segment::{FIRST_RECORD, SegmentInfo};
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
@@ -136,6 +140,7 @@ impl Log {
         };
         active.file.append(&chunk.bytes).map_err(WriteError::Lost)?;
         let position = active.file.position();
+        active.end = position;
         if position - active.written_back >= WRITEBACK_BYTES {
             active.written_back = position;
             // A hint: when it fails, the sync will say so.
@@ -201,7 +206,7 @@ impl Log {
         self.segment_syncs.store(0, Ordering::Relaxed);
         let (segment, end) = (chunk.segment, self.resolved.load(Ordering::Relaxed));
         self.ledger.lock().target = Some(SyncTarget { file: syncer, segment, offset: 0, end });
-        writer.active = Some(Active { number: segment, file, written_back: 0 });
+        writer.active = Some(Active { number: segment, file, end: 0, written_back: 0 });
         Ok(())
     }
 
@@ -209,7 +214,28 @@ impl Log {
     fn fail(&self, writer: &mut Writer, first: SeqNo, error: &Error) {
         let resolved = self.resolved.load(Ordering::Relaxed);
         let resolved = self.restart(writer, first, resolved, error);
-        self.go_on(writer, resolved);
+        if self.poison.get().is_none() {
+            self.go_on(writer, resolved);
+        }
+    }
+
+    /// Takes back what a failed append may have left whole in the file: zeroes stand where its first record begins.
+    fn blank_refused(&self, writer: &mut Writer) {
+        let Some(active) = &mut writer.active else { return };
+        let first_record = active.end.max(FIRST_RECORD);
+        match active.file.blank(first_record, HEADER_BYTES as u64) {
+            Ok(()) => {
+                let _poisoned = self.sync_with(|| active.file.sync(), |_log| {});
+            }
+            Err(error) => writer.not_blanked = Some(error),
+        }
+    }
+
+    /// A record that was refused may stand in the file, and nothing says that it does not count.
+    #[cold]
+    fn poison_refused(&self, error: &Error) {
+        let text = format!("a refused write may come back after a crash: {error}");
+        self.poison(&Error::new(ErrorKind::Poisoned, text));
     }
 
     /// Writes the void behind what failed, which ends at `resolved`, and answers the failure.
@@ -220,7 +246,10 @@ impl Log {
         self.queue.lock().take(&mut chunks);
         for chunk in &chunks {
             match self.write(writer, chunk, written) {
-                Ok(()) => (written, resolved) = (chunk.end, chunk.end),
+                Ok(()) => {
+                    (written, resolved) = (chunk.end, chunk.end);
+                    writer.not_blanked = None;
+                }
                 Err(WriteError::Sync(error)) => {
                     self.poison(&error);
                     return;
@@ -232,13 +261,16 @@ impl Log {
             }
         }
         self.sync_active(writer, resolved);
+        if let Some(error) = writer.not_blanked.take() {
+            self.poison_refused(&error);
+        }
         self.resolved.store(resolved, Ordering::Release);
     }
 
     /// Makes the void durable, so that the failed records cannot come back.
     fn sync_active(&self, writer: &mut Writer, resolved: u64) {
         let Some(active) = &mut writer.active else { return };
-        let mark = mark(active.number, active.file.position());
+        let mark = mark(active.number, active.end);
         let _poisoned = self.sync_with(
             || active.file.sync(),
             |log| {
@@ -251,6 +283,7 @@ impl Log {
     /// Gives up what is queued and was not written, frames a new segment behind what was, and
     /// answers where the failed part of the log ends. It begins at `from`.
     fn restart(&self, writer: &mut Writer, first: SeqNo, from: u64, error: &Error) -> u64 {
+        self.blank_refused(writer);
         self.drop_unused(writer);
         let to = self.queue.lock().restart(first, writer.tail, !writer.wrote_any);
         let mut failures = self.failures.lock();

@@ -207,6 +207,15 @@ impl WriteFile for MemWriteFile {
         Ok(())
     }
 
+    fn blank(&mut self, offset: u64, len: u64) -> Result<()> {
+        let mut state = self.file.state.lock();
+        state.counts.add(Op::Blank);
+        let mut inode = self.file.file.lock();
+        let len = (inode.data.len() as u64).saturating_sub(offset).min(len);
+        inode.write_at(offset as usize, &vec![0; len as usize]);
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<()> {
         SyncFile::sync(&self.file)
     }

@@ -175,6 +175,63 @@ fn a_full_disk_refuses_writes_until_there_is_room_again() {
     assert_eq!(recover(&crashed, None).unwrap().1.last(), Some(&401));
 }
 
+/// Two commits shared an append on a disk that was full after the first of them. Both were refused, the void found no
+/// room either, and a kill brought the first one back.
+#[test]
+fn a_refused_record_does_not_come_back_when_its_void_finds_no_room() {
+    for room in (0..400).step_by(9) {
+        let disk = mem();
+        let (faulty, log) = faulty(&disk);
+        let mut outcome = Outcome::default();
+        log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+        outcome.synced.insert(1);
+        faulty.set_room(Some(room));
+        for group in [[2, 3, 4], [5, 6, 7]] {
+            let lsns = group.map(|seqno| (seqno, enqueue(&log, seqno).unwrap()));
+            for (seqno, lsn) in lsns {
+                match log.write_through(lsn) {
+                    Ok(()) => drop(outcome.written.insert(seqno)),
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::OutOfSpace);
+                        outcome.failed.insert(seqno);
+                    }
+                }
+            }
+            let story = format!("room for {room} bytes");
+            check(&disk.kill(), &outcome, true, &story);
+            check(&disk.crash_losing_unsynced(), &outcome, false, &story);
+            (0..8).for_each(|luck| check(&disk.crash(luck), &outcome, false, &story));
+        }
+        assert!(!outcome.failed.is_empty());
+        faulty.set_room(None);
+        log.sync_through(enqueue(&log, 8).unwrap()).unwrap();
+        outcome.synced.insert(8);
+        check(&disk.crash_losing_unsynced(), &outcome, false, "there is room again");
+    }
+}
+
+#[test]
+fn a_log_is_poisoned_when_a_refused_record_can_neither_be_blanked_nor_voided() {
+    let (full, broken) = (Effect::FailAfter(Failure::NoSpace), Effect::Fail(Failure::Io));
+    for is_void_refused in [true, false] {
+        let disk = mem();
+        let (faulty, log) = faulty(&disk);
+        log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+        let append = Fault::new(full).on(&[Op::Append]);
+        faulty.inject(if is_void_refused { append.forever() } else { append });
+        faulty.inject(Fault::new(broken).on(&[Op::Blank]));
+        let error = log.write_through(enqueue(&log, 2).unwrap()).unwrap_err();
+        if is_void_refused {
+            assert_eq!(error.kind(), ErrorKind::Poisoned);
+            assert!(error.to_string().contains("a refused write may come back"), "{error}");
+        } else {
+            assert_eq!(error.kind(), ErrorKind::OutOfSpace);
+            assert_eq!(recover(&disk.crash_losing_unsynced(), None).unwrap().1, [1]);
+            assert_eq!(recover(&disk.kill(), None).unwrap().1, [1]);
+        }
+    }
+}
+
 #[test]
 fn a_spare_segment_takes_the_log_over_a_full_disk() {
     let disk = mem();

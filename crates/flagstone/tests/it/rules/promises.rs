@@ -122,3 +122,49 @@ fn dropping_a_poisoned_database_tells_listeners_why() {
     }
     assert_eq!(*closings.0.lock().unwrap(), [Some(ErrorKind::Poisoned), None]);
 }
+
+/// Rule 29: the write arrived whole, the disk said that it was full, and after a kill the refused write was there.
+#[test]
+fn a_commit_refused_for_want_of_room_does_not_come_back() {
+    let (world, options) = (World::new(8), small_with(Durability::Group));
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let full = Fault::new(Effect::FailAfter(Failure::NoSpace)).on(&[Op::Append]);
+    world.disk.inject(full.of(FileKind::Wal).forever());
+    assert_eq!(kv.put("b", "2").unwrap_err().kind(), ErrorKind::OutOfSpace);
+    assert_eq!(kv.get("b").unwrap(), None);
+    for after in [world.after_kill(1), world.after_power_cut(0), world.after_power_cut(1)] {
+        let kv = open(&after, &options).db.keyspace("kv").unwrap();
+        assert!(kv.get("a").unwrap().is_some());
+        assert_eq!(kv.get("b").unwrap(), None);
+    }
+}
+
+/// Rule 29, with threads whose commits share an append of which only a part fits.
+#[test]
+fn a_group_of_commits_refused_for_want_of_room_does_not_come_back() {
+    for round in 0..30 {
+        let (world, options) = (World::new(8), small_with(Durability::Buffered));
+        let session = open(&world, &options);
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        kv.put("a", "1").unwrap();
+        world.disk.set_room(Some(150 + round * 7 % 100));
+        let refused = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for n in 0..8_u8 {
+                let (kv, refused) = (&kv, &refused);
+                scope.spawn(move || {
+                    if kv.put([b'k', n], [n; 60]).is_err() {
+                        refused.lock().unwrap().push(n);
+                    }
+                });
+            }
+        });
+        let after = world.after_kill(1);
+        let kv = open(&after, &options).db.keyspace("kv").unwrap();
+        for n in refused.into_inner().unwrap() {
+            assert_eq!(kv.get([b'k', n]).unwrap(), None, "round {round}: {n} came back");
+        }
+    }
+}
