@@ -4,6 +4,7 @@
 use crate::format::{HEADER_BYTES, check_block, decode_header};
 use crate::table::Table;
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
+use flagstone_base::checksum::fits;
 use flagstone_base::{Error, Result};
 use std::fmt;
 
@@ -87,7 +88,7 @@ impl Table {
 
     /// Compares the CRC-32C of the file with that which the manifest keeps, if it is known.
     pub(crate) fn check_checksum(&self, checksum: u32) -> Result<()> {
-        match self.meta.as_ref().filter(|meta| meta.checksum != checksum) {
+        match self.meta.as_ref().filter(|meta| !fits(checksum, meta.checksum)) {
             Some(meta) => Err(self.wrong(
                 0,
                 format_args!("checksum {checksum:08x} of the file: expected {:08x}", meta.checksum),

@@ -15,7 +15,7 @@
 //! of one inside a payload, is never taken for a record. It covers the payload's checksum, so
 //! framing a record costs 48 bytes of checksum however large the payload is.
 
-use flagstone_base::checksum::crc32c;
+use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::{Decoder, Malformed, SeqNo};
 use std::fmt;
 
@@ -116,7 +116,7 @@ impl RecordHeader {
         let mut decoder = Decoder::new(bytes);
         let fields = decoder.array("the fields of a record header")?;
         let found = decoder.u32("the checksum of a record header")?;
-        let fits = checksum(place, &fields) == found
+        let fits = fits(checksum(place, &fields), found)
             && header.payload_len as usize <= PAYLOAD_BYTES_MAX
             && u64::from(header.synced_through) <= place.offset;
         if fits { Ok(header) } else { Err(Malformed { at: 0, expected: "a record header" }) }

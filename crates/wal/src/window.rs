@@ -5,7 +5,7 @@
 
 use crate::record::{HEADER_BYTES, Place, RecordHeader};
 use crate::segment::{FIRST_RECORD, FoundHeader, SegmentHeader};
-use flagstone_base::checksum::crc32c;
+use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::{Result, SeqNo};
 use flagstone_env::disk::Access;
 use flagstone_env::{Disk, ReadFile};
@@ -105,7 +105,7 @@ impl Window {
             return Ok(Found::Bad("a payload as long as its header says"));
         };
         let payload = &bytes[HEADER_BYTES..];
-        if crc32c(payload) == header.payload_checksum {
+        if fits(crc32c(payload), header.payload_checksum) {
             Ok(Found::Record(header, payload))
         } else {
             Ok(Found::Bad("a payload whose checksum holds"))

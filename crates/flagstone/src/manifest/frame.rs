@@ -14,7 +14,7 @@
 
 use super::edit::Edit;
 use crate::catalog::Undecoded;
-use flagstone_base::checksum::{crc32c, crc32c_of_parts};
+use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
 use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result};
 use std::fmt::{self, Display};
@@ -105,7 +105,7 @@ impl Header {
         };
         decoder.u32("four bytes of room")?;
         let covered = decoder.position();
-        if decoder.u32("a checksum")? != crc32c(&bytes[..covered]) {
+        if !fits(crc32c(&bytes[..covered]), decoder.u32("a checksum")?) {
             return Err(Malformed { at: 0, expected: "a header with its checksum" });
         }
         Ok(header)
@@ -227,7 +227,7 @@ pub(super) fn frame_at(bytes: &[u8], ident: Ident, offset: u64) -> (Option<&[u8]
         Some(payload) if matches!(payload.first(), Some(&(KIND_SNAPSHOT | KIND_EDIT))) => payload,
         _ => return (None, 0),
     };
-    let fits = frame_crc(ident, offset, len, payload) == u32::from_le_bytes(crc);
+    let fits = fits(frame_crc(ident, offset, len, payload), u32::from_le_bytes(crc));
     (fits.then_some(payload), payload.len())
 }
 
