@@ -98,6 +98,17 @@ fn zstd_compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
     })
 }
 
+/// More than this many bytes `packed` ones cannot hold, whatever they say: a sequence of LZ4 grows by 255 for each
+/// byte, a block of Zstandard takes four bytes and holds 128 KiB. Of an unknown tag nothing is known.
+pub const fn raw_len_max(tag: u8, packed: usize) -> usize {
+    match tag {
+        0 => packed,
+        1 => packed.saturating_mul(255),
+        2 => (packed / 4 + 1).saturating_mul(128 << 10),
+        _ => usize::MAX,
+    }
+}
+
 /// Decompresses `packed`, whose tag is `tag`, to exactly the bytes of `raw`.
 ///
 /// # Errors
@@ -168,6 +179,19 @@ mod tests {
         assert_eq!(raw, *b"abc");
         assert!(decompress(0, b"abcd", &mut raw).is_err());
         assert!(decompress(9, b"", &mut []).is_err());
+    }
+
+    #[test]
+    fn nothing_holds_more_than_is_believed_of_it() {
+        let zeroes = vec![0; 40 << 20];
+        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)] {
+            for len in [100, 4096, 128 << 10, 1 << 20, zeroes.len()] {
+                let mut packed = Vec::new();
+                compression.compress(&zeroes[..len], &mut packed);
+                assert!(raw_len_max(compression.tag(), packed.len()) >= len, "{compression} {len}");
+            }
+        }
+        assert_eq!(raw_len_max(Compression::None.tag(), 7), 7);
     }
 
     #[test]

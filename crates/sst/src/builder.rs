@@ -2,7 +2,8 @@
 
 use crate::block::BlockBuilder;
 use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, Label, encode_header, seal_block};
+use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, Label};
+use crate::format::{encode_header, seal_block, section_raw_max};
 use crate::index::IndexBuilder;
 use crate::meta::TableMeta;
 use crate::options::{TableIdent, TableOptions};
@@ -272,6 +273,9 @@ impl TableBuilder {
         }
         let offset = self.output.position();
         seal_block(raw, compression, self.ident, offset, &mut self.stored);
+        if section_raw_max(self.stored.len() as u64) < raw.len() as u64 {
+            seal_block(raw, Compression::None, self.ident, offset, &mut self.stored);
+        }
         self.output.append(&self.stored)?;
         let largest = &mut self.properties.block_bytes_max;
         *largest = (*largest).max(raw.len() as u64);
@@ -282,8 +286,9 @@ impl TableBuilder {
         let compression = self.options.compression;
         let mut sections = Sections::default();
         if !self.ranges.is_empty() {
+            // Never compressed: in memory they take many times what they take here.
             let raw = encode_ranges(&mut self.ranges);
-            sections.range_deletes = Some(self.section(&raw, compression)?);
+            sections.range_deletes = Some(self.section(&raw, Compression::None)?);
         }
         if !self.attachments.is_empty() {
             let raw = encode_attachments(&self.attachments);

@@ -16,9 +16,9 @@
 use crate::buffers::{Buffer, Buffers};
 use crate::options::TableIdent;
 use crate::properties::Handle;
-use flagstone_base::checksum::{crc32c, crc32c_of_parts};
+use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
-use flagstone_base::compress::decompress;
+use flagstone_base::compress::{decompress, raw_len_max};
 use flagstone_base::key::VALUE_BYTES_MAX;
 use flagstone_base::{
     Compression, DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result,
@@ -39,6 +39,9 @@ pub(crate) const FOOTER_BYTES: usize = 80;
 pub(crate) const BLOCK_TRAILER_BYTES: usize = 9;
 /// No block is larger before compression: the largest value, a key, and room for columns.
 pub(crate) const BLOCK_RAW_MAX: usize = VALUE_BYTES_MAX + (2 << 20);
+/// A section is at most this many times as long as what is stored of it: what shrinks more stands plain. So what a
+/// small file says of itself takes little memory.
+const SECTION_SHRINK_MAX: u64 = 8;
 /// The shortest table: frame, and properties of some bytes.
 pub(crate) const FILE_BYTES_MIN: u64 = (HEADER_BYTES + FOOTER_BYTES + BLOCK_TRAILER_BYTES) as u64;
 
@@ -177,7 +180,7 @@ fn put_crc(out: &mut Vec<u8>) {
 /// What stands before the crc at the end of `bytes`, which must be `len` long.
 fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
     match bytes.split_last_chunk::<4>() {
-        Some((body, crc)) if bytes.len() == len && crc32c(body) == u32::from_le_bytes(*crc) => {
+        Some((body, crc)) if bytes.len() == len && fits(crc32c(body), u32::from_le_bytes(*crc)) => {
             Ok(body)
         }
         _ => Err(Malformed { at: 0, expected: "a header or footer with its checksum" }),
@@ -227,13 +230,18 @@ pub(crate) fn check_block(
     let Some((body, crc)) = stored.split_last_chunk::<4>() else {
         return Err(Malformed { at: 0, expected: "a block with its checksum" });
     };
-    if crc32c_of_parts(&[&place(ident, offset), body]) != u32::from_le_bytes(*crc) {
+    if !fits(crc32c_of_parts(&[&place(ident, offset), body]), u32::from_le_bytes(*crc)) {
         return Err(Malformed { at: 0, expected: "a block whose checksum fits bytes and place" });
     }
     let Some((payload, [a, b, c, d, tag])) = body.split_last_chunk::<5>() else {
         return Err(Malformed { at: 0, expected: "a block with its trailer" });
     };
     Ok((payload, u32::from_le_bytes([*a, *b, *c, *d]) as usize, *tag))
+}
+
+/// How long a section may be of which `stored` bytes are stored.
+pub(crate) const fn section_raw_max(stored: u64) -> u64 {
+    stored.saturating_mul(SECTION_SHRINK_MAX)
 }
 
 /// The raw bytes of the stored block at `offset`: checked, decompressed, at most `raw_max` long, in
@@ -280,7 +288,9 @@ const fn check_raw_len(
     (payload, raw_len, tag): (&[u8], usize, u8),
     raw_max: usize,
 ) -> Result<(&[u8], usize, u8), Malformed> {
-    if raw_len > raw_max || (tag == Compression::None.tag() && raw_len != payload.len()) {
+    let is_possible = raw_len <= raw_len_max(tag, payload.len());
+    let is_other = tag == Compression::None.tag() && raw_len != payload.len();
+    if raw_len > raw_max || !is_possible || is_other {
         return Err(Malformed { at: payload.len(), expected: "a raw length within its bounds" });
     }
     Ok((payload, raw_len, tag))

@@ -17,9 +17,10 @@
 //! eight bytes are equal.
 
 use crate::properties::Handle;
+use crate::separators::Separators;
 use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_bytes, put_varint};
-use flagstone_base::key::key_front as front;
+use flagstone_base::key::{KEY_BYTES_MAX, key_front as front};
 use flagstone_base::{Decoder, Malformed, SeqNo};
 
 /// Gathers the index of a table being written.
@@ -87,57 +88,80 @@ pub(crate) struct Index {
     guide: Vec<u64>,
     /// Where each block begins, and where the last one ends.
     offsets: Vec<u64>,
-    /// Separators behind `common`, one behind the other, and where each ends.
-    rests: Vec<u8>,
-    rest_ends: Vec<u32>,
+    /// Separators behind `common`.
+    rests: Separators,
     /// Blocks that begin inside the versions of a key, with their first SeqNo.
     continued: Vec<(u32, SeqNo)>,
 }
 
+/// The blocks that a section lists, one after another.
+struct Blocks<'a> {
+    decoder: Decoder<'a>,
+    offset: u64,
+    /// The separator of the block read last.
+    separator: Vec<u8>,
+}
+
+impl Blocks<'_> {
+    /// Reads the next block: how much its separator shares with the one before. `offset` is its end then.
+    fn next(&mut self) -> Result<usize, Malformed> {
+        let at = self.decoder.position();
+        let len = self.decoder.varint("the length of a block")?;
+        let shared = self.decoder.varint_usize("a shared length")?;
+        let suffix = self.decoder.bytes("a separator")?;
+        let fits = shared <= self.separator.len() && shared + suffix.len() <= KEY_BYTES_MAX;
+        let Some(end) = self.offset.checked_add(len).filter(|_| fits && len > 0) else {
+            return Err(Malformed { at, expected: "a block's place and separator" });
+        };
+        if self.separator[shared..] > *suffix {
+            return Err(Malformed { at, expected: "separators in order" });
+        }
+        self.offset = end;
+        self.separator.truncate(shared);
+        self.separator.extend_from_slice(suffix);
+        Ok(shared)
+    }
+}
+
 impl Index {
-    /// Reads a section whose separators, put together, take at most `separators_max` bytes.
-    pub(crate) fn decode(bytes: &[u8], separators_max: u64) -> Result<Self, Malformed> {
-        let separators_max = separators_max.min(1 << 30) as usize;
+    /// Reads a section. Memory: a fixed multiple of its bytes.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let count = decoder.varint_u32("the number of blocks")? as usize;
-        let mut offset = decoder.varint("the offset of the first block")?;
+        let offset = decoder.varint("the offset of the first block")?;
         let continued_count = decoder.varint_u32("the number of continued blocks")? as usize;
         // A block takes at least three bytes here, a continued one two more.
         if count > decoder.remaining() / 3 || continued_count > count {
             return Err(decoder.refuse("as many blocks as it says"));
         }
-        let mut index = Self {
-            offsets: Vec::with_capacity(count + 1),
-            rest_ends: Vec::with_capacity(count),
-            ..Self::default()
-        };
+        let start = || Blocks { decoder: decoder.clone(), offset, separator: Vec::new() };
+        // Once for what all separators have in common and what they take, once to keep them.
+        let mut index = Self { offsets: Vec::with_capacity(count + 1), ..Self::default() };
         index.offsets.push(offset);
-        let mut separator: Vec<u8> = Vec::new();
-        let mut rests = Vec::with_capacity(bytes.len().min(separators_max));
+        let (mut blocks, mut first, mut bytes_whole) = (start(), Vec::new(), 0);
         for number in 0..count {
-            let at = decoder.position();
-            let len = decoder.varint("the length of a block")?;
-            let shared = decoder.varint_usize("a shared length")?;
-            let suffix = decoder.bytes("a separator")?;
-            let fits = shared <= separator.len()
-                && shared + suffix.len() <= usize::from(u16::MAX)
-                && rests.len() + shared + suffix.len() <= separators_max;
-            let Some(end) = offset.checked_add(len).filter(|_| fits && len > 0) else {
-                return Err(Malformed { at, expected: "a block's place and separator" });
-            };
-            if number > 0 && separator[shared..] > *suffix {
-                return Err(Malformed { at, expected: "separators in order" });
+            blocks.next()?;
+            index.offsets.push(blocks.offset);
+            bytes_whole += blocks.separator.len() as u64;
+            if number == 0 {
+                first.clone_from(&blocks.separator);
             }
-            offset = end;
-            separator.truncate(shared);
-            separator.extend_from_slice(suffix);
-            index.offsets.push(end);
-            rests.extend_from_slice(&separator);
-            index.rest_ends.push(rests.len() as u32);
         }
-        index.decode_continued(&mut decoder, continued_count)?;
-        decoder.finish("the end of the index")?;
-        index.cut_common(&rests, &separator);
+        index.decode_continued(&mut blocks.decoder, continued_count, count)?;
+        blocks.decoder.finish("the end of the index")?;
+        let common = common_prefix(&first, &blocks.separator);
+        index.common = first[..common].to_vec();
+        bytes_whole -= (common * count) as u64;
+        index.rests = Separators::new(count, bytes_whole, bytes.len());
+        index.fronts.reserve_exact(count);
+        let mut blocks = start();
+        for _ in 0..count {
+            let shared = blocks.next()?;
+            let rest = &blocks.separator[common..];
+            index.fronts.push(front(rest));
+            index.rests.push(shared.saturating_sub(common), rest);
+        }
+        index.guide = index.fronts.iter().copied().step_by(GUIDE_STEP).collect();
         Ok(index)
     }
 
@@ -150,6 +174,7 @@ impl Index {
         &mut self,
         decoder: &mut Decoder<'_>,
         count: usize,
+        blocks: usize,
     ) -> Result<(), Malformed> {
         self.continued.reserve_exact(count);
         let mut block = 0_u32;
@@ -158,31 +183,12 @@ impl Index {
             let distance = decoder.varint_u32("the distance to a continued block")?;
             let seqno = SeqNo::new(decoder.varint("the SeqNo of a continued block")?);
             block = match block.checked_add(distance) {
-                Some(next) if distance > 0 && (next as usize) < self.count() => next,
+                Some(next) if distance > 0 && (next as usize) < blocks => next,
                 _ => return Err(Malformed { at, expected: "the number of a block" }),
             };
             self.continued.push((block, seqno));
         }
         Ok(())
-    }
-
-    /// Cuts off what the first and the last separator, and so all between, begin with.
-    fn cut_common(&mut self, whole: &[u8], last: &[u8]) {
-        let first_end = self.rest_ends.first().map_or(0, |&end| end as usize);
-        let common = common_prefix(&whole[..first_end], last);
-        self.common = last[..common].to_vec();
-        let mut start = 0;
-        self.fronts.reserve_exact(self.rest_ends.len());
-        let mut rests = Vec::with_capacity(whole.len() - common * self.rest_ends.len());
-        for end in &mut self.rest_ends {
-            let rest = &whole[start + common..*end as usize];
-            start = *end as usize;
-            self.fronts.push(front(rest));
-            rests.extend_from_slice(rest);
-            *end = rests.len() as u32;
-        }
-        self.rests = rests;
-        self.guide = self.fronts.iter().copied().step_by(GUIDE_STEP).collect();
     }
 
     /// How many fronts are below `front`.
@@ -197,7 +203,7 @@ impl Index {
     /// How many blocks there are.
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.rest_ends.len()
+        self.rests.count()
     }
 
     /// Where block `number` is stored.
@@ -234,13 +240,8 @@ impl Index {
     /// The separator of block `number`, put together.
     pub(crate) fn separator(&self, number: usize) -> Vec<u8> {
         let mut separator = self.common.clone();
-        separator.extend_from_slice(self.rest(number));
+        self.rests.append(number, &mut separator);
         separator
-    }
-
-    fn rest(&self, number: usize) -> &[u8] {
-        let start = if number == 0 { 0 } else { self.rest_ends[number - 1] as usize };
-        &self.rests[start..self.rest_ends[number] as usize]
     }
 
     /// The first SeqNo of block `number` if it begins inside the versions of a key.
@@ -268,7 +269,7 @@ impl Index {
         let mut from = from;
         while from < to {
             let middle = from + (to - from) / 2;
-            if self.rest(middle) <= rest {
+            if self.rests.order(middle, rest).is_le() {
                 from = middle + 1;
             } else {
                 to = middle;
@@ -287,8 +288,7 @@ impl Index {
         }
         // Back over blocks that begin with versions of this key older than wanted.
         while let Some(first) = self.continued(number) {
-            let is_this_key = key.strip_prefix(self.common.as_slice()) == Some(self.rest(number));
-            if !is_this_key || first >= at || number == 0 {
+            if !self.begins_with(number, key) || first >= at || number == 0 {
                 break;
             }
             number -= 1;
@@ -296,15 +296,18 @@ impl Index {
         Some(number)
     }
 
+    /// Whether the separator of block `number` is `key`.
+    fn begins_with(&self, number: usize, key: &[u8]) -> bool {
+        let rest = key.strip_prefix(self.common.as_slice());
+        rest.is_some_and(|rest| self.rests.is(number, rest))
+    }
+
     /// The last block that may hold a key below `key`; `None` when none does.
     pub(crate) fn find_before(&self, key: &[u8]) -> Option<usize> {
         let mut number = self.at_or_below(key).checked_sub(1)?;
         // A block that begins with `key` itself has nothing below it, except the first block,
         // which then has nothing below either: the cursor finds out.
-        while number > 0
-            && (self.continued(number).is_some()
-                && key.strip_prefix(self.common.as_slice()) == Some(self.rest(number)))
-        {
+        while number > 0 && self.continued(number).is_some() && self.begins_with(number, key) {
             number -= 1;
         }
         Some(number)
@@ -315,8 +318,7 @@ impl Index {
         (self.common.len()
             + (self.fronts.len() + self.guide.len()) * 8
             + self.offsets.len() * 8
-            + self.rests.len()
-            + self.rest_ends.len() * 4
+            + self.rests.memory()
             + self.continued.len() * size_of::<(u32, SeqNo)>()) as u64
     }
 }
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn a_key_is_found_in_the_block_that_may_hold_it() {
         let bytes = index(&[(b"xabc", b"xabd", 1), (b"xm", b"xq", 1), (b"xqq", b"xz", 1)]);
-        let index = Index::decode(&bytes, 1000).unwrap();
+        let index = Index::decode(&bytes).unwrap();
         assert_eq!(index.common, b"x");
         let find = |key: &[u8]| index.find(key, SeqNo::MAX);
         assert_eq!(find(b"w"), None);
@@ -355,7 +357,7 @@ mod tests {
     #[test]
     fn blocks_end_within_a_limit_or_with_the_first() {
         let bytes = index(&[(b"a", b"b", 1), (b"c", b"d", 1), (b"e", b"f", 1)]);
-        let index = Index::decode(&bytes, 1000).unwrap();
+        let index = Index::decode(&bytes).unwrap();
         let ends = |number| [0, 74, 83, 84, 93, 94, 95, 1000].map(|l| index.end_within(number, l));
         assert_eq!(ends(0), [74, 74, 74, 84, 84, 94, 94, 94]);
         assert_eq!(ends(1), [84, 84, 84, 84, 84, 94, 94, 94]);
@@ -372,7 +374,7 @@ mod tests {
                 let last = last.as_ref().map(<[u8; 4]>::as_slice);
                 builder.add(10, (key(i).as_slice(), SeqNo::new(1)), last);
             }
-            let index = Index::decode(&builder.encode(64), 100_000).unwrap();
+            let index = Index::decode(&builder.encode(64)).unwrap();
             for i in 0..count {
                 let found = index.find(&key(i), SeqNo::MAX);
                 assert_eq!(found, Some(i as usize), "{i} of {count}");
@@ -386,7 +388,7 @@ mod tests {
     fn a_key_over_many_blocks_is_found_by_its_seqno() {
         let bytes =
             index(&[(b"a", b"k", 99), (b"k", b"k", 50), (b"k", b"k", 30), (b"k", b"z", 10)]);
-        let index = Index::decode(&bytes, 1000).unwrap();
+        let index = Index::decode(&bytes).unwrap();
         let find = |at| index.find(b"k", SeqNo::new(at));
         assert_eq!([60, 50, 49, 30, 29, 10, 9].map(find), [0, 1, 1, 2, 2, 3, 3].map(Some));
         assert_eq!(index.find_before(b"k"), Some(0));
@@ -400,7 +402,7 @@ mod tests {
             for flip in 1..=255 {
                 let mut broken = good.clone();
                 broken[at] ^= flip;
-                let Ok(index) = Index::decode(&broken, 1000) else { continue };
+                let Ok(index) = Index::decode(&broken) else { continue };
                 for key in [b"".as_slice(), b"a", b"k", b"kkk", b"z"] {
                     let _ = (index.find(key, SeqNo::MAX), index.find_before(key));
                 }

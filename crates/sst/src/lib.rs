@@ -19,8 +19,10 @@ mod format;
 
 mod block;
 mod filter;
-mod index;
 mod ranges;
+mod separators;
+
+mod index;
 
 mod cache;
 mod output;
@@ -34,6 +36,9 @@ mod estimate;
 mod inspect;
 mod stored;
 mod verify;
+
+#[cfg(test)]
+mod crafted;
 
 pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};

@@ -57,7 +57,9 @@ pub(crate) fn decode_ranges(
     let bytes = Slice::from(bytes);
     let mut decoder = Decoder::new(&bytes);
     let count = decoder.varint("the number of range deletes")?;
-    let mut ranges: Vec<RangeDelete> = Vec::new();
+    // A range takes at least four bytes here.
+    let room = count.min(decoder.remaining() as u64 / 4) as usize;
+    let mut ranges: Vec<RangeDelete> = Vec::with_capacity(room);
     for _ in 0..count {
         let at = decoder.position();
         let seqno = SeqNo::new(decoder.varint("the SeqNo of a range delete")?);
@@ -91,7 +93,8 @@ pub(crate) fn decode_attachments(bytes: Vec<u8>) -> Result<Vec<(u32, Slice)>, Ma
     let bytes = Slice::from(bytes);
     let mut decoder = Decoder::new(&bytes);
     let count = decoder.varint("the number of attachments")?;
-    let mut attachments: Vec<(u32, Slice)> = Vec::new();
+    let room = count.min(decoder.remaining() as u64 / 2) as usize;
+    let mut attachments: Vec<(u32, Slice)> = Vec::with_capacity(room);
     for _ in 0..count {
         let at = decoder.position();
         let id = decoder.varint_u32("the id of an attachment")?;

@@ -4,10 +4,8 @@ use crate::block::Block;
 use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey};
 use crate::filter::Filter;
-use crate::format::open_owned_block;
-use crate::format::{
-    BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer, open_block,
-};
+use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer};
+use crate::format::{check_block, open_block, open_owned_block, section_raw_max};
 use crate::index::Index;
 use crate::meta::TableMeta;
 use crate::options::TableIdent;
@@ -77,11 +75,14 @@ impl Table {
         tail: &Tail,
     ) -> Result<Arc<Self>> {
         let global = meta.and_then(|meta| meta.global_seqno);
-        let section = |handle: Handle, raw_max: u64| {
-            let stored = tail.part(handle).ok_or_else(|| {
+        let stored = |handle: Handle| {
+            tail.part(handle).ok_or_else(|| {
                 let wrong = Malformed { at: 0, expected: "a section within the tail" };
                 wrong.in_file(file.path().display(), handle.offset)
-            })?;
+            })
+        };
+        let section = |handle: Handle, raw_max: u64| {
+            let stored = stored(handle)?;
             let raw_max = raw_max.min(BLOCK_RAW_MAX as u64) as usize;
             open_block(stored, ident, handle.offset, raw_max, file.path(), |len| vec![0; len])
         };
@@ -99,9 +100,8 @@ impl Table {
             return Err(in_section(handle)(wrong));
         };
         // Never compressed: they cannot say that they are larger than they are.
-        let index =
-            Index::decode(&section(handle, raw_max.min(handle.len))?, properties.data_bytes_raw)
-                .map_err(in_section(handle))?;
+        let index = Index::decode(&section(handle, raw_max.min(handle.len))?)
+            .map_err(in_section(handle))?;
         if index.end() != tail.footer.tail_offset || index.count() as u64 != properties.data_blocks
         {
             let wrong = Malformed { at: 0, expected: "an index of all data blocks" };
@@ -119,14 +119,13 @@ impl Table {
             None => None,
         };
         let ranges = match properties.sections.range_deletes {
-            Some(handle) => {
-                decode_ranges(section(handle, raw_max)?, global).map_err(in_section(handle))?
-            }
+            Some(handle) => decode_ranges(section(handle, raw_max.min(handle.len))?, global)
+                .map_err(in_section(handle))?,
             None => Vec::new(),
         };
         if let Some(handle) = properties.sections.attachments {
             // Kept by nobody: all names of a collection in every one of its tables.
-            decode_attachments(section(handle, raw_max)?).map_err(in_section(handle))?;
+            check_block(stored(handle)?, ident, handle.offset).map_err(in_section(handle))?;
         }
         let small: usize = ranges.iter().map(|r| r.start.len() + r.end.len() + 80).sum();
         let resident_bytes = index.bytes()
@@ -210,9 +209,9 @@ impl Table {
         let path = self.file.path();
         let mut stored = vec![0; handle.len as usize];
         self.file.read_exact_at(&mut stored, handle.offset)?;
-        let raw = open_block(&stored, self.ident, handle.offset, self.raw_max(), path, |len| {
-            vec![0; len]
-        })?;
+        let raw_max = (self.raw_max() as u64).min(section_raw_max(handle.len)) as usize;
+        let raw =
+            open_block(&stored, self.ident, handle.offset, raw_max, path, |len| vec![0; len])?;
         decode_attachments(raw).map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }
 

@@ -56,7 +56,8 @@ impl Table {
 
     /// Reads all of the file from the disk, past the cache, and checks: header; the checksum of
     /// every block and of the whole file; the order of entries; that every block begins where the
-    /// index says; bounds, SeqNos and counts; that the filter denies no key.
+    /// index says; bounds, SeqNos and counts; that the filter denies no key; that the
+    /// attachments can be read.
     ///
     /// # Errors
     /// Corruption that tells the first thing wrong; what reading the file answers.
@@ -67,6 +68,7 @@ impl Table {
             walk.block(number, &self.open_stored(number, stored, false)?)
         })?;
         self.check_checksum(checksum)?;
+        self.attachments()?;
         let (content, keys) = walk.finish();
         self.verify_content(content)?;
         Ok(VerifyReport {

@@ -15,6 +15,7 @@
 
 pub mod seed;
 
+pub mod memory;
 pub mod rng;
 
 pub mod choices;

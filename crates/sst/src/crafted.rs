@@ -1,0 +1,170 @@
+//! Tables that were crafted to take much memory: none takes more than a fixed multiple of its file.
+//!
+//! An index of a few hundred KB once took 2 GiB when it was opened (each separator was put together, 64 KiB for
+//! five bytes), and a section of range deletes that compression had made small took seven.
+
+use crate::cache::BlockCache;
+use crate::format::{Footer, Label, encode_header, seal_block};
+use crate::options::TableIdent;
+use crate::properties::{Handle, Properties, Sections};
+use crate::table::Table;
+use flagstone_base::checksum::crc32c_of_parts;
+use flagstone_base::codec::{put_bytes, put_u32, put_varint};
+use flagstone_base::{Compression, DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_env::{Disk, MemDisk};
+use flagstone_testkit::memory::{Counting, peak};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+
+/// A file in the making.
+struct Crafted {
+    bytes: Vec<u8>,
+    sections: Sections,
+}
+
+impl Crafted {
+    /// A file with `data` where its blocks should be.
+    fn new(data: &[u8]) -> Self {
+        let mut bytes = encode_header(IDENT);
+        bytes.extend_from_slice(data);
+        Self { bytes, sections: Sections::default() }
+    }
+
+    fn section(&mut self, raw: &[u8], compression: Compression) -> Handle {
+        let (offset, mut stored) = (self.bytes.len() as u64, Vec::new());
+        seal_block(raw, compression, IDENT, offset, &mut stored);
+        self.bytes.extend_from_slice(&stored);
+        Handle { offset, len: stored.len() as u64 }
+    }
+
+    /// An index of blocks with these lengths and separators, the latter as (shared, suffix).
+    fn index(&mut self, blocks: &[(u64, usize, Vec<u8>)]) {
+        let mut raw = Vec::new();
+        put_varint(&mut raw, blocks.len() as u64);
+        put_varint(&mut raw, encode_header(IDENT).len() as u64);
+        put_varint(&mut raw, 0);
+        for (len, shared, suffix) in blocks {
+            put_varint(&mut raw, *len);
+            put_varint(&mut raw, *shared as u64);
+            put_bytes(&mut raw, suffix);
+        }
+        self.sections.index = Some(self.section(&raw, Compression::None));
+    }
+
+    /// The whole file of `data_blocks`, whose tail begins at `tail_offset`.
+    fn finish(mut self, data_blocks: u64, tail_offset: u64) -> Vec<u8> {
+        let properties = Properties {
+            data_blocks,
+            data_bytes_raw: u64::MAX,
+            block_bytes_max: u64::MAX,
+            sections: self.sections,
+            ..Properties::default()
+        };
+        let mut raw = Vec::new();
+        properties.encode(&mut raw);
+        let properties = self.section(&raw, Compression::None);
+        let label = Label::new(IDENT);
+        self.bytes.extend_from_slice(&Footer { properties, tail_offset, label }.encode());
+        self.bytes
+    }
+}
+
+/// Opens such a file and uses it; what it takes at its worst moment.
+fn memory_of<T>(file: &[u8], reads: impl FnOnce(&Arc<Table>) -> Result<T>) -> (Result<T>, usize) {
+    let (disk, path) = (MemDisk::default(), Path::new("/000042.sst"));
+    disk.put_content(path, file);
+    let cache = BlockCache::new(0);
+    let (done, bytes) = peak(|| reads(&Table::open(disk.open(path)?, IDENT, None, &cache)?));
+    (done, bytes.unwrap())
+}
+
+fn corruption<T>(done: Result<T>) -> Error {
+    let error = done.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error:?}");
+    error
+}
+
+#[test]
+fn separators_of_64_kib_each_take_what_they_take_on_disk() {
+    let count = 50_000;
+    let mut crafted = Crafted::new(&vec![1; count]);
+    let mut blocks = vec![(1, 0, vec![0]), (1, 0, vec![b'k'; 65_535])];
+    blocks.resize(count, (1, 65_535, Vec::new()));
+    crafted.index(&blocks);
+    let file = crafted.finish(count as u64, (64 + count) as u64);
+    let find = |table: &Arc<Table>| {
+        assert!(table.resident_bytes() < 20 * file.len() as u64, "{}", table.resident_bytes());
+        // The first is found, and is no block.
+        table.get(&[b'k'; 65_535], 1, SeqNo::MAX, &mut |_, _| ControlFlow::Continue(()))
+    };
+    let (found, bytes) = memory_of(&file, find);
+    let text = corruption(found).to_string();
+    assert!(text.contains("000042.sst") && text.contains("block"), "{text}");
+    assert!(bytes < 20 * file.len(), "{bytes} bytes for {}", file.len());
+}
+
+#[test]
+fn range_deletes_take_a_fixed_multiple_of_what_is_stored() {
+    let count = 3_000_000_u64;
+    let mut raw = Vec::new();
+    put_varint(&mut raw, count);
+    (0..count).for_each(|_| raw.extend_from_slice(&[1, 0, 1, b'a']));
+    for compression in [Compression::Zstd(1), Compression::Lz4] {
+        let mut crafted = Crafted::new(&[]);
+        crafted.sections.range_deletes = Some(crafted.section(&raw, compression));
+        crafted.index(&[]);
+        let file = crafted.finish(0, 64);
+        assert!(file.len() < raw.len() / 100);
+        let (opened, bytes) = memory_of(&file, |_| Ok(()));
+        corruption(opened);
+        assert!(bytes < 4 * file.len(), "{bytes} bytes for {}", file.len());
+    }
+    let mut crafted = Crafted::new(&[]);
+    crafted.sections.range_deletes = Some(crafted.section(&raw, Compression::None));
+    crafted.index(&[]);
+    let file = crafted.finish(0, 64);
+    let (opened, bytes) = memory_of(&file, |table| Ok(table.range_deletes().len() as u64));
+    assert_eq!(opened.unwrap(), count);
+    assert!(bytes < 24 * file.len(), "{bytes} bytes for {}", file.len());
+}
+
+#[test]
+fn attachments_are_not_read_by_opening_and_take_little_when_they_are() {
+    let mut crafted = Crafted::new(&[]);
+    crafted.sections.attachments = Some(crafted.section(&vec![0; 200 << 20], Compression::Zstd(1)));
+    crafted.index(&[]);
+    let file = crafted.finish(0, 64);
+    let (opened, bytes) = memory_of(&file, |_| Ok(()));
+    opened.unwrap();
+    assert!(bytes < 8 * file.len(), "{bytes} bytes for {}", file.len());
+    let (read, bytes) = memory_of(&file, |table| table.attachments());
+    corruption(read);
+    assert!(bytes < 8 * file.len(), "{bytes} bytes for {}", file.len());
+}
+
+#[test]
+fn a_block_that_cannot_be_as_long_as_it_says_gets_no_memory() {
+    for tag in [Compression::Lz4.tag(), Compression::Zstd(1).tag()] {
+        let mut block = vec![5; 40];
+        put_u32(&mut block, 500 << 20);
+        block.push(tag);
+        let place = [&[7; 16][..], &42_u64.to_le_bytes(), &64_u64.to_le_bytes()].concat();
+        let crc = crc32c_of_parts(&[&place, &block]);
+        put_u32(&mut block, crc);
+        let mut crafted = Crafted::new(&block);
+        crafted.index(&[(block.len() as u64, 0, b"k".to_vec())]);
+        let file = crafted.finish(1, 64 + block.len() as u64);
+        let (read, bytes) = memory_of(&file, |table| {
+            table.get(b"k", 1, SeqNo::MAX, &mut |_, _| ControlFlow::Continue(()))
+        });
+        let text = corruption(read).to_string();
+        assert!(text.contains("raw length within its bounds"), "{text}");
+        assert!(bytes < 64 << 10, "{bytes} bytes");
+    }
+}
