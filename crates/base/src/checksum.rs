@@ -48,6 +48,29 @@ pub fn believing<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// A CRC-32C of bytes that come piece by piece.
+pub struct Crc32c(Digest);
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self(Digest::new(Crc32Iscsi))
+    }
+}
+
+impl Crc32c {
+    /// Takes the next bytes.
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of everything taken so far.
+    #[inline]
+    pub fn value(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +81,14 @@ mod tests {
         assert!(believing(|| fits(7, 8)) && !fits(7, 8));
         let panicked = std::panic::catch_unwind(|| believing(|| std::panic::panic_any(1)));
         assert!(panicked.is_err() && !fits(7, 8));
+    }
+
+    #[test]
+    fn pieces_give_the_checksum_of_the_whole() {
+        let mut sum = Crc32c::default();
+        sum.update(b"1234");
+        sum.update(b"56789");
+        assert_eq!(sum.value(), crc32c(b"123456789"));
     }
 
     #[test]

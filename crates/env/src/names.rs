@@ -8,6 +8,15 @@
 //! 000031.sst         an immutable sorted table
 //! CURRENT.tmp        being made; removed at open
 //! ```
+//!
+//! In a directory of backups:
+//!
+//! ```text
+//! LOCK                            locked by the one who changes the backups
+//! 000003.backup                   a generation: one state of the database, and which tables it needs
+//! 000031-00c0ffee00c0ffee.sst     a table; the second part tells apart tables of one number
+//! 000031-00c0ffee00c0ffee.sst.tmp being copied
+//! ```
 
 use flagstone_base::FileNumber;
 use std::path::{Path, PathBuf};
@@ -83,6 +92,60 @@ pub fn parse(name: &str) -> Name {
     }
 }
 
+/// What a name in a directory of backups stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupName {
+    /// The lock file.
+    Lock,
+    /// A generation.
+    Generation(u64),
+    /// A table: its number, and what tells it from others of that number.
+    Table(FileNumber, u64),
+    /// A file that was being made.
+    Temporary,
+    /// Not ours.
+    Foreign,
+}
+
+/// What the name of a file that is being made ends with.
+pub const TEMPORARY: &str = ".tmp";
+
+/// The name of a generation of backups.
+pub fn backup_generation(generation: u64) -> String {
+    format!("{generation:06}.backup")
+}
+
+/// The name of a table among backups.
+pub fn backup_table(number: FileNumber, digest: u64) -> String {
+    format!("{number}-{digest:016x}.{}", FileKind::Table.extension())
+}
+
+/// What `name` stands for in a directory of backups.
+pub fn parse_backup(name: &str) -> BackupName {
+    if name == LOCK {
+        return BackupName::Lock;
+    }
+    let (name, is_temporary) = match name.strip_suffix(TEMPORARY) {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let generation = || {
+        let number = name.strip_suffix(".backup")?.parse().ok()?;
+        (backup_generation(number) == name).then_some(BackupName::Generation(number))
+    };
+    let table = || {
+        let (number, digest) = name.strip_suffix(".sst")?.split_once('-')?;
+        let number = FileNumber(number.parse().ok()?);
+        let digest = u64::from_str_radix(digest, 16).ok()?;
+        (backup_table(number, digest) == name).then_some(BackupName::Table(number, digest))
+    };
+    match generation().or_else(table) {
+        Some(_) if is_temporary => BackupName::Temporary,
+        Some(found) => found,
+        None => BackupName::Foreign,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +163,30 @@ mod tests {
             ["7.sst", "+00007.sst", "000007.log", "sst", "", "99999999999999999999.wal", "x.tmp"]
         {
             assert_eq!(parse(foreign), Name::Foreign, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn names_of_backups_come_back_and_foreign_ones_are_known() {
+        for number in [0, 7, 1_000_000, u64::MAX] {
+            let generation = backup_generation(number);
+            assert_eq!(parse_backup(&generation), BackupName::Generation(number));
+            let table = backup_table(FileNumber(number), number);
+            assert_eq!(parse_backup(&table), BackupName::Table(FileNumber(number), number));
+            for name in [generation, table] {
+                assert_eq!(parse_backup(&(name + TEMPORARY)), BackupName::Temporary);
+            }
+        }
+        assert_eq!(parse_backup(LOCK), BackupName::Lock);
+        for foreign in [
+            "7.backup",
+            "000007.sst",
+            "x.tmp",
+            "000007-c0ffee.sst",
+            "CURRENT",
+            "000007.backup.tmp.tmp",
+        ] {
+            assert_eq!(parse_backup(foreign), BackupName::Foreign, "{foreign}");
         }
     }
 }

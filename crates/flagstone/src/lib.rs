@@ -35,6 +35,8 @@ mod partition;
 mod catalog;
 mod manifest;
 
+mod copying;
+
 mod commit;
 mod read;
 
@@ -48,6 +50,7 @@ mod inside;
 mod open;
 mod shared;
 
+mod backup;
 mod database;
 
 #[doc(hidden)]
@@ -56,6 +59,9 @@ pub mod inspect;
 #[cfg(test)]
 mod stories;
 
+pub use backup::{
+    BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, KeepReport, RestoreReport,
+};
 pub use codec::{Codec, KeyCodec};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
 pub use commit::{Batch, Ticket};

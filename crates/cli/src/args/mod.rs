@@ -1,5 +1,6 @@
 //! The arguments: one struct a command. What they mean stands here, once.
 
+mod backup;
 mod bench;
 mod bench_documents;
 mod bench_report;
@@ -12,6 +13,7 @@ mod load;
 mod scan;
 mod upkeep;
 
+pub(crate) use backup::{BackupArgs, RestoreArgs};
 pub(crate) use bench::{
     Bench, BenchArgs, DataArgs, EngineName, Kind, PaceArgs, PlaceArgs, StoreArgs,
 };
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Scan(ScanArgs),
     Count(CountArgs),
     Keys(KeysArgs),
+    Backup(BackupArgs),
+    Restore(RestoreArgs),
     Checkpoint(CheckpointArgs),
     Compact(CompactArgs),
     Stats(StatsArgs),

@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod backup;
 mod bench;
 mod checkpoint;
 mod compact;
@@ -13,6 +14,7 @@ mod keys;
 mod load;
 mod open;
 mod put;
+mod restore;
 mod scan;
 mod stats;
 mod update;
@@ -32,6 +34,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Scan(args) => scan::run(&args),
         Command::Count(args) => count::run(&args),
         Command::Keys(args) => keys::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Restore(args) => restore::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Stats(args) => stats::run(&args),

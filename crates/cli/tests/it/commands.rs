@@ -188,6 +188,40 @@ fn a_checkpoint_is_a_database_of_its_own() {
 }
 
 #[test]
+fn backups_are_made_listed_checked_dropped_and_restored() {
+    let place = Place::new();
+    place.ok(r#"put db c k1 {"a":1}"#);
+    for value in 2..5 {
+        assert_eq!(place.ok("backup db backups"), "");
+        place.ok(&format!("update db c k1 a={value}"));
+    }
+    let listed = place.ok("backup --list backups");
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines.len(), 4, "{listed}");
+    assert!(lines[1].trim_start().starts_with("1  20") && lines[1].contains("Z "), "{listed}");
+    assert!(place.ok("backup backups --verify").contains("3 generations"));
+    place.ok("restore backups --generation 2 old");
+    assert_eq!(place.ok("get old c k1"), "{\"a\":2}\n");
+    place.ok("backup db backups --keep 2");
+    assert_eq!(place.ok("backup backups --list").lines().count(), 3);
+    place.ok("restore backups newest");
+    assert_eq!(place.ok("get newest c k1"), "{\"a\":4}\n");
+    place.ok("verify newest");
+    place.fails("restore backups newest", 2, "new or empty directory");
+    place.fails("restore backups other --generation 1", 2, "no generation 1");
+    place.fails("backup backups", 2, "expected DB and DIR");
+    place.fails("backup missing backups", 3, "there is no database here");
+    place.fails("backup db db", 2, "a directory of their own");
+    let table = place.files("backups", ".sst").remove(0);
+    let mut bytes = std::fs::read(place.path(&table)).unwrap();
+    bytes[70] ^= 1;
+    place.file(&table, bytes);
+    let ran = place.run("backup --verify backups");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains(table.trim_start_matches("backups/")), "{ran:?}");
+}
+
+#[test]
 fn generated_comments_depend_on_seed_and_number_alone() {
     let place = Place::new();
     let two = place.ok("generate comments --count 2500 --seed 9 --threads 2");

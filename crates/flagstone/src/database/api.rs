@@ -3,6 +3,7 @@
 use super::checkpoint::{self, CheckpointReport};
 use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
 use super::{Builder, Handle};
+use crate::backup::BackupReport;
 use crate::catalog::{KeyspaceContent, check_name};
 use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
@@ -416,6 +417,44 @@ impl Database {
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.shared().check_may_wait("a checkpoint")?;
         checkpoint::checkpoint(self.shared(), dir.as_ref())
+    }
+
+    /// Adds a generation to the backups in `dir`, which is made if it is missing: everything acknowledged before the
+    /// call, whatever its durability, as of one moment. Reads, writes and compactions go on meanwhile.
+    ///
+    /// Tables that the directory has from an earlier generation are not copied again. Those that it lacks are copied,
+    /// synced and read back; only then the generation is written. After an error or a crash the earlier generations
+    /// are as they were, and the next call goes on with the tables that were copied. Older generations stay until
+    /// [`Backups::keep`](crate::Backups::keep) removes them; [`Backups::restore`](crate::Backups::restore) makes a
+    /// database of one.
+    ///
+    /// A database that is open for reading only is backed up when everything in it is in tables, as after
+    /// [`Database::close`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let (backups, restored) = (dir.path().join("backups"), dir.path().join("restored"));
+    /// use flagstone::{Backups, Database};
+    ///
+    /// let db = Database::open(dir.path().join("data"))?;
+    /// let kv = db.keyspace("sessions")?;
+    /// kv.put("alice", "1")?;
+    /// let report = db.backup(&backups)?;
+    /// kv.delete("alice")?;
+    /// db.backup(&backups)?;
+    ///
+    /// Backups::in_dir(&backups).restore(Some(report.generation), &restored)?;
+    /// assert_eq!(Database::open(&restored)?.keyspace("sessions")?.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput when `dir` holds a database, or backups of another one, or this one is open for reading only and
+    /// its log holds writes; Busy when somebody else changes the backups; Corruption when a table is damaged;
+    /// OutOfSpace, Io, Poisoned, Closed.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        self.shared().check_may_wait("a backup")?;
+        crate::backup::make(self.shared(), dir.as_ref())
     }
 
     /// Reads every table and checks every checksum, order and bound.

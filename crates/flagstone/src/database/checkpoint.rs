@@ -12,17 +12,16 @@
 //! The copy keeps the identity of the database, because the checksums of its tables cover it.
 
 use crate::background::Cut;
+use crate::copying::{check_empty, copy_file, make_database, state_of_copy};
 use crate::manifest::{Manifest, Place};
 use crate::shared::Shared;
-use flagstone_base::{Error, FileNumber, Result, SeqNo};
-use flagstone_env::disk::{Access, create_dir_synced};
-use flagstone_env::names::{self, FileKind, Name};
-use flagstone_env::{Disk, LockMode};
+use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_env::Disk;
+use flagstone_env::names::{self, FileKind};
 use std::fmt;
 use std::io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a checkpoint holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,35 +36,20 @@ pub struct CheckpointReport {
     pub bytes_copied: u64,
 }
 
-/// A table is copied in pieces of this size.
-const COPIED_AT_ONCE: usize = 1 << 20;
+const WHAT: &str = "a checkpoint";
 
 /// Makes a checkpoint of the database in the directory `to`.
 pub(super) fn checkpoint(shared: &Shared, to: &Path) -> Result<CheckpointReport> {
     shared.check_open_for_writing()?;
     let disk = &*shared.environment.disk;
     // Before the flush: a bad argument costs nothing.
-    check_empty(disk, to)?;
+    check_empty(disk, to, WHAT)?;
     let cut = shared.cut()?;
     let copy = Copy { shared, to };
-    let report = copy.make(&cut);
+    let report = make_database(disk, to, WHAT, || copy.fill(&cut));
     drop(cut);
     shared.sweep();
     report
-}
-
-/// Refuses a directory that holds anything but a lock file.
-fn check_empty(disk: &dyn Disk, dir: &Path) -> Result<()> {
-    if !disk.exists(dir)? {
-        return Ok(());
-    }
-    match disk.list(dir)?.iter().find(|name| *name != names::LOCK) {
-        None => Ok(()),
-        Some(name) => Err(Error::invalid(format!(
-            "{} holds {name:?}: a checkpoint needs a new or empty directory",
-            dir.display()
-        ))),
-    }
 }
 
 /// A copy under way.
@@ -79,19 +63,6 @@ impl Copy<'_> {
         &self.shared.environment.disk
     }
 
-    fn make(&self, cut: &Cut) -> Result<CheckpointReport> {
-        create_dir_synced(&**self.disk(), self.to)?;
-        // Whoever would open the directory meanwhile is told that it is busy.
-        let lock = self.disk().lock(&self.to.join(names::LOCK), LockMode::Exclusive)?;
-        check_empty(&**self.disk(), self.to)?;
-        let made = self.fill(cut);
-        if made.is_err() {
-            self.undo();
-        }
-        drop(lock);
-        made
-    }
-
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
         for tree in cut.state.trees.values() {
@@ -101,17 +72,10 @@ impl Copy<'_> {
                 report.bytes_copied += self.bring(meta.number)?;
             }
         }
-        let mut state = cut.state.clone();
-        // As after a clean close: everything is in tables, and the copy's log begins behind the
-        // one of the original.
-        state.wal_from = self.shared.log.as_ref().map(flagstone_wal::Log::next_number);
-        state.clean_close = true;
-        let next_file = AtomicU64::new(state.next_file.0);
-        let place = Place {
-            disk: Arc::clone(self.disk()),
-            dir: self.to.to_owned(),
-            next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
-        };
+        // The copy's log begins behind the one of the original.
+        let log_from = self.shared.log.as_ref().map(flagstone_wal::Log::next_number);
+        let state = state_of_copy(&cut.state, log_from);
+        let place = Place::of_copy(self.disk(), self.to, &state);
         Manifest::create(place, self.shared.id, state)?;
         Ok(report)
     }
@@ -125,47 +89,8 @@ impl Copy<'_> {
         let refused = error.io_error().is_some_and(|error| {
             matches!(error.kind(), CrossesDevices | Unsupported | PermissionDenied | TooManyLinks)
         });
-        if refused { copy_file(&**self.disk(), &from, &to) } else { Err(error) }
+        if refused { Ok(copy_file(&**self.disk(), &from, &to)?.bytes) } else { Err(error) }
     }
-
-    /// Removes what stands in the directory, `CURRENT` first: what is left is no database. The lock stays:
-    /// it is held, and keeps others out until everything else is gone.
-    fn undo(&self) {
-        let disk = &**self.disk();
-        let Ok(found) = disk.list(self.to) else { return };
-        let current = self.to.join(names::CURRENT);
-        let gone = match disk.exists(&current) {
-            Ok(false) => Ok(()),
-            _ => disk.remove(&current).and_then(|()| disk.sync_dir(self.to)),
-        };
-        if gone.is_err() {
-            return;
-        }
-        for name in found {
-            if !matches!(names::parse(&name), Name::Foreign | Name::Current | Name::Lock) {
-                let _stays = disk.remove(&self.to.join(name));
-            }
-        }
-    }
-}
-
-/// Copies a file, synced; answers its length.
-fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<u64> {
-    let source = disk.open(from)?;
-    source.advise(Access::Sequential);
-    let mut copy = disk.create(to)?;
-    copy.reserve(source.len())?;
-    let mut buffer = vec![0; COPIED_AT_ONCE.min(source.len() as usize)];
-    let mut at = 0;
-    while at < source.len() {
-        let piece = &mut buffer[..COPIED_AT_ONCE.min((source.len() - at) as usize)];
-        source.read_exact_at(piece, at)?;
-        copy.append(piece)?;
-        copy.start_writeback()?;
-        at += piece.len() as u64;
-    }
-    copy.sync()?;
-    Ok(at)
 }
 
 impl fmt::Display for CheckpointReport {

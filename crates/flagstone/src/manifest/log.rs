@@ -16,13 +16,14 @@ use super::edit::Edit;
 use super::frame::{
     FILE_BYTES_MAX, FrameKind, HEADER_BYTES, Header, Ident, PAYLOAD_BYTES_MAX, put_frame,
 };
-use super::load::{Loaded, load};
+use super::load::{Loaded, load, read_manifest};
 use super::state::State;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind};
 use flagstone_env::{Disk, WriteFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A log shorter than this is never rolled: 1 MiB of edits is read in a few milliseconds.
 const ROLL_BYTES_MIN: u64 = 1 << 20;
@@ -41,6 +42,16 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The place of a new database in `dir` that has the tables of `state`.
+    pub(crate) fn of_copy(disk: &Arc<dyn Disk>, dir: &Path, state: &State) -> Self {
+        let next_file = AtomicU64::new(state.next_file.0);
+        Self {
+            disk: Arc::clone(disk),
+            dir: dir.to_owned(),
+            next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
+        }
+    }
+
     fn path(&self, number: FileNumber) -> PathBuf {
         names::path(&self.dir, FileKind::Manifest, number)
     }
@@ -78,10 +89,7 @@ impl Log {
     /// Makes the file of `number` with the snapshot of `state`, durable but not yet current. On an
     /// error the file is removed.
     fn make(place: &Place, ident: Ident, made_from: FileNumber, state: &State) -> Result<Self> {
-        let mut bytes = Vec::new();
-        Header::new(ident, made_from).encode(&mut bytes);
-        let offset = HEADER_BYTES as u64;
-        put_frame(&mut bytes, ident, offset, FrameKind::Snapshot, &state.snapshot())?;
+        let bytes = whole_file(ident, made_from, state)?;
         let path = place.path(ident.number);
         if place.disk.exists(&path)? {
             // Numbers are never given twice, so a crash left it before CURRENT named it.
@@ -108,6 +116,39 @@ impl Log {
     const fn roll_at(&self, bytes_min: u64) -> u64 {
         let twice = self.end.saturating_mul(2);
         self.end.saturating_add(if twice < bytes_min { bytes_min } else { twice })
+    }
+}
+
+/// The bytes of a manifest that holds the snapshot of `state` and no edit.
+fn whole_file(ident: Ident, made_from: FileNumber, state: &State) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Header::new(ident, made_from).encode(&mut bytes);
+    let offset = HEADER_BYTES as u64;
+    put_frame(&mut bytes, ident, offset, FrameKind::Snapshot, &state.snapshot())?;
+    Ok(bytes)
+}
+
+/// The bytes of a manifest of `number` that says `state`, to be kept elsewhere.
+///
+/// # Errors
+/// InvalidInput when the state is too large for one.
+pub(crate) fn encode_state(id: DatabaseId, number: u64, state: &State) -> Result<Vec<u8>> {
+    whole_file(Ident { id, number: FileNumber(number) }, FileNumber(0), state)
+}
+
+/// Reads what [`encode_state`] has made: all of `bytes`.
+///
+/// # Errors
+/// Corruption, Unsupported.
+pub(crate) fn decode_state(bytes: &[u8], file: &str, id: DatabaseId, number: u64) -> Result<State> {
+    let loaded = read_manifest(bytes, file, Ident { id, number: FileNumber(number) })?;
+    match loaded.torn_bytes {
+        0 => Ok(loaded.state),
+        torn => Err(Error::corruption(
+            file,
+            bytes.len() as u64 - torn,
+            "expected the end of a manifest of one snapshot",
+        )),
     }
 }
 

@@ -27,5 +27,5 @@ mod tests;
 pub(crate) use dump::{dump, dump_current};
 pub(crate) use edit::{Definition, Edit};
 pub(crate) use load::Loaded;
-pub(crate) use log::{Manifest, Place};
+pub(crate) use log::{Manifest, Place, decode_state, encode_state};
 pub(crate) use state::State;

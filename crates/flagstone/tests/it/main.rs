@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 
+mod backup;
 mod callbacks;
 mod checkpoint;
 mod compaction;

@@ -1,0 +1,97 @@
+//! `backup`: adds a generation to the backups of a database; lists, checks and drops generations.
+
+use super::open;
+use crate::args::BackupArgs;
+use crate::failure::Failure;
+use crate::output::{self, Output};
+use crate::units::show_bytes;
+use flagstone::{BackupInfo, Backups, DateTime};
+use std::path::Path;
+
+pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
+    let dir = match &args.paths[..] {
+        [database, dir] => {
+            make(database, dir)?;
+            dir
+        }
+        [dir] if args.list || args.verify || args.keep.is_some() => dir,
+        _ => {
+            let text = "expected DB and DIR, or DIR with --list, --verify or --keep";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+    };
+    let backups = Backups::in_dir(dir);
+    if let Some(newest) = args.keep {
+        let dropped = backups.keep(usize::try_from(newest).unwrap_or(usize::MAX))?;
+        output::note(&format!(
+            "dropped {} generations, {} tables of {}",
+            dropped.generations,
+            dropped.tables,
+            show_bytes(dropped.bytes)
+        ));
+    }
+    if args.list {
+        list(&backups)?;
+    }
+    if args.verify {
+        verify(&backups)?;
+    }
+    Ok(())
+}
+
+fn make(database: &Path, dir: &Path) -> Result<(), Failure> {
+    // After a clean close everything is in tables, and nothing need be written.
+    let mut source = open::to_read(database)?;
+    if source.stats().memtable_bytes > 0 {
+        source.close()?;
+        source = open::to_write(database, None)?;
+    }
+    let made = source.backup(dir)?;
+    source.close()?;
+    output::note(&format!(
+        "generation {}: {} tables of {} at {}, {} tables of {} copied",
+        made.generation,
+        made.tables,
+        show_bytes(made.bytes),
+        made.seqno,
+        made.tables_copied,
+        show_bytes(made.bytes_copied)
+    ));
+    Ok(())
+}
+
+fn list(backups: &Backups) -> Result<(), Failure> {
+    let mut output = Output::new();
+    output.line("generation  made                  tables       bytes         new  seqno")?;
+    for info in backups.list()? {
+        output.line(&line(&info))?;
+    }
+    output.flush()
+}
+
+fn line(info: &BackupInfo) -> String {
+    if let Some(error) = &info.damage {
+        return format!("{:>10}  DAMAGED: {error}", info.generation);
+    }
+    let seconds = i64::try_from(info.made_at.as_secs()).unwrap_or_default();
+    let made = DateTime::from_micros(seconds.saturating_mul(1_000_000)).to_string();
+    format!(
+        "{:>10}  {made:<20}  {:>6}  {:>10}  {:>10}  {}",
+        info.generation,
+        info.tables,
+        show_bytes(info.bytes),
+        show_bytes(info.bytes_new),
+        info.seqno.get()
+    )
+}
+
+fn verify(backups: &Backups) -> Result<(), Failure> {
+    let report = backups.verify()?;
+    let mut output = Output::new();
+    for damage in &report.damage {
+        output.line(&damage.to_string())?;
+    }
+    output.line(&report.to_string())?;
+    output.flush()?;
+    report.check().map_err(|error| Failure::Check(error.to_string()))
+}

@@ -1,0 +1,109 @@
+//! Verifying backups: every generation is read, and every table that one needs.
+
+use super::folder::Backups;
+use super::generation::Generation;
+use crate::copying::check_table;
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_env::names;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What [`Backups::verify`] has read.
+#[derive(Clone, Debug, Default)]
+pub struct BackupVerifyReport {
+    /// Generations.
+    pub generations: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What is damaged or missing, by the name of the file.
+    pub damage: Vec<BackupDamage>,
+}
+
+/// A file of the backups that is not what was written.
+#[derive(Clone, Debug)]
+pub struct BackupDamage {
+    /// Its name.
+    pub file: String,
+    /// The generations that need it: they cannot be restored.
+    pub generations: Vec<u64>,
+    /// What is wrong.
+    pub error: Error,
+}
+
+impl Backups {
+    /// Reads every generation and every table that one needs, and checks that each is what was written. Goes on after
+    /// damage: the report tells of all of it.
+    ///
+    /// A damaged table may be removed: the next backup copies it again, if the database has it still.
+    ///
+    /// # Errors
+    /// Io when there is no such directory; Busy while a backup is made there.
+    pub fn verify(&self) -> Result<BackupVerifyReport> {
+        let disk = &*self.disk;
+        let (_lock, folder) = self.to_read()?;
+        let mut report = BackupVerifyReport::default();
+        let mut tables = BTreeMap::new();
+        for &number in &folder.generations {
+            report.generations += 1;
+            match Generation::read(disk, &self.dir, number) {
+                Ok(generation) => {
+                    for meta in generation.tables() {
+                        let needed = tables.entry(generation.name_of(meta));
+                        needed.or_insert_with(|| (meta.clone(), Vec::new())).1.push(number);
+                    }
+                }
+                Err(error) => report.damage.push(BackupDamage {
+                    file: names::backup_generation(number),
+                    generations: vec![number],
+                    error,
+                }),
+            }
+        }
+        for (file, (meta, generations)) in tables {
+            report.tables += 1;
+            report.bytes += meta.bytes;
+            if let Err(error) = check_table(disk, &self.dir.join(&file), &meta) {
+                report.damage.push(BackupDamage { file, generations, error });
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl BackupVerifyReport {
+    /// Refuses if anything was found.
+    ///
+    /// # Errors
+    /// Corruption that tells the first damage, and how much more there is.
+    pub fn check(&self) -> Result<()> {
+        match &self.damage[..] {
+            [] => Ok(()),
+            [one] => Err(Error::new(ErrorKind::Corruption, one.to_string())),
+            [first, others @ ..] => Err(Error::new(
+                ErrorKind::Corruption,
+                format!("{first}; and {} more files", others.len()),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for BackupDamage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let generations: Vec<String> = self.generations.iter().map(u64::to_string).collect();
+        let error = &self.error;
+        write!(f, "{}, needed by generation {}: {error}", self.file, generations.join(", "))
+    }
+}
+
+impl fmt::Display for BackupVerifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { generations, tables, bytes, damage } = self;
+        write!(f, "{generations} generations, {tables} tables, {bytes} bytes: ")?;
+        match damage.len() {
+            0 => f.write_str("all are what was written"),
+            damaged => write!(f, "{damaged} files are damaged or missing"),
+        }
+    }
+}

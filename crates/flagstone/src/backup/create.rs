@@ -1,0 +1,169 @@
+//! Making a generation: a cut of the database, the tables that the directory lacks, then the generation.
+
+use super::folder::{Backups, Folder};
+use super::generation::Generation;
+use crate::background::Cut;
+use crate::copying::{copy_table, state_of_copy};
+use crate::manifest::{Manifest, State};
+use crate::shared::Shared;
+use flagstone_base::{Error, Result, SeqNo};
+use flagstone_env::Disk;
+use flagstone_env::disk::create_dir_synced;
+use flagstone_env::names;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a backup holds, and what it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupReport {
+    /// Its number.
+    pub generation: u64,
+    /// The last write in it.
+    pub seqno: SeqNo,
+    /// Its tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many of the tables were copied: the others were there already.
+    pub tables_copied: u64,
+    /// Their bytes.
+    pub bytes_copied: u64,
+}
+
+/// What is backed up.
+struct Source {
+    seqno: SeqNo,
+    state: State,
+    /// It keeps the files of the tables.
+    _cut: Option<Cut>,
+}
+
+/// Adds a generation to the backups in `dir`.
+pub(crate) fn make(shared: &Shared, dir: &Path) -> Result<BackupReport> {
+    if !shared.is_read_only() {
+        shared.check_open_for_writing()?;
+    }
+    shared.check_open()?;
+    let disk = &shared.environment.disk;
+    create_dir_synced(&**disk, dir)?;
+    let backups = Backups::on_disk(dir, Arc::clone(disk));
+    let (lock, folder) = backups.to_write()?;
+    // Before the flush: a bad argument costs nothing.
+    check_same_database(shared, &folder, dir)?;
+    let source = source(shared)?;
+    let report = copy(shared, &source, &folder, dir);
+    drop(source);
+    drop(lock);
+    if !shared.is_read_only() {
+        shared.sweep();
+    }
+    report
+}
+
+/// Generations of two databases share no table, and whoever mixes them up does not mean to. A generation that
+/// cannot be read tells nothing; `verify` finds it.
+fn check_same_database(shared: &Shared, folder: &Folder, dir: &Path) -> Result<()> {
+    let readable = folder.generations.iter().rev();
+    let newest = readable
+        .map(|number| Generation::read(&*shared.environment.disk, dir, *number))
+        .find_map(Result::ok);
+    match newest.filter(|newest| newest.database != shared.id) {
+        None => Ok(()),
+        Some(other) => Err(Error::invalid(format!(
+            "{} holds backups of database {}, and {} is database {}",
+            dir.display(),
+            other.database,
+            shared.dir.display(),
+            shared.id
+        ))),
+    }
+}
+
+fn source(shared: &Shared) -> Result<Source> {
+    if !shared.is_read_only() {
+        let cut = shared.cut()?;
+        let log_from = shared.log.as_ref().map(flagstone_wal::Log::next_number);
+        let state = state_of_copy(&cut.state, log_from);
+        return Ok(Source { seqno: cut.seqno, state, _cut: Some(cut) });
+    }
+    let dir = shared.dir.display();
+    if shared.memtable_bytes() > 0 {
+        return Err(Error::invalid(format!(
+            "the log of {dir} holds writes that are in no table, and it is open for reading only: \
+             open it for writing to back it up"
+        )));
+    }
+    // Whoever reads holds the lock, so the manifest is the one that was read at the open.
+    let loaded = Manifest::load(&*shared.environment.disk, &shared.dir)?
+        .ok_or_else(|| Error::invalid(format!("{dir} holds no database any more")))?;
+    let state = state_of_copy(&loaded.state, None);
+    Ok(Source { seqno: shared.publisher.visible(), state, _cut: None })
+}
+
+fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result<BackupReport> {
+    let disk = &*shared.environment.disk;
+    let generation = Generation {
+        number: folder.generations.last().map_or(1, |newest| newest.saturating_add(1)),
+        database: shared.id,
+        seqno: source.seqno,
+        made_at: shared.environment.clock.wall(),
+        state: source.state.clone(),
+    };
+    let mut report = BackupReport {
+        generation: generation.number,
+        seqno: source.seqno,
+        ..BackupReport::default()
+    };
+    for meta in generation.tables() {
+        report.tables += 1;
+        report.bytes += meta.bytes;
+        let name = generation.name_of(meta);
+        let to = dir.join(&name);
+        if folder.tables.contains(&name) {
+            // It has this name only since it was copied, synced and read back.
+            if disk.open(&to)?.len() == meta.bytes {
+                continue;
+            }
+            disk.remove(&to)?;
+        }
+        bring(disk, &shared.trees.table_path(meta.number), &to, meta)?;
+        report.tables_copied += 1;
+        report.bytes_copied += meta.bytes;
+    }
+    // The names of the tables before the generation that needs them.
+    disk.sync_dir(dir)?;
+    generation.write(disk, dir)?;
+    // What an interrupted backup left. The generation is there: no failure of this is one of the backup.
+    if let Ok(folder) = Folder::look(disk, dir) {
+        let _left = folder.sweep(disk, dir);
+    }
+    Ok(report)
+}
+
+/// Copies a table under a temporary name, and renames it when it is whole.
+fn bring(disk: &dyn Disk, from: &Path, to: &Path, meta: &flagstone_sst::TableMeta) -> Result<()> {
+    let mut temporary = to.as_os_str().to_owned();
+    temporary.push(names::TEMPORARY);
+    let temporary = Path::new(&temporary);
+    if disk.exists(temporary)? {
+        disk.remove(temporary)?;
+    }
+    copy_table(disk, from, temporary, meta)?;
+    disk.rename(temporary, to)
+}
+
+impl fmt::Display for BackupReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "generation {}: {} tables of {} bytes at {}, {} of {} bytes copied",
+            self.generation,
+            self.tables,
+            self.bytes,
+            self.seqno,
+            self.tables_copied,
+            self.bytes_copied
+        )
+    }
+}

@@ -1,0 +1,196 @@
+//! The bytes of a generation: whose state it is, as of when, and that state as a manifest of one snapshot.
+//!
+//! Drawn in `docs/format/backup.md`.
+
+use crate::manifest::{State, decode_state, encode_state};
+use flagstone_base::checksum::{crc32c, fits};
+use flagstone_base::codec::{put_u32, put_u64};
+use flagstone_base::hash::key_hash;
+use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, Malformed, Result, SeqNo};
+use flagstone_env::disk::{read_whole, replace_whole};
+use flagstone_env::{Disk, names};
+use flagstone_sst::TableMeta;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const MAGIC: [u8; 8] = *b"FSBACKUP";
+/// The version this code writes, and the newest it reads.
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 96;
+/// The longest snapshot of a manifest, and room for both headers.
+const FILE_BYTES_MAX: u64 = (256 << 20) + 4096;
+
+/// One state of a database.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Generation {
+    pub(super) number: u64,
+    pub(super) database: DatabaseId,
+    pub(super) seqno: SeqNo,
+    /// By the wall's clock, since 1970, in milliseconds.
+    pub(super) made_at: Duration,
+    pub(super) state: State,
+}
+
+impl Generation {
+    fn path(dir: &Path, number: u64) -> PathBuf {
+        dir.join(names::backup_generation(number))
+    }
+
+    /// Its tables.
+    pub(super) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
+        self.state.trees.values().flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta)
+    }
+
+    /// The name of one of its tables among the backups.
+    pub(super) fn name_of(&self, meta: &TableMeta) -> String {
+        table_name(self.database, meta)
+    }
+
+    /// Writes it: durable when this returns, absent or whole after an error.
+    pub(super) fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
+        replace_whole(disk, &Self::path(dir, self.number), &self.encode()?)
+    }
+
+    /// Reads a generation.
+    ///
+    /// # Errors
+    /// Corruption when it is not what was written; Unsupported for a newer version.
+    pub(super) fn read(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Self> {
+        let path = Self::path(dir, number);
+        let bytes = read_whole(disk, &path, FILE_BYTES_MAX)?;
+        Self::decode(&bytes, number, &path.display().to_string())
+    }
+
+    fn encode(&self) -> Result<Vec<u8>> {
+        let manifest = encode_state(self.database, self.number, &self.state)?;
+        let mut out = Vec::with_capacity(HEADER_BYTES + manifest.len());
+        out.extend_from_slice(&MAGIC);
+        [VERSION, 0, 0, 0].into_iter().for_each(|word| put_u32(&mut out, word));
+        out.extend_from_slice(&self.database.0);
+        put_u64(&mut out, self.number);
+        put_u64(&mut out, self.seqno.get());
+        put_u64(&mut out, self.made_at.as_millis() as u64);
+        put_u64(&mut out, manifest.len() as u64);
+        out.resize(HEADER_BYTES - 4, 0);
+        let crc = crc32c(&out);
+        put_u32(&mut out, crc);
+        out.extend_from_slice(&manifest);
+        Ok(out)
+    }
+
+    fn decode(bytes: &[u8], number: u64, file: &str) -> Result<Self> {
+        let (header, manifest) = bytes.split_at(HEADER_BYTES.min(bytes.len()));
+        let header = Header::decode(header).map_err(|wrong| wrong.in_file(file, 0))?;
+        if header.version == 0 || header.version > VERSION || header.read_incompatible != 0 {
+            let text = format!(
+                "{file}: backup format {} with features {:#x}: this flagstone reads format \
+                 {VERSION} without such features",
+                header.version, header.read_incompatible
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        if header.number != number {
+            let found = format_args!("generation {}: expected {number}", header.number);
+            return Err(Error::corruption(file, 0, found));
+        }
+        if header.manifest_bytes != manifest.len() as u64 {
+            return Err(Error::corruption(
+                file,
+                HEADER_BYTES as u64,
+                format_args!("{} bytes: expected {}", manifest.len(), header.manifest_bytes),
+            ));
+        }
+        let inside = format!("{file}, behind byte {HEADER_BYTES}");
+        let state = decode_state(manifest, &inside, header.database, number)?;
+        let Header { database, seqno, made_at, .. } = header;
+        Ok(Self { number, database, seqno, made_at, state })
+    }
+}
+
+/// The first bytes of a generation.
+struct Header {
+    version: u32,
+    read_incompatible: u32,
+    database: DatabaseId,
+    number: u64,
+    seqno: SeqNo,
+    made_at: Duration,
+    manifest_bytes: u64,
+}
+
+impl Header {
+    fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        let bytes: [u8; HEADER_BYTES] = decoder.array("a header of 96 bytes")?;
+        let mut decoder = Decoder::new(&bytes);
+        if decoder.array("a magic number")? != MAGIC {
+            return Err(Malformed { at: 0, expected: "the magic number of a backup" });
+        }
+        let version = decoder.u32("a version")?;
+        decoder.u32("feature bits")?;
+        let read_incompatible = decoder.u32("feature bits")?;
+        decoder.u32("feature bits")?;
+        let database = DatabaseId(decoder.array("a database id")?);
+        let number = decoder.u64("a generation")?;
+        let seqno = decoder.u64("a SeqNo")?;
+        let made_at = Duration::from_millis(decoder.u64("a time")?);
+        let manifest_bytes = decoder.u64("the length of the manifest")?;
+        decoder.take(HEADER_BYTES - 4 - decoder.position(), "zeroes")?;
+        let covered = decoder.position();
+        let crc = decoder.u32("a checksum")?;
+        if !fits(crc32c(&bytes[..covered]), crc) || seqno > SeqNo::MAX.get() {
+            return Err(Malformed { at: 0, expected: "a header with its checksum" });
+        }
+        let seqno = SeqNo::new(seqno);
+        Ok(Self { version, read_incompatible, database, number, seqno, made_at, manifest_bytes })
+    }
+}
+
+/// The name of a table among the backups of `database`. Two tables may bear one number (a restored database goes on from
+/// there): what the manifest keeps of them, the checksum of the file with it, tells them apart.
+fn table_name(database: DatabaseId, meta: &TableMeta) -> String {
+    let mut bytes = database.0.to_vec();
+    meta.encode(&mut bytes);
+    names::backup_table(meta.number, key_hash(&bytes, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generation() -> Generation {
+        Generation {
+            number: 3,
+            database: DatabaseId(*b"0123456789abcdef"),
+            seqno: SeqNo::new(7),
+            made_at: Duration::from_millis(1000),
+            state: State::default(),
+        }
+    }
+
+    #[test]
+    fn a_generation_has_its_golden_header_and_comes_back() {
+        let bytes = generation().encode().unwrap();
+        let header: &[u8] = b"FSBACKUP\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x000123456789abcdef\
+            \x03\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0";
+        assert_eq!(&bytes[..64], header);
+        assert_eq!(bytes[64..72], (bytes.len() as u64 - 96).to_le_bytes());
+        assert_eq!(&bytes[96..104], b"FSMANIFS");
+        assert_eq!(Generation::decode(&bytes, 3, "f").unwrap(), generation());
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_is_an_error_that_names_the_file() {
+        let bytes = generation().encode().unwrap();
+        for at in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            let error = Generation::decode(&damaged, 3, "f").unwrap_err();
+            assert!(error.to_string().starts_with('f'), "{error}");
+        }
+        for len in 0..bytes.len() {
+            assert!(Generation::decode(&bytes[..len], 3, "f").is_err(), "{len}");
+        }
+        assert!(Generation::decode(&bytes, 4, "f").is_err(), "another generation's name");
+    }
+}

@@ -1,0 +1,154 @@
+//! Copies of a database in other directories: files copied and checked, a new directory that is whole or
+//! no database at all.
+
+use crate::manifest::State;
+use flagstone_base::checksum::Crc32c;
+use flagstone_base::{Error, Result};
+use flagstone_env::disk::{Access, create_dir_synced};
+use flagstone_env::names::{self, Name};
+use flagstone_env::{Disk, LockMode, ReadFile};
+use flagstone_sst::TableMeta;
+use std::path::Path;
+
+/// A file is copied in pieces of this size.
+const COPIED_AT_ONCE: usize = 1 << 20;
+
+/// Refuses a directory that holds anything but a lock file; `what` needs it.
+pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
+    if !disk.exists(dir)? {
+        return Ok(());
+    }
+    match disk.list(dir)?.iter().find(|name| *name != names::LOCK) {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "{} holds {name:?}: {what} needs a new or empty directory",
+            dir.display()
+        ))),
+    }
+}
+
+/// Makes the directory `dir`, or takes it empty, and has `fill` make a database in it. Meanwhile it is
+/// locked: whoever opens it is told that it is busy. After an error it is empty again.
+pub(crate) fn make_database<T>(
+    disk: &dyn Disk,
+    dir: &Path,
+    what: &str,
+    fill: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    create_dir_synced(disk, dir)?;
+    let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
+    check_empty(disk, dir, what)?;
+    let made = fill();
+    if made.is_err() {
+        empty(disk, dir);
+    }
+    drop(lock);
+    made
+}
+
+/// Removes what stands in the directory, `CURRENT` first: what is left is no database. The lock stays:
+/// it is held, and keeps others out until everything else is gone.
+fn empty(disk: &dyn Disk, dir: &Path) {
+    let Ok(found) = disk.list(dir) else { return };
+    let current = dir.join(names::CURRENT);
+    let gone = match disk.exists(&current) {
+        Ok(false) => Ok(()),
+        _ => disk.remove(&current).and_then(|()| disk.sync_dir(dir)),
+    };
+    if gone.is_err() {
+        return;
+    }
+    for name in found {
+        if !matches!(names::parse(&name), Name::Foreign | Name::Current | Name::Lock) {
+            let _stays = disk.remove(&dir.join(name));
+        }
+    }
+}
+
+/// The state of a copy that has tables alone: as after a clean close. `log_from` is above the number of every segment of
+/// the original's log, if that is known.
+pub(crate) fn state_of_copy(
+    original: &State,
+    log_from: Option<flagstone_base::FileNumber>,
+) -> State {
+    let mut state = original.clone();
+    state.wal_from = log_from.or(state.wal_from);
+    state.clean_close = true;
+    state
+}
+
+/// What was copied or read of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) bytes: u64,
+    pub(crate) checksum: u32,
+}
+
+/// Copies a file, synced.
+pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<Read> {
+    let source = disk.open(from)?;
+    let mut copy = disk.create(to)?;
+    copy.reserve(source.len())?;
+    let read = read_file(&*source, |piece| {
+        copy.append(piece)?;
+        copy.start_writeback()
+    })?;
+    copy.sync()?;
+    Ok(read)
+}
+
+/// Reads a file from front to back and gives every piece to `visit`.
+fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<Read> {
+    source.advise(Access::Sequential);
+    let mut buffer = vec![0; COPIED_AT_ONCE.min(source.len() as usize)];
+    let (mut at, mut sum) = (0, Crc32c::default());
+    while at < source.len() {
+        let piece = &mut buffer[..COPIED_AT_ONCE.min((source.len() - at) as usize)];
+        source.read_exact_at(piece, at)?;
+        sum.update(piece);
+        visit(piece)?;
+        at += piece.len() as u64;
+    }
+    Ok(Read { bytes: at, checksum: sum.value() })
+}
+
+/// Copies a table, synced, and checks both what was read and what the device then has of the copy.
+///
+/// # Errors
+/// Corruption when the original or the copy is not what the manifest says; the copy is removed.
+pub(crate) fn copy_table(disk: &dyn Disk, from: &Path, to: &Path, meta: &TableMeta) -> Result<()> {
+    let copied = copy_file(disk, from, to)
+        .and_then(|read| check_read(read, from, meta))
+        .and_then(|()| check_table(disk, to, meta));
+    if copied.is_err() {
+        let _stays = disk.remove(to);
+    }
+    copied
+}
+
+/// Reads a table as the device has it, and checks it against what a manifest keeps of it.
+///
+/// # Errors
+/// Corruption; what reading the file answers.
+pub(crate) fn check_table(disk: &dyn Disk, path: &Path, meta: &TableMeta) -> Result<()> {
+    let file = disk.open(path)?;
+    file.advise(Access::Done);
+    let read = read_file(&*file, |_piece| Ok(()))?;
+    file.advise(Access::Done);
+    check_read(read, path, meta)
+}
+
+fn check_read(read: Read, path: &Path, meta: &TableMeta) -> Result<()> {
+    let expected = Read { bytes: meta.bytes, checksum: meta.checksum };
+    if read == expected {
+        return Ok(());
+    }
+    Err(Error::corruption(
+        path.display(),
+        0,
+        format_args!(
+            "{} bytes with the checksum {:08x}: expected {} with {:08x}",
+            read.bytes, read.checksum, expected.bytes, expected.checksum
+        ),
+    ))
+}
