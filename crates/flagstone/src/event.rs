@@ -2,6 +2,7 @@
 
 use flagstone_base::{Error, FileNumber, TreeId};
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Why writers were held back.
@@ -11,6 +12,37 @@ pub enum StallCause {
     Memory,
     /// Flushed tables come faster than they are compacted.
     Compaction,
+}
+
+/// A table that cannot be read, and what it holds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DamagedTable {
+    /// Its file.
+    pub file: PathBuf,
+    /// The keyspace, by name.
+    pub keyspace: String,
+    /// Which partition of it.
+    pub partition: usize,
+    /// No key in it is smaller, ..
+    pub smallest: Vec<u8>,
+    /// .. and none is larger.
+    pub largest: Vec<u8>,
+    /// What is wrong, and where in the file.
+    pub error: Error,
+}
+
+impl fmt::Display for DamagedTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, keyspace, partition, smallest, largest, error } = self;
+        write!(
+            f,
+            "{}, keys {}..={} of keyspace {keyspace:?}, partition {partition}: {error}",
+            file.display(),
+            smallest.escape_ascii(),
+            largest.escape_ascii()
+        )
+    }
 }
 
 /// Something that happened in a database.
@@ -71,6 +103,33 @@ pub enum Event {
         /// What went wrong.
         error: Error,
     },
+    /// Work of one tree failed and rests before it is tried again. Other trees go on.
+    BackedOff {
+        /// Whose work.
+        tree: TreeId,
+        /// What was being done.
+        doing: &'static str,
+        /// For how long it rests: twice as long as after the failure before, at most a minute.
+        delay: Duration,
+        /// What went wrong.
+        error: Error,
+    },
+    /// A table was found damaged for the first time since the database was opened: by a read, or by a compaction, which
+    /// is tried again. Restore its keys from a copy.
+    TableDamaged(DamagedTable),
+    /// A damaged table made compactions fail: they leave it out until the database is opened again. Reads of its blocks
+    /// that are damaged fail, everything else goes on.
+    TableQuarantined(DamagedTable),
+    /// The disk is full: flushes and compactions fail, and writers stop when memtables are full.
+    DiskFull {
+        /// What did not fit.
+        error: Error,
+    },
+    /// A flush or compaction has found room again.
+    DiskHasRoom {
+        /// For how long there was none: since [`Event::DiskFull`].
+        took: Duration,
+    },
     /// Writers began to be stopped.
     StallStarted {
         /// Why.
@@ -118,6 +177,13 @@ impl fmt::Display for Event {
                 "{tree}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
             ),
             Self::BackgroundFailed { doing, error } => write!(f, "{doing} failed: {error}"),
+            Self::BackedOff { tree, doing, delay, error } => {
+                write!(f, "{tree}: {doing} rests for {delay:.1?}: {error}")
+            }
+            Self::TableDamaged(table) => write!(f, "damaged table: {table}"),
+            Self::TableQuarantined(table) => write!(f, "quarantined table: {table}"),
+            Self::DiskFull { error } => write!(f, "the disk is full: {error}"),
+            Self::DiskHasRoom { took } => write!(f, "the disk has room again after {took:.1?}"),
             Self::StallStarted { cause } => write!(f, "writers stopped: {cause:?}"),
             Self::StallFinished { cause, took } => {
                 write!(f, "writers go on after {took:.1?}: {cause:?}")

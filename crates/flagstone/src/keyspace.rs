@@ -1,5 +1,6 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
+use crate::background::Trees;
 use crate::catalog::KeyspaceRecord;
 use crate::commit::{Batch, Gate, Write, encode_op};
 use crate::database::Handle;
@@ -59,6 +60,11 @@ impl KeyspaceCore {
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         key_hash(key, self.route.seed())
+    }
+
+    /// The tree that `key` with this hash is in.
+    pub(crate) fn tree_of(&self, key: &[u8], hash: u64) -> Trees<'_> {
+        Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
     }
 
     pub(crate) fn check_fold(&self) -> Result<()> {
@@ -342,8 +348,8 @@ impl Keyspace {
     ) -> Result<bool> {
         let shared = self.handle.shared();
         // How long the value will be is not known yet.
-        shared.before_write(0, true)?;
         let hash = self.core.hash(key);
+        shared.before_write(0, true, || self.core.tree_of(key, hash))?;
         let held = shared.stripes.hold_to_update(&self.core, hash);
         let changed = {
             let _inside = shared.run_inside(Inside::Update);
@@ -372,7 +378,7 @@ impl Keyspace {
         let shared = self.handle.shared();
         let durability = shared.options.durability;
         let write = batch.as_write();
-        let admitted = shared.before_write(write.payload.len(), true)?;
+        let admitted = shared.before_write(write.payload.len(), true, || write.trees())?;
         let committed = shared.write(&write, durability, None)?;
         drop(admitted);
         shared.wait_durable(committed.lsn, durability)
@@ -398,7 +404,8 @@ impl Keyspace {
         check_key(key)?;
         check_value(value)?;
         let shared = self.handle.shared();
-        let admitted = shared.before_write(value.len(), true)?;
+        let trees = || self.core.tree_of(key, self.core.hash(key));
+        let admitted = shared.before_write(value.len(), true, trees)?;
         let mut payload = PAYLOAD.take();
         payload.clear();
         let op = encode_op(&mut payload, &self.core, 0, kind, key, value);

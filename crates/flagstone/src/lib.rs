@@ -69,7 +69,7 @@ pub use database::{
     Builder, CacheReport, CheckpointReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport,
     Stats, VerifyReport,
 };
-pub use event::{Event, Listener, StallCause};
+pub use event::{DamagedTable, Event, Listener, StallCause};
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};
 pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, Map, NoJson, Number,

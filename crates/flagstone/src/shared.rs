@@ -24,7 +24,7 @@ use crate::options::Options;
 use crate::read::Snapshots;
 use arc_swap::ArcSwap;
 use flagstone_base::key::check_key;
-use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Result, SeqNo, TreeId};
+use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use flagstone_env::executor::Job;
 use flagstone_env::{Clock, Disk, DiskLock, Executor, Progress, Random};
 use flagstone_tree::{Found, Tree, TreeContext};
@@ -271,9 +271,8 @@ impl Shared {
         keyspaces.by_id.values().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
     }
 
-    pub(crate) fn keyspace_of(&self, tree: TreeId) -> Option<Arc<KeyspaceCore>> {
-        let keyspaces = self.keyspaces.load();
-        keyspaces.by_id.values().find(|k| k.trees.iter().any(|t| t.id() == tree)).cloned()
+    pub(crate) fn keyspace_of(&self, tree: &Tree) -> Option<Arc<KeyspaceCore>> {
+        self.keyspaces.load().by_id.get(&tree.options().keyspace).cloned()
     }
 
     /// The newest entry of `key` at `at`, which is registered; or now.
@@ -295,7 +294,7 @@ impl Shared {
             if at.is_none() && view.watermark() > seqno {
                 continue;
             }
-            let found = tree.get(&view, key, hash, seqno)?;
+            let found = tree.get(&view, key, hash, seqno).map_err(|error| self.told(error))?;
             if found.value.is_none() {
                 keyspace.check_readable()?;
             }

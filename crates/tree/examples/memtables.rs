@@ -29,7 +29,7 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, Tr
 use flagstone_env::{Disk, MemDisk, OpenFiles};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Direction, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions, Version,
+    ChunkPool, Damages, Direction, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions, Version,
 };
 use std::cmp::Reverse;
 use std::ops::Bound;
@@ -165,6 +165,7 @@ fn context(bytes: usize) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(bytes),
         obsolete: Obsolete::default(),
+        damages: Damages::default(),
     })
 }
 

@@ -13,7 +13,8 @@ use flagstone_base::{Compression, DatabaseId, EntryRef, FileNumber, Kind, SeqNo,
 use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
 use flagstone_sst::{BlockCache, TableBuilder, TableIdent, TableOptions};
 use flagstone_tree::{
-    ChunkPool, Compaction, Flush, Obsolete, Policy, Tree, TreeContext, TreeOptions, Version, pick,
+    ChunkPool, Compaction, Damages, Flush, Obsolete, Policy, Tree, TreeContext, TreeOptions,
+    Version, pick,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,6 +63,7 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(256 << 20),
         obsolete: Obsolete::default(),
+        damages: Damages::default(),
     })
 }
 

@@ -12,8 +12,8 @@ use flagstone_base::{
 use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Direction, Flush, Obsolete, OutputCheck, ScanOptions, Tree, TreeContext,
-    TreeOptions, Version, pick_full,
+    ChunkPool, Compaction, Damages, Direction, Flush, Obsolete, OutputCheck, ScanOptions, Tree,
+    TreeContext, TreeOptions, Version, pick_full,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +57,7 @@ fn context(dir: Option<String>) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(512 << 20),
         obsolete: Obsolete::default(),
+        damages: Damages::default(),
     })
 }
 

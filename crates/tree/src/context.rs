@@ -1,5 +1,6 @@
 //! What all trees of a database share.
 
+use crate::damage::Damages;
 use crate::memtable::ChunkPool;
 use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::names::{FileKind, path};
@@ -32,6 +33,8 @@ pub struct TreeContext {
     pub chunks: ChunkPool,
     /// Tables that nothing holds any more.
     pub obsolete: Obsolete,
+    /// Tables that were found damaged.
+    pub damages: Damages,
 }
 
 impl TreeContext {

@@ -9,6 +9,7 @@
 //! A tree is one partition. It knows no write-ahead log, no manifest and no names: who numbers
 //! writes, syncs edits and removes files stands above. Modules stand from the ground up.
 
+mod damage;
 mod fold;
 mod ranges;
 mod reads;
@@ -33,6 +34,7 @@ mod write;
 
 pub use context::{Obsolete, TreeContext};
 pub use counters::TreeCounters;
+pub use damage::{Damage, Damages};
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};

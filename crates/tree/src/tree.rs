@@ -19,7 +19,7 @@ use flagstone_sst::Table;
 use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// One LSM-tree: one partition of a keyspace.
 pub struct Tree {
@@ -36,6 +36,8 @@ pub struct Tree {
     ready: Mutex<HashMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
     pub(crate) reads: Reads,
+    /// See [`Tree::brake`].
+    brake: AtomicU32,
 }
 
 /// One level in numbers.
@@ -102,6 +104,7 @@ impl Tree {
             ready: Mutex::new(HashMap::new()),
             counters: Counters::default(),
             reads: Reads::default(),
+            brake: AtomicU32::new(0),
         })
     }
 
@@ -179,6 +182,11 @@ impl Tree {
     pub fn flushable(&self) -> bool {
         let view = self.view.load();
         self.flush_slot.is_free() && view.sealed.last().is_some_and(|table| table.is_complete())
+    }
+
+    /// Whether it has any table.
+    pub fn has_tables(&self) -> bool {
+        self.view.load().version.tables().next().is_some()
     }
 
     /// The smallest SeqNo that is not in tables yet: the log must be kept from there on.
@@ -283,6 +291,18 @@ impl Tree {
     /// How far the tree is out of the shape that `policy` wants.
     pub fn pressure(&self, policy: Policy) -> Pressure {
         pressure(&self.view.load().version, &self.options, policy)
+    }
+
+    /// How much its writers are held back for the compactions that it needs, as [`Tree::set_brake`] was told; the tree
+    /// only keeps it.
+    #[inline]
+    pub fn brake(&self) -> u32 {
+        self.brake.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`Tree::brake`] returns, and returns what that was.
+    pub fn set_brake(&self, brake: u32) -> u32 {
+        self.brake.swap(brake, Ordering::Relaxed)
     }
 
     /// The tree in numbers.

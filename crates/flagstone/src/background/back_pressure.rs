@@ -1,10 +1,15 @@
 //! Before a write: wait as long as flushes and compactions need, and no longer.
 
-use crate::commit::{Pressure, Stall};
+use super::back_off::BackOff;
+use super::state::Queue;
+use crate::commit::{Pressure, STOP, Stall, graded};
 use crate::event::{Event, StallCause};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_tree::Tree;
+use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,8 +25,8 @@ const LARGE_WRITE: usize = 64 << 10;
 /// Waits shorter than this are saved up: a timer of the system is hardly finer.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
-/// What a look for room finds: something, or why there is none yet.
-type Look<T> = std::result::Result<T, StallCause>;
+/// What a look for room finds: something, or why there is none yet; or why there will be none.
+type Look<T> = Result<std::result::Result<T, StallCause>>;
 
 thread_local! {
     /// What this thread has been told to wait and has not yet.
@@ -43,15 +48,23 @@ impl Drop for Admitted<'_> {
     }
 }
 
+/// The trees of a write.
+pub(crate) type Trees<'a> = SmallVec<[&'a Arc<Tree>; 1]>;
+
 impl Shared {
     /// Waits until there is room for a write of `bytes`; with `wait` false, answers Busy instead of
-    /// stopping. A large one holds what it got until it is in its memtable.
+    /// stopping. A large one holds what it got until it is in its memtable. Which `trees` it goes to is asked only when
+    /// somebody must wait: what waits for compaction in one tree holds back the writers of that tree alone.
     #[inline]
-    pub(crate) fn before_write(&self, bytes: usize, wait: bool) -> Result<Option<Admitted<'_>>> {
+    pub(crate) fn before_write<'a>(
+        &self,
+        bytes: usize,
+        wait: bool,
+        trees: impl FnOnce() -> Trees<'a>,
+    ) -> Result<Option<Admitted<'_>>> {
         self.check_may_write()?;
-        match self.stall.pressure(self.memtable_bytes(), self.options.memtable_share()) {
-            Pressure::Free => {}
-            pressure => self.hold_back(pressure, wait)?,
+        if !self.stall.is_free(self.memtable_bytes(), self.options.memtable_share()) {
+            self.hold_back(&trees(), wait)?;
         }
         match bytes < LARGE_WRITE {
             true => Ok(None),
@@ -59,9 +72,14 @@ impl Shared {
         }
     }
 
+    fn pressure_on(&self, trees: &Trees<'_>) -> Pressure {
+        let brake = trees.iter().map(|tree| tree.brake()).max().unwrap_or(0);
+        graded(self.memtable_bytes(), self.options.memtable_share(), brake)
+    }
+
     #[cold]
-    fn hold_back(&self, pressure: Pressure, wait: bool) -> Result<()> {
-        let cause = match pressure {
+    fn hold_back(&self, trees: &Trees<'_>, wait: bool) -> Result<()> {
+        let cause = match self.pressure_on(trees) {
             Pressure::Free => return Ok(()),
             Pressure::Delay(delay) => {
                 if wait && !self.executor.assist() {
@@ -71,26 +89,54 @@ impl Shared {
             }
             Pressure::Stop(cause) => cause,
         };
-        self.stop(wait, cause, || {
-            let share = self.options.memtable_share();
-            match self.stall.pressure(self.memtable_bytes(), share) {
-                Pressure::Stop(cause) => Err(cause),
-                Pressure::Free | Pressure::Delay(_) => Ok(()),
+        let failures = self.failures_of(trees);
+        self.stop(wait, cause, || match self.pressure_on(trees) {
+            Pressure::Stop(StallCause::Compaction) => {
+                self.check_compactions(trees, failures)?;
+                Ok(Err(StallCause::Compaction))
             }
+            Pressure::Stop(cause) => Ok(Err(cause)),
+            Pressure::Free | Pressure::Delay(_) => Ok(Ok(())),
         })
+    }
+
+    /// How often compactions of `trees` failed.
+    fn failures_of(&self, trees: &Trees<'_>) -> u32 {
+        let queue = self.background.lock();
+        trees.iter().filter_map(|tree| queue.failing.get(&tree.id())).map(BackOff::failures).sum()
+    }
+
+    /// A writer waits for a compaction of one of `trees`, since there were `failures`: an error if that fails again, or
+    /// there can be none.
+    fn check_compactions(&self, trees: &Trees<'_>, failures: u32) -> Result<()> {
+        let now = self.environment.clock.monotonic();
+        let error = {
+            let queue = self.background.lock();
+            let is_stopped = |tree: &&&Arc<Tree>| tree.brake() >= STOP;
+            let error = |tree: &&Arc<Tree>| {
+                let id = tree.id();
+                let failing = queue.failing.get(&id).and_then(|b| b.hopeless(failures, now));
+                let is_idle = !queue.compacting.contains(&id);
+                let blocked = || queue.blocked.get(&id).filter(|_| is_idle);
+                Some((id, failing.or_else(blocked)?.clone()))
+            };
+            trees.iter().filter(is_stopped).find_map(error)
+        };
+        let what = "writers wait for a compaction that fails,";
+        error.map_or(Ok(()), |(tree, error)| Err(self.in_tree(&error, tree, what)))
     }
 
     /// Large writes are let through while they fit together, and any alone, in the order in which they
     /// come: many threads that all found room for a small write could fill the memory several times over.
     #[cold]
     fn admit(&self, bytes: u64, wait: bool) -> Result<Admitted<'_>> {
-        let look = || self.try_admit(bytes).ok_or(StallCause::Memory);
+        let look = || Ok(self.try_admit(bytes).ok_or(StallCause::Memory));
         let door = match wait {
             true => Some(self.stall.door.lock()),
             false => self.stall.door.try_lock(),
         };
         let Some(_door) = door else { return Err(busy()) };
-        if let Ok(admitted) = look() {
+        if let Ok(Ok(admitted)) = look() {
             return Ok(admitted);
         }
         self.stall.is_awaited.store(wait, Ordering::Relaxed);
@@ -155,16 +201,12 @@ impl Shared {
     }
 
     fn wait_for_room<T>(&self, mut look: impl FnMut() -> Look<T>) -> Result<T> {
-        let (flushes, compactions) = {
-            let queue = self.background.lock();
-            (queue.flush_failures, queue.compaction_failures)
-        };
+        let flushes = self.background.lock().flush_failures;
         loop {
             let seen = self.stall.rung();
-            let cause = match look() {
-                Ok(found) => return Ok(found),
-                Err(cause) => cause,
-            };
+            if let Ok(found) = look()? {
+                return Ok(found);
+            }
             self.check_open_for_writing()?;
             // While these fail nothing makes room: say why instead of waiting for ever.
             let queue = self.background.lock();
@@ -172,12 +214,6 @@ impl Shared {
                 && let Some(error) = &queue.last_error
             {
                 return Err(error.clone().context("writers wait for a flush that fails"));
-            }
-            if cause == StallCause::Compaction
-                && queue.compaction_failures > compactions + 1
-                && let Some(error) = &queue.last_compaction_error
-            {
-                return Err(error.clone().context("writers wait for a compaction that fails"));
             }
             drop(queue);
             self.seal_if_full();
@@ -188,14 +224,19 @@ impl Shared {
         }
     }
 
-    /// Sets how much writers are held back for so many `runs` in the first level of the fullest tree.
-    pub(super) fn hold_writers_back(&self, runs: usize) {
+    /// Sets how much writers of `tree` are held back for so many `runs` in its first level.
+    pub(super) fn hold_writers_back(&self, queue: &mut Queue, tree: &Tree, runs: usize) {
         let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
         // From 750 (no delay) at the free count to 1,000 (stop).
         let fill =
             if excess == 0 { 0 } else { 750 + 250 * excess / (L0_RUNS_STOP - L0_RUNS_FREE) as u32 };
-        // Only if it became less: stopped writers come here too, and would wake one another.
-        if fill < self.stall.set_compaction_fill(fill) {
+        let before = tree.set_brake(fill);
+        match fill {
+            0 => queue.brakes.remove(&tree.id()),
+            fill => queue.brakes.insert(tree.id(), fill),
+        };
+        self.stall.set_compaction_fill(queue.brakes.values().copied().max().unwrap_or(0));
+        if fill < before {
             self.stall.ring();
         }
     }
@@ -208,6 +249,7 @@ fn busy() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use super::Trees;
     use crate::{Database, ErrorKind, KeyspaceOptions, Routing};
 
     #[test]
@@ -216,7 +258,7 @@ mod tests {
         let db = Database::builder(dir.path()).memory_budget(16 << 20).open().unwrap();
         let kv = db.keyspace("k").unwrap();
         let shared = kv.handle().shared();
-        let large = |bytes: usize| shared.before_write(bytes, false);
+        let large = |bytes: usize| shared.before_write(bytes, false, Trees::new);
         // 8 MiB are the memtables' share.
         let alone = large(9 << 20).unwrap();
         assert_eq!(large(1 << 20).err().map(|error| error.kind()), Some(ErrorKind::Busy));

@@ -1,12 +1,16 @@
 //! Compaction jobs: the tree with the highest score first, one job a tree at a time.
+//!
+//! Only trees that changed since they were last found in shape are looked at. What fails in one tree stays there: it
+//! rests, longer each time, while the others go on.
 
+use super::back_off::BackOff;
 use super::install::Install;
 use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, Policy, Tree, pick, pick_hidden};
+use flagstone_tree::{Compaction, Policy, Tree, Version, pick, pick_hidden};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -37,9 +41,9 @@ impl Shared {
     /// to be done.
     fn next_compaction(&self) -> Option<CompactionJob> {
         self.may_compact(&self.background.lock()).then_some(())?;
+        let watched = self.watched_trees();
         // Outside the lock: it costs all tables, and a seal waits for the lock.
-        let mut trees: Vec<(f64, Arc<Tree>)> = self
-            .all_trees()
+        let mut trees: Vec<(f64, Arc<Tree>)> = watched
             .into_iter()
             .map(|tree| (tree.pressure(self.policy(&tree)).score, tree))
             .collect();
@@ -61,6 +65,39 @@ impl Shared {
         None
     }
 
+    /// Trees that may need a compaction, and are not resting after one that failed.
+    fn watched_trees(&self) -> Vec<Arc<Tree>> {
+        let queue = self.background.lock();
+        let rests = |tree: &TreeId| queue.failing.get(tree).is_some_and(|back_off| back_off.rests);
+        let watched = queue.watched.iter().filter(|(id, _)| !rests(id));
+        watched.map(|(_, tree)| Arc::clone(tree)).collect()
+    }
+
+    /// A tree was opened or has changed: it may need a compaction, and its writers more or less room.
+    pub(crate) fn watch(&self, tree: &Arc<Tree>) {
+        let runs = tree.pressure(Policy::Leveling).l0_runs;
+        let mut queue = self.background.lock();
+        queue.watched.insert(tree.id(), Arc::clone(tree));
+        queue.blocked.remove(&tree.id());
+        self.hold_writers_back(&mut queue, tree, runs);
+    }
+
+    /// No compaction was found for `tree` in the `version` that it had. If it `is_in_shape`, none will be before it
+    /// changes.
+    fn unwatch(&self, tree: &Arc<Tree>, version: &Arc<Version>, is_in_shape: bool) {
+        let mut queue = self.background.lock();
+        if !Arc::ptr_eq(tree.view().version(), version) {
+            // Whoever changed it has called `watch`, or will when this lock is free.
+            return;
+        }
+        if let Some(damage) = version.damage() {
+            queue.blocked.insert(tree.id(), damage);
+        }
+        if is_in_shape {
+            queue.watched.remove(&tree.id());
+        }
+    }
+
     /// While flushes follow one another, compactions save writes, unless the tree is read even more.
     fn policy(&self, tree: &Tree) -> Policy {
         // Another tree may be the one that is written.
@@ -76,15 +113,11 @@ impl Shared {
         since.is_none_or(|since| since >= SETTLE_AFTER) && !self.background.is_flush_pending()
     }
 
-    /// Tells writers and running compactions how far compaction is behind.
+    /// Tells running compactions how far compaction is behind.
     fn measure_pressure(&self) {
-        let (mut runs, mut score) = (0, 0.0_f64);
-        for tree in self.all_trees() {
-            let pressure = tree.pressure(self.policy(&tree));
-            runs = runs.max(pressure.l0_runs);
-            score = score.max(pressure.score);
-        }
-        self.hold_writers_back(runs);
+        let scores =
+            self.watched_trees().into_iter().map(|tree| tree.pressure(self.policy(&tree)).score);
+        let score = scores.fold(0.0, f64::max);
         self.pace.set((!self.writers_rest()).then_some(score));
     }
 
@@ -115,7 +148,7 @@ impl Shared {
         let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
         let jobs = queue.compacting.len() - queue.compacting_for_callers;
         let is_busy = jobs >= self.executor.workers(Lane::Compaction);
-        is_open && !is_busy && !queue.compaction_paused
+        is_open && !is_busy
     }
 
     fn start_compaction(&self, tree: &Arc<Tree>) -> Option<CompactionJob> {
@@ -126,27 +159,61 @@ impl Shared {
             pick_hidden(view.version(), tree.options(), oldest)
         };
         let job = match pick(view.version(), tree.options(), policy) {
-            None if policy == Policy::Leveling => hidden()?,
-            job => job?,
+            None if policy == Policy::Leveling => hidden(),
+            job => job,
+        };
+        let Some(job) = job else {
+            // Without readers of the past, time alone brings nothing new.
+            let is_in_shape = policy == Policy::Leveling && snapshots.is_empty();
+            self.unwatch(tree, view.version(), is_in_shape);
+            return None;
         };
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
         Some(CompactionJob::new(self.arc()?, Arc::clone(tree), compaction))
     }
 
     fn finish_compaction(&self, tree: &Tree, error: Option<Error>) {
+        let id = tree.id();
         let mut queue = self.background.lock();
-        queue.compacting.remove(&tree.id());
-        queue.compaction_paused |= error.is_some();
-        queue.compaction_failures += u64::from(error.is_some());
-        queue.last_compaction_error.clone_from(&error);
-        drop(queue);
-        if let Some(error) = error {
-            self.note_failure(&error);
-            self.tell(&Event::BackgroundFailed { doing: "compaction", error });
-            self.resume_later(|shared| shared.background.lock().compaction_paused = false);
+        queue.compacting.remove(&id);
+        match error {
+            None => {
+                queue.failing.remove(&id);
+                drop(queue);
+                self.note_room();
+            }
+            Some(error) => {
+                drop(queue);
+                self.note_failure(&error);
+                self.back_off(id, error);
+            }
         }
         self.background.ring();
         self.stall.ring();
+    }
+
+    /// A compaction of `tree` failed: it rests. If the damage that was in its way is quarantined now, it need not.
+    fn back_off(&self, tree: TreeId, error: Error) {
+        self.note_full(&error);
+        self.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
+        if self.tell_damages(Some(tree)) {
+            self.background.lock().failing.remove(&tree);
+            return;
+        }
+        let now = self.environment.clock.monotonic();
+        let delay = {
+            let mut queue = self.background.lock();
+            let back_off = BackOff::after(queue.failing.get(&tree), &error, now);
+            let delay = back_off.delay();
+            queue.failing.insert(tree, back_off);
+            delay
+        };
+        self.tell(&Event::BackedOff { tree, doing: "compaction", delay, error });
+        self.resume_after(delay, move |shared| {
+            if let Some(back_off) = shared.background.lock().failing.get_mut(&tree) {
+                back_off.rests = false;
+            }
+        });
     }
 }
 

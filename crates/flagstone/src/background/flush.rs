@@ -6,8 +6,8 @@ use super::state::SealGroup;
 use crate::commit::free_bytes;
 use crate::event::Event;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result, SeqNo};
-use flagstone_env::{Lane, Progress};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_env::{Lane, Progress, is_out_of_descriptors};
 use flagstone_tree::{Flush, Tree, TreeEdit};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -107,10 +107,12 @@ impl Shared {
             queue.last_error = Some(error.clone());
             drop(queue);
             self.note_failure(&error);
+            self.note_full(&error);
             self.tell(&Event::BackgroundFailed { doing: "flush", error });
             self.resume_later(|shared| shared.background.lock().flush_paused = false);
         } else {
             drop(queue);
+            self.note_room();
         }
         self.background.ring();
         self.stall.ring();
@@ -120,13 +122,43 @@ impl Shared {
     }
 
     /// Runs `resume` and looks for work again after a while.
-    pub(crate) fn resume_later(&self, resume: fn(&Self)) {
+    pub(crate) fn resume_later(&self, resume: impl Fn(&Self) + Send + 'static) {
+        self.resume_after(RETRY_AFTER, resume);
+    }
+
+    /// The same after `delay`.
+    pub(super) fn resume_after(&self, delay: Duration, resume: impl Fn(&Self) + Send + 'static) {
         let job = self.job(move |shared| {
             resume(shared);
             shared.schedule();
             Progress::Done
         });
-        self.executor.submit_after(RETRY_AFTER, Lane::Flush, job);
+        self.executor.submit_after(delay, Lane::Flush, job);
+    }
+
+    /// Background work failed, perhaps since the disk is full.
+    pub(super) fn note_full(&self, error: &Error) {
+        if error.kind() != ErrorKind::OutOfSpace {
+            if is_out_of_descriptors(error) {
+                self.trees.files.close_some();
+            }
+            return;
+        }
+        let now = self.environment.clock.monotonic();
+        let since = self.background.full_since.lock().replace(now);
+        match since {
+            None => self.tell(&Event::DiskFull { error: error.clone() }),
+            Some(_) => *self.background.full_since.lock() = since,
+        }
+    }
+
+    /// Background work has written what it wanted to.
+    pub(super) fn note_room(&self) {
+        let since = self.background.full_since.lock().take();
+        if let Some(since) = since {
+            let took = self.environment.clock.monotonic().saturating_sub(since);
+            self.tell(&Event::DiskHasRoom { took });
+        }
     }
 }
 
@@ -209,7 +241,7 @@ impl FlushJob {
 
     fn start(&self, tree: Arc<Tree>) -> Option<Running> {
         let (snapshots, visible) = self.shared.snapshots.live(&self.shared.publisher);
-        let keyspace = self.shared.keyspace_of(tree.id());
+        let keyspace = self.shared.keyspace_of(&tree);
         let attachments = keyspace
             .and_then(|k| k.names.clone())
             .map_or_else(Vec::new, |names| crate::collection::names_attachment(&names));
@@ -222,6 +254,7 @@ impl FlushJob {
 
 #[cfg(test)]
 mod tests {
+    use crate::background::Trees;
     use crate::commit::free_bytes;
     use crate::shared::Shared;
     use crate::{Builder, Database, Environment, Keyspace, KeyspaceOptions, Routing};
@@ -420,8 +453,8 @@ mod tests {
             |sealed| assert!(sealed.db.checkpoint("copy").is_ok()),
             // Two large writes that do not fit together.
             |sealed| {
-                let _first = sealed.shared().before_write(1 << 20, true).unwrap();
-                let _second = sealed.shared().before_write(8 << 20, true).unwrap();
+                let _first = sealed.shared().before_write(1 << 20, true, Trees::new).unwrap();
+                let _second = sealed.shared().before_write(8 << 20, true, Trees::new).unwrap();
             },
         ];
         for wait in waits {

@@ -138,6 +138,7 @@ impl Hand {
             // First the error, then the end of what runs: the caller looks for both.
             self.call.fail(error.clone());
             shared.note_failure(&error);
+            shared.tell_damages(None);
             self.current = None;
             Progress::Done
         })

@@ -4,9 +4,10 @@ use super::state::SealGroup;
 use crate::event::Event;
 use crate::manifest::{Definition, Edit, Manifest};
 use crate::shared::Shared;
-use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
 use flagstone_tree::{Tree, TreeEdit};
 use flagstone_wal::SegmentInfo;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -72,6 +73,7 @@ impl Shared {
         for (tree, edit) in &live {
             // The manifest has it: a tree that has not would write the wrong things from now on.
             tree.install(edit).inspect_err(|error| self.poison(error))?;
+            self.watch(tree);
         }
         if let Install::Flush(SealGroup { through, cut: Some(cut), .. }) = from {
             cut.give(*through, manifest, &self.all_trees());
@@ -136,12 +138,15 @@ impl Shared {
     fn log_needed_above(&self, edits: &[(Arc<Tree>, TreeEdit)]) -> SeqNo {
         // Visible first: whatever is numbered later is above it, wherever it is on its way.
         let visible = self.publisher.visible();
-        let needed_above = self.all_trees().into_iter().filter_map(|tree| {
-            let flushed = edits.iter().find(|(t, _)| t.id() == tree.id());
-            match flushed.and_then(|(_, edit)| edit.flushed_through) {
-                Some(through) => Some(through),
-                None => Some(SeqNo::new(tree.oldest_unflushed()?.get().saturating_sub(1))),
-            }
+        let flushed =
+            edits.iter().filter_map(|(tree, edit)| Some((tree.id(), edit.flushed_through?)));
+        let flushed: HashMap<TreeId, SeqNo> = flushed.collect();
+        let keyspaces = self.keyspaces.load();
+        let trees = keyspaces.by_id.values().flat_map(|keyspace| &keyspace.trees);
+        let needed_above = trees.filter_map(|tree| {
+            let oldest = tree.oldest_unflushed()?;
+            let through = flushed.get(&tree.id()).copied();
+            Some(through.unwrap_or_else(|| SeqNo::new(oldest.get().saturating_sub(1))))
         });
         needed_above.fold(visible, SeqNo::min)
     }

@@ -6,6 +6,9 @@
 //! install -> pick per tree -> compaction job -> edit -> manifest -> install -> sweep
 //! ```
 
+mod back_off;
+mod damage;
+
 mod back_pressure;
 mod compact;
 mod cut;
@@ -19,6 +22,7 @@ mod state;
 mod timer;
 mod wait;
 
+pub(crate) use back_pressure::Trees;
 pub(crate) use cut::Cut;
 pub(crate) use divide::Division;
 pub(crate) use pace::Pace;

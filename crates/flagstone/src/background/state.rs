@@ -1,10 +1,11 @@
 //! What is queued, what runs, and the bell for those who wait for it.
 
+use super::back_off::BackOff;
 use super::cut::CutWanted;
 use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_tree::Tree;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub(crate) struct Background {
     stopped: AtomicBool,
     /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
     last_flush: AtomicU64,
+    /// Since when the disk is full.
+    pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job waits to look whether writers rest.
     pub(crate) settling: AtomicBool,
     pub(crate) flushes: AtomicU64,
@@ -49,8 +52,14 @@ pub(crate) struct Queue {
     pub(crate) compacting: HashSet<TreeId>,
     /// How many of them a caller asked for: they take the place of no others.
     pub(crate) compacting_for_callers: usize,
-    /// A failed compaction waits before it is tried again.
-    pub(crate) compaction_paused: bool,
+    /// Trees that changed since a compaction was last looked for in vain.
+    pub(crate) watched: BTreeMap<TreeId, Arc<Tree>>,
+    /// Trees whose compactions fail.
+    pub(crate) failing: HashMap<TreeId, BackOff>,
+    /// Trees that need a compaction and can have none, and the damage that is in the way.
+    pub(crate) blocked: HashMap<TreeId, Error>,
+    /// Trees whose writers are held back, and how much: [`Tree::brake`].
+    pub(crate) brakes: HashMap<TreeId, u32>,
     /// A failed flush waits before it is tried again.
     pub(crate) flush_paused: bool,
     /// How many groups were sealed, and how many of them are installed.
@@ -59,9 +68,6 @@ pub(crate) struct Queue {
     /// Attempts of flushes that failed, and the last reason.
     pub(crate) flush_failures: u64,
     pub(crate) last_error: Option<Error>,
-    /// The same of compactions.
-    pub(crate) compaction_failures: u64,
-    pub(crate) last_compaction_error: Option<Error>,
 }
 
 impl Background {

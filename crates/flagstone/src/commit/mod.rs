@@ -12,6 +12,6 @@ pub use batch::Batch;
 pub(crate) use batch::{Write, encode_op};
 pub(crate) use pipeline::Numbering;
 pub(crate) use publish::Publisher;
-pub(crate) use stall::{Pressure, Stall, free_bytes};
+pub(crate) use stall::{Pressure, STOP, Stall, free_bytes, graded};
 pub(crate) use stripes::{Gate, Stripes};
 pub use ticket::Ticket;

@@ -15,6 +15,7 @@ use super::batch::{Condition, Expected, Op, Write};
 use super::publish::PublishTicket;
 use super::record;
 use super::stripes::Held;
+use crate::background::Trees;
 use crate::keyspace::KeyspaceCore;
 use crate::options::Durability;
 use crate::shared::Shared;
@@ -325,6 +326,16 @@ fn targets(write: &Write<'_>) -> Targets {
     targets.sort_unstable();
     targets.dedup();
     targets
+}
+
+impl<'a> Write<'a> {
+    /// The trees it touches.
+    pub(crate) fn trees(&self) -> Trees<'a> {
+        let tree = |(keyspace, partition): (u16, u16)| {
+            &self.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
+        };
+        targets(self).into_iter().map(tree).collect()
+    }
 }
 
 /// The partitions that a range delete concerns.

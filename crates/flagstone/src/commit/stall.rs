@@ -18,7 +18,7 @@ use std::time::Duration;
 /// stands in docs/decisions/background.md.
 const DELAY_FROM: u32 = 750;
 /// A fill at which they stop.
-const STOP_AT: u32 = 1000;
+pub(crate) const STOP: u32 = 1000;
 /// The delay just below the stop: a choice not measured yet. Longer delays show in the tail, shorter
 /// ones leave more to the stop.
 const DELAY_MAX: Duration = Duration::from_millis(1);
@@ -37,6 +37,7 @@ pub(crate) enum Pressure {
 /// How full things are, and the bell that says they are less so.
 #[derive(Default)]
 pub(crate) struct Stall {
+    /// That of the tree whose writers are held back most: others look at their own trees then.
     compaction_fill: AtomicU32,
     /// Bytes of large writes that are let through and not in a memtable yet.
     pub(crate) admitted: AtomicU64,
@@ -78,19 +79,16 @@ impl Stopped {
 }
 
 impl Stall {
-    /// Sets the fill of what waits for compaction, in thousandths; answers what it was.
+    /// Sets the largest fill of what waits for compaction in any tree, in thousandths; returns what it was.
     pub(crate) fn set_compaction_fill(&self, fill: u32) -> u32 {
         self.compaction_fill.swap(fill, Ordering::Relaxed)
     }
 
-    /// What a writer must do when the memtables hold `bytes` of their `share`.
+    /// Whether no writer need wait when the memtables hold `bytes` of their `share`.
     #[inline]
-    pub(crate) fn pressure(&self, bytes: u64, share: u64) -> Pressure {
+    pub(crate) fn is_free(&self, bytes: u64, share: u64) -> bool {
         let compaction = self.compaction_fill.load(Ordering::Relaxed);
-        if bytes <= free_bytes(share) && compaction < DELAY_FROM {
-            return Pressure::Free;
-        }
-        graded(bytes, share, compaction)
+        bytes <= free_bytes(share) && compaction < DELAY_FROM
     }
 
     /// How often the bell rang so far: ask before looking whether to wait.
@@ -118,7 +116,9 @@ pub(crate) const fn free_bytes(share: u64) -> u64 {
     share / 1000 * DELAY_FROM as u64
 }
 
-fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
+/// What a writer must do when the memtables hold `bytes` of their `share`, and what waits for compaction in its own
+/// trees has the fill `compaction`.
+pub(crate) fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
     let memory = u32::try_from(u128::from(bytes) * 1000 / u128::from(share.max(1)));
     let memory = memory.unwrap_or(u32::MAX);
     let (fill, cause) = if memory >= compaction {
@@ -126,13 +126,13 @@ fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
     } else {
         (compaction, StallCause::Compaction)
     };
-    if fill >= STOP_AT {
+    if fill >= STOP {
         return Pressure::Stop(cause);
     }
     if fill <= DELAY_FROM {
         return Pressure::Free;
     }
-    let excess = f64::from(fill - DELAY_FROM) / f64::from(STOP_AT - DELAY_FROM);
+    let excess = f64::from(fill - DELAY_FROM) / f64::from(STOP - DELAY_FROM);
     Pressure::Delay(DELAY_MAX.mul_f64(excess * excess))
 }
 
@@ -153,12 +153,11 @@ mod tests {
 
     #[test]
     fn pressure_grows_with_the_fill_and_stops_at_the_share() {
-        let stall = Stall::default();
-        assert_eq!(stall.pressure(700, 1000), Pressure::Free);
-        let Pressure::Delay(early) = stall.pressure(800, 1000) else { panic!() };
-        let Pressure::Delay(late) = stall.pressure(990, 1000) else { panic!() };
+        assert_eq!(graded(700, 1000, 0), Pressure::Free);
+        let Pressure::Delay(early) = graded(800, 1000, 0) else { panic!() };
+        let Pressure::Delay(late) = graded(990, 1000, 0) else { panic!() };
         assert!(Duration::ZERO < early && early < late && late <= DELAY_MAX);
-        assert_eq!(stall.pressure(1000, 1000), Pressure::Stop(StallCause::Memory));
+        assert_eq!(graded(1000, 1000, 0), Pressure::Stop(StallCause::Memory));
     }
 
     #[test]
@@ -172,12 +171,13 @@ mod tests {
 
     #[test]
     fn waiting_tables_hold_writers_back_too() {
+        assert!(matches!(graded(0, 1000, 900), Pressure::Delay(_)));
+        assert_eq!(graded(0, 1000, 1000), Pressure::Stop(StallCause::Compaction));
+        assert_eq!(graded(0, 1000, 0), Pressure::Free);
         let stall = Stall::default();
         stall.set_compaction_fill(900);
-        assert!(matches!(stall.pressure(0, 1000), Pressure::Delay(_)));
-        stall.set_compaction_fill(1000);
-        assert_eq!(stall.pressure(0, 1000), Pressure::Stop(StallCause::Compaction));
+        assert!(!stall.is_free(0, 1000));
         stall.set_compaction_fill(0);
-        assert_eq!(stall.pressure(0, 1000), Pressure::Free);
+        assert!(stall.is_free(0, 1000) && !stall.is_free(800, 1000));
     }
 }

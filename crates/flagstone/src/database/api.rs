@@ -262,6 +262,7 @@ impl Database {
         drop(room);
         for tree in &core.trees {
             tree.discard();
+            shared.watch(tree);
         }
         shared.forget_long_chains(core.id);
         shared.sweep();
@@ -330,7 +331,7 @@ impl Database {
             }
         }
         let write = batch.as_write();
-        let _admitted = shared.before_write(write.payload.len(), wait)?;
+        let _admitted = shared.before_write(write.payload.len(), wait, || write.trees())?;
         let committed = shared.write(&write, durability, None)?;
         Ok(Ticket {
             shared: Arc::clone(shared),

@@ -13,7 +13,7 @@ use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor};
 use flagstone_sst::BlockCache;
-use flagstone_tree::{ChunkPool, Obsolete, Tree, TreeContext, Version};
+use flagstone_tree::{ChunkPool, Damages, Obsolete, Tree, TreeContext, Version};
 use flagstone_wal::{Log, LogOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -41,6 +41,11 @@ pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
         *took = shared.environment.clock.monotonic() - started;
     }
     shared.tell(&event);
+    for tree in shared.all_trees() {
+        if tree.has_tables() {
+            shared.watch(&tree);
+        }
+    }
     shared.schedule();
     Ok(Database::new(shared))
 }
@@ -126,6 +131,7 @@ impl Opening {
             // than the memtables' share, and in the long run no insert meets a fresh page.
             chunks: ChunkPool::new(builder.options.memtable_share() as usize),
             obsolete: Obsolete::default(),
+            damages: Damages::default(),
         });
         let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
         let disk = &*environment.disk;

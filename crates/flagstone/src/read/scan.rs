@@ -76,7 +76,7 @@ impl Scan {
         if !matches!(advanced, Ok(true)) {
             self.state = State::Ended;
         }
-        advanced
+        advanced.map_err(|error| self.snapshot.shared().told(error))
     }
 
     /// The key of the entry it stands on.

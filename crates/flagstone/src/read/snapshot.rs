@@ -4,6 +4,7 @@ use super::{Registered, Scan};
 use crate::collection::{Collection, DocumentScan, encode_key, key_range};
 use crate::database::Handle;
 use crate::keyspace::{Keyspace, owned_range};
+use crate::shared::Shared;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_doc::{Document, Value};
 use std::ops::RangeBounds;
@@ -22,6 +23,10 @@ impl Snapshot {
         let shared = handle.shared();
         let registered = shared.snapshots.register(&shared.publisher);
         Self { handle: Arc::clone(handle), registered }
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        self.handle.shared()
     }
 
     /// The last SeqNo it sees.

@@ -45,8 +45,9 @@ impl RunCursor {
 
     fn enter(&mut self, table: usize, from: Bound<&[u8]>) -> Result<()> {
         self.at = table;
-        let mut cursor = self.run[table].open()?.cursor(self.options);
-        position(&mut cursor, self.direction, from)?;
+        let handle = &self.run[table];
+        let mut cursor = handle.open()?.cursor(self.options);
+        position(&mut cursor, self.direction, from).map_err(|error| handle.noted(error))?;
         self.cursor = Some(cursor);
         Ok(())
     }
@@ -70,10 +71,11 @@ impl RunCursor {
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
-        match self.direction {
-            Direction::Forward => cursor.next()?,
-            Direction::Reverse => cursor.prev()?,
-        }
+        let moved = match self.direction {
+            Direction::Forward => cursor.next(),
+            Direction::Reverse => cursor.prev(),
+        };
+        moved.map_err(|error| self.run[self.at].noted(error))?;
         if cursor.valid() { Ok(()) } else { self.skip_ends() }
     }
 

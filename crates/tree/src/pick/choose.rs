@@ -11,6 +11,7 @@ use super::window;
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A table with this share of tombstones or more is compacted for their sake.
@@ -25,7 +26,7 @@ const JOB_TABLES: usize = 4;
 pub(super) type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
-pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
+pub(super) fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
     let shape = Shape::of(version, options, policy);
     let mut levels: Vec<usize> =
         (0..LEVELS - 1).filter(|&level| shape.scores[level] >= 1.0).collect();
@@ -90,10 +91,14 @@ fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
     if shape.bytes[0] >= shape.l0_bytes_max {
         return pick_column(version);
     }
-    let window = window::cheapest(version)?;
+    Some(runs_job(version, window::cheapest(version)?))
+}
+
+/// Neighbouring runs of L0 become one.
+pub(super) fn runs_job(version: &Version, window: Range<usize>) -> Job {
     let tables = version.l0_runs()[window].iter().rev().flat_map(|run| run.iter());
     let inputs = tables.map(|table| (0, Arc::clone(table))).collect();
-    Some(finish(inputs, 0, JobReason::Runs, false))
+    finish(inputs, 0, JobReason::Runs, false)
 }
 
 /// Everything of `version` that is not in its last form: all levels go down to the last one, and

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A compaction that brings a deleted range down towards a table all of whose keys it deletes, for a tree that needs
 /// nothing else. Ranges above `oldest`, the oldest SeqNo that anybody reads at, are not looked at: what they delete must
 /// stay. Costs the tables that hold deleted ranges, which are opened.
-pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> Option<Job> {
+pub(super) fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> Option<Job> {
     let base = Shape::of(version, options, Policy::Leveling).base;
     let runs = version.l0_runs();
     for (age, run) in runs.iter().enumerate().rev() {

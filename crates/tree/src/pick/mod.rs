@@ -8,7 +8,9 @@ mod window;
 mod choose;
 mod hidden;
 
-pub use choose::{pick, pick_full};
-pub use hidden::pick_hidden;
+mod around;
+
+pub use around::{pick, pick_hidden};
+pub use choose::pick_full;
 pub use job::{Job, JobReason};
 pub use shape::{Policy, Pressure, pressure};

@@ -10,8 +10,8 @@ use crate::version::{Run, Version};
 use flagstone_base::SeqNo;
 use std::ops::Range;
 
-/// The runs of L0 to be merged; `None` when there are no two whose merger keeps the order of
-/// SeqNos.
+/// The runs of L0 to be merged, none with a quarantined table; `None` when there are no two whose merger
+/// keeps the order of SeqNos.
 pub(super) fn cheapest(version: &Version) -> Option<Range<usize>> {
     let runs = version.l0_runs();
     let bytes: Vec<u64> = runs.iter().map(bytes_of).collect();
@@ -22,12 +22,17 @@ pub(super) fn cheapest(version: &Version) -> Option<Range<usize>> {
             let cost = total as f64 / (end - start - 1) as f64;
             if best.as_ref().is_none_or(|(least, _)| cost < *least)
                 && keeps_order(runs, &(start..end))
+                && !runs[start..end].iter().any(is_quarantined)
             {
                 best = Some((cost, start..end));
             }
         }
     }
     best.map(|(_, window)| window)
+}
+
+fn is_quarantined(run: &Run) -> bool {
+    run.iter().any(|table| table.is_quarantined())
 }
 
 fn bytes_of(run: &Run) -> u64 {

@@ -122,12 +122,13 @@ impl Tree {
             lookup.cover(table.ranges()?.covering(key, lookup.at));
             let file = table.open()?;
             if filter_hash.is_none_or(|hash| file.may_contain(hash)) {
-                file.get(key, hash, lookup.at, &mut |trailer, value| match lookup
+                let found = file.get(key, hash, lookup.at, &mut |trailer, value| match lookup
                     .visit(trailer, || value)
                 {
                     true => ControlFlow::Continue(()),
                     false => ControlFlow::Break(()),
-                })?;
+                });
+                found.map_err(|error| table.noted(error))?;
             }
             if lookup.end_source() {
                 return Ok(());

@@ -76,7 +76,9 @@ impl Version {
             };
             tables.push(match taken.get(&meta.number) {
                 Some(moved) => Arc::clone(moved),
-                None => TableHandle::new(context, meta.clone(), opened.remove(&meta.number)),
+                None => {
+                    TableHandle::new(context, edit.tree, meta.clone(), opened.remove(&meta.number))
+                }
             });
         }
         let mut next = self.clone();

@@ -1,17 +1,19 @@
 //! A table of a version: what the manifest says of it, and the file behind it once it is needed.
 
 use crate::context::TreeContext;
+use crate::damage::{Damage, is_damage, strikes_max};
 use crate::ranges::RangeSet;
-use flagstone_base::{FileNumber, Result};
+use flagstone_base::{Error, FileNumber, Result, TreeId};
 use flagstone_sst::{Table, TableMeta};
 use parking_lot::Mutex;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A table in some version. It is opened when it is first read.
 pub struct TableHandle {
     meta: TableMeta,
+    tree: TreeId,
     context: Arc<TreeContext>,
     table: OnceLock<Arc<Table>>,
     ranges: OnceLock<RangeSet>,
@@ -19,22 +21,34 @@ pub struct TableHandle {
     opening: Mutex<()>,
     /// No later version holds it: when its last reader is gone, so is the file.
     removed: AtomicBool,
+    /// What was found damaged in it last, and whether somebody was told.
+    damage: Mutex<Option<Error>>,
+    is_told: AtomicBool,
+    /// How many compactions it made fail.
+    strikes: AtomicU32,
+    is_quarantined: AtomicBool,
 }
 
 impl TableHandle {
     pub(crate) fn new(
         context: &Arc<TreeContext>,
+        tree: TreeId,
         meta: TableMeta,
         opened: Option<Arc<Table>>,
     ) -> Arc<Self> {
         let table = opened.map_or_else(OnceLock::new, OnceLock::from);
         Arc::new(Self {
             meta,
+            tree,
             context: Arc::clone(context),
             table,
             ranges: OnceLock::new(),
             opening: Mutex::new(()),
             removed: AtomicBool::new(false),
+            damage: Mutex::default(),
+            is_told: AtomicBool::new(false),
+            strikes: AtomicU32::new(0),
+            is_quarantined: AtomicBool::new(false),
         })
     }
 
@@ -65,7 +79,7 @@ impl TableHandle {
         if let Some(table) = self.table.get() {
             return Ok(table);
         }
-        let table = self.context.open_table(&self.meta)?;
+        let table = self.context.open_table(&self.meta).map_err(|error| self.noted(error))?;
         Ok(self.table.get_or_init(|| table))
     }
 
@@ -81,6 +95,48 @@ impl TableHandle {
         }
         let ranges = self.open()?.range_deletes().to_vec();
         Ok(self.ranges.get_or_init(|| RangeSet::new(ranges)))
+    }
+
+    /// An error of reading it, which is noted if it tells of damage.
+    #[cold]
+    pub(crate) fn noted(&self, error: Error) -> Error {
+        if is_damage(&error) {
+            *self.damage.lock() = Some(error.clone());
+            if !self.is_told.swap(true, Ordering::AcqRel) {
+                self.tell(&error, false);
+            }
+        }
+        error
+    }
+
+    /// A compaction begins to read it.
+    pub(crate) fn forget_damage(&self) {
+        *self.damage.lock() = None;
+    }
+
+    /// A compaction that read it has failed. If it was for this table's sake, and not for the first time, no compaction
+    /// takes it from now on until the database is opened again.
+    pub(crate) fn strike(&self) {
+        let Some(error) = self.damage.lock().clone() else { return };
+        let strikes = self.strikes.fetch_add(1, Ordering::AcqRel) + 1;
+        if strikes >= strikes_max(&error) && !self.is_quarantined.swap(true, Ordering::AcqRel) {
+            self.tell(&error, true);
+        }
+    }
+
+    /// Whether compactions leave it out. It still counts as covering its keys.
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.is_quarantined.load(Ordering::Acquire)
+    }
+
+    /// What is wrong with it, as far as that is known.
+    pub(crate) fn damage(&self) -> Option<Error> {
+        self.damage.lock().clone()
+    }
+
+    fn tell(&self, error: &Error, is_quarantined: bool) {
+        let (tree, meta, error) = (self.tree, self.meta.clone(), error.clone());
+        self.context.damages.note(Damage { tree, meta, error, is_quarantined });
     }
 
     /// No version will hold it any more.

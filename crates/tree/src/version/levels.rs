@@ -95,6 +95,11 @@ impl Version {
         self.tables_of(level).map(|table| table.meta().bytes).sum()
     }
 
+    /// What is wrong with the first of the tables that compactions leave out.
+    pub fn damage(&self) -> Option<Error> {
+        self.tables().find(|(_, table)| table.is_quarantined())?.1.damage()
+    }
+
     /// The whole version as one edit of an empty tree.
     pub fn to_edit(&self, tree: TreeId) -> TreeEdit {
         TreeEdit {

@@ -90,6 +90,7 @@ impl Compaction {
                 if let Some(mut work) = self.work.take() {
                     work.outputs.remove_files();
                 }
+                self.inputs().for_each(|table| table.strike());
             }
         }
         done
@@ -147,9 +148,11 @@ impl Compaction {
             self.tree.keeps_tombstones(),
         );
         let (mut ranges, mut attachments) = (Vec::new(), BTreeMap::new());
+        self.inputs().for_each(|table| table.forget_damage());
         for table in self.inputs() {
             ranges.extend_from_slice(table.ranges()?.all());
-            for (id, bytes) in table.open()?.attachments()? {
+            let attached = table.open()?.attachments().map_err(|error| table.noted(error))?;
+            for (id, bytes) in attached {
                 attachments.entry(id).or_insert_with(|| bytes.to_vec());
             }
         }

@@ -5,8 +5,8 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
 use flagstone_env::{MemDisk, OpenFiles};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Flush, Fold, Job, Obsolete, Policy, Tree, TreeContext, TreeEdit,
-    TreeOptions, Version, pick, pick_full,
+    ChunkPool, Compaction, Damages, Flush, Fold, Job, Obsolete, Policy, Tree, TreeContext,
+    TreeEdit, TreeOptions, Version, pick, pick_full,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +59,7 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(4 << 20),
         obsolete: Obsolete::default(),
+        damages: Damages::default(),
     })
 }
 

@@ -3,6 +3,7 @@
 
 mod commit;
 mod descriptors;
+mod failures;
 mod promises;
 mod readers;
 mod recovery;

@@ -1,0 +1,262 @@
+//! Rule 31: failures stay where they are. One flipped bit in a table of one keyspace once refused the writes of every
+//! keyspace: the compaction that met it was tried again five times a second, all compactions paused meanwhile, and the
+//! first level of the damaged tree stopped all writers when it was full.
+
+use crate::support::{hashed, small};
+use flagstone::env::names::{FileKind, Name, parse};
+use flagstone::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
+use flagstone::{DamagedTable, Database, Error, ErrorKind, Event, Keyspace, Options};
+use flagstone_testkit::World;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A database whose events are kept.
+struct Watched {
+    db: Database,
+    executor: Arc<StepExecutor>,
+    events: Arc<Mutex<Vec<Event>>>,
+}
+
+impl Watched {
+    fn open(world: &World) -> Self {
+        let (environment, executor) = world.environment();
+        let events = Arc::<Mutex<Vec<Event>>>::default();
+        let heard = Arc::clone(&events);
+        let options = Options { memtable_bytes: Some(64 << 10), ..small() };
+        let listener = move |event: &Event| heard.lock().unwrap().push(event.clone());
+        let builder = Database::builder(World::dir()).options(options).listener(listener);
+        let db = builder.environment(environment).open().unwrap();
+        Self { db, executor, events }
+    }
+
+    fn keyspace(&self, name: &str) -> Keyspace {
+        self.db.keyspace_with(name, hashed(1)).unwrap()
+    }
+
+    /// Background work goes on for a while.
+    fn work(&self, world: &World) {
+        for _ in 0..20 {
+            let _was_there_any = self.executor.assist();
+        }
+        world.clock.advance(Duration::from_millis(200));
+    }
+
+    fn events<T>(&self, wanted: impl Fn(&Event) -> Option<T>) -> Vec<T> {
+        self.events.lock().unwrap().iter().filter_map(wanted).collect()
+    }
+
+    fn damaged(&self) -> Vec<DamagedTable> {
+        self.events(|event| match event {
+            Event::TableDamaged(table) => Some(table.clone()),
+            _ => None,
+        })
+    }
+
+    fn quarantined(&self) -> Vec<DamagedTable> {
+        self.events(|event| match event {
+            Event::TableQuarantined(table) => Some(table.clone()),
+            _ => None,
+        })
+    }
+
+    /// How long compactions rested, one after another.
+    fn delays(&self) -> Vec<u64> {
+        self.events(|event| match event {
+            Event::BackedOff { doing: "compaction", delay, .. } => Some(delay.as_millis() as u64),
+            _ => None,
+        })
+    }
+}
+
+/// Puts about 70 KB under keys that every call writes.
+fn fill(keyspace: &Keyspace, db: &Database, round: u32) -> Result<(), Error> {
+    for n in 0..70_u32 {
+        keyspace.put((n * 7919 % 997).to_be_bytes(), vec![round as u8; 1000])?;
+    }
+    db.flush()
+}
+
+fn tables(world: &World) -> Vec<String> {
+    let is_table = |name: &String| matches!(parse(name), Name::Numbered(FileKind::Table, _));
+    world.files().into_iter().filter(is_table).collect()
+}
+
+/// Flips a bit in the first block of a table, or flips it back.
+fn flip(world: &World, table: &str) {
+    let mut content = world.mem.content(&World::path(table)).unwrap();
+    content[200] ^= 1;
+    world.mem.put_content(&World::path(table), &content);
+}
+
+#[test]
+fn a_damaged_table_is_quarantined_and_all_keyspaces_go_on() {
+    let world = World::new(1);
+    let watched = Watched::open(&world);
+    let (a, b) = (watched.keyspace("a"), watched.keyspace("b"));
+    fill(&a, &watched.db, 0).unwrap();
+    let table = tables(&world).remove(0);
+    flip(&world, &table);
+    for round in 1..150_u32 {
+        fill(&a, &watched.db, round).unwrap();
+        watched.work(&world);
+        b.put(round.to_be_bytes(), "1").unwrap();
+    }
+    let (damaged, quarantined) = (watched.damaged(), watched.quarantined());
+    assert_eq!((damaged.len(), quarantined.len()), (1, 1), "{damaged:?} {quarantined:?}");
+    let told = &quarantined[0];
+    assert_eq!(told.file, World::path(&table));
+    assert_eq!((told.keyspace.as_str(), told.partition), ("a", 0));
+    assert!(told.smallest < told.largest && told.error.to_string().contains(&table), "{told}");
+    assert_eq!(watched.delays(), [200], "the second time it is left out");
+    // What lies above it was merged, and reads do not need it.
+    let levels = watched.db.stats().keyspaces.swap_remove(0).levels;
+    let tables: u64 = levels.iter().map(|level| level.tables).sum();
+    assert!(tables < 30, "{levels:?}");
+    assert_eq!(a.get(0_u32.to_be_bytes()).unwrap().unwrap()[0], 149);
+    assert_eq!(b.count().unwrap(), 149);
+    let error = a.count().unwrap_err();
+    assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains(&table), "{error}");
+}
+
+#[test]
+fn a_compaction_that_fails_is_tried_again_less_and_less_often() {
+    let world = World::new(2);
+    let watched = Watched::open(&world);
+    let a = watched.keyspace("a");
+    fill(&a, &watched.db, 0).unwrap();
+    let fault = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).of(FileKind::Table);
+    for round in 1..4 {
+        fill(&a, &watched.db, round).unwrap();
+    }
+    world.disk.inject(fault.forever());
+    for _ in 0..12 {
+        watched.work(&world);
+    }
+    let delays = watched.delays();
+    assert!(delays.len() > 6, "{delays:?}");
+    assert_eq!(delays[..6], [200, 400, 800, 1600, 2000, 2000]);
+    assert!(delays[6..].iter().all(|delay| *delay == 2000), "{delays:?}");
+    let full = |event: &Event| matches!(event, Event::DiskFull { .. }).then_some(());
+    assert_eq!(watched.events(full).len(), 1);
+    world.disk.heal();
+    watched.work(&world);
+    watched.work(&world);
+    let has_room = |event: &Event| matches!(event, Event::DiskHasRoom { .. }).then_some(());
+    assert_eq!(watched.events(has_room).len(), 1);
+    assert_eq!(watched.db.stats().tables(), 1);
+}
+
+/// A device that does not answer may do so a moment later.
+#[test]
+fn a_table_that_cannot_be_read_is_quarantined_at_the_fifth_failure() {
+    let world = World::new(3);
+    let watched = Watched::open(&world);
+    let a = watched.keyspace("a");
+    for round in 0..4 {
+        fill(&a, &watched.db, round).unwrap();
+    }
+    let unreadable = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Read]).of(FileKind::Table);
+    world.disk.inject(unreadable.forever());
+    while watched.quarantined().is_empty() {
+        assert!(watched.executor.assist());
+    }
+    assert_eq!(watched.delays(), [200, 400, 800, 1600]);
+}
+
+/// Every table of `a` is damaged as soon as it is written.
+#[test]
+fn writers_of_a_tree_that_cannot_be_compacted_get_an_error_that_names_the_file() {
+    let world = World::new(4);
+    let watched = Watched::open(&world);
+    let (a, b) = (watched.keyspace("a"), watched.keyspace("b"));
+    let mut damaged = Vec::new();
+    let refused = (0..200).find_map(|round| {
+        let filled = fill(&a, &watched.db, round);
+        for table in
+            tables(&world).into_iter().filter(|table| !damaged.contains(table)).collect::<Vec<_>>()
+        {
+            flip(&world, &table);
+            damaged.push(table);
+        }
+        watched.work(&world);
+        b.put(round.to_be_bytes(), "1").unwrap();
+        filled.err()
+    });
+    let error = refused.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("keyspace \"a\", partition 0"), "{text}");
+    assert!(damaged.iter().any(|table| text.contains(table)), "{text}");
+    b.put("more", "1").unwrap();
+    watched.db.flush().unwrap();
+    drop((a, b));
+    watched.db.close().unwrap();
+    // Restored from a copy, say: the tables are taken again.
+    damaged
+        .iter()
+        .filter(|table| world.mem.content(&World::path(table)).is_ok())
+        .for_each(|table| flip(&world, table));
+    let watched = Watched::open(&world);
+    let a = watched.keyspace("a");
+    (0..40).for_each(|_| watched.work(&world));
+    fill(&a, &watched.db, 201).unwrap();
+    assert_eq!(a.count().unwrap(), 70);
+    assert!(watched.quarantined().is_empty());
+}
+
+/// A tombstone above a damaged table must outlive it, or what it deletes is back when the table is restored.
+#[test]
+fn tombstones_above_a_quarantined_table_are_kept() {
+    let world = World::new(5);
+    let watched = Watched::open(&world);
+    let a = watched.keyspace("a");
+    for n in 0..60_u32 {
+        a.put(n.to_be_bytes(), vec![1; 1000]).unwrap();
+    }
+    watched.db.compact().unwrap();
+    let table = tables(&world).remove(0);
+    flip(&world, &table);
+    for round in 0..30_u32 {
+        for n in 0..60_u32 {
+            let key = n.to_be_bytes();
+            if (n + round) % 3 == 0 {
+                a.delete(key).unwrap()
+            } else {
+                a.put(key, vec![2; 900]).unwrap()
+            }
+        }
+        watched.db.flush().unwrap();
+        watched.work(&world);
+    }
+    (0..60_u32).for_each(|n| a.delete(n.to_be_bytes()).unwrap());
+    watched.db.flush().unwrap();
+    (0..40).for_each(|_| watched.work(&world));
+    assert_eq!(watched.quarantined().len(), 1);
+    flip(&world, &table);
+    drop(a);
+    watched.db.close().unwrap();
+    let watched = Watched::open(&world);
+    assert_eq!(watched.keyspace("a").count().unwrap(), 0);
+}
+
+/// Files of tables that stay open nowhere: the missing file is found when it is opened again.
+#[test]
+fn a_missing_table_is_told_of_by_the_read_that_needs_it() {
+    let world = World::new(6);
+    let watched = Watched::open(&world);
+    let a = watched.keyspace("a");
+    fill(&a, &watched.db, 0).unwrap();
+    drop(a);
+    watched.db.close().unwrap();
+    let watched = Watched::open(&world);
+    let table = tables(&world).remove(0);
+    world.mem.remove(&World::path(&table)).unwrap();
+    let a = watched.keyspace("a");
+    for _ in 0..3 {
+        a.get(0_u32.to_be_bytes()).unwrap_err();
+        assert!(a.scan_all().next().unwrap().is_err());
+    }
+    let damaged = watched.damaged();
+    assert_eq!(damaged.len(), 1);
+    assert_eq!(damaged[0].file, World::path(&table));
+}

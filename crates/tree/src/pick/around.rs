@@ -1,0 +1,72 @@
+//! What to compact in a tree with damaged tables: something else.
+//!
+//! A quarantined table is no input of a compaction. It still covers its keys: what lies above it in the same keys stays
+//! above it, and tombstones there stay. Runs of L0 on one side of it are merged among themselves, and tables beside it go
+//! down, so a tree can be written for long with one damaged table in it.
+
+use super::choose::{self, Tables, column_of, job, runs_job};
+use super::hidden;
+use super::job::Job;
+use super::shape::{Policy, Shape};
+use super::window;
+use crate::options::TreeOptions;
+use crate::version::{LEVELS, Version};
+use flagstone_base::SeqNo;
+use std::sync::Arc;
+
+/// The most urgent compaction of `version`, if any is due, that needs no quarantined table. Pure; costs the tables of
+/// the tree.
+pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
+    let job = choose::pick(version, options, policy);
+    match job.as_ref().is_some_and(|job| is_blocked(version, job)) {
+        true => pick_around(version, options, policy),
+        false => job,
+    }
+}
+
+/// A compaction that brings a deleted range down towards a table all of whose keys it deletes, for a tree that needs
+/// nothing else. Ranges above `oldest`, the oldest SeqNo that anybody reads at, are not looked at: what they delete must
+/// stay. Costs the tables that hold deleted ranges, which are opened.
+pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> Option<Job> {
+    hidden::pick_hidden(version, options, oldest).filter(|job| !is_blocked(version, job))
+}
+
+/// Whether `job` needs a quarantined table.
+fn is_blocked(version: &Version, job: &Job) -> bool {
+    let is_input = |number| job.inputs.iter().any(|input| input.1 == number);
+    version.tables().any(|(_, table)| table.is_quarantined() && is_input(table.number()))
+}
+
+/// As [`choose::pick`], of everything that needs no quarantined table the smallest, level by level.
+fn pick_around(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
+    let shape = Shape::of(version, options, policy);
+    let is_due = |level: &usize| shape.scores[*level] >= 1.0;
+    let best = |jobs: Vec<Job>| {
+        let free = jobs.into_iter().filter(|job| !is_blocked(version, job));
+        free.min_by_key(|job| (job.bytes, job.inputs.first().map(|input| input.1)))
+    };
+    (0..LEVELS - 1).filter(is_due).find_map(|level| match level {
+        0 => best(columns(version, &shape)).or_else(|| {
+            let window = window::cheapest(version)?;
+            Some(runs_job(version, window))
+        }),
+        _ => best(singles(version, level)),
+    })
+}
+
+/// Each table of L0 with what is older and overlaps, as a job.
+fn columns(version: &Version, shape: &Shape) -> Vec<Job> {
+    let runs = version.l0_runs();
+    let column = |(age, run): (usize, &crate::version::Run)| -> Vec<Tables> {
+        run.iter().map(|table| column_of(table, &runs[..age])).collect()
+    };
+    let columns = runs.iter().enumerate().flat_map(column);
+    columns.map(|tables| job(version, tables, shape.base, super::JobReason::L0)).collect()
+}
+
+/// Each table of a deeper level with what it overlaps below.
+fn singles(version: &Version, level: usize) -> Vec<Job> {
+    let tables = version.level(level).iter();
+    let single = |table| vec![(level as u8, Arc::clone(table))];
+    tables.map(|table| job(version, single(table), level + 1, super::JobReason::Size)).collect()
+}
