@@ -15,6 +15,8 @@ struct Step {
 
 enum Work {
     Tidy,
+    /// `cargo xtask` with these words.
+    Xtask(&'static [&'static str]),
     /// `cargo` with these words.
     Cargo(&'static [&'static str]),
     /// The same, with warnings of rustdoc denied.
@@ -23,7 +25,7 @@ enum Work {
     Tests(&'static [&'static str]),
 }
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step { name: "tidy", work: Work::Tidy },
     Step {
@@ -31,6 +33,7 @@ const STEPS: [Step; 6] = [
         work: Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     },
     Step { name: "tests", work: Work::Tests(&["test", "--workspace"]) },
+    Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
     Step { name: "smoke", work: Work::Cargo(&["run", "-q", "--", "bench", "smoke"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--workspace", "--no-deps"]) },
 ];
@@ -43,6 +46,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.work {
             Work::Tidy => f.write_str("cargo xtask tidy"),
+            Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
             Work::Cargo(words) | Work::Tests(words) => write!(f, "cargo {}", words.join(" ")),
             Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
         }
@@ -99,6 +103,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
     let start = Instant::now();
     let (ok, note) = match step.work {
         Work::Tidy => (tidy::run(root, false), String::new()),
+        Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
         Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
         Work::Docs(words) => {
             (succeeds(cargo(root).args(words).env("RUSTDOCFLAGS", "-D warnings")), String::new())
@@ -109,7 +114,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
 }
 
 /// The cargo that runs this, so that no second toolchain comes in.
-fn cargo(root: &Path) -> Command {
+pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
     // What cargo tells this package must not reach the packages that it builds next.
@@ -241,6 +246,7 @@ fmt     ok          1.5 s
 tidy    ok          1.5 s
 clippy  FAILED      1.5 s
 tests   not run
+shuttle not run
 smoke   not run
 docs    not run
 clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D warnings";
@@ -275,7 +281,8 @@ clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D war
         let lines: Vec<String> = STEPS.iter().map(Step::to_string).collect();
         assert_eq!(lines[0], "cargo fmt --all -- --check");
         assert_eq!(lines[1], "cargo xtask tidy");
-        assert_eq!(lines[4], "cargo run -q -- bench smoke");
-        assert_eq!(lines[5], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
+        assert_eq!(lines[4], "cargo xtask shuttle --seconds 30");
+        assert_eq!(lines[5], "cargo run -q -- bench smoke");
+        assert_eq!(lines[6], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
     }
 }

@@ -9,6 +9,7 @@
 
 mod ci;
 mod peers;
+mod shuttle;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   ci              everything that must hold before a change is merged, stopping at the
-                  first failure: fmt, tidy, clippy, tests, smoke (every workload of
+                  first failure: fmt, tidy, clippy, tests, shuttle (30 seconds), smoke (every workload of
                   flagstone bench for a moment), docs
   tidy [--long]   the rules of the house that the compiler does not check;
                   --long lists the long files and functions, which are only counted otherwise
@@ -27,6 +28,9 @@ cargo xtask COMMAND
                   and their tables into docs/bench/peers.md and README.md; --quick: in
                   minutes; that, and a run of chosen cells or engines, prints only, unless
                   --write is given; OPTIONS as docs/bench/peers.md has them
+  shuttle [--seconds N] [--seed N] [--model NAME]
+                  the models of concurrency (crates/flagstone/tests/models) under random
+                  schedules, N seconds in all (60); a failing one prints how to repeat it
   help            this text
 
 Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
@@ -34,21 +38,30 @@ Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let well = match words[..] {
-        ["ci"] => ci::run(&root()),
-        ["tidy"] => tidy::run(&root(), false),
-        ["tidy", "--long"] => tidy::run(&root(), true),
-        ["peers", ref options @ ..] => peers::run(&root(), options),
+    match perform(&root(), &words) {
+        Some(true) => ExitCode::SUCCESS,
+        Some(false) => ExitCode::FAILURE,
+        None => {
+            eprintln!("unknown command: {}\n\n{HELP}", words.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs a command; `None` when there is none of that name, else whether all is well.
+fn perform(root: &Path, words: &[&str]) -> Option<bool> {
+    Some(match *words {
+        ["ci"] => ci::run(root),
+        ["tidy"] => tidy::run(root, false),
+        ["tidy", "--long"] => tidy::run(root, true),
+        ["shuttle", ref options @ ..] => shuttle::run(root, options),
+        ["peers", ref options @ ..] => peers::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             true
         }
-        _ => {
-            eprintln!("unknown command: {}\n\n{HELP}", words.join(" "));
-            return ExitCode::from(2);
-        }
-    };
-    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        _ => return None,
+    })
 }
 
 /// The folder of the workspace: the parent of this package's.

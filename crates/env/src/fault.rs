@@ -4,6 +4,7 @@
 use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use crate::names::{FileKind, Name, parse};
 use crate::op::Op;
+use crate::sync::model_point;
 use flagstone_base::{Error, Result};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
@@ -270,6 +271,7 @@ fn panic_on(op: Op, path: &Path) -> ! {
 }
 
 fn run<T>(plan: &SharedPlan, op: Op, path: &Path, action: impl FnOnce() -> Result<T>) -> Result<T> {
+    model_point();
     let effect = plan.lock().next(op, path);
     match effect {
         None | Some(Effect::FlipBit(_)) => action(),
@@ -311,6 +313,7 @@ impl FaultWriteFile {
 
 impl WriteFile for FaultWriteFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        model_point();
         let effect = self.plan.lock().next(Op::Append, &self.path);
         let (arrives, failure) = match effect {
             None | Some(Effect::FlipBit(_)) => (bytes.len(), None),
@@ -377,6 +380,7 @@ struct FaultReadFile {
 
 impl ReadFile for FaultReadFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        model_point();
         let path = self.inner.path();
         let effect = self.plan.lock().next(Op::Read, path);
         match effect {

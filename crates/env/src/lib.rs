@@ -11,6 +11,7 @@ pub mod memory;
 pub mod names;
 pub mod op;
 pub mod random;
+pub mod sync;
 
 #[cfg(target_os = "linux")]
 mod direct;

@@ -4,9 +4,9 @@
 //! changes nothing instead of failing a read later.
 
 use flagstone_doc::{Names, Patcher};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Combines a value with operands that were written without reading it.
 ///

@@ -6,6 +6,7 @@
 
 use crate::shared::Shared;
 use flagstone_base::{Error, Result};
+use flagstone_env::sync::thread_local;
 use std::cell::RefCell;
 
 /// What user code is inside of.
@@ -29,7 +30,7 @@ pub(crate) struct Running(());
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _ended = RUNNING.with_borrow_mut(|running| running.pop());
+        let _ended = RUNNING.with(|running| running.borrow_mut().pop());
     }
 }
 
@@ -40,13 +41,14 @@ impl Shared {
 
     /// User code runs in this thread from here on.
     pub(crate) fn run_inside(&self, inside: Inside) -> Running {
-        RUNNING.with_borrow_mut(|running| running.push((self.address(), inside)));
+        RUNNING.with(|running| running.borrow_mut().push((self.address(), inside)));
         Running(())
     }
 
     /// Whether this thread is inside user code from which nothing may wait.
     pub(crate) fn is_inside(&self, refused: &[Inside]) -> Option<Inside> {
-        RUNNING.with_borrow(|running| {
+        RUNNING.with(|running| {
+            let running = running.borrow();
             let mine = running.iter().filter(|(database, _)| *database == self.address());
             mine.map(|(_, inside)| *inside).find(|inside| refused.contains(inside))
         })
@@ -55,7 +57,7 @@ impl Shared {
     /// Refuses a write from inside user code.
     #[inline]
     pub(crate) fn check_may_write(&self) -> Result<()> {
-        match RUNNING.with_borrow(|running| running.is_empty()) {
+        match RUNNING.with(|running| running.borrow().is_empty()) {
             true => Ok(()),
             false => self
                 .check_inside(&[Inside::Update, Inside::Listener, Inside::Background], "a write"),

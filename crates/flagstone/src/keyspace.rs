@@ -13,12 +13,12 @@ use flagstone_base::hash::key_hash;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, next_key};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
 use flagstone_doc::Names;
+use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use flagstone_tree::Tree;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// What a keyspace is inside: shared by all its handles, its batches and its background work.
 pub(crate) struct KeyspaceCore {

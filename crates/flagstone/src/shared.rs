@@ -22,18 +22,18 @@ use crate::keyspace::KeyspaceCore;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::read::Snapshots;
-use arc_swap::ArcSwap;
 use flagstone_base::key::check_key;
 use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use flagstone_env::executor::Job;
+use flagstone_env::sync::ArcSwap;
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use flagstone_env::{Clock, Disk, DiskLock, Executor, Progress, Random};
 use flagstone_tree::{Found, Tree, TreeContext};
 use flagstone_wal::Log;
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// The outside world of a database: tests bring their own.

@@ -4,12 +4,12 @@ use crate::damage::Damages;
 use crate::memtable::ChunkPool;
 use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::names::{FileKind, path};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::AtomicU64;
 use flagstone_env::{Disk, OpenFiles};
 use flagstone_sst::{BlockCache, Table, TableIdent, TableMeta};
-use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// The world of a tree: its disk, its cache, its counters.
 pub struct TreeContext {

@@ -1,6 +1,6 @@
 //! What a tree has done so far, counted.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 
 /// Work a tree did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

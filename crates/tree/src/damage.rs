@@ -4,8 +4,8 @@
 //! quarantined. Reads of it go on to fail.
 
 use flagstone_base::{Error, ErrorKind, TreeId};
+use flagstone_env::sync::Mutex;
 use flagstone_sst::TableMeta;
-use parking_lot::Mutex;
 
 /// A checksum that does not fit may come from a bit that flipped on the way: it is read once more.
 const STRIKES_OF_CORRUPTION: u32 = 2;

@@ -4,8 +4,8 @@
 //! nothing another core sees. Which one is left to chance: a thread that reads its trees in turn would
 //! have all its reads counted for the same tree.
 
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A scan asks every run, a get mostly their filters: a scan weighs so many gets.
 pub(crate) const SCAN_WEIGHT: u32 = 16;

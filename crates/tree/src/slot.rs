@@ -1,7 +1,7 @@
 //! At most one flush and one compaction of a tree at a time: from start to install.
 
 use crate::version::TreeEdit;
-use parking_lot::Mutex;
+use flagstone_env::sync::Mutex;
 
 #[derive(Default)]
 enum State {

@@ -13,13 +13,13 @@ use crate::reads::Reads;
 use crate::slot::Slot;
 use crate::version::{LEVELS, TreeEdit, Version};
 use crate::view::{MemtableRef, View};
-use arc_swap::{ArcSwap, Guard};
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use flagstone_env::sync::{ArcSwap, Guard};
 use flagstone_sst::Table;
-use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// One LSM-tree: one partition of a keyspace.
 pub struct Tree {

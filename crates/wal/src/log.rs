@@ -12,11 +12,11 @@ use crate::verdicts::Verdicts;
 use crate::waiters::{SyncState, Waiters};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, path};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::{Clock, Disk, Random, SyncFile, WriteFile};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// How a log is written.

@@ -9,7 +9,7 @@ use crate::queue::Spare;
 use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, Name, parse};
-use std::sync::atomic::Ordering;
+use flagstone_env::sync::atomic::Ordering;
 
 /// One step of preparing a segment writes this much.
 const STEP_BYTES: u64 = 1 << 20;

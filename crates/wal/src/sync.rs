@@ -10,8 +10,9 @@ use crate::queue::Lsn;
 use crate::waiters::Turn;
 use crate::write::PoisonOnPanic;
 use flagstone_base::Result;
-use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_env::sync::blocking::MutexGuard;
+use flagstone_env::sync::yield_now;
 use std::time::Duration;
 
 /// A leader lets others run at most so often before it syncs, and only as long as they enqueue.
@@ -108,7 +109,7 @@ impl Log {
         let Some(clock) = &self.clock else { return true };
         let (started, mut seen) = (clock.monotonic(), self.enqueued());
         for _ in 0..GIVE_WAY_MAX {
-            std::thread::yield_now();
+            yield_now();
             if clock.monotonic() - started > GIVE_WAY_LIMIT {
                 return false;
             }

@@ -1,6 +1,6 @@
 //! Syncs that run side by side: each knows what it says only when those beside it have said it, too.
 
-use parking_lot::{Condvar, Mutex};
+use flagstone_env::sync::{Condvar, Mutex};
 use std::collections::BTreeSet;
 
 /// The syncs that run.

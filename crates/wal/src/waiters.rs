@@ -1,12 +1,12 @@
 //! Threads that wait for another's work, without a system call when nobody waits.
 
-use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{MutexGuard, PoisonError};
+use flagstone_env::sync::atomic::{AtomicUsize, Ordering, fence};
+use flagstone_env::sync::{Condvar, Mutex, blocking, spin_loop, spins, yield_now};
+use std::sync::PoisonError;
 
 /// How often a waiting thread looks again before it sleeps: about four microseconds, twice what a
 /// write takes. Fewer (60) cost 32 durable writers a change of thread a commit.
-const SPINS: usize = 250;
+const SPINS: usize = spins(250);
 const YIELDS: usize = 4;
 
 #[derive(Default)]
@@ -24,9 +24,9 @@ impl Waiters {
                 return;
             }
             if spin < SPINS {
-                std::hint::spin_loop();
+                spin_loop();
             } else {
-                std::thread::yield_now();
+                yield_now();
             }
         }
         let mut guard = self.lock.lock();
@@ -54,8 +54,8 @@ impl Waiters {
 /// one system call, where parking_lot's hand the lock from one member to the next.
 #[derive(Default)]
 pub(crate) struct SyncState {
-    turn: std::sync::Mutex<Turn>,
-    bells: [std::sync::Condvar; 2],
+    turn: blocking::Mutex<Turn>,
+    bells: [blocking::Condvar; 2],
 }
 
 /// Whose turn it is to sync.
@@ -78,17 +78,21 @@ pub(crate) struct Turn {
 
 impl SyncState {
     /// Nothing panics while it is held, so it is never poisoned.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Turn> {
+    pub(crate) fn lock(&self) -> blocking::MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bell on which the members of `group` wait.
-    pub(crate) fn bell(&self, group: u64) -> &std::sync::Condvar {
+    pub(crate) fn bell(&self, group: u64) -> &blocking::Condvar {
         &self.bells[(group % 2) as usize]
     }
 
     /// Waits for the bell of `group`.
-    pub(crate) fn wait<'a>(&self, group: u64, turn: MutexGuard<'a, Turn>) -> MutexGuard<'a, Turn> {
+    pub(crate) fn wait<'a>(
+        &self,
+        group: u64,
+        turn: blocking::MutexGuard<'a, Turn>,
+    ) -> blocking::MutexGuard<'a, Turn> {
         self.bell(group).wait(turn).unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,9 +14,9 @@ use crate::queue::{Chunk, Lsn, Tail};
 use crate::record::HEADER_BYTES;
 use crate::segment::{FIRST_RECORD, SegmentInfo};
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use parking_lot::MutexGuard;
+use flagstone_env::sync::MutexGuard;
+use flagstone_env::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Writing out is begun each time this much was appended, so that a sync finds little to do.
 const WRITEBACK_BYTES: u64 = 1 << 20;

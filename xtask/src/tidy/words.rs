@@ -7,11 +7,13 @@ use super::tree::{Finding, Tree, finding};
 const PURE: [&str; 6] = ["base", "doc", "wal", "sst", "tree", "flagstone"];
 
 /// The words, the path by which an import could hide them, and what to use.
-const OUTSIDE: [(&str, &str, &str); 5] = [
+const OUTSIDE: [(&str, &str, &str); 7] = [
     ("std::fs", "std::fs", "env::Disk"),
     ("SystemTime", "std::time::SystemTime", "env::Clock"),
     ("Instant::now", "std::time::Instant::now", "env::Clock"),
     ("thread::spawn", "std::thread::spawn", "env::Executor"),
+    ("parking_lot", "parking_lot", "env::sync, which models can replace"),
+    ("arc_swap", "arc_swap", "env::sync, which models can replace"),
     ("thread::sleep", "std::thread::sleep", "env::Executor::submit_after, or wait for what comes"),
 ];
 
@@ -94,6 +96,8 @@ mod tests {
             "use std::fs::{self, File};",
             "use std::{io, thread::{self, spawn}};",
             "use std::thread::{self, sleep};",
+            "use parking_lot::Mutex;",
+            "use arc_swap::{ArcSwap, Guard};",
         ];
         for name in PURE {
             let path = format!("crates/{name}/src/a/b.rs");

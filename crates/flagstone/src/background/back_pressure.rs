@@ -6,11 +6,12 @@ use crate::commit::{Pressure, STOP, Stall, graded};
 use crate::event::{Event, StallCause};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_env::sync::thread_local;
 use flagstone_tree::Tree;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A stopped writer looks again after this time even if no bell rang.
@@ -167,9 +168,9 @@ impl Shared {
     }
 
     fn delay(&self, delay: Duration) {
-        let owed = OWED.take() + delay;
+        let owed = OWED.with(Cell::take) + delay;
         if owed < WAIT_MIN {
-            OWED.set(owed);
+            OWED.with(|kept| kept.set(owed));
             return;
         }
         let started = self.environment.clock.monotonic();

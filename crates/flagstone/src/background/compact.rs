@@ -9,10 +9,10 @@ use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Policy, Tree, Version, pick, pick_hidden};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// When no flush has ended for so long, writers rest: trees are tidied up for readers.

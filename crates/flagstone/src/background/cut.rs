@@ -11,8 +11,8 @@
 
 use crate::manifest::{Manifest, State};
 use flagstone_base::SeqNo;
+use flagstone_env::sync::Mutex;
 use flagstone_tree::{Tree, Version};
-use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
 /// The database as of one SeqNo.

@@ -10,9 +10,9 @@
 //! rest.
 
 use crate::shared::Shared;
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress};
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The border moves up by one part in so many of the budget: evicting one step of 16 KiB blocks takes
 /// a commit's thread well below a millisecond at 512 MiB.

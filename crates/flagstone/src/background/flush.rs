@@ -7,11 +7,11 @@ use crate::commit::free_bytes;
 use crate::event::Event;
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress, is_out_of_descriptors};
 use flagstone_tree::{Flush, Tree, TreeEdit};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A failed flush is tried again after this time: the disk may have room by then.
@@ -259,8 +259,8 @@ mod tests {
     use crate::shared::Shared;
     use crate::{Builder, Database, Environment, Keyspace, KeyspaceOptions, Routing};
     use flagstone_env::executor::Job;
+    use flagstone_env::sync::Mutex;
     use flagstone_env::{Clock, Executor, Lane, MemDisk, Progress, SeededRandom, StepExecutor};
-    use parking_lot::Mutex;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;

@@ -3,11 +3,11 @@
 use super::compact::CompactionJob;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicUsize, Ordering};
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Tree, pick_full};
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// One call: who works for it, and how it goes.
 struct Call {

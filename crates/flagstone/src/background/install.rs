@@ -5,11 +5,11 @@ use crate::event::Event;
 use crate::manifest::{Definition, Edit, Manifest};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Tree, TreeEdit};
 use flagstone_wal::SegmentInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// The part of the log that a flush frees.
 #[derive(Clone, Copy)]

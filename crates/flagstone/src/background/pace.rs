@@ -23,7 +23,7 @@
 //! So memtables that are fuller leave it less rest, and a flush that frees much gets less than one of many.
 
 use flagstone_env::Progress;
-use std::sync::atomic::{AtomicU32, Ordering};
+use flagstone_env::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The share of the time that a compaction works at a score of 1 or less.

@@ -9,10 +9,10 @@ use super::cut::CutWanted;
 use super::state::SealGroup;
 use crate::shared::Shared;
 use flagstone_base::SeqNo;
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::SegmentInfo;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What a seal takes.
 #[derive(Clone, Copy, PartialEq, Eq)]

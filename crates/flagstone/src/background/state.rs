@@ -3,11 +3,11 @@
 use super::back_off::BackOff;
 use super::cut::CutWanted;
 use flagstone_base::{Error, SeqNo, TreeId};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use flagstone_env::sync::{Condvar, Mutex, MutexGuard};
 use flagstone_tree::Tree;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Memtables sealed at one SeqNo, which one edit installs together.

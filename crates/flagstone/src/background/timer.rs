@@ -2,8 +2,8 @@
 
 use crate::event::Event;
 use crate::shared::Shared;
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl Shared {

@@ -20,12 +20,12 @@ use crate::keyspace::KeyspaceCore;
 use crate::options::Durability;
 use crate::shared::Shared;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
 /// it wants a spare segment: both take a lock of the log's.

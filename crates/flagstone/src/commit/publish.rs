@@ -1,9 +1,9 @@
 //! Publication in SeqNo order: a commit becomes visible only when every one numbered before it is.
 
 use flagstone_base::SeqNo;
-use parking_lot::{Condvar, Mutex};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::sync::{Condvar, Mutex, spin_loop, spins, yield_now};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Raises the visible SeqNo.
 pub(crate) struct Publisher {
@@ -34,7 +34,7 @@ pub(crate) struct PublishTicket {
 
 /// How often a commit looks whether those before it are done, before it sleeps: they are copying a
 /// value, mostly, and a sleep costs two changes of thread.
-const SPINS: usize = 250;
+const SPINS: usize = spins(250);
 const YIELDS: usize = 2;
 
 impl Publisher {
@@ -90,9 +90,9 @@ impl Publisher {
                 return;
             }
             if spin < SPINS {
-                std::hint::spin_loop();
+                spin_loop();
             } else {
-                std::thread::yield_now();
+                yield_now();
             }
         }
         let mut line = self.line.lock();
@@ -133,7 +133,7 @@ mod tests {
             })
         };
         while !publisher.line.lock().commits[1].done {
-            std::thread::yield_now();
+            yield_now();
         }
         assert_eq!(publisher.visible(), SeqNo::new(10));
         publisher.finish(first);

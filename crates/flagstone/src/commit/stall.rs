@@ -10,8 +10,8 @@
 //! one waits for.
 
 use crate::event::StallCause;
-use parking_lot::{Condvar, FairMutex, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use flagstone_env::sync::{Condvar, FairMutex, Mutex};
 use std::time::Duration;
 
 /// A fill, in thousandths, from which on writers are delayed; what earlier delays and none at all do

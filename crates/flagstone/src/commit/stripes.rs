@@ -12,7 +12,7 @@ use super::batch::Write;
 use crate::keyspace::KeyspaceCore;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
-use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use flagstone_env::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
 /// 1,024: with 64 writers of random keys, about one in 16 meets another's stripe.

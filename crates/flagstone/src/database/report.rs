@@ -5,8 +5,8 @@ use crate::keyspace::KeyspaceCore;
 use crate::options::KeyspaceOptions;
 use crate::shared::Shared;
 use flagstone_base::Result;
+use flagstone_env::sync::atomic::Ordering;
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// A keyspace, as the catalog knows it.

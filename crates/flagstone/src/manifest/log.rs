@@ -20,10 +20,10 @@ use super::load::{Loaded, load, read_manifest};
 use super::state::State;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Disk, WriteFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A log shorter than this is never rolled: 1 MiB of edits is read in a few milliseconds.
 const ROLL_BYTES_MIN: u64 = 1 << 20;

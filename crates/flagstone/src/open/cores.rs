@@ -7,9 +7,9 @@ use crate::keyspace::{Fate, KeyspaceCore};
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
 use flagstone_doc::Names;
+use flagstone_env::sync::atomic::{AtomicU8, AtomicU32};
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Finds the fold that a keyspace names, or refuses.
 pub(crate) fn find_fold(

@@ -11,6 +11,7 @@ use crate::shared::{Keyspaces, Parts, Shared};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Damages, Obsolete, Tree, TreeContext, Version};
@@ -18,7 +19,6 @@ use flagstone_wal::{Log, LogOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Opens what `builder` describes.
 pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {

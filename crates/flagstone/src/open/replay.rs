@@ -12,11 +12,11 @@ use flagstone_base::{
 };
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::{Record, Recovered};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// What pass 1 found in the log.
 #[derive(Default)]

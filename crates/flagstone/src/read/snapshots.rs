@@ -2,7 +2,7 @@
 
 use crate::commit::Publisher;
 use flagstone_base::SeqNo;
-use parking_lot::Mutex;
+use flagstone_env::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@
 //! kilobyte into fresh memory.
 
 use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
-use parking_lot::Mutex;
+use flagstone_env::sync::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

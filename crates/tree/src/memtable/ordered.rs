@@ -10,8 +10,8 @@
 //! `Arc` of the whole.
 
 use super::store::{KeyAt, Store};
-use arc_swap::ArcSwapOption;
 use flagstone_base::bytes::order;
+use flagstone_env::sync::ArcSwapOption;
 use smallvec::SmallVec;
 use std::cmp::Ordering as Order;
 use std::sync::Arc;

@@ -5,13 +5,13 @@ use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
 use super::store::{Size, Store, StoreWriter, Versions};
 use crate::context::TreeContext;
 use crate::ranges::RangeSet;
-use arc_swap::{ArcSwapOption, Guard};
 use flagstone_base::hash::remix;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use flagstone_env::sync::{ArcSwapOption, Guard};
 use flagstone_sst::RangeDelete;
-use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// No SeqNo: the value of `first` before anything was reserved.
 const NONE: u64 = u64::MAX;

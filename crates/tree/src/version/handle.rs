@@ -4,10 +4,10 @@ use crate::context::TreeContext;
 use crate::damage::{Damage, is_damage, strikes_max};
 use crate::ranges::RangeSet;
 use flagstone_base::{Error, FileNumber, Result, TreeId};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use flagstone_sst::{Table, TableMeta};
-use parking_lot::Mutex;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A table in some version. It is opened when it is first read.

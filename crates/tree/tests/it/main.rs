@@ -12,6 +12,7 @@ mod compression;
 mod concurrent;
 mod faults;
 mod model;
+mod models;
 mod picks;
 mod random;
 mod stories;

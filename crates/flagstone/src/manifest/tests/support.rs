@@ -4,12 +4,12 @@ use crate::catalog::{KeyspaceContent, KeyspaceRecord};
 use crate::manifest::*;
 use crate::options::{KeyspaceOptions, Routing};
 use flagstone_base::{DatabaseId, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Disk, FaultDisk, MemDisk, Random, SeededRandom};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) const DIR: &str = "/db";
 pub(crate) const ID: DatabaseId = DatabaseId(*b"0123456789abcdef");

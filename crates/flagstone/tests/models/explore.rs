@@ -1,0 +1,103 @@
+//! Runs a model under one schedule after another, each from a seed of its own.
+
+use flagstone::env::executor::Job;
+use flagstone::env::sync::shuttle::scheduler::{PctScheduler, RandomScheduler};
+use flagstone::env::sync::shuttle::{Config, Runner, thread};
+use flagstone::env::{Executor, Lane, StepExecutor};
+use flagstone::{Database, Environment, Options};
+use flagstone_testkit::World;
+use std::panic::AssertUnwindSafe;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Without a time, so many schedules.
+const SCHEDULES: u64 = 200;
+/// A third of the schedules change threads at few, well spread moments, which finds what needs one
+/// thread to stay away for long; the estimate of their length needs some runs.
+const PCT_RUNS: usize = 8;
+const PCT_DEPTH: usize = 3;
+/// A thread of a model opens databases on its stack.
+const STACK_BYTES: usize = 1 << 20;
+
+fn number<T: FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Runs `model` for `FLAGSTONE_SECONDS`, from `FLAGSTONE_SEED` on. A schedule that fails ends it with the
+/// seed that repeats it.
+pub(crate) fn explore(name: &str, model: fn()) {
+    let seconds = number::<f64>("FLAGSTONE_SECONDS");
+    let first = number::<u64>("FLAGSTONE_SEED").unwrap_or(1);
+    let (started, mut schedules) = (Instant::now(), 0);
+    let mut seed = first;
+    loop {
+        let ran = std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, model)));
+        match ran {
+            Ok(ran) => schedules += ran,
+            Err(cause) => {
+                eprintln!(
+                    "{name}: the schedule of seed {seed} fails; to run it again:\n\
+                     cargo xtask shuttle --model {name} --seconds 0 --seed {seed}"
+                );
+                std::panic::resume_unwind(cause);
+            }
+        }
+        seed += 1;
+        let is_over = match seconds {
+            Some(seconds) => started.elapsed().as_secs_f64() >= seconds,
+            None => schedules >= SCHEDULES,
+        };
+        if is_over {
+            break;
+        }
+    }
+    eprintln!("{name}: {schedules} schedules from seed {first} on");
+}
+
+/// The schedules of one seed; how many there were.
+fn run(seed: u64, model: fn()) -> u64 {
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    config.silence_warnings = true;
+    let ran = match seed % 3 {
+        0 => Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, PCT_RUNS), config).run(model),
+        _ => Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(model),
+    };
+    ran as u64
+}
+
+/// Background work is done by whoever waits for it, step by step; others run between two steps.
+#[derive(Default)]
+struct Yielding(StepExecutor);
+
+impl Executor for Yielding {
+    fn submit(&self, lane: Lane, job: Job) {
+        self.0.submit(lane, job);
+    }
+
+    fn submit_after(&self, delay: Duration, lane: Lane, job: Job) {
+        self.0.submit_after(delay, lane, job);
+    }
+
+    fn assist(&self) -> bool {
+        // Timers come again for ever: a thread that waits must not keep the others from what it waits for.
+        thread::yield_now();
+        self.0.assist()
+    }
+
+    fn workers(&self, lane: Lane) -> usize {
+        self.0.workers(lane)
+    }
+
+    fn shut_down(&self) {
+        self.0.shut_down();
+    }
+}
+
+/// Opens the database of `world`.
+pub(crate) fn open(world: &World, options: Options) -> Database {
+    let executor = Some(Arc::new(Yielding::default()) as _);
+    let environment = Environment { executor, ..world.environment().0 };
+    Database::builder(World::dir()).options(options).environment(environment).open().unwrap()
+}

@@ -1,0 +1,99 @@
+//! Sealing, flushes, compactions and what readers may miss: nothing.
+
+use crate::commits::{hashed, options};
+use crate::explore::{explore, open};
+use flagstone::env::sync::shuttle::thread;
+use flagstone::{Database, Durability, Keyspace};
+use flagstone_testkit::World;
+
+/// Writes the same number to two keys of different partitions, again and again.
+fn write_pairs(db: &Database, kv: &Keyspace, rounds: u8) {
+    for n in 1..=rounds {
+        let mut batch = db.batch();
+        for key in KEYS {
+            batch.put(kv, key, [n]).unwrap();
+        }
+        db.commit(batch).unwrap();
+    }
+}
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// Reads by gets of a snapshot and by a scan: all keys hold one number, which never becomes less.
+fn read_pairs(db: &Database, kv: &Keyspace, rounds: usize) {
+    let mut last = 0;
+    for _ in 0..rounds {
+        let snapshot = db.snapshot();
+        let read = |key| snapshot.get(kv, key).unwrap().map_or(0, |value| value[0]);
+        let found = KEYS.map(read);
+        assert!(found.iter().all(|n| *n == found[0]), "a torn batch: {found:?}");
+        assert!(found[0] >= last, "{} after {last}", found[0]);
+        last = found[0];
+        let scan = snapshot.scan::<&str>(kv, ..).unwrap();
+        let scanned: Vec<u8> = scan.map(|entry| entry.unwrap().1[0]).collect();
+        let expected: Vec<u8> = found.into_iter().filter(|n| *n > 0).collect();
+        assert_eq!(scanned, expected);
+        let now = kv.get("a").unwrap().map_or(0, |value| value[0]);
+        assert!(now >= last, "a get at once: {now} after {last}");
+    }
+}
+
+fn beside_readers(durability: Durability, upkeep: fn(&Database)) {
+    let world = World::new(1);
+    let db = open(&world, options(durability));
+    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let spawn = |body: fn(&Database, &Keyspace)| {
+        let (db, kv) = (db.clone(), kv.clone());
+        thread::spawn(move || body(&db, &kv))
+    };
+    let writer = spawn(|db, kv| write_pairs(db, kv, 4));
+    let reader = spawn(|db, kv| read_pairs(db, kv, 3));
+    let background = {
+        let db = db.clone();
+        thread::spawn(move || upkeep(&db))
+    };
+    [writer, reader, background].into_iter().for_each(|thread| thread.join().unwrap());
+    read_pairs(&db, &kv, 1);
+    assert_eq!(kv.get("a").unwrap().unwrap()[0], 4);
+}
+
+#[test]
+fn readers_see_whole_batches_while_memtables_are_flushed() {
+    explore("readers_see_whole_batches_while_memtables_are_flushed", || {
+        beside_readers(Durability::Buffered, |db| {
+            db.flush().unwrap();
+            db.flush().unwrap();
+        });
+    });
+}
+
+#[test]
+fn readers_see_whole_batches_while_tables_are_compacted() {
+    explore("readers_see_whole_batches_while_tables_are_compacted", || {
+        beside_readers(Durability::None, |db| {
+            db.flush().unwrap();
+            db.compact().unwrap();
+        });
+    });
+}
+
+/// A checkpoint beside writers holds whole batches, as of one moment after the last acknowledged before it.
+#[test]
+fn a_checkpoint_beside_writers_is_of_one_moment() {
+    explore("a_checkpoint_beside_writers_is_of_one_moment", || {
+        let world = World::new(1);
+        let db = open(&world, options(Durability::Buffered));
+        let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+        write_pairs(&db, &kv, 1);
+        let writer = {
+            let (db, kv) = (db.clone(), kv.clone());
+            thread::spawn(move || write_pairs(&db, &kv, 3))
+        };
+        db.checkpoint("/copy").unwrap();
+        writer.join().unwrap();
+        let copy = Database::builder("/copy").environment(world.environment().0).open().unwrap();
+        let kv = copy.keyspace_with("kv", hashed(2)).unwrap();
+        let found = KEYS.map(|key| kv.get(key).unwrap().map_or(0, |value| value[0]));
+        assert!(found[0] >= 1 && found.iter().all(|n| *n == found[0]), "{found:?}");
+    });
+}
