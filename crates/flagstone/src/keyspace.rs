@@ -2,7 +2,7 @@
 
 use crate::background::Trees;
 use crate::catalog::KeyspaceRecord;
-use crate::commit::{Batch, Gate, Write, encode_op};
+use crate::commit::{Batch, Gate, VersionToken, Write, encode_op};
 use crate::database::Handle;
 use crate::fold::{PatchFold, TreeFold};
 use crate::inside::Inside;
@@ -162,17 +162,18 @@ impl Keyspace {
         self.get_at(key.as_ref(), None)
     }
 
-    /// The value of `key` with the SeqNo of the write that made it, for
-    /// [`Batch::expect_seqno`](crate::Batch::expect_seqno).
+    /// The value of `key` with a token of the write that made it, for
+    /// [`Batch::expect_version`](crate::Batch::expect_version).
     ///
     /// # Errors
     /// As [`Keyspace::get`].
-    pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(SeqNo, Slice)>> {
+    pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(VersionToken, Slice)>> {
         let key = key.as_ref();
         check_key(key)?;
         let shared = self.handle.shared();
         let found = shared.get_found(&self.core, key, self.core.hash(key), None)?;
-        Ok(found.seqno.zip(found.value))
+        let token = |seqno| VersionToken { history: shared.history, seqno };
+        Ok(found.seqno.map(token).zip(found.value))
     }
 
     pub(crate) fn get_at(&self, key: &[u8], at: Option<SeqNo>) -> Result<Option<Slice>> {

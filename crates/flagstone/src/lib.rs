@@ -64,7 +64,7 @@ pub use backup::{
 };
 pub use codec::{Codec, KeyCodec};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
-pub use commit::{Batch, Ticket};
+pub use commit::{Batch, Ticket, VersionToken};
 pub use database::{
     Builder, CacheReport, CheckpointReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport,
     Stats, VerifyReport,

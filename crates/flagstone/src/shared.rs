@@ -14,7 +14,7 @@
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
 use crate::background::{Background, Division, Pace};
-use crate::commit::{Numbering, Publisher, Stall, Stripes};
+use crate::commit::{HistoryId, Numbering, Publisher, Stall, Stripes};
 use crate::event::{Event, Listener};
 use crate::fold::Fold;
 use crate::inside::Inside;
@@ -58,6 +58,7 @@ pub(crate) struct Keyspaces {
 
 pub(crate) struct Shared {
     pub(crate) id: DatabaseId,
+    pub(crate) history: HistoryId,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) environment: Environment,
@@ -105,6 +106,7 @@ const LONG_CHAINS_MAX: usize = 1024;
 /// The parts of [`Shared`] that opening has made.
 pub(crate) struct Parts {
     pub(crate) id: DatabaseId,
+    pub(crate) history: HistoryId,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
     pub(crate) environment: Environment,
@@ -124,6 +126,7 @@ impl Shared {
         let read_only = parts.log.is_none();
         let shared = Arc::new(Self {
             id: parts.id,
+            history: parts.history,
             dir: parts.dir,
             options: parts.options,
             environment: parts.environment,
@@ -132,7 +135,11 @@ impl Shared {
             folds: parts.folds,
             log: parts.log,
             manifest: Mutex::new(parts.manifest),
-            numbering: Mutex::new(Numbering { next: parts.visible.plus(1), unlogged: false }),
+            numbering: Mutex::new(Numbering {
+                next: parts.visible.plus(1),
+                ceiling: parts.visible,
+                unlogged: false,
+            }),
             publisher: Publisher::new(parts.visible),
             stripes: Stripes::new(),
             snapshots: Arc::default(),
@@ -153,6 +160,9 @@ impl Shared {
             lock: Mutex::new(parts.lock),
         });
         let _first = shared.weak.set(Arc::downgrade(&shared));
+        if let Some(manifest) = &*shared.manifest.lock() {
+            shared.note_granted(manifest);
+        }
         shared.divide_memory();
         shared
     }

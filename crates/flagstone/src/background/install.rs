@@ -99,9 +99,10 @@ impl Shared {
         appended.inspect_err(|error| self.note_failure(error))
     }
 
-    /// Whether an append of the manifest failed and no later one has succeeded. When one has, refused removals of
+    /// What the manifest grants after an append, and whether one failed and no later one has succeeded. When one has, refused removals of
     /// keyspaces cannot come back any more.
     fn note_doubt(&self, manifest: &Manifest) {
+        self.note_granted(manifest);
         let is_in_doubt = manifest.is_in_doubt();
         if self.manifest_in_doubt.swap(is_in_doubt, Ordering::AcqRel) && !is_in_doubt {
             self.keyspaces.load().by_id.values().for_each(|keyspace| keyspace.end_doubt());
@@ -120,7 +121,12 @@ impl Shared {
                 names.since(first_id).map(|(_, name)| name.to_owned()).collect();
             (!names.is_empty()).then_some(Definition { keyspace: keyspace.id, first_id, names })
         });
-        Edit { last_seqno, definitions: definitions.collect(), ..Edit::default() }
+        Edit {
+            last_seqno,
+            definitions: definitions.collect(),
+            seqno_ceiling: self.raise_due(),
+            ..Edit::default()
+        }
     }
 
     fn note_definitions(&self, edit: &Edit) {

@@ -19,6 +19,7 @@ mod install;
 mod pace;
 mod seal;
 mod state;
+mod supply;
 mod timer;
 mod wait;
 
@@ -27,3 +28,4 @@ pub(crate) use cut::Cut;
 pub(crate) use divide::Division;
 pub(crate) use pace::Pace;
 pub(crate) use state::Background;
+pub(crate) use supply::ceiling_above;

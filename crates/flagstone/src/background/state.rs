@@ -30,6 +30,10 @@ pub(crate) struct Background {
     waiters: AtomicU64,
     /// A job makes a spare segment of the log.
     pub(crate) preparing: AtomicBool,
+    /// A job has the manifest grant more SeqNos, or waits to try again.
+    pub(super) supplying: AtomicBool,
+    /// From this SeqNo on it should.
+    pub(super) raise_at: AtomicU64,
     /// Nothing queued will ever run: the database is closed.
     stopped: AtomicBool,
     /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.

@@ -3,9 +3,10 @@
 //! It is encoded as it is filled, in the form that the log takes; committing it copies nothing.
 
 use super::record::{self, LoggedOp};
+use super::version::VersionToken;
 use crate::keyspace::{Keyspace, KeyspaceCore};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Error, Kind, Result, SeqNo};
+use flagstone_base::{Error, Kind, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -47,7 +48,7 @@ pub(crate) struct Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Absent,
-    SeqNo(SeqNo),
+    Version(VersionToken),
 }
 
 /// A batch, borrowed: what the pipeline works on.
@@ -128,17 +129,32 @@ impl Batch {
     }
 
     /// Refuses the batch with `Conflict` unless the newest write of `key` is the one that
-    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) told.
+    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found. So is a token of another history: one
+    /// that was read in the database that this one is a copy of, say.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// let kv = db.keyspace("accounts")?;
+    /// kv.put("alice", "100")?;
+    /// let Some((version, balance)) = kv.get_versioned("alice")? else { return Ok(()) };
+    ///
+    /// let mut batch = db.batch();
+    /// batch.expect_version(&kv, "alice", version)?;
+    /// batch.put(&kv, "alice", [&balance[..], b"0"].concat())?;
+    /// db.commit(batch)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.
-    pub fn expect_seqno(
+    pub fn expect_version(
         &mut self,
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
-        seqno: SeqNo,
+        version: VersionToken,
     ) -> Result<()> {
-        self.expect(keyspace, key.as_ref(), Expected::SeqNo(seqno))
+        self.expect(keyspace, key.as_ref(), Expected::Version(version))
     }
 
     /// How many operations it holds.

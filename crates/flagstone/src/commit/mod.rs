@@ -7,6 +7,7 @@ pub(crate) mod record;
 mod stall;
 mod stripes;
 mod ticket;
+mod version;
 
 pub use batch::Batch;
 pub(crate) use batch::{Write, encode_op};
@@ -15,3 +16,5 @@ pub(crate) use publish::Publisher;
 pub(crate) use stall::{Pressure, STOP, Stall, free_bytes, graded};
 pub(crate) use stripes::{Gate, Stripes};
 pub use ticket::Ticket;
+pub(crate) use version::HistoryId;
+pub use version::VersionToken;

@@ -37,6 +37,8 @@ const LARGE_PAYLOAD: usize = 16 << 10;
 pub(crate) struct Numbering {
     /// The next SeqNo.
     pub(crate) next: SeqNo,
+    /// The largest SeqNo that the synced manifest grants.
+    pub(crate) ceiling: SeqNo,
     /// Unlogged writes stand in memtables: the next seal takes all trees.
     pub(crate) unlogged: bool,
 }
@@ -110,7 +112,12 @@ impl Shared {
         for condition in write.conditions {
             self.check_condition(write, condition)?;
         }
-        let numbered = self.number(write, &targets, checksum, durability)?;
+        let numbered = loop {
+            match self.number(write, &targets, checksum, durability)? {
+                Some(numbered) => break numbered,
+                None => self.supply(seqnos_wanted(write))?,
+            }
+        };
         let Numbered { last, lsn, .. } = numbered;
         let written = match numbered.refs.is_empty() {
             true => Ok(()),
@@ -136,6 +143,7 @@ impl Shared {
         if is_upkeep_due(numbered.first, last) || write.payload.len() > LARGE_PAYLOAD {
             self.keep_log_short();
             self.prepare_spare_segment();
+            self.supply_soon(last);
         }
         Ok(Committed { last, lsn })
     }
@@ -180,14 +188,21 @@ impl Shared {
         let present = found.value.as_ref().and(found.seqno);
         let holds = match condition.expected {
             Expected::Absent => present.is_none(),
-            Expected::SeqNo(seqno) => present == Some(seqno),
+            Expected::Version(token) => {
+                token.history == self.history && present == Some(token.seqno)
+            }
         };
         if holds {
             return Ok(());
         }
         let expected = match condition.expected {
             Expected::Absent => "expected to be absent".to_owned(),
-            Expected::SeqNo(seqno) => format!("expected at {seqno}"),
+            Expected::Version(token) if token.history == self.history => {
+                format!("expected at {}", token.seqno)
+            }
+            Expected::Version(token) => {
+                format!("expected at {token}, and this is history {:016x}", self.history.0)
+            }
         };
         let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
         Err(Error::new(
@@ -200,16 +215,20 @@ impl Shared {
         ))
     }
 
-    /// The numbering lock: everything that needs the one order of history happens here.
+    /// The numbering lock: everything that needs the one order of history happens here. `None` when the manifest
+    /// must grant more first.
     fn number(
         &self,
         write: &Write<'_>,
         targets: &Targets,
         checksum: u32,
         durability: Durability,
-    ) -> Result<Numbered<'_>> {
+    ) -> Result<Option<Numbered<'_>>> {
         let count = write.ops.len() as u64;
         let mut numbering = self.numbering.lock();
+        if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
+            return Ok(None);
+        }
         // Again, under the lock that closing and dropping take: nothing is numbered behind either.
         self.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
@@ -237,7 +256,7 @@ impl Shared {
             })
             .collect();
         let place = InFlight { shared: self, place: Some(self.publisher.join(last)) };
-        Ok(Numbered { first, last, refs, place, lsn, definitions })
+        Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
     }
 
     fn log_and_insert(
@@ -262,6 +281,11 @@ impl Shared {
 /// Whether one of the SeqNos of a commit is a multiple of [`UPKEEP_EVERY`].
 const fn is_upkeep_due(first: SeqNo, last: SeqNo) -> bool {
     last.get() / UPKEEP_EVERY != (first.get() - 1) / UPKEEP_EVERY
+}
+
+/// At most so many SeqNos a write takes: each operation one, and the names that are new in a keyspace one.
+const fn seqnos_wanted(write: &Write<'_>) -> u64 {
+    (write.ops.len() + write.keyspaces.len()) as u64
 }
 
 /// The names that must stand in the log before the batch.

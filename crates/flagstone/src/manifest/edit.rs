@@ -3,6 +3,7 @@
 use crate::catalog::{
     Counters, FieldWriter, KeyspaceRecord, Undecoded, items, number, read_fields,
 };
+use crate::commit::HistoryId;
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId};
 use flagstone_tree::TreeEdit;
@@ -40,6 +41,10 @@ pub(crate) struct Edit {
     pub(crate) wal_from: Option<FileNumber>,
     /// The database was closed with everything in tables.
     pub(crate) clean_close: bool,
+    /// No SeqNo above this one was given.
+    pub(crate) seqno_ceiling: Option<SeqNo>,
+    /// Which history the writes belong to.
+    pub(crate) history: Option<HistoryId>,
     /// Given by a snapshot only: the next numbers of the catalog.
     pub(crate) counters: Option<Counters>,
 }
@@ -55,6 +60,8 @@ const LAST_SEQNO: u64 = 13;
 const NEXT_FILE: u64 = 15;
 const WAL_FROM: u64 = 17;
 const CLEAN_CLOSE: u64 = 19;
+const SEQNO_CEILING: u64 = 21;
+const HISTORY: u64 = 23;
 
 impl Edit {
     /// Appends its tagged fields to `out`.
@@ -86,6 +93,12 @@ impl Edit {
         if self.clean_close {
             fields.bytes(CLEAN_CLOSE, &[]);
         }
+        if let Some(seqno) = self.seqno_ceiling {
+            fields.number(SEQNO_CEILING, seqno.get());
+        }
+        if let Some(history) = self.history {
+            fields.bytes(HISTORY, &history.0.to_le_bytes());
+        }
     }
 
     /// Reads what [`Edit::encode`] appended: all of `bytes`. Whether it fits the edits before is
@@ -111,6 +124,8 @@ impl Edit {
             CLEAN_CLOSE => {
                 return Err(Malformed { at: 0, expected: "an empty field" }.into());
             }
+            SEQNO_CEILING => self.seqno_ceiling = Some(decode_seqno(field)?),
+            HISTORY => self.history = Some(decode_history(field)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -161,6 +176,13 @@ fn decode_seqno(field: &[u8]) -> Result<SeqNo, Undecoded> {
     Ok(SeqNo::new(value))
 }
 
+fn decode_history(field: &[u8]) -> Result<HistoryId, Undecoded> {
+    let mut decoder = Decoder::new(field);
+    let history = HistoryId(decoder.u64("a history id")?);
+    decoder.finish("the end of the history id")?;
+    Ok(history)
+}
+
 /// Several lines, one for each thing that changes.
 impl fmt::Display for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -190,6 +212,12 @@ impl fmt::Display for Edit {
         }
         if let Some(Counters { next_keyspace, next_tree, epoch }) = self.counters {
             writeln!(f, "next {next_keyspace}, next {next_tree}, epoch {epoch}")?;
+        }
+        if let Some(seqno) = self.seqno_ceiling {
+            writeln!(f, "no SeqNo above {seqno}")?;
+        }
+        if let Some(history) = self.history {
+            writeln!(f, "history {:016x}", history.0)?;
         }
         if self.clean_close { writeln!(f, "closed cleanly") } else { Ok(()) }
     }
@@ -222,6 +250,8 @@ mod tests {
             next_file: Some(FileNumber(10)),
             wal_from: Some(FileNumber(7)),
             clean_close: true,
+            seqno_ceiling: Some(SeqNo::new(1 << 24)),
+            history: Some(HistoryId(0x1122_3344_5566_7788)),
             counters: Some(Counters {
                 next_keyspace: KeyspaceId(3),
                 next_tree: TreeId(4),
@@ -254,6 +284,8 @@ mod tests {
             &[15, 1, 10],
             &[17, 1, 7],
             &[19, 0],
+            &[21, 4, 0x80, 0x80, 0x80, 8],
+            &[23, 8, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11],
         ];
         assert_eq!(encoded(&small_edit()), golden.concat());
         let dropped = Edit { keyspaces_dropped: vec![KeyspaceId(2)], ..Edit::default() };
@@ -281,7 +313,8 @@ mod tests {
         assert_eq!(
             text,
             "keyspace 1 names from 3: [\"id\", \"ü\"]\nlast SeqNo #300\nnext file 000010\n\
-             log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\nclosed cleanly\n"
+             log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\n\
+             no SeqNo above #16777216\nhistory 1122334455667788\nclosed cleanly\n"
         );
     }
 }

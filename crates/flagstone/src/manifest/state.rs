@@ -2,6 +2,7 @@
 
 use super::edit::{Definition, Edit};
 use crate::catalog::{Catalog, CatalogChange};
+use crate::commit::HistoryId;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
@@ -56,6 +57,10 @@ pub(crate) struct State {
     pub(crate) next_file: FileNumber,
     /// The oldest segment of the write-ahead log that recovery needs.
     pub(crate) wal_from: Option<FileNumber>,
+    /// No SeqNo above this one was given, even if it is lost: after a crash numbering begins above.
+    pub(crate) seqno_ceiling: SeqNo,
+    /// Which history the writes belong to; `None` in a checkpoint until it is opened for writing.
+    pub(crate) history: Option<HistoryId>,
     /// Nothing happened since the database was closed with everything in tables.
     pub(crate) clean_close: bool,
 }
@@ -69,6 +74,8 @@ impl Default for State {
             last_seqno: SeqNo::ZERO,
             next_file: FileNumber(1),
             wal_from: None,
+            seqno_ceiling: SeqNo::ZERO,
+            history: None,
             clean_close: false,
         }
     }
@@ -133,6 +140,8 @@ impl State {
         self.last_seqno = self.last_seqno.max(edit.last_seqno.unwrap_or_default());
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.wal_from = self.wal_from.max(edit.wal_from);
+        self.seqno_ceiling = self.seqno_ceiling.max(edit.seqno_ceiling.unwrap_or_default());
+        self.history = edit.history.or(self.history);
         self.clean_close = edit.clean_close;
     }
 
@@ -233,6 +242,8 @@ impl State {
             next_file: Some(self.next_file),
             wal_from: self.wal_from,
             clean_close: self.clean_close,
+            seqno_ceiling: Some(self.seqno_ceiling).filter(|seqno| *seqno > SeqNo::ZERO),
+            history: self.history,
             counters: Some(self.catalog.counters()),
         }
     }

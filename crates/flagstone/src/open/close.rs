@@ -59,7 +59,7 @@ mod tests {
             let kv = db.keyspace("k").unwrap();
             assert_eq!(kv.count().unwrap(), u64::from(round));
             kv.put([round], "value").unwrap();
-            let newest = kv.get_versioned([round]).unwrap().map(|(seqno, _)| seqno);
+            let newest = kv.get_versioned([round]).unwrap().map(|(version, _)| version.seqno());
             assert!(newest > seqno, "numbers only rise");
             seqno = newest;
             db.close().unwrap();

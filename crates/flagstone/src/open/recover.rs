@@ -2,6 +2,8 @@
 
 use super::cores::{find_fold, make_core, tree_options};
 use super::replay;
+use crate::background::ceiling_above;
+use crate::commit::HistoryId;
 use crate::database::{Builder, Database};
 use crate::event::Event;
 use crate::fold::Fold;
@@ -153,6 +155,13 @@ impl Opening {
         let environment = &self.builder.environment;
         let (disk, dir) = (Arc::clone(&environment.disk), self.builder.dir.clone());
         let manifest_torn = self.loaded.as_ref().map_or(0, |loaded| loaded.torn_bytes);
+        let visible = self.found.last_seqno(&self.state);
+        let history = match self.state.history {
+            Some(history) => history,
+            // Who only reads a checkpoint begins no history.
+            None if self.read_only => HistoryId::default(),
+            None => HistoryId(environment.random.next_u64()),
+        };
         let mut manifest = None;
         let mut removed_files = 0;
         let mut log = None;
@@ -162,9 +171,17 @@ impl Opening {
                 dir: dir.clone(),
                 next_file: Arc::clone(&self.context.next_file),
             };
+            let granted = |state| State {
+                seqno_ceiling: ceiling_above(visible),
+                history: Some(history),
+                ..state
+            };
             let opened = match self.loaded {
-                Some(loaded) => Manifest::reopen(place, loaded)?,
-                None => Manifest::create(place, self.id, State::default())?,
+                Some(mut loaded) => {
+                    loaded.state = granted(loaded.state);
+                    Manifest::reopen(place, loaded)?
+                }
+                None => Manifest::create(place, self.id, granted(State::default()))?,
             };
             removed_files = remove_leftovers(&*disk, &dir, &self.files, &opened)?;
             manifest = Some(opened);
@@ -177,7 +194,6 @@ impl Opening {
             let made = Log::create(Arc::clone(&disk), &dir, self.id, random, options, recovered)?;
             log = Some(made.with_clock(Arc::clone(&environment.clock)));
         }
-        let visible = self.found.last_seqno(&self.state);
         let executor: Arc<dyn Executor> = match &environment.executor {
             Some(executor) => Arc::clone(executor),
             None => Arc::new(
@@ -187,6 +203,7 @@ impl Opening {
         };
         let shared = Shared::new(Parts {
             id: self.id,
+            history,
             dir: dir.clone(),
             options: self.builder.options,
             environment: self.builder.environment,

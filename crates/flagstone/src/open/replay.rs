@@ -26,13 +26,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The last SeqNo that anything has.
+    /// The last SeqNo that anything has, or may have had: after a crash nobody knows which were lost.
     pub(crate) fn last_seqno(&self, state: &State) -> SeqNo {
         let trees = state.trees.values();
         let tables = trees.flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta.seqnos().1);
         let flushed = state.trees.values().filter_map(|tree| tree.flushed_through);
         let known = tables.chain(flushed).max().unwrap_or_default();
-        known.max(state.last_seqno).max(self.last)
+        let granted = if state.clean_close { SeqNo::ZERO } else { state.seqno_ceiling };
+        known.max(state.last_seqno).max(self.last).max(granted)
     }
 }
 

@@ -109,7 +109,8 @@ fn share_keys(db: &Database, kv: &Keyspace, thread: u64, seed: u64, operations: 
                 seen.writes.push((n, seqno, value));
             }
             40..=84 => {
-                if let Some((seqno, value)) = kv.get_versioned(key).unwrap() {
+                if let Some((version, value)) = kv.get_versioned(key).unwrap() {
+                    let seqno = version.seqno();
                     let floor = floors.insert(n, seqno).unwrap_or(SeqNo::ZERO);
                     assert!(floor <= seqno, "key {n} went back from {floor} to {seqno}");
                     seen.reads.push((n, seqno, value.to_vec()));
@@ -295,9 +296,9 @@ fn every_snapshot_sees_all_the_money_while_batches_move_it() {
         let mut batch = db.batch();
         for (n, change) in [(from, -1), (to, 1)] {
             let kv = &kvs[n as usize % 2];
-            let (seqno, value) = kv.get_versioned(n.to_be_bytes()).unwrap().unwrap();
+            let (version, value) = kv.get_versioned(n.to_be_bytes()).unwrap().unwrap();
             let value = i64::from_le_bytes(value[..].try_into().unwrap()) + change;
-            batch.expect_seqno(kv, n.to_be_bytes(), seqno).unwrap();
+            batch.expect_version(kv, n.to_be_bytes(), version).unwrap();
             batch.put(kv, n.to_be_bytes(), value.to_le_bytes()).unwrap();
         }
         match db.commit(batch) {

@@ -57,7 +57,7 @@ fn a_started_commit_is_visible_before_it_is_durable() {
     batch.put(&kv, "b", "2").unwrap();
     let ticket = session.db.commit_start(batch).unwrap();
     assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
-    assert_eq!(kv.get_versioned("b").unwrap().unwrap().0, ticket.seqno());
+    assert_eq!(kv.get_versioned("b").unwrap().unwrap().0.seqno(), ticket.seqno());
     assert!(!ticket.is_done());
     ticket.wait().unwrap();
     let after = World::on(world.mem.crash_losing_unsynced(), 1);
@@ -214,7 +214,9 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
     let other = session.db.keyspace_with("other", hashed(2)).unwrap();
     kv.put("a", "1").unwrap();
-    let (seqno, _) = kv.get_versioned("a").unwrap().unwrap();
+    kv.put("z", "1").unwrap();
+    let (version, _) = kv.get_versioned("a").unwrap().unwrap();
+    let (another, _) = kv.get_versioned("z").unwrap().unwrap();
     let commit = |condition: &dyn Fn(&mut flagstone::Batch)| {
         let mut batch = session.db.batch();
         condition(&mut batch);
@@ -224,24 +226,24 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     };
     let conflict = Err(ErrorKind::Conflict);
     assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), conflict);
-    assert_eq!(commit(&|b| b.expect_seqno(&kv, "a", seqno.plus(1)).unwrap()), conflict);
-    assert_eq!(commit(&|b| b.expect_seqno(&kv, "missing", SeqNo::ZERO).unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect_version(&kv, "a", another).unwrap()), conflict);
+    assert_eq!(commit(&|b| b.expect_version(&kv, "missing", version).unwrap()), conflict);
     let one_of_two = commit(&|b| {
-        b.expect_seqno(&kv, "a", seqno).unwrap();
+        b.expect_version(&kv, "a", version).unwrap();
         b.expect_absent(&kv, "a").unwrap();
     });
     assert_eq!(one_of_two, conflict);
     assert_eq!(kv.get("a").unwrap().as_deref(), Some(b"1".as_slice()));
     assert_eq!(other.count().unwrap(), 0);
     let both_hold = commit(&|b| {
-        b.expect_seqno(&kv, "a", seqno).unwrap();
+        b.expect_version(&kv, "a", version).unwrap();
         b.expect_absent(&other, "b").unwrap();
     });
     assert_eq!(both_hold, Ok(()));
     // The SeqNo of a key stays through flush and compaction; a deleted key is absent.
-    let (seqno, _) = kv.get_versioned("a").unwrap().unwrap();
+    let (version, _) = kv.get_versioned("a").unwrap().unwrap();
     session.db.compact().unwrap();
-    assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, seqno);
+    assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, version);
     kv.delete("a").unwrap();
     assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), Ok(()));
 }
@@ -310,7 +312,7 @@ fn numbers_are_never_given_twice() {
         let session = open(&world, &small());
         let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
         kv.put("key", round.to_be_bytes()).unwrap();
-        let (seqno, _) = kv.get_versioned("key").unwrap().unwrap();
+        let seqno = kv.get_versioned("key").unwrap().unwrap().0.seqno();
         assert!(seqno > last, "{seqno} after {last}");
         last = seqno;
         match round % 4 {

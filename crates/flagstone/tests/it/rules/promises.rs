@@ -20,8 +20,8 @@ fn a_synced_commit_without_operations_makes_what_is_before_it_durable() {
             kv.put("buffered", "1").unwrap();
             let mut batch = session.db.batch();
             if with_condition {
-                let (seqno, _) = kv.get_versioned("buffered").unwrap().unwrap();
-                batch.expect_seqno(&kv, "buffered", seqno).unwrap();
+                let (version, _) = kv.get_versioned("buffered").unwrap().unwrap();
+                batch.expect_version(&kv, "buffered", version).unwrap();
             }
             session.db.commit_with(batch, durability).unwrap();
             let after = World::on(world.mem.crash_losing_unsynced(), 1);
@@ -167,4 +167,66 @@ fn a_group_of_commits_refused_for_want_of_room_does_not_come_back() {
             assert_eq!(kv.get([b'k', n]).unwrap(), None, "round {round}: {n} came back");
         }
     }
+}
+
+/// Rule 28: a crash lost a write, its SeqNo was given again, and a token of the lost write fitted the new one: an update
+/// that nobody had read was overwritten.
+#[test]
+fn a_version_read_before_a_crash_fits_no_write_after_it() {
+    for (durability, power_cut) in [(Durability::Buffered, true), (Durability::None, false)] {
+        let (world, options) = (World::new(8), small_with(durability));
+        let session = open(&world, &options);
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        kv.put("balance", "100").unwrap();
+        let (lost, _) = kv.get_versioned("balance").unwrap().unwrap();
+        let world = if power_cut { world.after_power_cut(0) } else { world.after_kill(1) };
+        let session = open(&world, &options);
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        assert!(kv.get("balance").unwrap().is_none());
+        kv.put("balance", "7").unwrap();
+        let mut batch = session.db.batch();
+        batch.expect_version(&kv, "balance", lost).unwrap();
+        batch.put(&kv, "balance", "99").unwrap();
+        assert_eq!(session.db.commit(batch).unwrap_err().kind(), ErrorKind::Conflict);
+        let (version, _) = kv.get_versioned("balance").unwrap().unwrap();
+        assert!(version.seqno() > lost.seqno());
+    }
+}
+
+/// Rule 28: a database and its copies give the same SeqNos to different writes.
+#[test]
+fn a_version_read_in_one_history_is_refused_in_another() {
+    let (world, options) = (World::new(8), small());
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let (ours, _) = kv.get_versioned("a").unwrap().unwrap();
+    session.db.checkpoint("/copy").unwrap();
+    let (environment, _executor) = world.environment();
+    let copy = flagstone::Database::builder("/copy").environment(environment);
+    let copy = copy.options(options.clone()).open().unwrap();
+    let copied = copy.keyspace("kv").unwrap();
+    let (theirs, _) = copied.get_versioned("a").unwrap().unwrap();
+    assert_eq!(ours.seqno(), theirs.seqno(), "it is the same write");
+    for (db, kv, fits, refused) in
+        [(&session.db, &kv, ours, theirs), (&copy, &copied, theirs, ours)]
+    {
+        for (version, holds) in [(refused, false), (fits, true)] {
+            let mut batch = db.batch();
+            batch.expect_version(kv, "a", version).unwrap();
+            let refusal = db.commit(batch).err();
+            assert_eq!(refusal.is_none(), holds, "{version}: {refusal:?}");
+            if let Some(error) = refusal {
+                assert_eq!(error.kind(), ErrorKind::Conflict);
+                assert!(error.to_string().contains("history"), "{error}");
+            }
+        }
+    }
+    // A history is kept for ever.
+    drop((kv, copied));
+    copy.close().unwrap();
+    session.db.close().unwrap();
+    let session = open(&world, &options);
+    let kv = session.db.keyspace("kv").unwrap();
+    assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, ours);
 }

@@ -1,0 +1,59 @@
+//! Which write of a key was read, so that a condition can ask for the same one.
+
+use flagstone_base::SeqNo;
+use std::fmt;
+
+/// Which history of writes a database goes on with. A database keeps its own for ever; a checkpoint that is opened for
+/// writing begins one of its own, since it may give the same SeqNos to other writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct HistoryId(pub(crate) u64);
+
+/// The version of a key: which write [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found, for
+/// [`Batch::expect_version`](crate::Batch::expect_version). No other write ever has the same token, not after a crash
+/// that lost the write, and not in a copy of the database, where tokens from before the copy are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VersionToken {
+    pub(crate) history: HistoryId,
+    pub(crate) seqno: SeqNo,
+}
+
+impl VersionToken {
+    /// The SeqNo of the write: later writes of one database have larger ones.
+    pub const fn seqno(&self) -> SeqNo {
+        self.seqno
+    }
+
+    /// The token as bytes, to be kept outside of the process.
+    pub const fn to_bytes(self) -> [u8; 16] {
+        let value = (self.history.0 as u128) << 64 | self.seqno.get() as u128;
+        value.to_be_bytes()
+    }
+
+    /// The token that [`VersionToken::to_bytes`] has given; `None` when the bytes are no token.
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+        let value = u128::from_be_bytes(bytes);
+        let (history, seqno) = (HistoryId((value >> 64) as u64), value as u64);
+        (seqno <= SeqNo::MAX.get()).then(|| Self { history, seqno: SeqNo::new(seqno) })
+    }
+}
+
+impl fmt::Display for VersionToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of history {:016x}", self.seqno, self.history.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_comes_back_from_its_bytes_and_other_bytes_are_refused() {
+        let token = VersionToken { history: HistoryId(0xABCD), seqno: SeqNo::new(7) };
+        let bytes = token.to_bytes();
+        assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0xAB, 0xCD, 0, 0, 0, 0, 0, 0, 0, 7]);
+        assert_eq!(VersionToken::from_bytes(bytes), Some(token));
+        assert_eq!(VersionToken::from_bytes([0xFF; 16]), None);
+        assert_eq!(token.to_string(), "#7 of history 000000000000abcd");
+    }
+}
