@@ -2,8 +2,8 @@
 
 use crate::manifest::{dump, dump_current};
 use flagstone_base::{Error, Result};
-use flagstone_env::OsDisk;
 use flagstone_env::names::{self, FileKind, Name};
+use flagstone_env::{Disk, OsDisk};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -12,15 +12,23 @@ use std::path::Path;
 /// # Errors
 /// InvalidInput when the name is none of a database's files; Io; what the file's reader says of it.
 pub fn file(path: &Path, out: &mut dyn Write) -> Result<()> {
+    file_on(&OsDisk, path, out)
+}
+
+/// As [`file`], for a file on `disk`.
+///
+/// # Errors
+/// As [`file`].
+pub fn file_on(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match names::parse(&name) {
         Name::Numbered(FileKind::Table, _) => {
             let options = flagstone_sst::InspectOptions::default();
-            flagstone_sst::inspect(&OsDisk, path, options, out)
+            flagstone_sst::inspect(disk, path, options, out)
         }
-        Name::Numbered(FileKind::Wal, _) => segment(path, out),
-        Name::Numbered(FileKind::Manifest, _) => dump(&OsDisk, path, out),
-        Name::Current => dump_current(&OsDisk, path.parent().unwrap_or(Path::new(".")), out),
+        Name::Numbered(FileKind::Wal, _) => segment(disk, path, out),
+        Name::Numbered(FileKind::Manifest, _) => dump(disk, path, out),
+        Name::Current => dump_current(disk, path.parent().unwrap_or(Path::new(".")), out),
         Name::Lock | Name::Temporary | Name::Foreign => Err(Error::invalid(format!(
             "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or CURRENT",
             path.display()
@@ -28,8 +36,8 @@ pub fn file(path: &Path, out: &mut dyn Write) -> Result<()> {
     }
 }
 
-fn segment(path: &Path, out: &mut dyn Write) -> Result<()> {
-    for finding in flagstone_wal::inspect::Inspector::open(&OsDisk, path)? {
+fn segment(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
+    for finding in flagstone_wal::inspect::Inspector::open(disk, path)? {
         writeln!(out, "{}", finding?).map_err(|_full| Error::invalid("nowhere to write to"))?;
     }
     Ok(())

@@ -96,6 +96,17 @@ impl World {
         Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
     }
 
+    /// Opens the database for reading only: nothing is changed.
+    ///
+    /// # Errors
+    /// Those of opening.
+    pub fn open_read_only(&self, options: &Options) -> Result<Session> {
+        let (environment, executor) = self.environment();
+        let builder = Database::builder(Self::dir()).options(options.clone());
+        let db = builder.environment(environment).open_read_only()?;
+        Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
+    }
+
     /// The names of the database's files, sorted.
     pub fn files(&self) -> Vec<String> {
         self.mem.list(Self::dir()).unwrap_or_default()

@@ -14,6 +14,7 @@ mod faults;
 mod input;
 mod kill;
 mod map;
+mod matrix;
 mod origin;
 mod patches;
 mod rules;

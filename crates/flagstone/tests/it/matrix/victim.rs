@@ -1,0 +1,149 @@
+//! The database that is damaged: hash and range partitions, a collection with names and patches, merges, range
+//! deletes, a dropped keyspace, tables on two levels, commits that stand in the log alone, in several segments.
+
+use super::{Image, Victim, image, options};
+use crate::support::hashed;
+use flagstone::{Collection, Database, Keyspace, KeyspaceOptions, Patch, Routing};
+use flagstone_testkit::{Rng, Session, World};
+
+/// The life of a database that is watched.
+struct Life {
+    world: World,
+    session: Session,
+    history: Vec<Image>,
+    past: Vec<(String, Vec<u8>)>,
+    rng: Rng,
+}
+
+fn hash(db: &Database) -> Keyspace {
+    db.keyspace_with("hash", KeyspaceOptions { block_bytes: 1024, ..hashed(3) }).unwrap()
+}
+
+fn sums(db: &Database) -> Keyspace {
+    let options = KeyspaceOptions {
+        routing: Routing::Range(vec![b"k06".to_vec(), b"k12".to_vec()]),
+        fold: Some("add-i64/1".to_owned()),
+        ..KeyspaceOptions::default()
+    };
+    db.keyspace_with("sums", options).unwrap()
+}
+
+fn docs(db: &Database) -> Collection {
+    db.collection_with("docs", hashed(2)).unwrap()
+}
+
+impl Life {
+    fn step(&mut self, write: impl FnOnce(&Database, &mut Rng)) {
+        write(&self.session.db, &mut self.rng);
+        self.history.push(image(&self.session.db));
+    }
+
+    /// One commit of any kind.
+    fn commit(&mut self) {
+        self.step(|db, rng| {
+            let (hash, sums, docs) = (hash(db), sums(db), docs(db));
+            let key = |rng: &mut Rng| format!("k{:02}", rng.below(18));
+            let mut batch = db.batch();
+            match rng.below(8) {
+                0 => batch.delete(&hash, key(rng)).unwrap(),
+                1 => {
+                    let (low, high) = (key(rng), key(rng));
+                    let (low, high) = if low < high { (low, high) } else { (high, low) };
+                    batch.delete_range(&hash, low, high + "!").unwrap();
+                }
+                2 | 3 => {
+                    let add = rng.below(100).to_le_bytes();
+                    batch.merge(&sums, key(rng), add).unwrap();
+                    batch.merge(&sums, key(rng), add).unwrap();
+                }
+                4 => {
+                    let name = format!("field{}", rng.below(6));
+                    let patch = Patch::new().upsert().set(name, rng.below(1000) as i64);
+                    batch.patch(&docs, rng.below(8) as i64, &patch).unwrap();
+                }
+                5 => {
+                    let (id, score) = (rng.below(8), rng.below(100));
+                    let json = format!(r#"{{"id":{id},"score":{score},"tags":["a","b"]}}"#);
+                    docs.put_json(id as i64, json).unwrap();
+                    return;
+                }
+                _ => {
+                    let len = rng.index(150);
+                    for _ in 0..2 {
+                        let value = rng.bytes(len);
+                        batch.put(&hash, key(rng), value).unwrap();
+                    }
+                    batch.put(&sums, key(rng), rng.below(9).to_le_bytes()).unwrap();
+                }
+            }
+            db.commit(batch).unwrap();
+        });
+    }
+
+    fn commits(&mut self, count: usize) {
+        (0..count).for_each(|_| self.commit());
+    }
+
+    /// Keeps every file as it is now.
+    fn look_back(&mut self) {
+        self.past.extend(self.world.contents());
+    }
+
+    /// The process dies and another one opens the database: the log goes on in a new segment.
+    fn die(&mut self) {
+        self.look_back();
+        let world = self.world.after_kill(3);
+        self.session = world.open(&options()).unwrap();
+        self.world = world;
+        assert!(image(&self.session.db) == *self.history.last().unwrap());
+    }
+}
+
+/// What the last frame of the manifest says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// A keyspace was made, and written to.
+    Made,
+    /// A flush; the log was released.
+    Flushed,
+}
+
+impl Victim {
+    pub(super) fn new(seed: u64, ending: Ending) -> Self {
+        let world = World::new(seed);
+        let session = world.open(&options()).unwrap();
+        let history = vec![image(&session.db)];
+        let mut life = Life { world, session, history, past: Vec::new(), rng: Rng::new(seed) };
+        for name in ["gone", "hash"] {
+            life.step(|db, _| drop(db.keyspace_with(name, hashed(1)).unwrap()));
+        }
+        life.step(|db, _| db.keyspace("gone").unwrap().put("a", "b").unwrap());
+        for name in ["gone", "hash"] {
+            life.step(|db, _| assert!(db.drop_keyspace(name).unwrap()));
+        }
+        life.step(|db, _| drop(hash(db)));
+        life.step(|db, _| drop(sums(db)));
+        life.step(|db, _| drop(docs(db)));
+        life.look_back();
+        life.commits(24);
+        life.session.db.compact().unwrap();
+        life.look_back();
+        life.commits(12);
+        life.session.db.flush().unwrap();
+        life.look_back();
+        life.commits(6);
+        life.die();
+        life.commits(4);
+        life.die();
+        for name in ["late", "later"] {
+            life.step(|db, _| db.keyspace(name).unwrap().put("a", name).unwrap());
+            life.look_back();
+            life.commits(2);
+        }
+        if ending == Ending::Flushed {
+            life.session.db.flush().unwrap();
+            life.commits(3);
+        }
+        Self { image: life.world.mem.kill(), history: life.history, past: life.past }
+    }
+}
