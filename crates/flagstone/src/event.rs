@@ -12,6 +12,8 @@ pub enum StallCause {
     Memory,
     /// Flushed tables come faster than they are compacted.
     Compaction,
+    /// The log is at its bound, and a flush that would shorten it fails again and again: writes are refused with its error.
+    Log,
 }
 
 /// A table that cannot be read, and what it holds.

@@ -38,6 +38,16 @@ impl BackOff {
         delay(self.failures, self.error.kind())
     }
 
+    /// What went wrong.
+    pub(super) fn error(&self) -> &Error {
+        &self.error
+    }
+
+    /// What went wrong, if that was not the first time.
+    pub(super) fn lasting(&self) -> Option<&Error> {
+        (self.failures >= LASTING).then_some(&self.error)
+    }
+
     /// How often it failed.
     pub(super) const fn failures(&self) -> u32 {
         self.failures

@@ -1,6 +1,7 @@
 //! Before a write: wait as long as flushes and compactions need, and no longer.
 
 use super::back_off::BackOff;
+use super::groups::SealGroup;
 use super::state::Queue;
 use crate::commit::{Pressure, STOP, Stall, graded};
 use crate::event::{Event, StallCause};
@@ -21,6 +22,8 @@ const L0_RUNS_STOP: usize = 64;
 /// From so many on they are slowed: twice as many as a tree has when its turn to be merged comes, since
 /// the trees of a keyspace fill alike and wait for one another.
 const L0_RUNS_FREE: usize = 24;
+/// One part in so many of the memtables' share is for trees whose flush fails: the others go on.
+const STUCK_PARTS: u64 = 4;
 /// From so many bytes on a write counts before it is in its memtable.
 const LARGE_WRITE: usize = 64 << 10;
 /// Waits shorter than this are saved up: a timer of the system is hardly finer.
@@ -80,6 +83,7 @@ impl Shared {
 
     #[cold]
     fn hold_back(&self, trees: &Trees<'_>, wait: bool) -> Result<()> {
+        self.check_flushes(trees)?;
         let cause = match self.pressure_on(trees) {
             Pressure::Free => return Ok(()),
             Pressure::Delay(delay) => {
@@ -92,6 +96,10 @@ impl Shared {
         };
         let failures = self.failures_of(trees);
         self.stop(wait, cause, || match self.pressure_on(trees) {
+            Pressure::Stop(StallCause::Memory) => {
+                self.check_flushes(trees)?;
+                Ok(Err(StallCause::Memory))
+            }
             Pressure::Stop(StallCause::Compaction) => {
                 self.check_compactions(trees, failures)?;
                 Ok(Err(StallCause::Compaction))
@@ -210,13 +218,9 @@ impl Shared {
             }
             self.check_open_for_writing()?;
             // While these fail nothing makes room: say why instead of waiting for ever.
-            let queue = self.background.lock();
-            if queue.flush_failures > flushes + 1
-                && let Some(error) = &queue.last_error
-            {
-                return Err(error.clone().context("writers wait for a flush that fails"));
+            if let Some(error) = self.background.lock().why_no_room(flushes) {
+                return Err(error.context("writers wait for a flush that fails"));
             }
-            drop(queue);
             self.seal_if_full();
             self.schedule();
             if !self.executor.assist() {
@@ -236,9 +240,63 @@ impl Shared {
             0 => queue.brakes.remove(&tree.id()),
             fill => queue.brakes.insert(tree.id(), fill),
         };
-        self.stall.set_compaction_fill(queue.brakes.values().copied().max().unwrap_or(0));
+        self.set_brakes(queue);
         if fill < before {
             self.stall.ring();
+        }
+    }
+
+    /// Sets how far the tree whose writers are held back most is from the stop: all writers look at their own then.
+    pub(super) fn set_brakes(&self, queue: &Queue) {
+        let brake = queue.brakes.values().copied().max().unwrap_or(0);
+        let is_stuck = self.background.stuck.load(Ordering::Relaxed) > 0;
+        self.stall.set_compaction_fill(if is_stuck { brake.max(STOP) } else { brake });
+    }
+
+    /// Refuses a write to one of `trees` if its flush fails again and again, and it has had its part of the memory; or
+    /// any write, if the log is at its bound for such a tree.
+    fn check_flushes(&self, trees: &Trees<'_>) -> Result<()> {
+        let stuck = self.background.stuck.load(Ordering::Relaxed);
+        if stuck == 0 {
+            return Ok(());
+        }
+        let is_log_full = self.log_bytes() >= self.options.wal_bytes_max();
+        let bytes_max = self.options.memtable_share() / STUCK_PARTS / stuck;
+        let is_full = |tree: &&Arc<Tree>| tree.active_bytes() + tree.sealed_bytes() >= bytes_max;
+        let is_refused = |group: &SealGroup| {
+            let is_in_group = |tree: &&&Arc<Tree>| group.trees.iter().any(|t| Arc::ptr_eq(t, tree));
+            is_log_full || trees.iter().filter(is_in_group).any(is_full)
+        };
+        let refused = {
+            let queue = self.background.lock();
+            let mut lasting = queue.lasting_groups();
+            lasting.find_map(|(group, error)| is_refused(group).then(|| error.clone()))
+        };
+        let Some(error) = refused else { return Ok(()) };
+        if !is_log_full {
+            return Err(error.context("writers wait for a flush that fails"));
+        }
+        self.note_full_log();
+        Err(error.context("the log is full, and a flush that would shorten it fails"))
+    }
+
+    fn note_full_log(&self) {
+        let now = self.environment.clock.monotonic();
+        let is_new = {
+            let mut since = self.background.log_full_since.lock();
+            since.is_none() && since.replace(now).is_none()
+        };
+        if is_new {
+            self.tell(&Event::StallStarted { cause: StallCause::Log });
+        }
+    }
+
+    /// No flush fails any more.
+    pub(super) fn note_log_is_free(&self) {
+        let since = self.background.log_full_since.lock().take();
+        if let Some(since) = since {
+            let took = self.environment.clock.monotonic().saturating_sub(since);
+            self.tell(&Event::StallFinished { cause: StallCause::Log, took });
         }
     }
 }

@@ -3,7 +3,6 @@
 //! Only trees that changed since they were last found in shape are looked at. What fails in one tree stays there: it
 //! rests, longer each time, while the others go on.
 
-use super::back_off::BackOff;
 use super::install::Install;
 use super::state::Queue;
 use crate::event::Event;
@@ -190,30 +189,6 @@ impl Shared {
         }
         self.background.ring();
         self.stall.ring();
-    }
-
-    /// A compaction of `tree` failed: it rests. If the damage that was in its way is quarantined now, it need not.
-    fn back_off(&self, tree: TreeId, error: Error) {
-        self.note_full(&error);
-        self.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
-        if self.tell_damages(Some(tree)) {
-            self.background.lock().failing.remove(&tree);
-            return;
-        }
-        let now = self.environment.clock.monotonic();
-        let delay = {
-            let mut queue = self.background.lock();
-            let back_off = BackOff::after(queue.failing.get(&tree), &error, now);
-            let delay = back_off.delay();
-            queue.failing.insert(tree, back_off);
-            delay
-        };
-        self.tell(&Event::BackedOff { tree, doing: "compaction", delay, error });
-        self.resume_after(delay, move |shared| {
-            if let Some(back_off) = shared.background.lock().failing.get_mut(&tree) {
-                back_off.rests = false;
-            }
-        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
+use super::groups::SealGroup;
 use super::install::Install;
 use super::pace::{Filled, FlushPace};
-use super::state::SealGroup;
 use crate::commit::free_bytes;
 use crate::event::Event;
 use crate::shared::Shared;
@@ -14,15 +14,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A failed flush is tried again after this time: the disk may have room by then.
-const RETRY_AFTER: Duration = Duration::from_millis(200);
-
 struct FlushJob {
     shared: Arc<Shared>,
     group: SealGroup,
     waiting: VecDeque<Arc<Tree>>,
     current: Option<Running>,
     done: Vec<(Arc<Tree>, TreeEdit)>,
+    /// Trees whose flush failed, while those of others went on; and the first reason.
+    failed: Vec<Arc<Tree>>,
+    error: Option<Error>,
     pace: FlushPace,
     /// Memory of what is flushed, and how much of it the trees in `done` had.
     bytes: u64,
@@ -48,23 +48,21 @@ impl Shared {
 
     fn schedule_flush(&self) {
         let mut queue = self.background.lock();
-        if queue.flush_runs || queue.flush_paused || self.poisoned().is_some() {
+        let rests = queue.rest_of_flushes.as_ref().is_some_and(|rest| rest.rests);
+        if queue.running.is_some() || rests || self.poisoned().is_some() {
             return;
         }
-        // A memtable with writers still in it is waited for; the last of them rings.
-        let ready = |tree: &Arc<Tree>| tree.sealed_count() == 0 || tree.flushable();
-        let Some(group) = queue.groups.front() else { return };
-        if !group.trees.iter().all(ready) {
-            return;
-        }
-        let (Some(shared), Some(group)) = (self.arc(), queue.groups.pop_front()) else { return };
-        queue.flush_runs = true;
+        let Some(shared) = self.arc() else { return };
+        let Some(group) = queue.take_group() else { return };
+        queue.running = Some(group.number);
         drop(queue);
         let waiting = group.trees.iter().cloned().collect();
         let mut job = FlushJob {
             waiting,
             current: None,
             done: Vec::new(),
+            failed: Vec::new(),
+            error: None,
             pace: shared.flush_pace(),
             bytes: group.trees.iter().map(|tree| tree.sealed_bytes()).sum(),
             bytes_done: 0,
@@ -95,70 +93,33 @@ impl Shared {
         is_stopped || self.background.is_flush_awaited() || self.options.memtable_bytes.is_some()
     }
 
-    fn finish_flush(&self, group: Option<SealGroup>, error: Option<Error>) {
+    /// A flush job has ended; what is left of its group, and why.
+    fn finish_flush(&self, left: Option<(SealGroup, Error)>) {
         let mut queue = self.background.lock();
-        queue.flush_runs = false;
-        if let Some(group) = group {
-            queue.groups.push_front(group);
-            queue.flush_failures += 1;
-            queue.flush_paused = true;
-        }
-        if let Some(error) = error {
-            queue.last_error = Some(error.clone());
-            drop(queue);
-            self.note_failure(&error);
-            self.note_full(&error);
-            self.tell(&Event::BackgroundFailed { doing: "flush", error });
-            self.resume_later(|shared| shared.background.lock().flush_paused = false);
-        } else {
-            drop(queue);
-            self.note_room();
+        queue.running = None;
+        match left {
+            None => {
+                queue.installed += 1;
+                queue.rest_of_flushes = None;
+                self.background.recount(&queue);
+                self.set_brakes(&queue);
+                let is_stuck = self.background.stuck.load(Ordering::Relaxed) > 0;
+                drop(queue);
+                self.note_room();
+                if !is_stuck {
+                    self.note_log_is_free();
+                }
+            }
+            Some((group, error)) => {
+                drop(queue);
+                self.put_back(group, &error);
+            }
         }
         self.background.ring();
         self.stall.ring();
         self.schedule();
         self.seal_if_full();
         self.keep_log_short();
-    }
-
-    /// Runs `resume` and looks for work again after a while.
-    pub(crate) fn resume_later(&self, resume: impl Fn(&Self) + Send + 'static) {
-        self.resume_after(RETRY_AFTER, resume);
-    }
-
-    /// The same after `delay`.
-    pub(super) fn resume_after(&self, delay: Duration, resume: impl Fn(&Self) + Send + 'static) {
-        let job = self.job(move |shared| {
-            resume(shared);
-            shared.schedule();
-            Progress::Done
-        });
-        self.executor.submit_after(delay, Lane::Flush, job);
-    }
-
-    /// Background work failed, perhaps since the disk is full.
-    pub(super) fn note_full(&self, error: &Error) {
-        if error.kind() != ErrorKind::OutOfSpace {
-            if is_out_of_descriptors(error) {
-                self.trees.files.close_some();
-            }
-            return;
-        }
-        let now = self.environment.clock.monotonic();
-        let since = self.background.full_since.lock().replace(now);
-        match since {
-            None => self.tell(&Event::DiskFull { error: error.clone() }),
-            Some(_) => *self.background.full_since.lock() = since,
-        }
-    }
-
-    /// Background work has written what it wanted to.
-    pub(super) fn note_room(&self) {
-        let since = self.background.full_since.lock().take();
-        if let Some(since) = since {
-            let took = self.environment.clock.monotonic().saturating_sub(since);
-            self.tell(&Event::DiskHasRoom { took });
-        }
     }
 }
 
@@ -168,26 +129,48 @@ impl FlushJob {
         let began = shared.environment.clock.monotonic();
         match shared.run_step("a flush", || self.try_step()) {
             Ok(Progress::Done) => {
-                self.shared.background.note_installed();
-                self.shared.background.note_flush(self.shared.environment.clock.monotonic());
-                self.shared.settle_later();
-                self.shared.finish_flush(None, None);
+                shared.background.note_flush(shared.environment.clock.monotonic());
+                shared.settle_later();
+                self.end();
                 Progress::Done
             }
             Ok(_) => self.rest_after(shared.environment.clock.monotonic() - began),
             Err(error) => {
-                self.current = None;
+                let tree = self.current.take().map(|running| running.tree);
+                let error = match &tree {
+                    Some(tree) => shared.in_tree(&error, tree.id(), "the flush"),
+                    None => error,
+                };
+                if let Some(tree) = tree
+                    && !self.group.is_whole()
+                    && !is_of_all(&error)
+                {
+                    self.failed.push(tree);
+                    self.error.get_or_insert(error);
+                    return Progress::Again;
+                }
                 for (tree, edit) in self.done.drain(..) {
                     tree.abandon(&edit);
                 }
-                self.shared.make_room_on_disk();
-                let trees = std::mem::take(&mut self.group.trees);
-                let cut = self.group.cut.take();
-                let group = SealGroup { through: self.group.through, trees, cut };
-                self.shared.finish_flush(Some(group), Some(error));
+                self.failed = std::mem::take(&mut self.group.trees);
+                self.error = Some(error);
+                self.end();
                 Progress::Done
             }
         }
+    }
+
+    /// What failed is left.
+    fn end(&mut self) {
+        let left = self.error.take().map(|error| {
+            self.shared.make_room_on_disk();
+            let (trees, cut) = (std::mem::take(&mut self.failed), self.group.cut.take());
+            let back_off = self.group.back_off.take();
+            let SealGroup { number, through, is_unlogged, failed_at, .. } = self.group;
+            let group = SealGroup { number, through, trees, cut, is_unlogged, back_off, failed_at };
+            (group, error)
+        });
+        self.shared.finish_flush(left);
     }
 
     /// Rests while somebody writes, nobody waits, and there is time.
@@ -234,6 +217,9 @@ impl FlushJob {
             log.sync_all().inspect_err(|error| self.shared.note_failure(error))?;
         }
         let edits = std::mem::take(&mut self.done);
+        if edits.is_empty() && !self.failed.is_empty() {
+            return Ok(Progress::Done);
+        }
         self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
         self.shared.install(Install::Flush(&self.group), edits)?;
         Ok(Progress::Done)
@@ -250,6 +236,12 @@ impl FlushJob {
         let started = self.shared.environment.clock.monotonic();
         Some(Running { tree, bytes: flush.bytes(), flush, started })
     }
+}
+
+/// Whether what failed a flush will fail those of other trees, too.
+pub(super) fn is_of_all(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::OutOfSpace | ErrorKind::Poisoned | ErrorKind::Closed)
+        || is_out_of_descriptors(error)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The one place where edits become current: manifest first, then the trees, then what they free.
 
-use super::state::SealGroup;
+use super::groups::SealGroup;
 use crate::event::Event;
 use crate::manifest::{Definition, Edit, Manifest};
 use crate::shared::Shared;

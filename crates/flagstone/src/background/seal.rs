@@ -6,7 +6,7 @@
 //! sealed as soon as it holds so much.
 
 use super::cut::CutWanted;
-use super::state::SealGroup;
+use super::groups::SealGroup;
 use crate::shared::Shared;
 use flagstone_base::SeqNo;
 use flagstone_env::sync::atomic::Ordering;
@@ -81,19 +81,25 @@ impl Shared {
         let trees = self.all_trees();
         let sealed: Vec<_> = trees.into_iter().filter(|tree| tree.seal(through)).collect();
         if !sealed.is_empty() {
-            self.background.push(SealGroup { through, trees: sealed, cut: None });
+            self.background.push(SealGroup::new(through, sealed));
         }
     }
 
     fn seal(&self, take: Take, cut: Option<CutWanted>) -> bool {
         let mut numbering = self.numbering.lock();
         // Behind the lock: a keyspace whose writes have numbers is among them.
-        let trees = self.all_trees();
+        let mut trees = self.all_trees();
         // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
         // installed by one edit.
-        let take = if numbering.unlogged { Take::All } else { take };
+        let is_unlogged = numbering.unlogged;
+        let take = if is_unlogged { Take::All } else { take };
         if take != Take::All && self.background.is_flush_pending() {
             return false;
+        }
+        if take != Take::All {
+            // A memtable that is sealed behind one whose flush fails would only wait.
+            let stuck = self.background.lock().stuck_trees();
+            trees.retain(|tree| !stuck.contains(&tree.id()));
         }
         let seal_seqno = SeqNo::new(numbering.next.get() - 1);
         let chosen = match take {
@@ -121,7 +127,7 @@ impl Shared {
         if sealed.is_empty() && cut.is_none() {
             return false;
         }
-        self.background.push(SealGroup { through: seal_seqno, trees: sealed, cut });
+        self.background.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
         true
     }
 

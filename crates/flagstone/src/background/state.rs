@@ -1,8 +1,8 @@
 //! What is queued, what runs, and the bell for those who wait for it.
 
 use super::back_off::BackOff;
-use super::cut::CutWanted;
-use flagstone_base::{Error, SeqNo, TreeId};
+use super::groups::SealGroup;
+use flagstone_base::{Error, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::sync::{Condvar, Mutex, MutexGuard};
 use flagstone_tree::Tree;
@@ -10,22 +10,17 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Memtables sealed at one SeqNo, which one edit installs together.
-pub(crate) struct SealGroup {
-    /// That SeqNo: the edit holds nothing behind it, whatever was sealed since.
-    pub(crate) through: SeqNo,
-    pub(crate) trees: Vec<Arc<Tree>>,
-    /// Somebody wants the state right behind this group; then it holds all trees that hold writes.
-    pub(super) cut: Option<CutWanted>,
-}
-
 /// The queue of the background work and its counters.
 #[derive(Default)]
 pub(crate) struct Background {
     queue: Mutex<Queue>,
     bell: Condvar,
-    /// Groups sealed and not yet installed; read without the lock.
+    /// Groups sealed and not yet installed, without those that must wait since a flush fails; read without the lock.
     pending: AtomicU64,
+    /// Trees whose flush fails again and again.
+    pub(super) stuck: AtomicU64,
+    /// Since when the log is at its bound for them.
+    pub(super) log_full_since: Mutex<Option<Duration>>,
     /// Callers that wait for flushes.
     waiters: AtomicU64,
     /// A job makes a spare segment of the log.
@@ -51,7 +46,8 @@ pub(crate) struct Background {
 #[derive(Default)]
 pub(crate) struct Queue {
     pub(crate) groups: VecDeque<SealGroup>,
-    pub(crate) flush_runs: bool,
+    /// The number of the group that is being flushed.
+    pub(super) running: Option<u64>,
     /// Trees that are being compacted.
     pub(crate) compacting: HashSet<TreeId>,
     /// How many of them a caller asked for: they take the place of no others.
@@ -64,14 +60,13 @@ pub(crate) struct Queue {
     pub(crate) blocked: HashMap<TreeId, Error>,
     /// Trees whose writers are held back, and how much: [`Tree::brake`].
     pub(crate) brakes: HashMap<TreeId, u32>,
-    /// A failed flush waits before it is tried again.
-    pub(crate) flush_paused: bool,
+    /// A flush failed for a reason that concerns all, as a full disk does.
+    pub(super) rest_of_flushes: Option<BackOff>,
     /// How many groups were sealed, and how many of them are installed.
     pub(crate) sealed: u64,
     pub(crate) installed: u64,
-    /// Attempts of flushes that failed, and the last reason.
+    /// Attempts of flushes that failed.
     pub(crate) flush_failures: u64,
-    pub(crate) last_error: Option<Error>,
 }
 
 impl Background {
@@ -98,18 +93,17 @@ impl Background {
 
     pub(crate) fn push(&self, group: SealGroup) {
         let mut queue = self.queue.lock();
-        queue.groups.push_back(group);
         queue.sealed += 1;
-        self.pending.fetch_add(1, Ordering::Relaxed);
+        let number = queue.sealed;
+        queue.groups.push_back(SealGroup { number, ..group });
+        self.recount(&queue);
     }
 
-    pub(crate) fn note_installed(&self) {
-        let mut queue = self.queue.lock();
-        queue.installed += 1;
-        queue.last_error = None;
-        self.pending.fetch_sub(1, Ordering::Relaxed);
-        drop(queue);
-        self.ring();
+    /// After a change of the groups in `queue`.
+    pub(super) fn recount(&self, queue: &Queue) {
+        self.pending.store(queue.pending(), Ordering::Relaxed);
+        let stuck = queue.lasting_groups().map(|(group, _)| group.trees.len() as u64).sum();
+        self.stuck.store(stuck, Ordering::Relaxed);
     }
 
     pub(crate) fn note_flush(&self, now: Duration) {

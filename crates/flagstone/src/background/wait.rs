@@ -98,30 +98,37 @@ impl Shared {
         Error::new(ErrorKind::Closed, format!("{} was closed meanwhile", self.dir.display()))
     }
 
+    /// Waits until everything sealed is installed. What rests after a failure is tried again now.
+    ///
+    /// # Errors
+    /// That of a flush that failed, when nothing else is left to flush.
     fn wait_for_flushes(&self) -> Result<()> {
         let _waiter = self.background.await_flushes();
         let (goal, failures) = {
-            let queue = self.background.lock();
-            (queue.sealed, queue.flush_failures)
+            let mut queue = self.background.lock();
+            let goal = queue.sealed;
+            queue.wake_flushes(goal);
+            self.background.recount(&queue);
+            (goal, queue.flush_failures)
         };
         self.schedule();
         loop {
             {
                 let queue = self.background.lock();
-                if queue.installed >= goal {
+                if queue.is_flushed(goal) {
                     return Ok(());
                 }
-                if queue.flush_failures > failures
-                    && let Some(error) = &queue.last_error
-                {
-                    return Err(error.clone());
+                if let Some(error) = queue.why_not_flushed(goal, failures) {
+                    return Err(error);
                 }
             }
             if let Some(error) = self.poisoned() {
                 return Err(Error::new(ErrorKind::Poisoned, error.to_string()));
             }
             self.check_background_runs()?;
-            self.look_later(|queue| queue.installed < goal);
+            self.look_later(|queue| {
+                !queue.is_flushed(goal) && queue.why_not_flushed(goal, failures).is_none()
+            });
             self.schedule();
         }
     }

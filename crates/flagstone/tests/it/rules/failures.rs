@@ -5,8 +5,12 @@
 use crate::support::{hashed, small};
 use flagstone::env::names::{FileKind, Name, parse};
 use flagstone::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
-use flagstone::{DamagedTable, Database, Error, ErrorKind, Event, Keyspace, Options};
+use flagstone::{
+    DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, Listener, Options,
+    StallCause,
+};
 use flagstone_testkit::World;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,15 +22,22 @@ struct Watched {
 }
 
 impl Watched {
+    fn options() -> Options {
+        Options { memtable_bytes: Some(64 << 10), ..small() }
+    }
+
     fn open(world: &World) -> Self {
+        Self::open_with(world, Self::options(), |_: &Event| {})
+    }
+
+    fn open_with(world: &World, options: Options, listener: impl Listener + 'static) -> Self {
         let (environment, executor) = world.environment();
         let events = Arc::<Mutex<Vec<Event>>>::default();
         let heard = Arc::clone(&events);
-        let options = Options { memtable_bytes: Some(64 << 10), ..small() };
-        let listener = move |event: &Event| heard.lock().unwrap().push(event.clone());
-        let builder = Database::builder(World::dir()).options(options).listener(listener);
-        let db = builder.environment(environment).open().unwrap();
-        Self { db, executor, events }
+        let keeps = move |event: &Event| heard.lock().unwrap().push(event.clone());
+        let builder = Database::builder(World::dir()).options(options);
+        let builder = builder.listener(keeps).listener(listener).environment(environment);
+        Self { db: builder.open().unwrap(), executor, events }
     }
 
     fn keyspace(&self, name: &str) -> Keyspace {
@@ -259,4 +270,107 @@ fn a_missing_table_is_told_of_by_the_read_that_needs_it() {
     let damaged = watched.damaged();
     assert_eq!(damaged.len(), 1);
     assert_eq!(damaged[0].file, World::path(&table));
+}
+
+/// The flush of keyspace `a`, which is made first, fails as long as this says so: no table of it can be made.
+fn failing_flushes(world: &World, options: Options) -> (Watched, Arc<AtomicBool>) {
+    let fails = Arc::new(AtomicBool::new(true));
+    let (heard, disk) = (Arc::clone(&fails), world.disk.clone());
+    let listener = move |event: &Event| {
+        if let Event::FlushStarted { tree } = event {
+            disk.heal();
+            if tree.0 == 1 && heard.load(Ordering::Relaxed) {
+                let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+                disk.inject(fault.of(FileKind::Table).forever());
+            }
+        }
+    };
+    (Watched::open_with(world, options, listener), fails)
+}
+
+#[test]
+fn a_flush_that_fails_stops_the_writers_of_its_tree_alone() {
+    let world = World::new(7);
+    let (watched, fails) = failing_flushes(&world, Watched::options());
+    let (a, b) = (watched.keyspace("a"), watched.keyspace("b"));
+    let mut refused = None;
+    let mut put = 0_u32;
+    for round in 0..300_u32 {
+        if refused.is_none() {
+            match a.put(round.to_be_bytes(), [1; 4000]) {
+                Ok(()) => put += 1,
+                Err(error) => refused = Some(error),
+            }
+        }
+        b.put((round % 50).to_be_bytes(), [2; 2000]).unwrap();
+        watched.work(&world);
+    }
+    let error = refused.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("keyspace \"a\", partition 0"), "{error}");
+    assert!(watched.db.stats().flushes > 3, "{} flushes of b", watched.db.stats().flushes);
+    // Both are sealed together; b is flushed, and a says why it is not.
+    b.put("last", "b").unwrap();
+    let error = watched.db.flush().unwrap_err();
+    assert!(error.to_string().contains("keyspace \"a\""), "{error}");
+    assert_eq!(watched.db.stats().keyspaces[1].memtable_bytes, 0);
+    fails.store(false, Ordering::Relaxed);
+    watched.db.flush().unwrap();
+    a.put("more", "1").unwrap();
+    assert_eq!((a.count().unwrap(), b.count().unwrap()), (u64::from(put) + 1, 51));
+    let world = world.after_kill(1);
+    let watched = Watched::open(&world);
+    let counts = ["a", "b"].map(|name| watched.keyspace(name).count().unwrap());
+    assert_eq!(counts, [u64::from(put) + 1, 51]);
+}
+
+/// The log of a tree whose flush fails cannot be released.
+#[test]
+fn a_log_at_its_bound_stops_all_writers_and_says_for_which_tree() {
+    let world = World::new(8);
+    let (watched, fails) = failing_flushes(&world, Watched::options());
+    let (a, b) = (watched.keyspace("a"), watched.keyspace("b"));
+    a.put("pins", "the log").unwrap();
+    let stall = |wanted: fn(&Event) -> bool| watched.events(|event| wanted(event).then_some(()));
+    let is_begin = |event: &Event| matches!(event, Event::StallStarted { cause: StallCause::Log });
+    let is_end =
+        |event: &Event| matches!(event, Event::StallFinished { cause: StallCause::Log, .. });
+    let refused = (0..3000_u32).find_map(|n| {
+        watched.work(&world);
+        b.put((n % 50).to_be_bytes(), [2; 2000]).err()
+    });
+    let error = refused.unwrap();
+    assert!(error.to_string().contains("the log is full"), "{error}");
+    assert!(error.to_string().contains("keyspace \"a\", partition 0"), "{error}");
+    let bound = 1 << 20;
+    assert!(watched.db.stats().wal_bytes < 2 * bound, "{}", watched.db.stats().wal_bytes);
+    assert_eq!((stall(is_begin).len(), stall(is_end).len()), (1, 0));
+    fails.store(false, Ordering::Relaxed);
+    watched.db.flush().unwrap();
+    assert_eq!((stall(is_begin).len(), stall(is_end).len()), (1, 1));
+    b.put("more", "1").unwrap();
+}
+
+/// Rule 4: what was not logged is installed by one edit, so a crash keeps a whole cut of it.
+#[test]
+fn unlogged_writes_wait_for_the_tree_whose_flush_fails() {
+    let world = World::new(9);
+    let (watched, _) = failing_flushes(&world, Watched::options());
+    let (a, b, c) = (watched.keyspace("a"), watched.keyspace("b"), watched.keyspace("c"));
+    let unlogged = |keyspaces: &[&Keyspace]| {
+        let mut batch = watched.db.batch();
+        keyspaces.iter().for_each(|keyspace| batch.put(keyspace, "k", "1").unwrap());
+        watched.db.commit_with(batch, Durability::None).unwrap();
+        watched.db.flush().unwrap_err();
+    };
+    unlogged(&[&a, &b]);
+    // Later than the first, which it must not pass although they share no tree.
+    unlogged(&[&c]);
+    // This one is logged, and may.
+    b.put("logged", "1").unwrap();
+    (0..50).for_each(|_| watched.work(&world));
+    let world = world.after_kill(1);
+    let watched = Watched::open(&world);
+    let counts = ["a", "b", "c"].map(|name| watched.keyspace(name).count().unwrap());
+    assert_eq!(counts, [0, 1, 0]);
 }

@@ -1,0 +1,218 @@
+//! Groups of sealed memtables, and which of them can be flushed now.
+//!
+//! ```text
+//! number   1: a (fails, rests)     2: a b c         3: unlogged, b d       4: a
+//! flushed                          b c now, a later      now, as one       after 2
+//! ```
+//! A group whose flush fails rests alone. A later one passes it, but not in a tree that both have, since the memtables of
+//! a tree are flushed in order; and a group with unlogged writes passes no other such group, since a crash must keep a
+//! whole cut of them. What one edit must install waits as a whole.
+
+use super::back_off::BackOff;
+use super::cut::CutWanted;
+use super::state::Queue;
+use flagstone_base::{Error, SeqNo, TreeId};
+use flagstone_tree::Tree;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Memtables sealed at one SeqNo.
+pub(crate) struct SealGroup {
+    /// Its place among all groups, from 1 on.
+    pub(crate) number: u64,
+    /// That SeqNo: the edit holds nothing behind it, whatever was sealed since.
+    pub(crate) through: SeqNo,
+    pub(crate) trees: Vec<Arc<Tree>>,
+    /// Somebody wants the state right behind this group; then it holds all trees that hold writes.
+    pub(super) cut: Option<CutWanted>,
+    /// It holds unlogged writes.
+    pub(super) is_unlogged: bool,
+    /// Its failures, and which of all failures the last one was.
+    pub(super) back_off: Option<BackOff>,
+    pub(super) failed_at: u64,
+}
+
+impl SealGroup {
+    /// A group without a number yet.
+    pub(crate) fn new(through: SeqNo, trees: Vec<Arc<Tree>>) -> Self {
+        Self {
+            number: 0,
+            through,
+            trees,
+            cut: None,
+            is_unlogged: false,
+            back_off: None,
+            failed_at: 0,
+        }
+    }
+
+    /// Whether one edit must install all of it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_unlogged || self.cut.is_some()
+    }
+
+    fn rests(&self) -> bool {
+        self.back_off.as_ref().is_some_and(|back_off| back_off.rests)
+    }
+
+    /// It fails again and again.
+    pub(super) fn lasting(&self) -> Option<&Error> {
+        self.back_off.as_ref()?.lasting()
+    }
+}
+
+/// What waits before a group.
+#[derive(Default)]
+struct Before {
+    any: bool,
+    unlogged: bool,
+    trees: HashSet<TreeId>,
+}
+
+impl Before {
+    fn holds(&self, tree: &Arc<Tree>) -> bool {
+        self.trees.contains(&tree.id())
+    }
+
+    /// Whether nothing of `group` can be flushed.
+    fn blocks(&self, group: &SealGroup) -> bool {
+        let (any, all) = (
+            group.trees.iter().any(|tree| self.holds(tree)),
+            !group.trees.is_empty() && group.trees.iter().all(|tree| self.holds(tree)),
+        );
+        let is_late = (group.is_unlogged && self.unlogged) || (group.cut.is_some() && self.any);
+        group.rests() || is_late || all || (group.is_whole() && any)
+    }
+
+    fn add(&mut self, group: &SealGroup) {
+        self.any = true;
+        self.unlogged |= group.is_unlogged;
+        self.trees.extend(group.trees.iter().map(|tree| tree.id()));
+    }
+}
+
+impl Queue {
+    /// Visits the groups that can be flushed, in order, with what waits before each; until `visit` returns something.
+    fn free_groups<T>(&self, mut visit: impl FnMut(usize, &Before) -> Option<T>) -> Option<T> {
+        let mut before = Before::default();
+        for (at, group) in self.groups.iter().enumerate() {
+            if before.blocks(group) {
+                before.add(group);
+            } else if let Some(found) = visit(at, &before) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// How many groups wait for nothing but their turn, or are being flushed.
+    pub(super) fn pending(&self) -> u64 {
+        let running = u64::from(self.running.is_some());
+        if !self.groups.iter().any(SealGroup::rests) {
+            return self.groups.len() as u64 + running;
+        }
+        let mut free = 0;
+        let _all = self.free_groups(|_, _| {
+            free += 1;
+            None::<()>
+        });
+        free + running
+    }
+
+    /// Takes the first group that can be flushed, if its memtables are complete: without the trees that must wait, which
+    /// stay as a group of the same number.
+    pub(super) fn take_group(&mut self) -> Option<SealGroup> {
+        // A memtable with writers still in it is waited for; the last of them rings.
+        let is_ready = |tree: &Arc<Tree>| tree.sealed_count() == 0 || tree.flushable();
+        let (at, waiting) = self.free_groups(|at, before| {
+            let waits = |tree: &&Arc<Tree>| before.holds(tree);
+            let waiting: Vec<_> = self.groups[at].trees.iter().filter(waits).cloned().collect();
+            Some((at, waiting))
+        })?;
+        let stays = |tree: &Arc<Tree>| waiting.iter().any(|other| other.id() == tree.id());
+        let group = self.groups.get_mut(at)?;
+        if !group.trees.iter().filter(|tree| !stays(tree)).all(is_ready) {
+            return None;
+        }
+        if waiting.is_empty() {
+            return self.groups.remove(at);
+        }
+        let (stay, go) = std::mem::take(&mut group.trees).into_iter().partition(stays);
+        group.trees = stay;
+        Some(SealGroup { number: group.number, ..SealGroup::new(group.through, go) })
+    }
+
+    /// Puts back what could not be flushed of a group.
+    pub(super) fn put_back(&mut self, group: SealGroup) {
+        let at = self.groups.partition_point(|other| other.number < group.number);
+        self.groups.insert(at, group);
+    }
+
+    /// Whether everything up to the group `number` is installed.
+    pub(super) fn is_flushed(&self, number: u64) -> bool {
+        self.running.is_none_or(|running| running > number)
+            && self.groups.front().is_none_or(|group| group.number > number)
+    }
+
+    /// Why a group up to `number` cannot be flushed, when no such group can: each has failed since there were `failures`,
+    /// or waits for one that has.
+    pub(super) fn why_not_flushed(&self, number: u64, failures: u64) -> Option<Error> {
+        if self.running.is_some_and(|running| running <= number) {
+            return None;
+        }
+        let is_wanted = |at: usize| self.groups.get(at).is_some_and(|group| group.number <= number);
+        if self.rest_of_flushes.is_none()
+            && self.free_groups(|at, _| is_wanted(at).then_some(())).is_some()
+        {
+            return None;
+        }
+        let mut failed = self.groups.iter().filter(|group| group.failed_at > failures);
+        Some(failed.find(|group| group.number <= number)?.back_off.as_ref()?.error().clone())
+    }
+
+    /// For a writer that waits for memory since there were `failures`: why no flush makes room. Flushes of all trees fail,
+    /// or those fail that hold the memory, and no other is to be done.
+    pub(super) fn why_no_room(&self, failures: u64) -> Option<Error> {
+        let is_stuck = self.rest_of_flushes.is_some() || self.pending() == 0;
+        if !is_stuck || self.flush_failures <= failures + 1 {
+            return None;
+        }
+        let failed = self.groups.iter().filter(|group| group.failed_at > failures);
+        let last = failed.max_by_key(|group| group.failed_at)?;
+        last.back_off.as_ref().map(|back_off| back_off.error().clone())
+    }
+
+    /// Lets what rests up to the group `number` be tried again now: somebody asked.
+    pub(super) fn wake_flushes(&mut self, number: u64) {
+        if let Some(rest) = &mut self.rest_of_flushes {
+            rest.rests = false;
+        }
+        for group in self.groups.iter_mut().filter(|group| group.number <= number) {
+            if let Some(back_off) = &mut group.back_off {
+                back_off.rests = false;
+            }
+        }
+    }
+
+    /// What is left of the group `number` has rested.
+    pub(super) fn end_rest(&mut self, number: u64) {
+        let of_group = self.groups.iter_mut().filter(|group| group.number == number);
+        of_group.filter_map(|group| group.back_off.as_mut()).for_each(|rest| rest.rests = false);
+    }
+
+    /// Trees of groups that fail, or wait for such: nothing of them is sealed for their size.
+    pub(super) fn stuck_trees(&self) -> HashSet<TreeId> {
+        let mut before = Before::default();
+        for group in &self.groups {
+            if before.blocks(group) {
+                before.add(group);
+            }
+        }
+        before.trees
+    }
+
+    /// Groups that fail again and again, each alone.
+    pub(super) fn lasting_groups(&self) -> impl Iterator<Item = (&SealGroup, &Error)> {
+        self.groups.iter().filter_map(|group| Some((group, group.lasting()?)))
+    }
+}
