@@ -146,9 +146,10 @@ impl KeyspaceOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
-    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes and filters
-    /// of open tables stay in memory, `filter_bits` an entry and an index entry a block: they take from
-    /// the cache down to an eighth of its share, then exceed the budget.
+    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes of open
+    /// tables stay in memory, about 30 bytes a block: they take from the cache down to an eighth of its share, then
+    /// exceed the budget. So do filters as long as they fit into half of the cache; else their parts are cached like
+    /// blocks.
     pub memory_budget: u64,
     /// What [`commit`](crate::Database::commit) and the single-key writes promise.
     pub durability: Durability,

@@ -8,7 +8,7 @@ use crate::index::IndexBuilder;
 use crate::meta::TableMeta;
 use crate::options::{TableIdent, TableOptions};
 use crate::output::Output;
-use crate::properties::{Handle, Properties, Sections};
+use crate::properties::{FilterParts, Handle, Properties, Sections};
 use crate::ranges::{RangeDelete, encode_attachments, encode_ranges};
 use crate::worth::Worth;
 use flagstone_base::bytes::order;
@@ -282,6 +282,20 @@ impl TableBuilder {
         Ok(Handle { offset, len: self.stored.len() as u64 })
     }
 
+    /// Writes the filter in parts, right after the data blocks.
+    fn filter(&mut self) -> Result<Option<FilterParts>> {
+        if self.filter_hashes.is_empty() {
+            return Ok(None);
+        }
+        let filter = Filter::build(&self.filter_hashes, self.options.filter_bits);
+        self.filter_hashes = Vec::new();
+        let (offset, blocks) = (self.output.position(), filter.blocks().len() as u32);
+        for part in filter.parts() {
+            self.section(&part, Compression::None)?;
+        }
+        Ok(Some(FilterParts { offset, blocks }))
+    }
+
     fn sections(&mut self) -> Result<Sections> {
         let compression = self.options.compression;
         let mut sections = Sections::default();
@@ -294,12 +308,7 @@ impl TableBuilder {
             let raw = encode_attachments(&self.attachments);
             sections.attachments = Some(self.section(&raw, compression)?);
         }
-        // Filter and index are read at every open: never compressed.
-        if !self.filter_hashes.is_empty() {
-            let filter = Filter::build(&self.filter_hashes, self.options.filter_bits).encode();
-            self.filter_hashes = Vec::new();
-            sections.filter = Some(self.section(&filter, Compression::None)?);
-        }
+        // It is read at every open: never compressed.
         let index = self.index.encode(encode_header(self.ident).len() as u64);
         sections.index = Some(self.section(&index, Compression::None)?);
         Ok(sections)
@@ -329,8 +338,9 @@ impl TableBuilder {
         self.finish_block()?;
         let first = self.properties.content.smallest.clone();
         self.bound(first);
+        let filter_parts = self.filter()?;
         let tail_offset = self.output.position();
-        self.properties.sections = self.sections()?;
+        self.properties.sections = Sections { filter_parts, ..self.sections()? };
         let mut raw = Vec::new();
         self.properties.encode(&mut raw);
         let properties = self.section(&raw, Compression::None)?;

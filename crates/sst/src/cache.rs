@@ -92,7 +92,7 @@ pub struct CacheStats {
 ///
 /// Eviction resists scans (a block read once is the first to go). A
 /// block that is larger than its share of the budget (the budget over the number of the cache's
-/// shards) is not kept. Indexes and filters of open tables are not in it, but their bytes
+/// shards) is not kept. Indexes of open tables, and filters while there is room, are not in it, but their bytes
 /// ([`BlockCache::pinned_bytes`]) are taken off its capacity, down to an eighth of it. Beyond its capacity
 /// a 64th of it (64 KiB at least) may wait in buffers of blocks that went, for those that come.
 pub struct BlockCache {
@@ -223,6 +223,11 @@ impl BlockCache {
         self.tables.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether `bytes` more may be pinned: with what is pinned already they leave half of it for blocks.
+    pub(crate) fn has_room_to_pin(&self, bytes: u64) -> bool {
+        self.pinned_bytes().saturating_add(bytes) <= self.limit.load(Ordering::Relaxed) / 2
+    }
+
     pub(crate) fn pin(&self, bytes: u64) {
         self.pinned.fetch_add(bytes, Ordering::Relaxed);
         self.fit();
@@ -240,6 +245,12 @@ impl BlockCache {
         let counter = if found.is_some() { &line.hits } else { &line.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
+    }
+
+    /// The same for what is no block of entries: not counted.
+    #[inline]
+    pub(crate) fn get_uncounted(&self, key: BlockKey) -> Option<Block> {
+        self.blocks.get(&key)
     }
 
     /// The same for who wants no part in what stays: neither counted nor a use of the block.

@@ -5,7 +5,8 @@
 //! words, so a probe touches one cache line and is eight independent multiplications.
 //!
 //! ```text
-//! section   kind u8 = 1 | zero u8 x 3 | blocks u32 | blocks x 8 words u32
+//! parts     of 512 blocks, the last one of fewer; block = 8 words u32          see `parts.rs`
+//! section   kind u8 = 1 | zero u8 x 3 | blocks u32 | blocks x 8 words u32      in older tables
 //! ```
 
 use flagstone_base::codec::put_u32;
@@ -30,7 +31,7 @@ const SALTS: [u32; 8] = [
 /// 256 bits; aligned so that it never crosses a cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
-struct Words([u32; 8]);
+pub(crate) struct Words([u32; 8]);
 
 /// A filter in memory.
 pub(crate) struct Filter {
@@ -38,13 +39,19 @@ pub(crate) struct Filter {
 }
 
 #[inline]
-fn mask(hash: u64) -> [u32; 8] {
+pub(crate) fn mask(hash: u64) -> [u32; 8] {
     SALTS.map(|salt| 1 << ((hash as u32).wrapping_mul(salt) >> 27))
 }
 
 #[inline]
-const fn block_of(hash: u64, blocks: usize) -> usize {
+pub(crate) const fn block_of(hash: u64, blocks: usize) -> usize {
     (((hash >> 32) * blocks as u64) >> 32) as usize
+}
+
+/// Whether all bits of `mask` are set in `words`.
+#[inline]
+pub(crate) fn probe(words: &[u32; 8], mask: [u32; 8]) -> bool {
+    words.iter().zip(mask).fold(0, |missing, (word, bit)| missing | (!word & bit)) == 0
 }
 
 impl Filter {
@@ -65,9 +72,7 @@ impl Filter {
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let block = &self.blocks[block_of(hash, self.blocks.len())];
-        let missing =
-            block.0.iter().zip(mask(hash)).fold(0, |missing, (word, bit)| missing | (!word & bit));
-        missing == 0
+        probe(&block.0, mask(hash))
     }
 
     /// Bytes in memory.
@@ -75,18 +80,31 @@ impl Filter {
         size_of_val(&*self.blocks) as u64
     }
 
-    /// The bytes of the section.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(8 + 32 * self.blocks.len());
-        out.extend_from_slice(&[SPLIT_BLOCK_BLOOM, 0, 0, 0]);
-        put_u32(&mut out, self.blocks.len() as u32);
-        for word in self.blocks.iter().flat_map(|block| block.0) {
-            put_u32(&mut out, word);
-        }
+    /// Its blocks.
+    pub(crate) const fn blocks(&self) -> &[Words] {
+        &self.blocks
+    }
+
+    /// Blocks as they are stored.
+    pub(crate) fn bytes_of(blocks: &[Words]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(32 * blocks.len());
+        blocks.iter().flat_map(|block| block.0).for_each(|word| put_u32(&mut out, word));
         out
     }
 
-    /// Reads a section; `None` for a kind this code does not know, which costs speed only.
+    /// The filter whose stored parts, one after another, are `bytes`.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        let blocks = bytes.chunks_exact(32).map(|chunk| {
+            let mut block = Words::default();
+            for (word, bytes) in block.0.iter_mut().zip(chunk.as_chunks::<4>().0) {
+                *word = u32::from_le_bytes(*bytes);
+            }
+            block
+        });
+        Self { blocks: blocks.collect() }
+    }
+
+    /// Reads a filter that is one section, as tables had it first; `None` for a kind this code does not know, which costs speed only.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let [kind, ..] = decoder.array::<4>("the kind of a filter")?;
@@ -98,14 +116,7 @@ impl Filter {
         if count == 0 || words.len() as u64 != u64::from(count) * 32 {
             return Err(Malformed { at: 4, expected: "as many filter blocks as it says" });
         }
-        let blocks = words.chunks_exact(32).map(|chunk| {
-            let mut block = Words::default();
-            for (word, bytes) in block.0.iter_mut().zip(chunk.as_chunks::<4>().0) {
-                *word = u32::from_le_bytes(*bytes);
-            }
-            block
-        });
-        Ok(Some(Self { blocks: blocks.collect() }))
+        Ok(Some(Self::from_bytes(words)))
     }
 }
 
@@ -117,7 +128,10 @@ mod tests {
     #[test]
     fn a_filter_comes_back_and_knows_all_its_keys() {
         let hashes: Vec<u64> = (0..1000_u64).map(remix).collect();
-        let bytes = Filter::build(&hashes, 10).encode();
+        let built = Filter::build(&hashes, 10);
+        let mut bytes = vec![SPLIT_BLOCK_BLOOM, 0, 0, 0];
+        put_u32(&mut bytes, built.blocks().len() as u32);
+        bytes.extend(Filter::bytes_of(built.blocks()));
         let filter = Filter::decode(&bytes).unwrap().unwrap();
         assert!(hashes.iter().all(|&hash| filter.may_contain(hash)));
         assert!(Filter::decode(&bytes[..bytes.len() - 1]).is_err());

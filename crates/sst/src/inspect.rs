@@ -92,6 +92,10 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
             say(out, format_args!("section  {name} {}+{}", handle.offset, handle.len))?;
         }
     }
+    if let Some(parts) = sections.filter_parts {
+        let (count, len) = (parts.count(), parts.len());
+        say(out, format_args!("filter   {}+{len} in {count} parts", parts.offset))?;
+    }
     for range in table.range_deletes() {
         say(out, format_args!("deleted  {range:?}"))?;
     }

@@ -19,6 +19,7 @@ mod format;
 
 mod block;
 mod filter;
+mod parts;
 mod ranges;
 mod separators;
 

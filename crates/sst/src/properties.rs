@@ -48,8 +48,20 @@ impl Handle {
 pub(crate) struct Sections {
     pub(crate) range_deletes: Option<Handle>,
     pub(crate) attachments: Option<Handle>,
+    /// Of older tables: the whole filter, in the tail.
     pub(crate) filter: Option<Handle>,
+    /// Between the data blocks and the tail.
+    pub(crate) filter_parts: Option<FilterParts>,
     pub(crate) index: Option<Handle>,
+}
+
+/// Where the parts of a filter are (`parts.rs`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FilterParts {
+    /// Of the first part.
+    pub(crate) offset: u64,
+    /// Blocks of all parts together.
+    pub(crate) blocks: u32,
 }
 
 const CONTENT: u64 = 1;
@@ -64,6 +76,7 @@ const SECTION_RANGE_DELETES: u64 = 32;
 const SECTION_ATTACHMENTS: u64 = 33;
 const SECTION_FILTER: u64 = 34;
 const SECTION_INDEX: u64 = 35;
+const FILTER_PARTS: u64 = 36;
 
 impl Properties {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -91,6 +104,12 @@ impl Properties {
                 fields.bytes(tag, &bytes);
             }
         }
+        if let Some(parts) = self.sections.filter_parts {
+            let mut bytes = Vec::with_capacity(20);
+            put_varint(&mut bytes, parts.offset);
+            put_varint(&mut bytes, u64::from(parts.blocks));
+            fields.bytes(FILTER_PARTS, &bytes);
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -116,6 +135,7 @@ impl Properties {
             SECTION_ATTACHMENTS => self.sections.attachments = Some(handle(field)?),
             SECTION_FILTER => self.sections.filter = Some(handle(field)?),
             SECTION_INDEX => self.sections.index = Some(handle(field)?),
+            FILTER_PARTS => self.sections.filter_parts = Some(filter_parts(field)?),
             _ => {}
         }
         Ok(())
@@ -133,6 +153,17 @@ fn handle(field: &[u8]) -> Result<Handle, Malformed> {
     let len = decoder.varint("the length of a section")?;
     decoder.finish("the end of a section's place")?;
     Ok(Handle { offset, len })
+}
+
+fn filter_parts(field: &[u8]) -> Result<FilterParts, Malformed> {
+    let mut decoder = Decoder::new(field);
+    let offset = decoder.varint("the offset of a filter")?;
+    let blocks = decoder.varint_u32("the number of filter blocks")?;
+    decoder.finish("the end of a filter's place")?;
+    if blocks == 0 || offset > u64::MAX / 2 {
+        return Err(Malformed { at: 0, expected: "a filter of at least one block" });
+    }
+    Ok(FilterParts { offset, blocks })
 }
 
 #[cfg(test)]
@@ -156,6 +187,7 @@ mod tests {
             block_bytes_max: 3,
             sections: Sections {
                 index: Some(Handle { offset: u64::MAX, len: 7 }),
+                filter_parts: Some(FilterParts { offset: 64, blocks: 513 }),
                 ..Sections::default()
             },
         };

@@ -64,7 +64,7 @@ impl Table {
                 end += 1;
             }
             let last = self.index.handle(end - 1);
-            // The index was checked to end where the tail begins, within the file.
+            // The index was checked to end where the filter or the tail begins, within the file.
             buffer.resize((last.offset + last.len - first.offset) as usize, 0);
             self.file.read_exact_at(&mut buffer, first.offset)?;
             digest.update(&buffer);
@@ -75,7 +75,8 @@ impl Table {
             }
             number = end;
         }
-        let mut offset = self.footer.tail_offset;
+        // Filter and tail.
+        let mut offset = self.index.end();
         while offset < self.bytes() {
             let len = (self.bytes() - offset).min(READ_BYTES);
             buffer.resize(len as usize, 0);

@@ -9,7 +9,7 @@ use crate::format::{check_block, open_block, open_owned_block, section_raw_max};
 use crate::index::Index;
 use crate::meta::TableMeta;
 use crate::options::TableIdent;
-use crate::properties::{Handle, Properties};
+use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::{RangeDelete, decode_attachments, decode_ranges};
 use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice, Trailer};
 use flagstone_env::ReadFile;
@@ -28,7 +28,7 @@ pub struct Table {
     pub(crate) file: Arc<dyn ReadFile>,
     pub(crate) ident: TableIdent,
     pub(crate) index: Index,
-    pub(crate) filter: Option<Filter>,
+    filter: Filtering,
     pub(crate) properties: Properties,
     pub(crate) footer: Footer,
     ranges: Vec<RangeDelete>,
@@ -39,10 +39,20 @@ pub struct Table {
     resident_bytes: u64,
 }
 
+/// What says of a key that it is certainly absent.
+enum Filtering {
+    None,
+    /// In memory as long as the table is open.
+    Pinned(Filter),
+    /// In the file, its parts in the cache.
+    InParts(FilterParts),
+}
+
 impl Table {
     /// Opens the table in `file`, which must be `ident`. One read of the file's tail when `meta` (what
-    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index, filter and range
-    /// deletes stay in memory, 1.1% of a table of 100-byte values (`examples/table.rs`).
+    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index and range deletes stay
+    /// in memory; so does the filter while there is room in the cache's budget, for one more read. Together they are
+    /// 1.1% of a table of 100-byte values (`examples/table.rs`).
     ///
     /// # Errors
     /// Corruption for a file that is damaged, cut short, or another table; Unsupported for a newer
@@ -102,7 +112,12 @@ impl Table {
         // Never compressed: they cannot say that they are larger than they are.
         let index = Index::decode(&section(handle, raw_max.min(handle.len))?)
             .map_err(in_section(handle))?;
-        if index.end() != tail.footer.tail_offset || index.count() as u64 != properties.data_blocks
+        let parts = properties.sections.filter_parts;
+        let blocks_end = parts.map_or(tail.footer.tail_offset, |parts| parts.offset);
+        let parts_end = parts.map_or(blocks_end, |parts| parts.offset + parts.len());
+        if index.end() != blocks_end
+            || parts_end != tail.footer.tail_offset
+            || index.count() as u64 != properties.data_blocks
         {
             let wrong = Malformed { at: 0, expected: "an index of all data blocks" };
             return Err(in_section(handle)(wrong));
@@ -113,10 +128,15 @@ impl Table {
             let wrong = Malformed { at: 0, expected: "blocks no longer than the longest" };
             return Err(in_section(handle)(wrong));
         }
-        let filter = match properties.sections.filter {
-            Some(handle) => Filter::decode(&section(handle, raw_max.min(handle.len))?)
-                .map_err(in_section(handle))?,
-            None => None,
+        let filter = match (parts, properties.sections.filter) {
+            (Some(parts), _) if cache.has_room_to_pin(parts.bytes()) => {
+                Filtering::Pinned(read_filter(&*file, ident, parts)?)
+            }
+            (Some(parts), _) => Filtering::InParts(parts),
+            (None, Some(handle)) => Filter::decode(&section(handle, raw_max.min(handle.len))?)
+                .map_err(in_section(handle))?
+                .map_or(Filtering::None, Filtering::Pinned),
+            (None, None) => Filtering::None,
         };
         let ranges = match properties.sections.range_deletes {
             Some(handle) => decode_ranges(section(handle, raw_max.min(handle.len))?, global)
@@ -128,9 +148,11 @@ impl Table {
             check_block(stored(handle)?, ident, handle.offset).map_err(in_section(handle))?;
         }
         let small: usize = ranges.iter().map(|r| r.start.len() + r.end.len() + 80).sum();
-        let resident_bytes = index.bytes()
-            + filter.as_ref().map_or(0, Filter::bytes)
-            + (small + size_of::<Self>()) as u64;
+        let pinned = match &filter {
+            Filtering::Pinned(filter) => filter.bytes(),
+            Filtering::InParts(_) | Filtering::None => 0,
+        };
+        let resident_bytes = index.bytes() + pinned + (small + size_of::<Self>()) as u64;
         cache.pin(resident_bytes);
         Ok(Arc::new(Self {
             ident,
@@ -165,7 +187,7 @@ impl Table {
         at: SeqNo,
         visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
     ) -> Result<()> {
-        if self.properties.filter_key == 0 && !self.may_contain(remixed_hash) {
+        if self.properties.filter_key == 0 && !self.may_contain(remixed_hash)? {
             return Ok(());
         }
         let Some(mut number) = self.index.find(key, at) else {
@@ -188,10 +210,41 @@ impl Table {
 
     /// Whether the filter allows that something with this remixed hash is there; true without a
     /// filter. The hash is that of the key, or of its part if the table has another
-    /// [`crate::FilterKey`] than the whole key.
+    /// [`crate::FilterKey`] than the whole key. A filter that is not in memory costs a look into the cache, or a
+    /// read of 16 KiB.
+    ///
+    /// # Errors
+    /// Corruption of the filter, or what reading the file answers.
     #[inline]
-    pub fn may_contain(&self, remixed_hash: u64) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(remixed_hash))
+    pub fn may_contain(&self, remixed_hash: u64) -> Result<bool> {
+        match &self.filter {
+            Filtering::None => Ok(true),
+            Filtering::Pinned(filter) => Ok(filter.may_contain(remixed_hash)),
+            Filtering::InParts(parts) => self.ask_part(*parts, remixed_hash),
+        }
+    }
+
+    fn ask_part(&self, parts: FilterParts, hash: u64) -> Result<bool> {
+        let number = parts.part_of(hash);
+        let key = self.part_key(number);
+        if let Some(part) = self.cache.get_uncounted(key) {
+            return Ok(parts.may_contain(part.bytes(), hash));
+        }
+        let handle = parts.handle(number);
+        let buffers = self.cache.buffers();
+        let mut stored = buffers.take(handle.len as usize);
+        self.file.read_block_at(&mut stored, handle.offset)?;
+        let (path, raw_max) = (self.file.path(), handle.len as usize);
+        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
+        let part = Block::opaque(Slice::from_owner(raw));
+        let answer = parts.may_contain(part.bytes(), hash);
+        self.cache.insert(key, part);
+        Ok(answer)
+    }
+
+    /// Parts of the filter are numbered from above, blocks from below.
+    const fn part_key(&self, number: u32) -> BlockKey {
+        BlockKey { table: self.cache_number, block: u32::MAX - number }
     }
 
     /// Its range deletes, by start, then newest first; they may overlap.
@@ -244,6 +297,9 @@ impl Table {
     pub fn forget_blocks(&self) {
         for number in 0..self.index.count() {
             self.cache.remove(self.cache_key(number));
+        }
+        if let Filtering::InParts(parts) = &self.filter {
+            (0..parts.count()).for_each(|number| self.cache.remove(self.part_key(number)));
         }
     }
 
@@ -337,6 +393,27 @@ impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Table({self})")
     }
+}
+
+/// Reads a whole filter: all its parts by one read.
+fn read_filter(file: &dyn ReadFile, ident: TableIdent, parts: FilterParts) -> Result<Filter> {
+    let mut stored = vec![0; parts.len() as usize];
+    file.read_exact_at(&mut stored, parts.offset)?;
+    let mut bytes = Vec::with_capacity(parts.bytes() as usize);
+    for number in 0..parts.count() {
+        let handle = parts.handle(number);
+        let at = (handle.offset - parts.offset) as usize;
+        let part = &stored[at..at + handle.len as usize];
+        let raw_max = part.len();
+        let raw: Vec<u8> =
+            open_block(part, ident, handle.offset, raw_max, file.path(), |len| vec![0; len])?;
+        if raw.len() + BLOCK_TRAILER_BYTES != part.len() {
+            let wrong = Malformed { at: 0, expected: "a part of a filter, stored plain" };
+            return Err(wrong.in_file(file.path().display(), handle.offset));
+        }
+        bytes.extend_from_slice(&raw);
+    }
+    Ok(Filter::from_bytes(&bytes))
 }
 
 /// The end of a file in memory, from some offset on, and the footer in it.

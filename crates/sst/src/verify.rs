@@ -175,7 +175,7 @@ impl<'t> Walk<'t> {
                 *last < self.key || (!is_new && *seqno > entry.seqno())
             });
             let wrong = if in_order {
-                self.wrong_with_hash(block.fingerprint_at(index))
+                self.wrong_with_hash(block.fingerprint_at(index))?
             } else {
                 Some("entries out of order")
             };
@@ -194,14 +194,14 @@ impl<'t> Walk<'t> {
     }
 
     /// What is wrong with fingerprint or filter of the entry being looked at.
-    fn wrong_with_hash(&self, fingerprint: u8) -> Option<&'static str> {
+    fn wrong_with_hash(&self, fingerprint: u8) -> Result<Option<&'static str>> {
         let properties = &self.table.properties;
         let hash = remix(key_hash(&self.key, properties.hash_seed));
         if fingerprint != crate::block::fingerprint(hash) {
-            return Some("a fingerprint that is not its key's");
+            return Ok(Some("a fingerprint that is not its key's"));
         }
-        let is_denied = properties.filter_key == 0 && !self.table.may_contain(hash);
-        is_denied.then_some("a key that the filter denies")
+        let is_denied = properties.filter_key == 0 && !self.table.may_contain(hash)?;
+        Ok(is_denied.then_some("a key that the filter denies"))
     }
 
     /// What was counted, and the distinct keys.

@@ -108,7 +108,22 @@ impl Block {
         })
     }
 
-    /// How many entries it has; at least one.
+    /// Bytes that are no entries, to be cached like a block.
+    pub(crate) const fn opaque(bytes: Slice) -> Self {
+        Self {
+            bytes,
+            base: 0,
+            global: None,
+            count: 0,
+            places_at: 0,
+            fingerprints_at: 0,
+            seqno_width: 0,
+            offset_width: 0,
+            restart_shift: 0,
+        }
+    }
+
+    /// How many entries it has; at least one, or none in a part of a filter.
     #[inline]
     pub(crate) const fn count(&self) -> usize {
         self.count as usize

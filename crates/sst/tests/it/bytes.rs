@@ -6,6 +6,8 @@ use flagstone_sst::{InspectOptions, TableBuilder, TableOptions, inspect};
 
 /// The table that `docs/format/sst.md` shows.
 const GOLDEN: &[u8] = include_bytes!("golden.sst");
+/// The same as it was written when the filter was one section of the tail.
+const GOLDEN_ONE_FILTER: &[u8] = include_bytes!("golden_one_filter.sst");
 /// The same as it was written before tables told their compression.
 const GOLDEN_NO_COMPRESSION: &[u8] = include_bytes!("golden_no_compression.sst");
 
@@ -49,9 +51,11 @@ fn the_same_entries_give_the_same_bytes_for_ever() {
 
 #[test]
 fn a_table_of_version_1_is_read() {
-    for (bytes, compression, size) in
-        [(GOLDEN_NO_COMPRESSION, None, "429 B"), (GOLDEN, Some(Compression::None), "433 B plain")]
-    {
+    for (bytes, compression, size) in [
+        (GOLDEN_NO_COMPRESSION, None, "429 B"),
+        (GOLDEN_ONE_FILTER, Some(Compression::None), "433 B plain"),
+        (GOLDEN, Some(Compression::None), "425 B plain"),
+    ] {
         let folder = Folder::new();
         std::fs::write(folder.path(), bytes).unwrap();
         let table = folder.open(None).unwrap();
@@ -73,7 +77,7 @@ fn an_inspection_shows_what_is_there() {
     let options = InspectOptions { entries: true };
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
     for line in [
-        "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 433 B plain",
+        "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 425 B plain",
         "header   version 1, features 0x0/0x0/0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
         "deleted  [b..c)#6",
         "attached 1: 5 bytes",

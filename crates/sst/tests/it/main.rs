@@ -5,5 +5,6 @@
 mod ahead;
 mod bytes;
 mod damage;
+mod filter_parts;
 mod map;
 mod tools;

@@ -121,7 +121,8 @@ impl Tree {
             }
             lookup.cover(table.ranges()?.covering(key, lookup.at));
             let file = table.open()?;
-            if filter_hash.is_none_or(|hash| file.may_contain(hash)) {
+            let may_contain = filter_hash.map_or(Ok(true), |hash| file.may_contain(hash));
+            if may_contain.map_err(|error| table.noted(error))? {
                 let found = file.get(key, hash, lookup.at, &mut |trailer, value| match lookup
                     .visit(trailer, || value)
                 {
