@@ -25,7 +25,7 @@ enum Work {
     Tests(&'static [&'static str]),
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step { name: "tidy", work: Work::Tidy },
     Step {
@@ -35,6 +35,7 @@ const STEPS: [Step; 7] = [
     Step { name: "tests", work: Work::Tests(&["test", "--workspace"]) },
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
     Step { name: "smoke", work: Work::Cargo(&["run", "-q", "--", "bench", "smoke"]) },
+    Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60"]) },
     Step { name: "docs", work: Work::Docs(&["doc", "--workspace", "--no-deps"]) },
 ];
 
@@ -248,6 +249,7 @@ clippy  FAILED      1.5 s
 tests   not run
 shuttle not run
 smoke   not run
+sim     not run
 docs    not run
 clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D warnings";
         assert_eq!(summary(&STEPS, &endings), expected);
@@ -283,6 +285,7 @@ clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D war
         assert_eq!(lines[1], "cargo xtask tidy");
         assert_eq!(lines[4], "cargo xtask shuttle --seconds 30");
         assert_eq!(lines[5], "cargo run -q -- bench smoke");
-        assert_eq!(lines[6], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
+        assert_eq!(lines[6], "cargo xtask sim --seconds 60");
+        assert_eq!(lines[7], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
     }
 }

@@ -9,6 +9,7 @@
 
 mod ci;
 mod peers;
+mod programs;
 mod shuttle;
 mod tidy;
 
@@ -20,7 +21,7 @@ cargo xtask COMMAND
 
   ci              everything that must hold before a change is merged, stopping at the
                   first failure: fmt, tidy, clippy, tests, shuttle (30 seconds), smoke (every workload of
-                  flagstone bench for a moment), docs
+                  flagstone bench for a moment), sim (60 s), docs
   tidy [--long]   the rules of the house that the compiler does not check;
                   --long lists the long files and functions, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
@@ -31,6 +32,11 @@ cargo xtask COMMAND
   shuttle [--seconds N] [--seed N] [--model NAME]
                   the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failing one prints how to repeat it
+  sim [--seconds N | --hours N] [--seed S] [--threads N] [--only]
+                  the simulator: histories drawn from seeds on a disk in memory, with faults
+                  and crashes, compared with what was promised; 60 s and a seed by chance
+                  unless told; --only: the history of that seed alone. A failure prints its
+                  seed and the fewest steps that show it
   help            this text
 
 Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
@@ -55,6 +61,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["tidy"] => tidy::run(root, false),
         ["tidy", "--long"] => tidy::run(root, true),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
+        ["sim", ref options @ ..] => programs::run(root, "simulate", options),
         ["peers", ref options @ ..] => peers::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

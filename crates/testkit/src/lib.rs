@@ -28,6 +28,8 @@ pub mod world;
 pub mod driver;
 pub mod history;
 
+pub mod sim;
+
 /// The checksum of headers, for tests that forge one.
 pub use flagstone_base::checksum::crc32c;
 

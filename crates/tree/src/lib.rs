@@ -40,6 +40,8 @@ pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};
 pub use pick::{Job, JobReason, Policy, Pressure, pick, pick_full, pick_hidden, pressure};
 pub use read::{Found, ScanOptions, TreeScan};
+#[doc(hidden)]
+pub use reads::seed_sampling;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};

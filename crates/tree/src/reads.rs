@@ -29,6 +29,11 @@ fn seed() -> u64 {
     THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(GENERATOR_FACTOR)
 }
 
+/// From here on this thread draws which reads count from `seed`, for a test that must be repeated exactly.
+pub fn seed_sampling(seed: u64) {
+    CHANCE.set(seed.max(1));
+}
+
 /// The reads of one tree since its last flush.
 #[derive(Default)]
 pub(crate) struct Reads {

@@ -18,5 +18,6 @@ mod matrix;
 mod origin;
 mod patches;
 mod rules;
+mod simulator;
 mod support;
 mod threads;

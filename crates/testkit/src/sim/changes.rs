@@ -1,0 +1,87 @@
+//! Changes as calls of the database.
+
+use super::life::Handle;
+use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
+use super::step::{Change, Edit};
+use flagstone::{Batch, Document, Patch, Result, Value};
+
+/// The handles of the slots that are written.
+pub(super) type Handles = [Option<Handle>; SLOTS];
+
+pub(super) fn patch_of(upsert: bool, edits: &[Edit]) -> Patch {
+    let patch = if upsert { Patch::new().upsert() } else { Patch::new() };
+    edits.iter().fold(patch, |patch, edit| match *edit {
+        Edit::Set(name, value) => patch.set(format!("f{name}"), i64::from(value)),
+        Edit::Add(name, value) => patch.inc(format!("f{name}"), i64::from(value)),
+    })
+}
+
+fn document_of(fields: &[(u16, i16)]) -> Result<Document> {
+    let mut value = Value::object();
+    if let Value::Map(map) = &mut value {
+        for (name, number) in fields {
+            map.insert(format!("f{name}"), i64::from(*number));
+        }
+    }
+    Document::from_value(&value)
+}
+
+/// Fills a batch with changes.
+pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> Result<()> {
+    for change in changes {
+        let Some(handle) = &handles[change.slot()] else { continue };
+        match (handle, change) {
+            (Handle::Bytes(keyspace), Change::Put(slot, key, value)) => {
+                batch.put(keyspace, key_bytes(*key), value_bytes(*slot, *value))?;
+            }
+            (Handle::Bytes(keyspace), Change::Delete(_, key)) => {
+                batch.delete(keyspace, key_bytes(*key))?;
+            }
+            (Handle::Bytes(keyspace), Change::Merge(slot, key, seed)) => {
+                batch.merge(keyspace, key_bytes(*key), operand_bytes(*slot, *seed))?;
+            }
+            (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
+                batch.delete_range(keyspace, key_bytes(*from), key_bytes(*to))?;
+            }
+            (Handle::Documents(collection), Change::Document(_, key, fields)) => {
+                batch.put_document(collection, i64::from(*key), &document_of(fields)?)?;
+            }
+            (Handle::Documents(collection), Change::Delete(_, key)) => {
+                batch.delete_document(collection, i64::from(*key))?;
+            }
+            (Handle::Documents(collection), Change::Patch(_, key, upsert, edits)) => {
+                batch.patch(collection, i64::from(*key), &patch_of(*upsert, edits))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes one change by the method of its keyspace.
+pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
+    match (handle, change) {
+        (Handle::Bytes(keyspace), Change::Put(slot, key, value)) => {
+            keyspace.put(key_bytes(*key), value_bytes(*slot, *value))
+        }
+        (Handle::Bytes(keyspace), Change::Delete(_, key)) => keyspace.delete(key_bytes(*key)),
+        (Handle::Bytes(keyspace), Change::Merge(slot, key, seed)) => {
+            keyspace.merge(key_bytes(*key), operand_bytes(*slot, *seed))
+        }
+        (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
+            keyspace.delete_range(key_bytes(*from)..key_bytes(*to))
+        }
+        (Handle::Documents(collection), Change::Document(_, key, fields)) => {
+            let json: Vec<_> =
+                fields.iter().map(|(name, value)| format!("\"f{name}\":{value}")).collect();
+            collection.put_json(i64::from(*key), format!("{{{}}}", json.join(",")))
+        }
+        (Handle::Documents(collection), Change::Delete(_, key)) => {
+            collection.delete(i64::from(*key))
+        }
+        (Handle::Documents(collection), Change::Patch(_, key, upsert, edits)) => {
+            collection.patch(i64::from(*key), &patch_of(*upsert, edits))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,187 @@
+//! One open database of the simulator, and what its callers hold of it.
+
+use super::executor::Shuffled;
+use super::model::{Digests, Entries, KINDS, Key, Kind, SLOTS, State, digest_of, document_bytes};
+use super::model::{Fields, key_of};
+use super::oracle::Shown;
+use flagstone::{
+    Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Result, Scan, Snapshot, Ticket,
+    Value,
+};
+use std::sync::Arc;
+
+/// What a check says that failed.
+pub(super) type Check<T = ()> = std::result::Result<T, String>;
+
+/// A handle of a slot.
+#[derive(Clone)]
+pub(super) enum Handle {
+    Bytes(Keyspace),
+    Documents(Collection),
+}
+
+impl Handle {
+    pub(super) const fn keyspace(&self) -> &Keyspace {
+        match self {
+            Self::Bytes(keyspace) => keyspace,
+            Self::Documents(collection) => collection.keyspace(),
+        }
+    }
+
+    pub(super) const fn collection(&self) -> Option<&Collection> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Documents(collection) => Some(collection),
+        }
+    }
+
+    /// A scan of everything, as of now or of a snapshot.
+    pub(super) fn scan(&self, snapshot: Option<&Snapshot>, reverse: bool) -> Result<AnyScan> {
+        Ok(match self {
+            Self::Bytes(keyspace) => {
+                let scan = match snapshot {
+                    Some(snapshot) => snapshot.scan::<Vec<u8>>(keyspace, ..)?,
+                    None => keyspace.scan_all(),
+                };
+                AnyScan::Bytes(if reverse { scan.rev() } else { scan })
+            }
+            Self::Documents(collection) => {
+                let scan = match snapshot {
+                    Some(snapshot) => snapshot.scan_documents::<Value>(collection, ..)?,
+                    None => collection.scan_all(),
+                };
+                AnyScan::Documents(if reverse { scan.rev() } else { scan })
+            }
+        })
+    }
+}
+
+/// A scan of either kind.
+pub(super) enum AnyScan {
+    Bytes(Scan),
+    Documents(DocumentScan),
+}
+
+impl AnyScan {
+    /// The next entry.
+    pub(super) fn next(&mut self) -> Option<Result<(Key, Vec<u8>)>> {
+        match self {
+            Self::Bytes(scan) => scan.next().map(|entry| {
+                entry.map(|(key, value)| (key_of(&key).unwrap_or(Key::MAX), value.to_vec()))
+            }),
+            Self::Documents(scan) => scan.next().map(|entry| {
+                let (key, document) = entry?;
+                let key = match key {
+                    Value::Int(key) => Key::try_from(key).unwrap_or(Key::MAX),
+                    _ => Key::MAX,
+                };
+                Ok((key, document_bytes(&fields_of(&document.to_value()))))
+            }),
+        }
+    }
+
+    /// All that is to come.
+    pub(super) fn rest(mut self) -> Result<Entries> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    pub(super) fn park(&mut self) {
+        match self {
+            Self::Bytes(scan) => scan.park(),
+            Self::Documents(scan) => scan.park(),
+        }
+    }
+}
+
+/// The fields of a document; one that is none of ours has an odd field.
+pub(super) fn fields_of(value: &Value) -> Fields {
+    let pairs = value.as_map().into_iter().flat_map(|map| map.iter());
+    let field = |(name, value): &(Value, Value)| {
+        let number = name.as_str().and_then(|name| name.strip_prefix('f')?.parse().ok());
+        let Value::Int(value) = value else { return (u16::MAX, 0) };
+        (number.unwrap_or(u16::MAX), *value)
+    };
+    pairs.map(field).collect()
+}
+
+/// A snapshot and what it must show.
+pub(super) struct Taken {
+    pub(super) snapshot: Snapshot,
+    pub(super) state: State,
+    pub(super) generations: [u32; SLOTS],
+}
+
+/// A scan on its way and what is still to come, the last first.
+pub(super) struct Underway {
+    pub(super) scan: AnyScan,
+    pub(super) rest: Entries,
+    pub(super) slot: usize,
+    pub(super) generation: u32,
+}
+
+/// See the header.
+pub(super) struct Life {
+    pub(super) db: Database,
+    pub(super) executor: Arc<Shuffled>,
+    pub(super) handles: [Option<Handle>; SLOTS],
+    /// How often each slot was dropped.
+    pub(super) generations: [u32; SLOTS],
+    pub(super) snapshots: Vec<Taken>,
+    pub(super) scans: Vec<Underway>,
+    /// With the number of its event.
+    pub(super) tickets: Vec<(Ticket, u64)>,
+    pub(super) is_poisoned: bool,
+}
+
+impl Life {
+    pub(super) const fn new(db: Database, executor: Arc<Shuffled>) -> Self {
+        Self {
+            db,
+            executor,
+            handles: [const { None }; SLOTS],
+            generations: [0; SLOTS],
+            snapshots: Vec::new(),
+            scans: Vec::new(),
+            tickets: Vec::new(),
+            is_poisoned: false,
+        }
+    }
+
+    /// The handle of a slot, which is made if it is missing.
+    pub(super) fn handle(&mut self, slot: usize, options: &[KeyspaceOptions]) -> Result<Handle> {
+        if let Some(handle) = &self.handles[slot] {
+            return Ok(handle.clone());
+        }
+        let handle = open_slot(&self.db, slot, options)?;
+        self.handles[slot] = Some(handle.clone());
+        Ok(handle)
+    }
+}
+
+/// The name of a slot.
+pub(super) fn name_of(slot: usize) -> String {
+    format!("slot{slot}")
+}
+
+/// Opens or makes a slot.
+pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions]) -> Result<Handle> {
+    let (name, options) = (name_of(slot), options[slot].clone());
+    Ok(match KINDS[slot] {
+        Kind::Documents => Handle::Documents(db.collection_with(&name, options)?),
+        _ => Handle::Bytes(db.keyspace_with(&name, options)?),
+    })
+}
+
+/// Everything that a database shows, and a digest of it.
+pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> {
+    let known: Vec<String> = db.keyspaces().into_iter().map(|info| info.name).collect();
+    let (mut digests, mut is_there): (Digests, _) = ([0; SLOTS], [false; SLOTS]);
+    for slot in 0..SLOTS {
+        is_there[slot] = known.contains(&name_of(slot));
+        if is_there[slot] {
+            let entries = open_slot(db, slot, options)?.scan(None, false)?.rest()?;
+            digests[slot] = digest_of(slot, &entries);
+        }
+    }
+    Ok(Shown { digests, is_there })
+}

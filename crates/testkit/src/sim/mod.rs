@@ -1,0 +1,31 @@
+//! The simulator: one history of everything that a database can do and suffer, drawn from a seed, run step by
+//! step in one thread, and compared with what was promised after each crash.
+//!
+//! ```text
+//! seed --> plan: steps --> run: lives of one database on a disk in memory --> Outcome, or a Failure
+//!                           |  executor: background work in any interleaving
+//!                           |  place: the disk, its faults, its power
+//!                           |  oracle: the history, and what each Durability promised of it
+//!                           +-----------> shrink: fewer steps that still fail
+//! ```
+//! The same seed gives the same history, operation for operation.
+
+mod changes;
+mod disk;
+mod executor;
+mod life;
+mod model;
+mod oracle;
+mod place;
+mod plan;
+mod read;
+mod recover;
+mod run;
+mod shrink;
+mod step;
+mod write;
+
+pub use plan::plan;
+pub use run::{Failure, Outcome, Totals, run};
+pub use shrink::shrink;
+pub use step::Planned;

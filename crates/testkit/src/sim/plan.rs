@@ -1,0 +1,360 @@
+//! A history, drawn from a seed: what it is good at is drawn first, then its steps.
+
+use super::disk::Mood;
+use super::model::{KEYS, KINDS, Key, Kind, SLOTS};
+use super::place::Crash;
+use super::step::{Change, Edit, Ending, Expect, How, Planned, Step, ValueOf};
+use crate::choices::random_keyspace;
+use crate::rng::Rng;
+use flagstone::env::names::FileKind;
+use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::{Durability, KeyspaceOptions, Options};
+use flagstone_base::hash::remix;
+use std::time::Duration;
+
+/// What a history is good at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Profile {
+    /// Of a hundred commits, so many are not logged.
+    unlogged_percent: u64,
+    /// Of a hundred logged ones, so many are synced.
+    synced_percent: u64,
+    value_bytes_max: u64,
+    ills: Ills,
+}
+
+/// What a disk suffers from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ills {
+    None,
+    Faults,
+    Moods,
+    Full,
+}
+
+/// What a history begins with.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) profile: Profile,
+    pub(super) options: Options,
+    pub(super) keyspaces: Vec<KeyspaceOptions>,
+}
+
+impl Setting {
+    pub(super) fn draw(seed: u64) -> Self {
+        let mut rng = Rng::new(remix(seed ^ 1));
+        let profile = Profile {
+            unlogged_percent: *rng.pick(&[0, 0, 10, 30, 100]),
+            synced_percent: *rng.pick(&[10, 50, 80]),
+            value_bytes_max: *rng.pick(&[30, 30, 200, 1000, 8000]),
+            ills: *rng.pick(&[Ills::None, Ills::None, Ills::Faults, Ills::Moods, Ills::Full]),
+        };
+        let keyspace = |kind: Kind| {
+            let fold = match kind {
+                Kind::Counters => Some("add-i64/1"),
+                Kind::Appends => Some("append/1"),
+                Kind::Plain | Kind::Documents => None,
+            };
+            random_keyspace(&mut rng, fold)
+        };
+        let keyspaces = KINDS.map(keyspace).to_vec();
+        Self { profile, options: draw_options(&mut rng, &profile), keyspaces }
+    }
+}
+
+/// Options of one opening.
+pub(super) fn draw_options(rng: &mut Rng, profile: &Profile) -> Options {
+    Options {
+        memory_budget: if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, 4 << 20) },
+        memtable_bytes: rng.percent(60).then_some(64 << 10),
+        direct_reads: rng.percent(20),
+        durability: durability(rng, profile),
+        compaction_workers: rng.between(1, 3) as usize,
+        ..Options::default()
+    }
+}
+
+fn durability(rng: &mut Rng, profile: &Profile) -> Durability {
+    if rng.percent(profile.unlogged_percent) {
+        return Durability::None;
+    }
+    if rng.percent(profile.synced_percent) {
+        return *rng.pick(&[Durability::Group, Durability::Each]);
+    }
+    *rng.pick(&[
+        Durability::Buffered,
+        Durability::Buffered,
+        Durability::Interval(Duration::from_millis(10)),
+    ])
+}
+
+/// The steps of the history with this seed.
+pub fn plan(seed: u64) -> Vec<Planned> {
+    let profile = Setting::draw(seed).profile;
+    let mut planner = Planner { rng: Rng::new(remix(seed ^ 2)), profile, names: 1, steps: vec![] };
+    for _ in 0..planner.rng.between(2, 6) {
+        planner.life();
+    }
+    planner.steps
+}
+
+struct Planner {
+    rng: Rng,
+    profile: Profile,
+    /// Names of fields used so far.
+    names: u16,
+    steps: Vec<Planned>,
+}
+
+impl Planner {
+    fn push(&mut self, step: Step) {
+        let seed = self.rng.number();
+        self.steps.push(Planned { step, seed });
+    }
+
+    fn life(&mut self) {
+        if self.rng.percent(50) {
+            let limit = *self.rng.pick(&[30, 100, 400]);
+            let nth = self.rng.between(1, limit);
+            self.push(Step::PowerAt(nth));
+        }
+        self.ills();
+        for _ in 0..self.rng.between(4, 50) {
+            if self.rng.percent(50) {
+                let steps = self.rng.between(1, 6) as u16;
+                self.push(Step::Work(steps));
+            }
+            let step = self.step();
+            self.push(step);
+        }
+        if self.rng.percent(30) {
+            self.push(Step::ReadAll);
+        }
+        let ending = self.ending();
+        self.push(Step::Crash(ending));
+    }
+
+    fn ills(&mut self) {
+        match self.profile.ills {
+            Ills::None => {}
+            Ills::Faults => {
+                for _ in 0..self.rng.below(4) {
+                    let fault = self.fault();
+                    self.push(Step::Fault(fault));
+                }
+            }
+            Ills::Moods => {
+                let mood = self.mood();
+                self.push(Step::Mood(mood));
+            }
+            Ills::Full => {
+                let room = self.rng.below(60_000);
+                self.push(Step::Room(room));
+            }
+        }
+    }
+
+    fn failure(&mut self) -> Failure {
+        *self.rng.pick(&[Failure::Io, Failure::NoSpace, Failure::NoSpace])
+    }
+
+    fn fault(&mut self) -> Fault {
+        let (failure, nth) = (self.failure(), self.rng.between(1, 300));
+        // Of a log a longer piece may hold a whole record, which must not come back.
+        let piece = self.rng.below(300) as usize;
+        match self.rng.below(10) {
+            0..=3 => Fault::new(Effect::Fail(failure)).on(&Op::CHANGES).nth(nth),
+            4 => Fault::new(Effect::Fail(failure)).nth(nth),
+            5..=6 => Fault::new(Effect::Short(piece, failure)).on(&[Op::Append]).nth(nth),
+            7 => {
+                let bit = self.rng.index(100_000);
+                Fault::new(Effect::FlipBit(bit)).on(&[Op::Read]).of(FileKind::Table).nth(nth)
+            }
+            8 => {
+                let kind = *self.rng.pick(&[FileKind::Manifest, FileKind::Table]);
+                Fault::new(Effect::FailAfter(failure)).of(kind).nth(nth / 8 + 1)
+            }
+            _ => {
+                // The void of a refused record may fail as well.
+                let log = Fault::new(Effect::FailAfter(failure)).on(&[Op::Append]);
+                let log = log.of(FileKind::Wal).nth(nth % 20 + 1);
+                if self.rng.percent(50) { log.forever() } else { log }
+            }
+        }
+    }
+
+    fn mood(&mut self) -> Mood {
+        Mood {
+            changes_per_mille: *self.rng.pick(&[2, 10, 50, 200]),
+            reads_per_mille: *self.rng.pick(&[0, 0, 10, 50]),
+            is_full: self.rng.percent(40),
+            loses_dirty: self.rng.percent(50),
+        }
+    }
+
+    fn ending(&mut self) -> Ending {
+        let crash = |rng: &mut Rng| if rng.percent(40) { Crash::Kill } else { Crash::PowerCut };
+        Ending {
+            crash: crash(&mut self.rng),
+            others: *self.rng.pick(&[0, 0, 1, 1, 2, 3]),
+            again: self.rng.percent(25).then(|| (self.rng.between(1, 40), crash(&mut self.rng))),
+            mood: (self.profile.ills == Ills::Moods && self.rng.percent(30)).then(|| self.mood()),
+            reads_only: self.rng.percent(10),
+        }
+    }
+
+    fn slot(&mut self) -> usize {
+        self.rng.index(SLOTS)
+    }
+
+    fn key(&mut self) -> Key {
+        self.rng.below(KEYS as u64) as Key
+    }
+
+    fn value(&mut self) -> ValueOf {
+        let most = self.profile.value_bytes_max;
+        let len = match self.rng.below(20) {
+            0 => 0,
+            1..=12 => self.rng.below(40),
+            _ => self.rng.below(most + 1),
+        };
+        ValueOf { len: len as u16, seed: self.rng.number() as u32 }
+    }
+
+    /// A name, now and then one that was never there.
+    fn name(&mut self) -> u16 {
+        if self.rng.percent(20) {
+            self.names += 1;
+        }
+        if self.rng.percent(50) { self.names } else { self.rng.below(self.names.into()) as u16 }
+    }
+
+    fn number(&mut self) -> i16 {
+        self.rng.below(2000) as i16 - 1000
+    }
+
+    fn change(&mut self, slot: usize) -> Change {
+        let key = self.key();
+        if KINDS[slot] == Kind::Documents {
+            return match self.rng.below(10) {
+                0..=1 => Change::Delete(slot, key),
+                2..=4 => {
+                    let mut fields: Vec<_> =
+                        (0..self.rng.between(1, 8)).map(|_| (self.name(), self.number())).collect();
+                    fields.sort_unstable();
+                    fields.dedup_by_key(|field| field.0);
+                    Change::Document(slot, key, fields)
+                }
+                _ => self.patch(slot, key),
+            };
+        }
+        match self.rng.below(100) {
+            0..=19 => Change::Delete(slot, key),
+            20..=25 => {
+                let (a, b) = (key, self.key());
+                if a == b {
+                    return Change::Delete(slot, key);
+                }
+                Change::DeleteRange(slot, a.min(b), a.max(b))
+            }
+            26..=60 if KINDS[slot] != Kind::Plain => {
+                Change::Merge(slot, key, self.rng.number() as u32)
+            }
+            _ => Change::Put(slot, key, self.value()),
+        }
+    }
+
+    fn patch(&mut self, slot: usize, key: Key) -> Change {
+        let mut edits: Vec<_> = (0..self.rng.between(1, 4))
+            .map(|_| (self.name(), self.number(), self.rng.percent(60)))
+            .collect();
+        edits.sort_unstable();
+        edits.dedup_by_key(|edit| edit.0);
+        let edit = |(name, number, adds): (u16, i16, bool)| match adds {
+            true => Edit::Add(name, number),
+            false => Edit::Set(name, number),
+        };
+        let edits = edits.into_iter().map(edit).collect();
+        Change::Patch(slot, key, self.rng.percent(70), edits)
+    }
+
+    fn changes(&mut self) -> Vec<Change> {
+        let len = match self.rng.below(100) {
+            0..=3 => self.rng.below(30),
+            4..=49 => 1,
+            _ => self.rng.between(1, 5),
+        };
+        (0..len)
+            .map(|_| {
+                let slot = self.slot();
+                self.change(slot)
+            })
+            .collect()
+    }
+
+    fn commit(&mut self) -> Step {
+        let changes = self.changes();
+        let how = match self.rng.below(10) {
+            0..=5 => How::With(durability(&mut self.rng, &self.profile)),
+            6..=7 => How::Plain,
+            8 => How::Start,
+            _ => How::Try,
+        };
+        let expect = match self.rng.below(100) {
+            0..=7 => Some(Expect::Token(self.rng.index(100))),
+            8..=11 => {
+                let slot = self.slot();
+                let is_bytes = KINDS[slot] != Kind::Documents;
+                is_bytes.then(|| Expect::Absent(slot, self.key()))
+            }
+            _ => None,
+        };
+        Step::Commit(changes, how, expect)
+    }
+
+    fn step(&mut self) -> Step {
+        let (slot, key, which) = (self.slot(), self.key(), self.rng.index(100));
+        let reverse = self.rng.percent(50);
+        match self.rng.below(1000) {
+            0..=449 => self.commit(),
+            450..=549 => Step::Single(self.change(slot)),
+            550..=559 => Step::Remove(slot, key),
+            560..=564 => {
+                let durability = durability(&mut self.rng, &self.profile);
+                Step::Load(slot, self.rng.number() as u32, durability)
+            }
+            565..=589 => Step::Wait(which),
+            590..=629 => Step::Token(*self.rng.pick(&[0, 4]), key),
+            630..=654 => Step::Drop(slot),
+            655..=674 => Step::Sync,
+            675..=724 => Step::Flush,
+            725..=739 => Step::Compact,
+            740..=749 => Step::Checkpoint,
+            750..=759 => Step::OpenCopy(which, reverse),
+            760..=784 => Step::Snapshot,
+            785..=809 => Step::ReadSnapshot(which, slot, reverse),
+            810..=814 => Step::DropSnapshot(which),
+            815..=834 => Step::OpenScan(slot, reverse),
+            835..=869 => Step::Advance(which, self.rng.between(1, 12) as u8),
+            870..=879 => Step::Park(which),
+            880..=884 => Step::DropScan(which),
+            885..=909 => Step::Get(slot, key),
+            910..=919 => {
+                let keys = (0..self.rng.below(8)).map(|_| self.key()).collect();
+                Step::MultiGet(slot, keys)
+            }
+            920..=934 => {
+                let other = self.key();
+                Step::Scan(slot, key.min(other), key.max(other), reverse)
+            }
+            935..=939 => Step::Count(slot),
+            940..=954 => Step::ReadAll,
+            955..=957 => Step::Verify,
+            958..=967 => Step::Clock(self.rng.between(1, 3000)),
+            968..=979 => Step::Reopen,
+            980..=989 if self.profile.ills != Ills::None => Step::Heal,
+            990..=994 if self.profile.ills == Ills::Full => Step::Room(self.rng.below(20_000)),
+            _ => Step::Work(self.rng.between(5, 60) as u16),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The steps that read: every answer is compared.
+
+use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
+use super::model::{Entries, Key, document_bytes, key_bytes};
+use super::run::Run;
+use super::step::{Step, Which};
+use flagstone::{Document, ErrorKind, Result, Slice};
+use std::path::Path;
+
+/// At most so many at a time.
+const SNAPSHOTS_MAX: usize = 3;
+const SCANS_MAX: usize = 3;
+
+impl Run {
+    /// Runs a step that reads.
+    pub(super) fn read_step(&mut self, step: &Step) -> Check {
+        match step {
+            Step::Snapshot => self.take_snapshot(),
+            Step::ReadSnapshot(which, slot, reverse) => {
+                return self.read_snapshot(*which, *slot, *reverse);
+            }
+            Step::DropSnapshot(which) => {
+                let Some(life) = &mut self.life else { return Ok(()) };
+                take(&mut life.snapshots, *which);
+            }
+            Step::OpenScan(slot, reverse) => return self.open_scan(*slot, *reverse),
+            Step::Advance(which, entries) => return self.advance(*which, *entries),
+            Step::Park(which) => {
+                let Some(life) = &mut self.life else { return Ok(()) };
+                if let Some(at) = place_of(life.scans.len(), *which) {
+                    life.scans[at].scan.park();
+                }
+            }
+            Step::DropScan(which) => {
+                let Some(life) = &mut self.life else { return Ok(()) };
+                take(&mut life.scans, *which);
+            }
+            Step::Get(slot, key) => return self.get(*slot, *key),
+            Step::MultiGet(slot, keys) => return self.multi_get(*slot, keys),
+            Step::Scan(slot, from, to, reverse) => {
+                return self.scan(*slot, *from, *to, *reverse);
+            }
+            Step::Count(slot) => return self.count_keys(*slot),
+            Step::ReadAll => return self.read_all(),
+            Step::Verify => {
+                let Some(life) = &self.life else { return Ok(()) };
+                let verified = life.db.verify();
+                self.excused(verified)?;
+            }
+            Step::OpenCopy(which, writes) => return self.open_copy(*which, *writes),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_snapshot(&mut self) {
+        let Some(life) = &mut self.life else { return };
+        if self.oracle.has_doubt() {
+            return;
+        }
+        let (snapshot, state) = (life.db.snapshot(), self.oracle.now.clone());
+        life.snapshots.push(Taken { snapshot, state, generations: life.generations });
+        let extra = life.snapshots.len().saturating_sub(SNAPSHOTS_MAX);
+        life.snapshots.drain(..extra);
+    }
+
+    fn read_snapshot(&mut self, which: Which, slot: usize, reverse: bool) -> Check {
+        let Some(life) = &self.life else { return Ok(()) };
+        let Some(at) = place_of(life.snapshots.len(), which) else { return Ok(()) };
+        let taken = &life.snapshots[at];
+        if taken.generations[slot] != life.generations[slot] {
+            return Ok(());
+        }
+        let Some(handle) = &life.handles[slot] else { return Ok(()) };
+        let scan = handle.scan(Some(&taken.snapshot), reverse);
+        let found = scan.and_then(AnyScan::rest);
+        let expected = turned(taken.state.entries(slot), reverse);
+        if let Some(found) = self.excused(found)? {
+            same(&found, &expected, "a snapshot", slot)?;
+        }
+        Ok(())
+    }
+
+    fn open_scan(&mut self, slot: usize, reverse: bool) -> Check {
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let scan = handle.scan(None, reverse);
+        let Some(scan) = self.excused(scan)? else { return Ok(()) };
+        let rest = turned(self.oracle.now.entries(slot), !reverse);
+        let Some(life) = &mut self.life else { return Ok(()) };
+        life.scans.push(Underway { scan, rest, slot, generation: life.generations[slot] });
+        let extra = life.scans.len().saturating_sub(SCANS_MAX);
+        life.scans.drain(..extra);
+        Ok(())
+    }
+
+    fn advance(&mut self, which: Which, entries: u8) -> Check {
+        for _ in 0..entries {
+            let Some(life) = &mut self.life else { return Ok(()) };
+            let Some(at) = place_of(life.scans.len(), which) else { return Ok(()) };
+            let scan = &mut life.scans[at];
+            let is_gone = scan.generation != life.generations[scan.slot];
+            let (found, expected, slot) = (scan.scan.next(), scan.rest.pop(), scan.slot);
+            if found.is_none() || found.as_ref().is_some_and(Result::is_err) || is_gone {
+                life.scans.remove(at);
+            }
+            match found {
+                Some(Ok(_)) if is_gone => {
+                    return Err(format!("a scan goes on in slot {slot}, which was dropped"));
+                }
+                Some(Err(error)) if is_gone && error.kind() == ErrorKind::InvalidInput => {}
+                None if is_gone => {}
+                Some(Err(error)) => self.excuse(&error)?,
+                Some(Ok(found)) if Some(&found) == expected.as_ref() => continue,
+                None if expected.is_none() => {}
+                found => {
+                    let found = found.and_then(|found| found.ok()).map(|found| found.0);
+                    let expected = expected.map(|expected| expected.0);
+                    return Err(format!(
+                        "an open scan of slot {slot} finds key {found:?}, expected {expected:?}"
+                    ));
+                }
+            }
+            break;
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, slot: usize, key: Key) -> Check {
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let found = match &handle {
+            Handle::Bytes(keyspace) => keyspace.get(key_bytes(key)).map(owned),
+            Handle::Documents(collection) => collection.get(i64::from(key)).map(canonical),
+        };
+        let Some(found) = self.excused(found)? else { return Ok(()) };
+        let expected = self.oracle.now.get(slot, key).map(|entry| entry.bytes.to_vec());
+        if found != expected && !self.oracle.has_doubt() {
+            let len = |value: Option<Vec<u8>>| value.map(|value| value.len());
+            return Err(format!(
+                "get of slot {slot}, key {key}: found {:?} bytes, expected {:?}",
+                len(found),
+                len(expected)
+            ));
+        }
+        Ok(())
+    }
+
+    fn multi_get(&mut self, slot: usize, keys: &[Key]) -> Check {
+        let Some(Handle::Bytes(keyspace)) = self.handle(slot)? else { return Ok(()) };
+        let found = keyspace.multi_get(keys.iter().map(|key| key_bytes(*key)));
+        let Some(found) = self.excused(found)? else { return Ok(()) };
+        let found: Vec<_> = found.into_iter().map(owned).collect();
+        let value = |key: &Key| self.oracle.now.get(slot, *key).map(|entry| entry.bytes.to_vec());
+        let expected: Vec<_> = keys.iter().map(value).collect();
+        if found != expected && !self.oracle.has_doubt() {
+            return Err(format!("multi_get of slot {slot}, keys {keys:?} differs"));
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, slot: usize, from: Key, to: Key, reverse: bool) -> Check {
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let scan = match &handle {
+            Handle::Bytes(keyspace) => {
+                let scan = keyspace.scan(key_bytes(from)..key_bytes(to));
+                Ok(AnyScan::Bytes(if reverse { scan.rev() } else { scan }))
+            }
+            Handle::Documents(collection) => {
+                let scan = collection.scan(i64::from(from)..i64::from(to));
+                scan.map(|scan| AnyScan::Documents(if reverse { scan.rev() } else { scan }))
+            }
+        };
+        let Some(found) = self.excused(scan.and_then(AnyScan::rest))? else { return Ok(()) };
+        let expected = turned(self.oracle.now.range(slot, from, to), reverse);
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        same(&found, &expected, "a scan", slot)
+    }
+
+    fn count_keys(&mut self, slot: usize) -> Check {
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let Some(found) = self.excused(handle.keyspace().count())? else { return Ok(()) };
+        let expected = self.oracle.now.entries(slot).len() as u64;
+        if found != expected && !self.oracle.has_doubt() {
+            return Err(format!("count of slot {slot}: {found}, expected {expected}"));
+        }
+        Ok(())
+    }
+
+    fn read_all(&mut self) -> Check {
+        let Some(life) = &self.life else { return Ok(()) };
+        let shown = show(&life.db, &self.keyspaces);
+        let Some(shown) = self.excused(shown)? else { return Ok(()) };
+        if !self.oracle.may_show(shown.digests) {
+            let expected = self.oracle.now.digests();
+            let differ: Vec<_> =
+                (0..expected.len()).filter(|at| expected[*at] != shown.digests[*at]).collect();
+            return Err(format!("an open database differs in slots {differ:?}"));
+        }
+        self.read_versions()
+    }
+
+    /// A checkpoint is a database of its own: it holds what it held when it was made.
+    fn open_copy(&mut self, which: Which, writes: bool) -> Check {
+        let Some(at) = place_of(self.copies.len(), which) else { return Ok(()) };
+        let copy = self.copies.swap_remove(at);
+        let options = self.setting.options.clone();
+        let used = self.place.open(&copy.dir, &options, which as u64).and_then(|(db, executor)| {
+            executor.work(which as u16 % 8);
+            let shown = show(&db, &self.keyspaces)?;
+            let is_same = shown.digests == copy.digests;
+            if writes && is_same {
+                // Whatever is done to it is nothing to the database it was made of.
+                scribble(&db, &executor)?;
+            }
+            Ok(is_same)
+        });
+        match used {
+            Ok(true) => self.totals.copies += 1,
+            Ok(false) => return Err(format!("the checkpoint {} differs", copy.dir.display())),
+            Err(error) => self.excuse_of_copy(&error)?,
+        }
+        self.clear_away(&copy.dir);
+        Ok(())
+    }
+
+    /// What was compared need not burden the disk any more.
+    fn clear_away(&self, dir: &Path) {
+        use flagstone::env::Disk;
+        for name in self.place.mem.list(dir).unwrap_or_default() {
+            let _gone = self.place.mem.remove(&dir.join(name));
+        }
+    }
+}
+
+fn scribble(db: &flagstone::Database, executor: &super::executor::Shuffled) -> Result<()> {
+    let keyspace = db.keyspace("scribbles")?;
+    for n in 0..20_u8 {
+        keyspace.put([n], [n; 200])?;
+    }
+    for info in db.keyspaces() {
+        if !info.is_collection {
+            let other = db.keyspace_with(&info.name, info.options)?;
+            other.delete_range::<&[u8]>(..)?;
+        }
+    }
+    executor.work(6);
+    db.compact()
+}
+
+fn place_of(len: usize, which: Which) -> Option<usize> {
+    (len > 0).then(|| which % len)
+}
+
+fn take<T>(from: &mut Vec<T>, which: Which) {
+    if let Some(at) = place_of(from.len(), which) {
+        from.remove(at);
+    }
+}
+
+fn turned(mut entries: Entries, reverse: bool) -> Entries {
+    if reverse {
+        entries.reverse();
+    }
+    entries
+}
+
+fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
+    found.map(|value| value.to_vec())
+}
+
+fn canonical(found: Option<Document>) -> Option<Vec<u8>> {
+    found.map(|document| document_bytes(&fields_of(&document.to_value())))
+}
+
+fn same(found: &Entries, expected: &Entries, what: &str, slot: usize) -> Check {
+    if found == expected {
+        return Ok(());
+    }
+    let keys = |entries: &Entries| entries.iter().map(|entry| entry.0).collect::<Vec<_>>();
+    Err(format!(
+        "{what} of slot {slot} finds keys {:?}, expected {:?}",
+        keys(found),
+        keys(expected)
+    ))
+}

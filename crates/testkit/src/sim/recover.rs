@@ -1,0 +1,182 @@
+//! The end of a life and the beginning of the next: crashes, recoveries, closes.
+
+use super::life::{Check, Life, show};
+use super::oracle::Existence;
+use super::place::{Crash, Place};
+use super::plan::draw_options;
+use super::run::Run;
+use super::step::Ending;
+use crate::rng::Rng;
+use flagstone::ErrorKind;
+
+/// After a recovery, one time in so many, every table is read and checked.
+const VERIFY_ONE_IN: u64 = 6;
+
+impl Run {
+    /// Makes the database.
+    pub(super) fn first_life(&mut self, seed: u64) -> Check {
+        let opened = self.place.open(Place::dir(), &self.setting.options, seed);
+        let (db, executor) = opened.map_err(|error| format!("a new database: {error:?}"))?;
+        self.life = Some(Life::new(db, executor));
+        self.lives = 1;
+        Ok(())
+    }
+
+    /// A crash, other outcomes of the same moment, and the recovery from it.
+    pub(super) fn crash(&mut self, ending: Ending, seed: u64) -> Check {
+        let mut rng = Rng::new(seed);
+        for _ in 0..ending.others {
+            let crash = if rng.percent(30) { Crash::Kill } else { Crash::PowerCut };
+            let place = self.place.after(crash, rng.number());
+            self.look_at(&place, crash, rng.number())?;
+        }
+        let next = self.place.after(ending.crash, rng.number());
+        self.end_life(next);
+        let mut crash = ending.crash;
+        self.count(crash);
+        if let Some((nth, again)) = ending.again {
+            self.place.faults.cut_power_at(nth);
+            let opened = self.place.open(Place::dir(), &self.setting.options, rng.number());
+            self.excused(opened.map(drop))?;
+            self.count(again);
+            let next = self.place.after(again, rng.number());
+            self.end_life(next);
+            if again == Crash::PowerCut {
+                crash = again;
+            }
+        }
+        self.has_lost_dirty &= crash == Crash::Kill;
+        if ending.reads_only {
+            self.read_only(crash)?;
+        }
+        self.setting.options = draw_options(&mut rng, &self.setting.profile);
+        if let Some(mood) = ending.mood {
+            self.place.moods.set(mood, rng.number());
+        }
+        self.recover(crash, &mut rng)
+    }
+
+    fn count(&mut self, crash: Crash) {
+        match crash {
+            Crash::Kill => self.totals.kills += 1,
+            Crash::PowerCut => self.totals.power_cuts += 1,
+        }
+    }
+
+    /// Lets go of everything that stands on the disk, and takes the next one.
+    fn end_life(&mut self, next: Place) {
+        self.totals.faults += self.place.hits();
+        self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+        let was_poisoned = self.life.as_ref().is_some_and(|life| life.is_poisoned);
+        self.totals.poisoned += u64::from(was_poisoned);
+        // What the last handle would still write is nothing to the disk that a crash has left.
+        self.place.faults.cut_power_at(1);
+        self.life = None;
+        self.place = next;
+    }
+
+    /// What must be there: when a sync has failed and lost what was dirty, pages that only the process had
+    /// handed over are gone with it.
+    const fn promised(&self, crash: Crash) -> Crash {
+        if self.has_lost_dirty { Crash::PowerCut } else { crash }
+    }
+
+    fn look_at(&mut self, place: &Place, crash: Crash, seed: u64) -> Check {
+        self.count(crash);
+        let (db, _executor) = place
+            .open(Place::dir(), &self.setting.options, seed)
+            .map_err(|error| format!("recovery from {crash:?}: {error:?}"))?;
+        let shown = show(&db, &self.keyspaces);
+        let shown = shown.map_err(|error| format!("after {crash:?}: {error:?}"))?;
+        place.faults.cut_power_at(1);
+        let has_lost = self.has_lost_dirty || self.place.moods.has_lost_dirty();
+        let promised = if has_lost { Crash::PowerCut } else { crash };
+        let judged = self.oracle.check(promised, &shown);
+        judged.map_err(|what| format!("another outcome, {crash:?}: {what}"))
+    }
+
+    /// Reads what a crash has left, and changes nothing.
+    fn read_only(&mut self, crash: Crash) -> Check {
+        if self.oracle.existence.iter().all(|existence| *existence != Existence::Yes) {
+            return Ok(());
+        }
+        let db = self
+            .place
+            .open_read_only(&self.setting.options)
+            .map_err(|error| format!("opened for reading after {crash:?}: {error:?}"))?;
+        let shown = show(&db, &self.keyspaces)
+            .map_err(|error| format!("opened for reading after {crash:?}: {error:?}"))?;
+        let promised = self.promised(crash);
+        let judged = self.oracle.check(promised, &shown);
+        judged.map_err(|what| format!("opened for reading after {crash:?}: {what}"))?;
+        drop(db);
+        match self.place.changes() {
+            0 => Ok(()),
+            changes => Err(format!("opened for reading, it changed the disk {changes} times")),
+        }
+    }
+
+    /// Opens the database after a crash, on a disk that may be in a mood, and compares.
+    fn recover(&mut self, crash: Crash, rng: &mut Rng) -> Check {
+        let opened = self.place.open(Place::dir(), &self.setting.options, rng.number());
+        let opened = match self.excused(opened)? {
+            Some(opened) => opened,
+            None => {
+                self.place.heal();
+                self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+                self.place
+                    .open(Place::dir(), &self.setting.options, rng.number())
+                    .map_err(|error| format!("recovery from {crash:?}, tried again: {error:?}"))?
+            }
+        };
+        self.place.heal();
+        self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+        let (db, executor) = opened;
+        let shown =
+            show(&db, &self.keyspaces).map_err(|error| format!("after {crash:?}: {error:?}"))?;
+        shown.digests.iter().for_each(|digest| self.note(*digest));
+        let promised = self.promised(crash);
+        let on_device = crash == Crash::PowerCut && !self.has_lost_dirty;
+        self.oracle
+            .recover(promised, on_device, &shown)
+            .map_err(|what| format!("after {crash:?}: {what}"))?;
+        if rng.below(VERIFY_ONE_IN) == 0 {
+            db.verify().map_err(|error| format!("verify after {crash:?}: {error:?}"))?;
+        }
+        self.life = Some(Life::new(db, executor));
+        self.lives += 1;
+        Ok(())
+    }
+
+    /// Closes the database and opens it again with other options.
+    pub(super) fn reopen(&mut self, seed: u64) -> Check {
+        let mut rng = Rng::new(seed);
+        let Some(mut life) = self.life.take() else { return Ok(()) };
+        let is_poisoned = life.is_poisoned;
+        life.snapshots.clear();
+        life.scans.clear();
+        life.tickets.clear();
+        let closed = life.db.close();
+        match closed {
+            Ok(()) if is_poisoned => {
+                return Err("close of a poisoned database says that all is well".into());
+            }
+            Ok(()) => self.oracle.keep_all(),
+            Err(error) if error.kind() == ErrorKind::Closed => {
+                return Err(format!("close: {error}"));
+            }
+            Err(error) => self.excuse(&error)?,
+        }
+        drop(life.handles);
+        if self.place.faults.is_off() {
+            return Ok(());
+        }
+        self.totals.poisoned += u64::from(is_poisoned);
+        if rng.percent(50) {
+            self.place.heal();
+        }
+        self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+        self.setting.options = draw_options(&mut rng, &self.setting.profile);
+        self.recover(Crash::Kill, &mut rng)
+    }
+}

@@ -1,0 +1,262 @@
+//! A history, run: lives of one database, from crash to crash.
+
+use super::life::{Check, Life};
+use super::model::{Key, SLOTS};
+use super::oracle::Oracle;
+use super::place::Place;
+use super::plan::Setting;
+use super::step::{Planned, Step};
+use flagstone::env::MemDisk;
+use flagstone::{Error, ErrorKind, KeyspaceOptions, VersionToken};
+use flagstone_base::hash::remix;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::AddAssign;
+use std::path::PathBuf;
+use std::sync::Once;
+use std::time::Duration;
+
+/// What went on in one history or in many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Histories.
+    pub histories: u64,
+    /// Outcomes of kills, each recovered and compared.
+    pub kills: u64,
+    /// Outcomes of power cuts, each recovered and compared.
+    pub power_cuts: u64,
+    /// Operations of the disk that failed.
+    pub faults: u64,
+    /// Commits that happened.
+    pub commits: u64,
+    /// Steps run.
+    pub steps: u64,
+    /// Checkpoints opened and compared.
+    pub copies: u64,
+    /// Lives that ended poisoned.
+    pub poisoned: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.kills += other.kills;
+        self.power_cuts += other.power_cuts;
+        self.faults += other.faults;
+        self.commits += other.commits;
+        self.steps += other.steps;
+        self.copies += other.copies;
+        self.poisoned += other.poisoned;
+    }
+}
+
+impl fmt::Display for Totals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { histories, kills, power_cuts, faults, commits, steps, copies, poisoned } = self;
+        write!(
+            f,
+            "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
+             faults, {commits} commits, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+            kills + power_cuts
+        )
+    }
+}
+
+/// How a history ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What went on.
+    pub totals: Totals,
+    /// A hash of all that was seen: the same for the same seed.
+    pub fingerprint: u64,
+}
+
+/// What was wrong, and at which step.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The place of the step.
+    pub at: usize,
+    /// What was wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at step {}: {}", self.at, self.what)
+    }
+}
+
+/// A checkpoint and what it must hold.
+pub(super) struct Copy {
+    pub(super) dir: PathBuf,
+    pub(super) digests: [u64; SLOTS],
+}
+
+/// The version of a key, taken once.
+pub(super) struct Token {
+    pub(super) slot: usize,
+    pub(super) key: Key,
+    pub(super) version: VersionToken,
+    /// The event that wrote it.
+    pub(super) event: u64,
+    /// The life and the generation of the slot in which it was taken.
+    pub(super) taken: (u64, u32),
+    pub(super) value: Vec<u8>,
+}
+
+/// A history on its way.
+pub(super) struct Run {
+    pub(super) setting: Setting,
+    pub(super) keyspaces: Vec<KeyspaceOptions>,
+    pub(super) place: Place,
+    pub(super) oracle: Oracle,
+    /// `None` when the power is off, or the database could not be opened.
+    pub(super) life: Option<Life>,
+    pub(super) lives: u64,
+    pub(super) copies: Vec<Copy>,
+    pub(super) copies_made: u32,
+    pub(super) tokens: Vec<Token>,
+    /// Which write each version that was seen belongs to: event, slot, key.
+    pub(super) versions: HashMap<VersionToken, (u64, usize, Key)>,
+    pub(super) totals: Totals,
+    /// A failed sync has lost what was dirty, and no power cut has shown it yet.
+    pub(super) has_lost_dirty: bool,
+    fingerprint: u64,
+}
+
+thread_local! {
+    /// The step that is run, and what a panic has said in it.
+    static AT: Cell<usize> = const { Cell::new(0) };
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs the steps of `plan` under the options that `seed` draws.
+///
+/// # Errors
+/// What was wrong first; a panic, too.
+pub fn run(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            PANIC.set(Some(format!("a panic: {info}")));
+        }));
+    });
+    let guarded = || {
+        std::panic::catch_unwind(|| run_steps(seed, plan)).unwrap_or_else(|_payload| {
+            let what = PANIC.take().unwrap_or_else(|| "a panic".into());
+            Err(Failure { at: AT.get(), what })
+        })
+    };
+    // A thread of its own: what compressors and encoders remember of earlier histories changes the bytes that they
+    // make, and so the moment at which a disk is full.
+    std::thread::scope(|scope| scope.spawn(guarded).join().unwrap())
+}
+
+fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
+    flagstone_tree::seed_sampling(seed);
+    let setting = Setting::draw(seed);
+    let mut run = Run {
+        keyspaces: setting.keyspaces.clone(),
+        place: Place::new(MemDisk::default(), remix(seed)),
+        setting,
+        oracle: Oracle::default(),
+        life: None,
+        lives: 0,
+        copies: Vec::new(),
+        copies_made: 0,
+        tokens: Vec::new(),
+        versions: HashMap::new(),
+        totals: Totals { histories: 1, ..Totals::default() },
+        has_lost_dirty: false,
+        fingerprint: 0,
+    };
+    let failure = |at| move |what| Failure { at, what };
+    run.first_life(seed).map_err(failure(0))?;
+    for (at, planned) in plan.iter().enumerate() {
+        AT.set(at);
+        run.step(planned).map_err(failure(at))?;
+        run.note(at as u64);
+        run.note(run.place.changes());
+    }
+    run.totals.faults += run.place.hits();
+    Ok(Outcome { totals: run.totals, fingerprint: run.fingerprint })
+}
+
+impl Run {
+    /// Makes `fact` a part of the fingerprint.
+    pub(super) fn note(&mut self, fact: u64) {
+        self.fingerprint = remix(self.fingerprint ^ fact);
+    }
+
+    fn step(&mut self, planned: &Planned) -> Check {
+        if let Step::Crash(ending) = &planned.step {
+            self.totals.steps += 1;
+            return self.crash(*ending, planned.seed);
+        }
+        if self.place.faults.is_off() {
+            self.life = None;
+        }
+        let Some(life) = &self.life else { return Ok(()) };
+        life.executor.reseed(planned.seed);
+        self.totals.steps += 1;
+        match &planned.step {
+            Step::Work(steps) => life.executor.work(*steps),
+            Step::Clock(millis) => self.place.clock.advance(Duration::from_millis(*millis)),
+            Step::Fault(fault) => self.place.faults.inject(fault.clone()),
+            Step::Mood(mood) => self.place.moods.set(*mood, planned.seed),
+            Step::Room(bytes) => self.place.set_room(*bytes),
+            Step::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
+            Step::Heal => return self.heal(),
+            Step::Reopen => return self.reopen(planned.seed),
+            _ if self.write_step(&planned.step)? => {}
+            step => self.read_step(step)?,
+        }
+        Ok(())
+    }
+
+    /// An error that the disk gave no reason for is a failure.
+    pub(super) fn excuse(&mut self, error: &Error) -> Check {
+        if error.kind() == ErrorKind::Poisoned
+            && let Some(life) = &mut self.life
+        {
+            life.is_poisoned = true;
+        }
+        self.excuse_of_copy(error)
+    }
+
+    /// As [`Run::excuse`], of a database that is not the one of this life.
+    pub(super) fn excuse_of_copy(&mut self, error: &Error) -> Check {
+        self.note(error.kind() as u64 + 100);
+        match self.place.has_failed() {
+            true => Ok(()),
+            false => Err(format!("an error without a cause: {error:?}")),
+        }
+    }
+
+    /// As [`Run::excuse`], of a result.
+    pub(super) fn excused<T>(&mut self, result: flagstone::Result<T>) -> Check<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => self.excuse(&error).map(|()| None),
+        }
+    }
+
+    /// The disk works again: unless it is poisoned, so does the database.
+    fn heal(&mut self) -> Check {
+        self.place.heal();
+        let Some(life) = &self.life else { return Ok(()) };
+        // The error of a flush that failed before may be told once more, to each that waits.
+        let flushed = (0..4).map(|_| life.db.flush()).find_map(|done| match done {
+            Ok(()) => Some(Ok(())),
+            Err(error) if error.kind() == ErrorKind::Poisoned => Some(Err(error)),
+            Err(_) => None,
+        });
+        match flushed {
+            Some(Ok(())) => self.oracle.keep_all(),
+            Some(Err(error)) => self.excuse(&error)?,
+            None => return Err("a healed disk, and flushes fail all the same".into()),
+        }
+        Ok(())
+    }
+}

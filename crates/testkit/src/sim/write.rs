@@ -1,0 +1,435 @@
+//! The steps that write.
+
+use super::changes::{Handles, fill, patch_of, write_one};
+use super::life::{Check, Handle, name_of};
+use super::model::{KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
+use super::oracle::Existence;
+use super::run::{Copy, Run, Token};
+use super::step::{Change, Expect, How, Step, ValueOf, Which};
+use crate::rng::Rng;
+use flagstone::{Batch, Durability, Error, ErrorKind, Result};
+use std::path::PathBuf;
+
+/// At most so many at a time.
+const TICKETS_MAX: usize = 4;
+const TOKENS_MAX: usize = 8;
+const COPIES_MAX: usize = 2;
+/// Values of so many bytes are never drawn twice.
+const VALUES_DIFFER_FROM: usize = 12;
+
+impl Run {
+    /// Runs a step if it is one that writes.
+    pub(super) fn write_step(&mut self, step: &Step) -> Check<bool> {
+        match step {
+            Step::Commit(changes, how, expect) => self.commit(changes, *how, *expect)?,
+            Step::Single(change) => self.single(change)?,
+            Step::Remove(slot, key) => self.remove(*slot, *key)?,
+            Step::Load(slot, seed, durability) => self.load(*slot, *seed, *durability)?,
+            Step::Wait(which) => self.wait(*which)?,
+            Step::Token(slot, key) => self.take_token(*slot, *key)?,
+            Step::Drop(slot) => self.drop_slot(*slot)?,
+            Step::Sync => self.upkeep(|run| run.oracle.keep_logged(), |db| db.sync())?,
+            Step::Flush => self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())?,
+            Step::Compact => self.upkeep(|run| run.oracle.keep_all(), |db| db.compact())?,
+            Step::Checkpoint => self.checkpoint()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn upkeep(
+        &mut self,
+        kept: impl Fn(&mut Self),
+        call: impl Fn(&flagstone::Database) -> Result<()>,
+    ) -> Check {
+        let Some(life) = &self.life else { return Ok(()) };
+        let done = call(&life.db);
+        if done.is_ok() && life.is_poisoned {
+            return Err("a poisoned database says that everything is kept".into());
+        }
+        if self.excused(done)?.is_some() {
+            kept(self);
+        }
+        Ok(())
+    }
+
+    /// The handles of all slots that `changes` write; `None` if one cannot be made.
+    fn handles(&mut self, slots: impl Iterator<Item = usize>) -> Check<Option<Handles>> {
+        let mut handles: Handles = [const { None }; SLOTS];
+        for slot in slots {
+            let Some(life) = &mut self.life else { return Ok(None) };
+            let made = life.handle(slot, &self.keyspaces);
+            match made {
+                Ok(handle) => {
+                    if matches!(self.oracle.existence[slot], Existence::No | Existence::MaybeMade) {
+                        self.oracle.existence[slot] = Existence::Yes;
+                    }
+                    handles[slot] = Some(handle);
+                }
+                Err(error) => {
+                    if self.oracle.existence[slot] == Existence::No {
+                        self.oracle.existence[slot] = Existence::MaybeMade;
+                    }
+                    self.excuse(&error)?;
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(handles))
+    }
+
+    /// A handle of one slot.
+    pub(super) fn handle(&mut self, slot: usize) -> Check<Option<Handle>> {
+        Ok(self.handles([slot].into_iter())?.and_then(|mut handles| handles[slot].take()))
+    }
+
+    fn commit(&mut self, changes: &[Change], how: How, expect: Option<Expect>) -> Check {
+        let expected_slot = match expect {
+            Some(Expect::Absent(slot, _)) => Some(slot),
+            Some(Expect::Token(which)) => match self.token(which) {
+                Some(token) => Some(token.slot),
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        let slots = changes.iter().map(Change::slot).chain(expected_slot);
+        let Some(handles) = self.handles(slots)? else { return Ok(()) };
+        let mut batch = Batch::default();
+        fill(&mut batch, &handles, changes).map_err(|error| format!("a batch: {error:?}"))?;
+        let verdict = expect.map(|expect| self.expect(&mut batch, &handles, expect));
+        let Some(life) = &self.life else { return Ok(()) };
+        let usual = self.setting.options.durability;
+        match how {
+            How::With(durability) => {
+                let done = life.db.commit_with(batch, durability);
+                self.written(changes, durability, verdict, done)
+            }
+            How::Plain => {
+                let done = life.db.commit(batch);
+                self.written(changes, usual, verdict, done)
+            }
+            How::Try => {
+                let done = life.db.try_commit(&batch);
+                if done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Busy) {
+                    return Ok(());
+                }
+                self.written(changes, usual, verdict, done)
+            }
+            How::Start => match life.db.commit_start(batch) {
+                Ok(ticket) => {
+                    // Visible, and promised nothing until somebody has waited.
+                    let id = self.wrote(changes, usual, verdict)?;
+                    let Some(life) = &mut self.life else { return Ok(()) };
+                    life.tickets.push((ticket, id));
+                    let extra = life.tickets.len().saturating_sub(TICKETS_MAX);
+                    life.tickets.drain(..extra);
+                    Ok(())
+                }
+                Err(error) => self.written(changes, usual, verdict, Err(error)),
+            },
+        }
+    }
+
+    /// A write came back.
+    fn written(
+        &mut self,
+        changes: &[Change],
+        durability: Durability,
+        verdict: Option<Verdict>,
+        done: Result<()>,
+    ) -> Check {
+        match done {
+            Ok(()) => {
+                let id = self.wrote(changes, durability, verdict)?;
+                self.oracle.promise(durability, id);
+                Ok(())
+            }
+            Err(error) => self.refused(changes, verdict, &error),
+        }
+    }
+
+    /// A write was done, and is visible.
+    fn wrote(
+        &mut self,
+        changes: &[Change],
+        durability: Durability,
+        verdict: Option<Verdict>,
+    ) -> Check<u64> {
+        if self.life.as_ref().is_some_and(|life| life.is_poisoned) {
+            return Err("a write after Poisoned was acknowledged".into());
+        }
+        if verdict == Some(Verdict::Conflict) {
+            return Err("a condition that does not hold was taken for one that does".into());
+        }
+        for change in changes {
+            let existence = &mut self.oracle.existence[change.slot()];
+            if *existence == Existence::MaybeDropped {
+                // A write is taken only when it is ruled out that the removal comes back.
+                *existence = Existence::Yes;
+            }
+        }
+        self.totals.commits += 1;
+        Ok(self.oracle.happened(changes.to_vec(), durability != Durability::None))
+    }
+
+    fn refused(&mut self, changes: &[Change], verdict: Option<Verdict>, error: &Error) -> Check {
+        if error.kind() == ErrorKind::Conflict {
+            return match verdict {
+                Some(Verdict::Holds) => Err(format!("a condition that holds: {error}")),
+                Some(_) => Ok(()),
+                None => Err(format!("a conflict without a condition: {error}")),
+            };
+        }
+        let was_poisoned = self.life.as_ref().is_none_or(|life| life.is_poisoned);
+        let is_unknown = error.kind() == ErrorKind::Poisoned || self.place.faults.is_off();
+        if is_unknown && !was_poisoned && !self.oracle.has_doubt() {
+            self.oracle.doubt(changes.to_vec());
+        }
+        self.excuse(error)
+    }
+
+    /// Adds a condition to the batch; what must become of it.
+    fn expect(&self, batch: &mut Batch, handles: &Handles, expect: Expect) -> Verdict {
+        let add = |slot: usize, add: &mut dyn FnMut(&Handle) -> Result<()>| {
+            handles[slot].as_ref().map_or(Ok(()), add)
+        };
+        let (added, verdict) = match expect {
+            Expect::Absent(slot, key) => {
+                let added =
+                    add(slot, &mut |handle| batch.expect_absent(handle.keyspace(), key_bytes(key)));
+                (
+                    added,
+                    if self.oracle.now.get(slot, key).is_none() {
+                        Verdict::Holds
+                    } else {
+                        Verdict::Conflict
+                    },
+                )
+            }
+            Expect::Token(which) => {
+                let Some(token) = self.token(which) else { return Verdict::Unknown };
+                let added = add(token.slot, &mut |handle| {
+                    batch.expect_version(handle.keyspace(), key_bytes(token.key), token.version)
+                });
+                (added, self.verdict_of(token))
+            }
+        };
+        added.map_or(Verdict::Unknown, |()| verdict)
+    }
+
+    fn token(&self, which: Which) -> Option<&Token> {
+        let len = self.tokens.len();
+        (len > 0).then(|| &self.tokens[which % len])
+    }
+
+    /// Whether a token still fits. Two writes of one value cannot be told apart across a crash.
+    fn verdict_of(&self, token: &Token) -> Verdict {
+        let Some(entry) = self.oracle.now.get(token.slot, token.key) else {
+            return Verdict::Conflict;
+        };
+        let here = self.life.as_ref().map(|life| (self.lives, life.generations[token.slot]));
+        let is_same = entry.event == token.event;
+        if Some(token.taken) == here {
+            return if is_same { Verdict::Holds } else { Verdict::Conflict };
+        }
+        match (is_same, token.value.len() >= VALUES_DIFFER_FROM) {
+            (_, false) => Verdict::Unknown,
+            (true, true) => Verdict::Holds,
+            (false, true) if *entry.bytes == *token.value => Verdict::Unknown,
+            (false, true) => Verdict::Conflict,
+        }
+    }
+
+    fn take_token(&mut self, slot: usize, key: Key) -> Check {
+        if KINDS[slot] != Kind::Plain || self.oracle.has_doubt() {
+            return Ok(());
+        }
+        // A key that is there, if one is.
+        let next = (key..KEYS as Key).find(|key| self.oracle.now.get(slot, *key).is_some());
+        let Some(token) = self.version(slot, next.unwrap_or(key))? else { return Ok(()) };
+        self.tokens.push(token);
+        let extra = self.tokens.len().saturating_sub(TOKENS_MAX);
+        self.tokens.drain(..extra);
+        Ok(())
+    }
+
+    /// Looks at the versions of all keys: no number may belong to two writes.
+    pub(super) fn read_versions(&mut self) -> Check {
+        if self.oracle.has_doubt() {
+            return Ok(());
+        }
+        for slot in (0..SLOTS).filter(|slot| KINDS[*slot] == Kind::Plain) {
+            for (key, _) in self.oracle.now.entries(slot) {
+                self.version(slot, key)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The version of a key, compared.
+    fn version(&mut self, slot: usize, key: Key) -> Check<Option<Token>> {
+        let Some(handle) = self.handle(slot)? else { return Ok(None) };
+        let found = handle.keyspace().get_versioned(key_bytes(key));
+        let Some(found) = self.excused(found)? else { return Ok(None) };
+        let entry = self.oracle.now.get(slot, key);
+        let same = match (&found, entry) {
+            (Some((_, value)), Some(entry)) => value[..] == *entry.bytes,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            return Err(format!("get_versioned of slot {slot}, key {key} differs"));
+        }
+        let (Some((version, value)), Some(entry)) = (found, entry) else { return Ok(None) };
+        let generation = self.life.as_ref().map_or(0, |life| life.generations[slot]);
+        let (event, taken, value) = (entry.event, (self.lives, generation), value.to_vec());
+        let of = (event, slot, key);
+        let first = *self.versions.entry(version).or_insert(of);
+        if first != of && value.len() >= VALUES_DIFFER_FROM {
+            return Err(format!(
+                "{version} was given twice: (event, slot, key) {first:?}, then {of:?}"
+            ));
+        }
+        Ok(Some(Token { slot, key, version, event, taken, value }))
+    }
+
+    fn wait(&mut self, which: Which) -> Check {
+        let Some(life) = &mut self.life else { return Ok(()) };
+        let len = life.tickets.len();
+        if len == 0 {
+            return Ok(());
+        }
+        let (ticket, id) = life.tickets.remove(which % len);
+        let done = ticket.wait();
+        if self.excused(done)?.is_some() {
+            self.oracle.promise(self.setting.options.durability, id);
+        }
+        Ok(())
+    }
+
+    /// A change by the method of its keyspace.
+    fn single(&mut self, change: &Change) -> Check {
+        let slot = change.slot();
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let durability = self.setting.options.durability;
+        if let (Change::Patch(_, key, upsert, edits), Some(collection)) =
+            (change, handle.collection())
+        {
+            let patched = collection.apply_patch(i64::from(*key), &patch_of(*upsert, edits));
+            let is_there = *upsert || self.oracle.now.get(slot, *key).is_some();
+            if let Ok(found) = patched
+                && found != is_there
+                && !self.oracle.has_doubt()
+            {
+                return Err(format!("apply_patch found {found}, expected {is_there}"));
+            }
+            let mut changed = self.oracle.now.clone();
+            changed.apply(change, 0);
+            let changes_nothing = changed.digests() == self.oracle.now.digests();
+            return match patched {
+                // Nothing is written where nothing is changed.
+                Ok(found) if !found || changes_nothing => Ok(()),
+                patched => self.written(
+                    std::slice::from_ref(change),
+                    durability,
+                    None,
+                    patched.map(|_| ()),
+                ),
+            };
+        }
+        let done = write_one(&handle, change);
+        self.written(std::slice::from_ref(change), durability, None, done)
+    }
+
+    fn remove(&mut self, slot: usize, key: Key) -> Check {
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let removed = match &handle {
+            Handle::Bytes(keyspace) => keyspace.remove(key_bytes(key)),
+            Handle::Documents(collection) => collection.remove(i64::from(key)),
+        };
+        let is_there = self.oracle.now.get(slot, key).is_some();
+        match removed {
+            Ok(found) if found != is_there && !self.oracle.has_doubt() => {
+                Err(format!("remove of slot {slot}, key {key} found {found}, expected {is_there}"))
+            }
+            Ok(false) => Ok(()),
+            removed => {
+                let durability = self.setting.options.durability;
+                self.written(&[Change::Delete(slot, key)], durability, None, removed.map(|_| ()))
+            }
+        }
+    }
+
+    /// Every key of a slot in order, in a few batches, then a flush.
+    fn load(&mut self, slot: usize, seed: u32, durability: Durability) -> Check {
+        let mut rng = Rng::new(u64::from(seed));
+        let mut from = 0;
+        while from < KEYS as Key {
+            let to = (from + rng.between(4, 20) as Key).min(KEYS as Key);
+            let put = |key| {
+                let seed = seed.wrapping_mul(31).wrapping_add(u32::from(key));
+                match KINDS[slot] {
+                    Kind::Documents => Change::Document(slot, key, vec![(u16::from(key), 7)]),
+                    _ => Change::Put(slot, key, ValueOf { len: 400, seed }),
+                }
+            };
+            let changes: Vec<_> = (from..to).map(put).collect();
+            self.commit(&changes, How::With(durability), None)?;
+            from = to;
+        }
+        self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())
+    }
+
+    fn drop_slot(&mut self, slot: usize) -> Check {
+        let Some(life) = &mut self.life else { return Ok(()) };
+        let was_there = match self.oracle.existence[slot] {
+            Existence::No => Some(false),
+            Existence::Yes | Existence::MaybeDropped => Some(true),
+            Existence::MaybeMade => None,
+        };
+        match life.db.drop_keyspace(&name_of(slot)) {
+            Ok(was) if was_there.is_some_and(|there| there != was) => {
+                Err(format!("drop of slot {slot} says {was}, expected {was_there:?}"))
+            }
+            Ok(_) => {
+                life.handles[slot] = None;
+                life.generations[slot] += 1;
+                // What came before is durable first, unless the disk was full.
+                if was_there != Some(false) && !self.place.has_failed() {
+                    self.oracle.keep_all();
+                }
+                self.oracle.forget(slot);
+                Ok(())
+            }
+            Err(error) => {
+                if was_there == Some(true) {
+                    self.oracle.existence[slot] = Existence::MaybeDropped;
+                }
+                self.excuse(&error)
+            }
+        }
+    }
+
+    fn checkpoint(&mut self) -> Check {
+        let Some(life) = &self.life else { return Ok(()) };
+        if self.copies.len() == COPIES_MAX || self.oracle.has_doubt() {
+            return Ok(());
+        }
+        self.copies_made += 1;
+        let dir = PathBuf::from(format!("/copy{}", self.copies_made));
+        let made = life.db.checkpoint(&dir);
+        if self.excused(made)?.is_some() {
+            self.oracle.keep_all();
+            self.copies.push(Copy { dir, digests: self.oracle.now.digests() });
+        }
+        Ok(())
+    }
+}
+
+/// What must become of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Holds,
+    Conflict,
+    Unknown,
+}

@@ -1,0 +1,27 @@
+//! The programs of the test kit: `cargo xtask sim` and the like build them and pass their options on.
+
+use crate::ci::cargo;
+use std::path::Path;
+
+/// Builds `program` with its assertions, optimised, and runs it; true when it found nothing wrong.
+pub(crate) fn run(root: &Path, program: &str, options: &[&str]) -> bool {
+    let mut command = cargo(root);
+    command.args(words(program)).arg("--").args(options);
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// What cargo is told to run `program`.
+fn words(program: &str) -> [&str; 8] {
+    ["run", "--quiet", "--profile", "sim", "--package", "flagstone-testkit", "--bin", program]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_run_with_assertions() {
+        assert_eq!(words("simulate")[2..4], ["--profile", "sim"]);
+        assert_eq!(words("simulate")[7], "simulate");
+    }
+}
