@@ -104,7 +104,8 @@ impl Builder {
     /// Opens the database for reading only: the log is replayed in memory, no file is changed.
     ///
     /// # Errors
-    /// As [`Builder::open`]; Io when there is no database.
+    /// As [`Builder::open`]; Io when there is no database; InvalidInput when the log takes more than half of the memory
+    /// budget and 64 MiB: the text names the budget that is needed.
     pub fn open_read_only(self) -> Result<Database> {
         self.options.check()?;
         crate::open::open(self, true)

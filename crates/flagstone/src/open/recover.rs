@@ -22,6 +22,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+/// A database opened for reading only may hold so much of its log beyond the memtables' share of the budget.
+const REPLAYED_BEYOND_SHARE: u64 = 64 << 20;
+
 /// Opens what `builder` describes.
 pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
     let started = builder.environment.clock.monotonic();
@@ -145,7 +148,9 @@ impl Opening {
         } else {
             replay::Found::default()
         };
-        if !read_only {
+        if read_only {
+            check_fits(&builder, &found)?;
+        } else {
             found.recovered.check_writable()?;
         }
         Ok(Self { builder, read_only, id, state, loaded, context, keyspaces, files, found })
@@ -232,6 +237,21 @@ impl Opening {
         let took = std::time::Duration::ZERO;
         Ok((shared, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
     }
+}
+
+/// Refuses a log that would not fit into memory: who opens for reading only cannot flush what is replayed.
+fn check_fits(builder: &Builder, found: &replay::Found) -> Result<()> {
+    let bytes: u64 = found.recovered.segments.iter().map(|segment| segment.bytes).sum();
+    let share = builder.options.memtable_share();
+    if bytes <= share + REPLAYED_BEYOND_SHARE {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{}: its log of {bytes} bytes would stay in memory while the database is open for reading only: expected a \
+         memory budget of at least {}, or open it for writing once",
+        builder.dir.display(),
+        2 * (bytes - REPLAYED_BEYOND_SHARE)
+    )))
 }
 
 fn draw_id(builder: &Builder) -> DatabaseId {

@@ -1,7 +1,7 @@
 //! Rules 22 and 24: filters in one of many partitions, memory; and writes that are refused, not blocked.
 
 use crate::support::{hashed, open, small, threaded};
-use flagstone::{ErrorKind, Options};
+use flagstone::{Database, ErrorKind, Options};
 use flagstone_testkit::{Rng, World};
 
 /// Rule 22: inside a partition the high bits of the hash are constant; a filter that used them would
@@ -91,4 +91,32 @@ fn try_commit_is_busy_instead_of_waiting() {
     session.settle();
     session.db.try_commit(&batch).unwrap();
     assert_eq!(kv.count().unwrap(), u64::from(n) + 1);
+}
+
+/// Rule 36: what is replayed for reading only stays in memory, so a log that does not fit is refused, and the text names
+/// the budget that is enough.
+#[test]
+fn a_log_that_does_not_fit_into_memory_is_refused_for_reading_only() {
+    let world = World::new(4);
+    let large = Options { memory_budget: 512 << 20, ..small() };
+    let session = open(&world, &large);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    for n in 0..80_u32 {
+        kv.put(n.to_be_bytes(), vec![7; 1 << 20]).unwrap();
+    }
+    let read_only = |budget: u64| {
+        let after = world.after_kill(1);
+        Database::builder(World::dir())
+            .options(Options { memory_budget: budget, ..small() })
+            .environment(after.environment().0)
+            .open_read_only()
+    };
+    let refused = read_only(1 << 20).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    let text = refused.to_string();
+    let named = text.split("at least ").nth(1).and_then(|rest| rest.split(',').next());
+    let enough: u64 = named.unwrap().parse().unwrap();
+    let db = read_only(enough).unwrap();
+    assert_eq!(db.keyspace("kv").unwrap().count().unwrap(), 80);
+    assert!(read_only(enough - 2).is_err());
 }
