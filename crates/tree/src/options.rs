@@ -68,6 +68,9 @@ pub struct TreeOptions {
     pub level_base_bytes: u64,
     /// How every table is read back and checked before it is installed.
     pub check: OutputCheck,
+    /// A flush or compaction holds at most so many bytes of one key's merge operands; more are read
+    /// again, oldest first, and folded part by part.
+    pub fold_bytes: usize,
     /// What merge operands mean; without one, meeting an operand is an error.
     pub fold: Option<Arc<dyn Fold>>,
 }
@@ -89,6 +92,7 @@ impl Default for TreeOptions {
             level_fanout: 8,
             level_base_bytes: 64 << 20,
             check: OutputCheck::DEFAULT,
+            fold_bytes: 4 << 20,
             fold: None,
         }
     }

@@ -42,6 +42,11 @@ impl MemCursor {
         Self { table, direction, at, runs, heap, key: None, version: VersionAt::END, newer }
     }
 
+    /// A cursor over the same memtable that stands nowhere.
+    pub(crate) fn again(&self, direction: Direction) -> Self {
+        Self::new(Arc::clone(&self.table), self.at, direction)
+    }
+
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) {
         self.heap.clear();

@@ -41,6 +41,13 @@ impl Source {
         }
     }
 
+    fn again(&self, direction: Direction) -> Self {
+        match self {
+            Self::Memory(cursor) => Self::Memory(cursor.again(direction)),
+            Self::Run(cursor) => Self::Run(cursor.again(direction)),
+        }
+    }
+
     #[inline]
     fn value(&self) -> Slice {
         match self {
@@ -72,6 +79,11 @@ impl MergeCursor {
     pub(crate) fn new(sources: Vec<Source>, direction: Direction) -> Self {
         let heap = Vec::with_capacity(sources.len());
         Self { sources, heap, direction }
+    }
+
+    /// A cursor over the same sources that stands nowhere.
+    pub(crate) fn again(&self, direction: Direction) -> Self {
+        Self::new(self.sources.iter().map(|source| source.again(direction)).collect(), direction)
     }
 
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.

@@ -5,9 +5,12 @@ mod run_cursor;
 mod cursor;
 mod deleted;
 
+mod chain;
+
 mod retain;
 
+pub(crate) use chain::Chain;
 pub(crate) use cursor::{MergeCursor, Source};
 pub(crate) use deleted::RangeSource;
-pub(crate) use retain::{History, Retention, fold_operands};
+pub(crate) use retain::{Retention, fold_operands};
 pub(crate) use run_cursor::{RunCursor, part};

@@ -9,11 +9,8 @@
 //! are folded only with what lies in their own stripe, never across a snapshot.
 
 use crate::fold::Fold;
-use flagstone_base::{Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo, Slice};
 use std::sync::Arc;
-
-/// Entries of one key, newest first.
-pub(crate) type History = Vec<(Trailer, Slice)>;
 
 /// The boundaries between stripes, and what else decides.
 pub(crate) struct Retention {
@@ -60,6 +57,11 @@ impl Retention {
         Self { boundaries, fold, keep_tombstones, dropped: false }
     }
 
+    /// What operands mean.
+    pub(crate) fn fold(&self) -> Option<&dyn Fold> {
+        self.fold.as_deref()
+    }
+
     /// The watermark of an edit made with this: ZERO when nothing was left out.
     pub(crate) fn watermark(&self) -> SeqNo {
         match (self.dropped, self.boundaries.last()) {
@@ -68,7 +70,7 @@ impl Retention {
         }
     }
 
-    /// Notes that something was left out by other means.
+    /// Notes that something was left out.
     pub(crate) fn set_dropped(&mut self) {
         self.dropped = true;
     }
@@ -84,141 +86,42 @@ impl Retention {
         self.boundaries.get(place).copied()
     }
 
-    /// Whether nobody can read what `older` says of a key, because of `newer`, the entry kept before it.
-    pub(crate) fn is_hidden(&self, older: Trailer, newer: Trailer) -> bool {
-        let boundary = self.boundary(older.seqno());
-        newer.kind() != Kind::Merge
-            && boundary.is_some()
-            && boundary == self.boundary(newer.seqno())
-    }
-
     /// Whether no snapshot lies below `boundary`.
     pub(crate) fn is_oldest(&self, boundary: SeqNo) -> bool {
         self.boundaries.first() == Some(&boundary)
     }
 
     /// The largest boundary below `boundary`: entries at or below it are of an older stripe.
-    fn floor(&self, boundary: SeqNo) -> Option<SeqNo> {
+    pub(crate) fn floor(&self, boundary: SeqNo) -> Option<SeqNo> {
         let place = self.boundaries.partition_point(|&other| other < boundary);
         place.checked_sub(1).map(|place| self.boundaries[place])
     }
-
-    /// Leaves in `entries`, the whole history of `key` in the inputs, what must be written.
-    ///
-    /// `covering` answers the newest deletion of a range over the key, not above a SeqNo;
-    /// `is_bottom` says that no older entry of the key exists elsewhere.
-    pub(crate) fn reduce(
-        &mut self,
-        key: &[u8],
-        entries: &mut History,
-        covering: impl Fn(SeqNo) -> SeqNo,
-        is_bottom: bool,
-    ) -> Result<()> {
-        let before = entries.len();
-        let mut kept = History::with_capacity(before);
-        let mut from = 0;
-        while from < entries.len() {
-            let seqno = entries[from].0.seqno();
-            let Some(boundary) = self.boundary(seqno) else {
-                kept.push(entries[from].clone());
-                from += 1;
-                continue;
-            };
-            let floor = self.floor(boundary);
-            let stripe = &entries[from..];
-            let len = match floor {
-                Some(floor) => stripe.partition_point(|(trailer, _)| trailer.seqno() > floor),
-                None => stripe.len(),
-            };
-            from += len;
-            let nothing_older = is_bottom && from == entries.len();
-            let state = Stripe {
-                covered: covering(boundary),
-                floor: floor.unwrap_or(SeqNo::ZERO),
-                nothing_older,
-            };
-            self.reduce_stripe(key, &stripe[..len], &state, &mut kept)?;
-        }
-        if is_bottom && !self.keep_tombstones {
-            while kept.last().is_some_and(|(trailer, _)| trailer.kind() == Kind::Delete) {
-                kept.pop();
-            }
-        }
-        self.dropped |= kept.len() < before;
-        *entries = kept;
-        Ok(())
-    }
-
-    fn reduce_stripe(
-        &mut self,
-        key: &[u8],
-        stripe: &[(Trailer, Slice)],
-        state: &Stripe,
-        kept: &mut History,
-    ) -> Result<()> {
-        let above = stripe.partition_point(|(trailer, _)| trailer.seqno() >= state.covered);
-        let alive = &stripe[..above];
-        let is_operand = |(trailer, _): &&(Trailer, Slice)| trailer.kind() == Kind::Merge;
-        let operands = alive.iter().take_while(is_operand).count();
-        let base = alive.get(operands);
-        if operands == 0 {
-            kept.extend(base.cloned());
-            return Ok(());
-        }
-        // A deletion of the stripe's own hides everything older, here and below.
-        let ends = base.is_some() || state.covered > state.floor || state.nothing_older;
-        let Some(fold) = self.fold.as_deref().filter(|_| ends) else {
-            kept.extend(alive.iter().take(operands + 1).cloned());
-            return Ok(());
-        };
-        let value = base.filter(|(trailer, _)| trailer.kind() == Kind::Put).map(|(_, v)| &**v);
-        let values: Vec<Slice> = alive[..operands].iter().map(|(_, v)| v.clone()).collect();
-        let seqno = alive[0].0.seqno();
-        kept.push(match fold_operands(Some(fold), key, value, &values)? {
-            Some(value) => (Trailer::new(seqno, Kind::Put), value),
-            None => (Trailer::new(seqno, Kind::Delete), Slice::default()),
-        });
-        self.dropped = true;
-        Ok(())
-    }
-}
-
-/// What a stripe's reduction depends on besides its entries.
-struct Stripe {
-    covered: SeqNo,
-    floor: SeqNo,
-    nothing_older: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Snapshots 5 and 9, visible 12: of each pair of SeqNos, whether the first is hidden by the second.
     #[test]
-    fn an_entry_is_hidden_by_one_of_its_own_stripe_that_is_no_operand() {
+    fn snapshots_divide_history_into_stripes() {
         let snapshots = [SeqNo::new(5), SeqNo::new(9)];
         let retention = Retention::new(&snapshots, SeqNo::new(12), None, true);
-        let is_hidden = |older, newer, kind| {
-            retention.is_hidden(
-                Trailer::new(SeqNo::new(older), Kind::Put),
-                Trailer::new(SeqNo::new(newer), kind),
-            )
+        let stripe = |seqno| {
+            let boundary = retention.boundary(SeqNo::new(seqno))?;
+            Some((retention.floor(boundary).unwrap_or_default().get(), boundary.get()))
         };
-        for (older, newer, hidden) in [
-            (4, 5, true),
-            (5, 6, false),
-            (6, 9, true),
-            (4, 9, false),
-            (9, 10, false),
-            (10, 12, true),
-            (12, 13, false),
-            (13, 14, false),
+        let (oldest, middle, newest) = (Some((0, 5)), Some((5, 9)), Some((9, 12)));
+        for (seqno, expected) in [
+            (1, oldest),
+            (5, oldest),
+            (6, middle),
+            (9, middle),
+            (10, newest),
+            (12, newest),
+            (13, None),
         ] {
-            for kind in [Kind::Put, Kind::Delete] {
-                assert_eq!(is_hidden(older, newer, kind), hidden, "{older} {newer} {kind:?}");
-            }
-            assert!(!is_hidden(older, newer, Kind::Merge), "{older} {newer}");
+            assert_eq!(stripe(seqno), expected, "{seqno}");
         }
+        assert!(retention.is_oldest(SeqNo::new(5)) && !retention.is_oldest(SeqNo::new(9)));
     }
 }

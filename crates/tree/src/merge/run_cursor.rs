@@ -24,6 +24,11 @@ impl RunCursor {
         Self { run, direction, options, at: 0, cursor: None }
     }
 
+    /// A cursor over the same tables that stands nowhere.
+    pub(crate) fn again(&self, direction: Direction) -> Self {
+        Self::new(Arc::clone(&self.run), direction, self.options)
+    }
+
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         self.cursor = None;

@@ -1,6 +1,6 @@
 //! Tables become fewer or deeper tables.
 
-use super::flush::write_next_key;
+use super::key::write_next_key;
 use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
 use crate::counters::TreeCounters;
 use crate::merge::{MergeCursor, Retention, RunCursor, Source};

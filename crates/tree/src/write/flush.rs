@@ -1,14 +1,15 @@
 //! Sealed memtables become tables of L0.
 
+use super::key::{entry_bytes, write_next_key};
 use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
 use crate::counters::TreeCounters;
 use crate::memtable::{MemCursor, Memtable};
-use crate::merge::{History, MergeCursor, Retention, Source};
+use crate::merge::{MergeCursor, Retention, Source};
 use crate::options::Direction;
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::TreeEdit;
-use flagstone_base::{EntryRef, Result, SeqNo};
+use flagstone_base::{Result, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -216,52 +217,4 @@ impl Drop for Flush {
             self.tree.flush_slot.give_up();
         }
     }
-}
-
-/// What an entry counts in a step.
-const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
-    (entry.key.len() + entry.value.len() + 8) as u64
-}
-
-/// The entries of a key that were read.
-pub(super) struct Moved {
-    pub(super) entries: u64,
-    pub(super) bytes: u64,
-}
-
-/// Reads the next key with all its entries and writes what is kept; `None` at the end.
-pub(super) fn write_next_key(
-    merge: &mut MergeCursor,
-    outputs: &mut Outputs,
-    retention: &mut Retention,
-    ranges: &RangeSet,
-    is_bottom: impl FnOnce(&[u8]) -> bool,
-) -> Result<Option<Moved>> {
-    let Some(first) = merge.entry() else { return Ok(None) };
-    let key = first.key.to_vec();
-    let mut history = History::new();
-    let mut moved = Moved { entries: 0, bytes: 0 };
-    while let Some(entry) = merge.entry()
-        && entry.key == key
-    {
-        moved.entries += 1;
-        moved.bytes += entry_bytes(&entry);
-        let newer = history.last().map(|(trailer, _)| *trailer);
-        if newer.is_some_and(|newer| retention.is_hidden(entry.trailer, newer)) {
-            // A key that was written again and again is not held in memory once more.
-            retention.set_dropped();
-        } else {
-            history.push((entry.trailer, merge.value()));
-        }
-        merge.next()?;
-    }
-    let is_bottom = is_bottom(&key);
-    retention.reduce(&key, &mut history, |at| ranges.covering(&key, at), is_bottom)?;
-    if !history.is_empty() {
-        outputs.cut_before(&key)?;
-    }
-    for (trailer, value) in &history {
-        outputs.add(EntryRef { key: &key, trailer: *trailer, value })?;
-    }
-    Ok(Some(moved))
 }

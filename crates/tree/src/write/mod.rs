@@ -2,6 +2,8 @@
 
 mod output;
 
+mod key;
+
 mod compact;
 mod flush;
 

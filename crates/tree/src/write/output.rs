@@ -55,6 +55,11 @@ impl Outputs {
         }
     }
 
+    /// So many bytes of one key's operands are held at once.
+    pub(super) fn fold_bytes(&self) -> usize {
+        self.tree.options().fold_bytes
+    }
+
     /// Ends the current table before `key` when it is full, or a table that stays lies between.
     pub(super) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let is_passed = self.plan.fences.get(self.fence).is_some_and(|f| f.as_slice() <= key);

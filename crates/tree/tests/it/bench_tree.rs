@@ -15,6 +15,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Appends: an operand is added behind the value, so order and number of foldings show.
 pub(crate) struct Append;
 
+/// The same, but operands are never combined.
+pub(crate) struct AppendApart;
+
+impl Fold for AppendApart {
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        Append.fold(key, base, operands)
+    }
+
+    fn name(&self) -> &str {
+        "append-apart"
+    }
+}
+
 impl Fold for Append {
     fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
         let mut value = base.map_or_else(|| b"_".to_vec(), <[u8]>::to_vec);
@@ -22,6 +35,10 @@ impl Fold for Append {
             value.extend_from_slice(operand);
         }
         Some(value)
+    }
+
+    fn partial(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        Some([older, newer].concat())
     }
 
     fn name(&self) -> &str {

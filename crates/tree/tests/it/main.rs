@@ -11,6 +11,7 @@ mod bench_tree;
 mod compression;
 mod concurrent;
 mod faults;
+mod folds;
 mod model;
 mod models;
 mod picks;

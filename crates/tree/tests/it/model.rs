@@ -1,15 +1,14 @@
 //! A tree does what a map of all versions does, whatever is sealed, flushed and compacted when.
 
-use crate::bench_tree::{BenchTree, small_options};
+use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
 use crate::random::Rng;
 use flagstone_base::{KeyRange, Kind, SeqNo};
 use flagstone_tree::{
-    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, pick, pick_full,
+    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, pick, pick_full,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
-
-use crate::bench_tree::Append;
+use std::sync::Arc;
 
 /// A write to one key.
 type Write = (SeqNo, Kind, Vec<u8>);
@@ -31,15 +30,15 @@ impl Model {
         let writes = self.writes.get(key).into_iter().flatten();
         events.extend(writes.filter(|w| w.0 <= at).map(|(s, k, v)| (*s, *k, v.as_slice())));
         events.sort_by_key(|event| event.0);
-        let mut value: Option<Vec<u8>> = None;
-        for (_, kind, bytes) in events {
-            value = match kind {
-                Kind::Put => Some(bytes.to_vec()),
-                Kind::Merge => Append.fold(key, value.as_deref(), &[bytes]),
-                Kind::Delete | Kind::RangeDelete => None,
-            };
+        let last = events.iter().rposition(|event| event.1 != Kind::Merge);
+        let base = last.map(|last| events[last]).filter(|(_, kind, _)| *kind == Kind::Put);
+        let base = base.map(|(.., value)| value);
+        let operands = &events[last.map_or(0, |last| last + 1)..];
+        if operands.is_empty() {
+            return base.map(<[u8]>::to_vec);
         }
-        value
+        let operands: Vec<&[u8]> = operands.iter().map(|(.., operand)| *operand).collect();
+        Append.fold(key, base, &operands)
     }
 
     fn scan(&self, range: &KeyRange, at: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -53,6 +52,8 @@ struct Run {
     real: BenchTree,
     model: Model,
     keys: u64,
+    /// So many writes in a thousand are no merges.
+    bases: u64,
     /// Work in progress, a step at a time, and edits that are not installed yet.
     flush: Option<Flush>,
     compaction: Option<Compaction>,
@@ -74,10 +75,10 @@ impl Run {
 
     fn write(&mut self) {
         let key = self.key();
-        let kind = match self.rng.below(20) {
+        let kind = match self.rng.below(14) {
+            _ if self.rng.below(1000) >= self.bases => Kind::Merge,
             0..=9 => Kind::Put,
             10..=12 => Kind::Delete,
-            13..=18 => Kind::Merge,
             _ => Kind::RangeDelete,
         };
         if kind == Kind::RangeDelete {
@@ -230,32 +231,54 @@ impl Run {
     }
 }
 
+impl Run {
+    fn new(test: &str, options: TreeOptions, keys: u64, bases: u64) -> Self {
+        let (rng, real, model) = (Rng::new(test), BenchTree::new(options), Model::default());
+        let (flush, compaction, edits) = (None, None, VecDeque::new());
+        Self { rng, real, model, keys, bases, flush, compaction, edits }
+    }
+
+    /// So many rounds of writes below `writes`, background work and checks; then everything is compacted.
+    fn play(mut self, rounds: u64, writes: u64) {
+        for _ in 0..rounds {
+            for _ in 0..self.rng.below(writes) {
+                self.write();
+            }
+            self.maintain();
+            self.check_gets(12);
+            self.check_scan();
+        }
+        self.settle();
+        self.real.flush();
+        self.real.reopen();
+        self.real.snapshots.clear();
+        self.real.compact_full();
+        self.check_gets(30);
+        self.check_scan();
+        self.real.tree.verify().unwrap();
+        let stats = self.real.tree.stats();
+        let left: u64 = stats.levels.iter().map(|l| l.deletes + l.range_deletes).sum();
+        assert_eq!(left, 0, "{}", self.real.dump());
+    }
+}
+
 #[test]
 fn a_tree_is_a_map_of_versions() {
     for (rounds, keys) in [(60, 12), (60, 60), (40, 400)] {
-        let rng = Rng::new("a_tree_is_a_map_of_versions");
-        let real = BenchTree::new(small_options());
-        let model = Model::default();
-        let (flush, compaction, edits) = (None, None, VecDeque::new());
-        let mut run = Run { rng, real, model, keys, flush, compaction, edits };
-        for _ in 0..rounds {
-            for _ in 0..run.rng.below(100) {
-                run.write();
-            }
-            run.maintain();
-            run.check_gets(12);
-            run.check_scan();
+        Run::new("a_tree_is_a_map_of_versions", small_options(), keys, 700).play(rounds, 100);
+    }
+}
+
+/// Chains of hundreds of operands, with hardly a value between them, held whole or in small parts.
+#[test]
+fn a_tree_with_long_chains_is_a_map_of_versions() {
+    let folds: [Arc<dyn Fold>; 2] = [Arc::new(Append), Arc::new(AppendApart)];
+    for fold in folds {
+        for (keys, bases, fold_bytes) in [(1, 2, 4 << 20), (2, 5, 3000), (6, 10, 0)] {
+            let options =
+                TreeOptions { fold: Some(Arc::clone(&fold)), fold_bytes, ..small_options() };
+            let run = Run::new("a_tree_with_long_chains", options, keys, bases);
+            run.play(25, 900);
         }
-        run.settle();
-        run.real.flush();
-        run.real.reopen();
-        run.real.snapshots.clear();
-        run.real.compact_full();
-        run.check_gets(30);
-        run.check_scan();
-        run.real.tree.verify().unwrap();
-        let stats = run.real.tree.stats();
-        let left: u64 = stats.levels.iter().map(|l| l.deletes + l.range_deletes).sum();
-        assert_eq!(left, 0, "{}", run.real.dump());
     }
 }

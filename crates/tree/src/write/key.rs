@@ -1,0 +1,290 @@
+//! One key on its way into a table: which of its entries are kept, in bounded memory.
+//!
+//! ```text
+//! entries, newest first   unpublished | newest stripe | .. | oldest stripe
+//! written                 every one   | of each stripe: a value, a tombstone or its merge operands
+//! ```
+//! Entries stream by, and of a stripe nothing is held but its base and its operands, combined as far as
+//! the fold allows. Folds apply operands oldest first, so those of a stripe that ends here wait for its
+//! base; when they outgrow `fold_bytes` they are let go and read again: backwards, and folded onto the
+//! base part by part, or forwards, and written as they come. So a key costs `fold_bytes`, and its value
+//! twice, however often it was merged.
+
+use super::output::Outputs;
+use crate::fold::Fold;
+use crate::merge::{Chain, MergeCursor, Retention};
+use crate::options::Direction;
+use crate::ranges::RangeSet;
+use flagstone_base::{EntryRef, Kind, Result, SeqNo, Slice, Trailer};
+use std::ops::Bound;
+
+/// What an entry counts in a step.
+pub(super) const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
+    (entry.key.len() + entry.value.len() + 8) as u64
+}
+
+/// The entries of a key that were read.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Moved {
+    pub(super) entries: u64,
+    pub(super) bytes: u64,
+}
+
+/// Reads the next key with all its entries and writes what is kept; `None` at the end.
+///
+/// `is_bottom` says that no older entry of the key exists elsewhere.
+pub(super) fn write_next_key(
+    merge: &mut MergeCursor,
+    outputs: &mut Outputs,
+    retention: &mut Retention,
+    ranges: &RangeSet,
+    is_bottom: impl FnOnce(&[u8]) -> bool,
+) -> Result<Option<Moved>> {
+    let Some(first) = merge.entry() else { return Ok(None) };
+    let key = first.key.to_vec();
+    let mut writer = KeyWriter {
+        is_bottom: is_bottom(&key),
+        key: &key,
+        outputs,
+        retention,
+        ranges,
+        held: Vec::new(),
+        has_begun: false,
+        has_dropped: false,
+        moved: Moved::default(),
+    };
+    while let Some(entry) = merge.entry()
+        && entry.key == key
+    {
+        match writer.retention.boundary(entry.seqno()) {
+            Some(boundary) => writer.write_stripe(merge, boundary)?,
+            None => {
+                writer.count(&entry);
+                writer.keep(entry.trailer, entry.value)?;
+                merge.next()?;
+            }
+        }
+    }
+    let moved = writer.moved;
+    // Tombstones behind which nothing came hide nothing.
+    if writer.has_dropped || !writer.held.is_empty() {
+        retention.set_dropped();
+    }
+    Ok(Some(moved))
+}
+
+struct KeyWriter<'a> {
+    key: &'a [u8],
+    is_bottom: bool,
+    outputs: &'a mut Outputs,
+    retention: &'a Retention,
+    ranges: &'a RangeSet,
+    /// Tombstones that are written if something older follows.
+    held: Vec<Trailer>,
+    has_begun: bool,
+    /// Whether something was left out.
+    has_dropped: bool,
+    moved: Moved,
+}
+
+/// The part of a key's history that no reader divides.
+struct Stripe {
+    /// Nothing in it is newer.
+    boundary: SeqNo,
+    /// Everything in it is newer; `None` when there is no older snapshot.
+    floor: Option<SeqNo>,
+    /// What is older is hidden by the deletion of a range.
+    covered: SeqNo,
+}
+
+impl Stripe {
+    fn contains(&self, entry: &EntryRef<'_>) -> bool {
+        self.floor.is_none_or(|floor| entry.seqno() > floor)
+    }
+}
+
+/// What a stripe holds, but for what is hidden in it.
+#[derive(Default)]
+struct Contents {
+    chain: Chain,
+    /// The SeqNo of the newest operand.
+    newest: Option<SeqNo>,
+    /// The operands were too many to be held.
+    is_long: bool,
+    base: Option<(Trailer, Slice)>,
+}
+
+impl Contents {
+    fn base_value(&self) -> Option<&Slice> {
+        let put = self.base.as_ref().filter(|(trailer, _)| trailer.kind() == Kind::Put);
+        put.map(|(_, value)| value)
+    }
+}
+
+impl KeyWriter<'_> {
+    fn count(&mut self, entry: &EntryRef<'_>) {
+        self.moved.entries += 1;
+        self.moved.bytes += entry_bytes(entry);
+    }
+
+    fn fold_bytes(&self) -> usize {
+        self.outputs.fold_bytes()
+    }
+
+    /// Writes what is kept of the stripe that ends at `boundary`, in which `merge` stands.
+    fn write_stripe(&mut self, merge: &mut MergeCursor, boundary: SeqNo) -> Result<()> {
+        let floor = self.retention.floor(boundary);
+        let covered = self.ranges.covering(self.key, boundary);
+        let stripe = Stripe { boundary, floor, covered };
+        let mut found = self.read_stripe(merge, &stripe)?;
+        let Some(newest) = found.newest else {
+            return match &found.base {
+                Some((trailer, value)) => self.keep(*trailer, value),
+                None => Ok(()),
+            };
+        };
+        let nothing_older = self.is_bottom && merge.entry().is_none_or(|e| e.key != self.key);
+        // A deletion of the stripe's own hides everything older, here and below.
+        let is_covered = stripe.covered > stripe.floor.unwrap_or_default();
+        let ends = found.base.is_some() || is_covered || nothing_older;
+        let fold = self.retention.fold();
+        if let Some(fold) = fold.filter(|_| ends) {
+            self.has_dropped = true;
+            let value = if found.is_long {
+                self.fold_again(merge, fold, &stripe, &found)?
+            } else {
+                let base = found.base_value().map(|value| &**value);
+                fold.fold(self.key, base, &found.chain.oldest_first()).map(Slice::from)
+            };
+            return match value {
+                Some(value) => self.keep(Trailer::new(newest, Kind::Put), &value),
+                None => self.keep(Trailer::new(newest, Kind::Delete), b""),
+            };
+        }
+        if found.is_long {
+            self.copy_again(merge, &stripe)?;
+        } else {
+            self.keep_chain(&mut found.chain)?;
+        }
+        match &found.base {
+            Some((trailer, value)) => self.keep(*trailer, value),
+            None => Ok(()),
+        }
+    }
+
+    /// Walks over the stripe; `merge` stands behind it then.
+    fn read_stripe(&mut self, merge: &mut MergeCursor, stripe: &Stripe) -> Result<Contents> {
+        let mut found = Contents::default();
+        while let Some(entry) = merge.entry()
+            && entry.key == self.key
+            && stripe.contains(&entry)
+        {
+            self.count(&entry);
+            if found.base.is_some() || entry.seqno() < stripe.covered {
+                self.has_dropped = true;
+            } else if entry.kind() != Kind::Merge {
+                found.base = Some((entry.trailer, merge.value()));
+            } else {
+                found.newest.get_or_insert(entry.seqno());
+                if !found.is_long {
+                    let (fold, seqno) = (self.retention.fold(), entry.seqno());
+                    found.chain.push(fold, self.key, seqno, merge.value());
+                    found.is_long = found.chain.bytes() > self.fold_bytes();
+                    if found.is_long {
+                        found.chain.clear();
+                    }
+                }
+            }
+            merge.next()?;
+        }
+        Ok(found)
+    }
+
+    /// Reads the operands of a stripe again, oldest first, and folds them part by part.
+    fn fold_again(
+        &self,
+        merge: &MergeCursor,
+        fold: &dyn Fold,
+        stripe: &Stripe,
+        found: &Contents,
+    ) -> Result<Option<Slice>> {
+        let base = found.base.as_ref().map(|(trailer, _)| trailer.seqno());
+        let hidden = base.max(stripe.floor).unwrap_or_default();
+        let mut value = found.base_value().cloned();
+        let mut back = merge.again(Direction::Reverse);
+        back.seek(Bound::Included(self.key))?;
+        let (mut operands, mut bytes) = (Vec::new(), 0);
+        loop {
+            let next = back.entry().filter(|entry| entry.key == self.key);
+            let next = next.filter(|entry| entry.seqno() <= stripe.boundary);
+            let is_enough = next.is_none() || bytes > self.fold_bytes();
+            if is_enough && !operands.is_empty() {
+                let oldest_first: Vec<&[u8]> = operands.iter().map(|o: &Slice| &**o).collect();
+                value = fold.fold(self.key, value.as_deref(), &oldest_first).map(Slice::from);
+                operands.clear();
+                bytes = 0;
+            }
+            let Some(entry) = next else { return Ok(value) };
+            if entry.seqno() > hidden && entry.seqno() >= stripe.covered {
+                let operand = back.value();
+                bytes += operand.len() + size_of::<Slice>();
+                operands.push(operand);
+            }
+            back.next()?;
+        }
+    }
+
+    /// Reads the operands of a stripe again and writes them, combined as far as `fold_bytes` allow.
+    fn copy_again(&mut self, merge: &MergeCursor, stripe: &Stripe) -> Result<()> {
+        let mut again = merge.again(Direction::Forward);
+        again.seek(Bound::Included(self.key))?;
+        let mut chain = Chain::default();
+        while let Some(entry) = again.entry()
+            && entry.key == self.key
+            && stripe.contains(&entry)
+        {
+            if entry.seqno() <= stripe.boundary {
+                if entry.kind() != Kind::Merge || entry.seqno() < stripe.covered {
+                    break;
+                }
+                chain.push(self.retention.fold(), self.key, entry.seqno(), again.value());
+                if chain.bytes() > self.fold_bytes() {
+                    self.keep_chain(&mut chain)?;
+                }
+            }
+            again.next()?;
+        }
+        self.keep_chain(&mut chain)
+    }
+
+    fn keep_chain(&mut self, chain: &mut Chain) -> Result<()> {
+        chain.settle(self.retention.fold(), self.key);
+        self.has_dropped |= chain.is_combined();
+        for (seqno, value) in chain.parts() {
+            self.keep(Trailer::new(*seqno, Kind::Merge), value)?;
+        }
+        chain.clear();
+        Ok(())
+    }
+
+    /// Writes an entry; a tombstone that may hide nothing, when something older is written.
+    fn keep(&mut self, trailer: Trailer, value: &[u8]) -> Result<()> {
+        let may_go = self.is_bottom && !self.retention.keeps_tombstones();
+        if trailer.kind() == Kind::Delete && may_go {
+            self.held.push(trailer);
+            return Ok(());
+        }
+        for held in std::mem::take(&mut self.held) {
+            self.add(held, b"")?;
+        }
+        self.add(trailer, value)
+    }
+
+    fn add(&mut self, trailer: Trailer, value: &[u8]) -> Result<()> {
+        if !self.has_begun {
+            self.outputs.cut_before(self.key)?;
+            self.has_begun = true;
+        }
+        self.outputs.add(EntryRef { key: self.key, trailer, value })
+    }
+}

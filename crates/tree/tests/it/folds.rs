@@ -1,0 +1,112 @@
+//! Merge operands in tables: how many a flush and a compaction keep, and how many they hold at once.
+//!
+//! The story: a counter that was counted up millions of times was one chain of operands, which every flush
+//! and every compaction held in memory whole and wrote again.
+
+use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
+use flagstone_base::Kind;
+use flagstone_tree::{Fold, TreeOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Appends, and notes the most operands that it was given at once.
+#[derive(Default)]
+struct Noting(AtomicUsize);
+
+impl Fold for Noting {
+    fn fold(&self, key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        self.0.fetch_max(operands.len(), Ordering::Relaxed);
+        Append.fold(key, base, operands)
+    }
+
+    fn name(&self) -> &str {
+        "noting"
+    }
+}
+
+fn tree(fold: impl Fold + 'static, fold_bytes: usize) -> BenchTree {
+    let fold: Option<Arc<dyn Fold>> = Some(Arc::new(fold));
+    BenchTree::new(TreeOptions { fold, fold_bytes, ..small_options() })
+}
+
+fn merge(tree: &mut BenchTree, count: usize) -> String {
+    let operands: String = ('a'..='z').cycle().take(count).collect();
+    for operand in operands.bytes() {
+        tree.write(Kind::Merge, b"k", &[operand]);
+    }
+    operands
+}
+
+fn entries(tree: &BenchTree) -> u64 {
+    tree.tree.stats().levels.iter().map(|level| level.entries).sum()
+}
+
+#[test]
+fn a_flush_keeps_one_operand_of_a_key_for_each_snapshot() {
+    let mut tree = tree(Append, 4 << 20);
+    let mut expected = vec!["_".to_owned()];
+    for _ in 0..5 {
+        let operands = merge(&mut tree, 1000);
+        let longer = format!("{}{operands}", expected[expected.len() - 1]);
+        expected.push(longer);
+        tree.snapshots.push(tree.last);
+    }
+    merge(&mut tree, 1000);
+    tree.flush();
+    assert_eq!(entries(&tree), 6, "{}", tree.dump());
+    tree.compact_full();
+    assert_eq!(entries(&tree), 6, "{}", tree.dump());
+    for (snapshot, expected) in tree.snapshots.clone().into_iter().zip(&expected[1..]) {
+        assert_eq!(tree.get(b"k", snapshot).as_deref(), Some(expected.as_bytes()));
+    }
+    tree.snapshots.clear();
+    tree.compact_full();
+    assert_eq!(entries(&tree), 1, "{}", tree.dump());
+}
+
+#[test]
+fn operands_that_cannot_be_combined_are_folded_onto_their_base_part_by_part() {
+    let noting = Arc::new(Noting::default());
+    let fold: Option<Arc<dyn Fold>> = Some(Arc::clone(&noting) as Arc<dyn Fold>);
+    let mut tree = BenchTree::new(TreeOptions { fold, fold_bytes: 2000, ..small_options() });
+    tree.put("k", "base-");
+    let mut expected = "base-".to_owned();
+    // Three runs of L0, each a chain of its own; the last one has no base in memory.
+    for _ in 0..3 {
+        expected += &merge(&mut tree, 5000);
+        tree.flush();
+    }
+    tree.compact_full();
+    assert_eq!(entries(&tree), 1, "{}", tree.dump());
+    let most = noting.0.swap(0, Ordering::Relaxed);
+    assert!(most > 0 && most < 200, "{most} operands were held at once");
+    assert_eq!(tree.text("k"), Some(expected));
+}
+
+#[test]
+fn operands_without_a_base_are_written_as_they_come() {
+    let mut tree = tree(AppendApart, 2000);
+    tree.put("k", "base-");
+    tree.flush();
+    let operands = merge(&mut tree, 3000);
+    tree.flush();
+    assert_eq!(entries(&tree), 3001, "{}", tree.dump());
+    assert_eq!(tree.text("k"), Some(format!("base-{operands}")));
+}
+
+#[test]
+fn operands_that_nothing_lies_below_are_folded_at_the_bottom_part_by_part() {
+    let mut tree = tree(AppendApart, 2000);
+    let operands = merge(&mut tree, 3000);
+    let snapshot = tree.last;
+    tree.snapshots.push(snapshot);
+    let newer = merge(&mut tree, 3000);
+    tree.flush();
+    tree.compact_full();
+    assert_eq!(entries(&tree), 3001, "one value for the snapshot: {}", tree.dump());
+    assert_eq!(tree.get(b"k", snapshot), Some(format!("_{operands}").into_bytes()));
+    tree.snapshots.clear();
+    tree.compact_full();
+    assert_eq!(entries(&tree), 1, "{}", tree.dump());
+    assert_eq!(tree.text("k"), Some(format!("_{operands}{newer}")));
+}
