@@ -68,7 +68,7 @@ pub struct TreeOptions {
     pub level_base_bytes: u64,
     /// How every table is read back and checked before it is installed.
     pub check: OutputCheck,
-    /// A flush or compaction holds at most so many bytes of one key's merge operands; more are read
+    /// The most bytes of one key's merge operands that a flush or compaction holds; more are read
     /// again, oldest first, and folded part by part.
     pub fold_bytes: usize,
     /// What merge operands mean; without one, meeting an operand is an error.

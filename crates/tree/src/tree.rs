@@ -89,7 +89,7 @@ impl Tree {
         options: TreeOptions,
         version: Version,
     ) -> Arc<Self> {
-        let active = Memtable::new(&context, Size::default());
+        let active = Memtable::new(&context, options.fold.as_ref(), Size::default());
         let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
         Arc::new(Self {
             id,
@@ -145,6 +145,25 @@ impl Tree {
         MemtableRef::new(&self.view.load().active, first)
     }
 
+    /// Notes that `key` is `value` at `seqno`, the SeqNo of its newest entry then, so that reads need not
+    /// fold its merge operands up to there; `key_hash` is as for inserts. Kept in memory alone, and only
+    /// if that entry is in the active memtable; changes nothing that can be read. True when the memtable
+    /// was sealed meanwhile and is ready to be flushed now.
+    pub fn note_folded(
+        &self,
+        key: &[u8],
+        key_hash: u64,
+        seqno: SeqNo,
+        value: Option<&[u8]>,
+    ) -> bool {
+        let active = Arc::clone(&self.view.load().active);
+        // A flush must not see it change.
+        if active.hold() {
+            active.add_state(key, key_hash, seqno, value);
+        }
+        active.release()
+    }
+
     /// Makes the active memtable read-only and begins a new one; false when nothing was reserved
     /// in it. `seal_seqno` is the last SeqNo given out. To be called under the lock that numbers
     /// batches.
@@ -156,7 +175,7 @@ impl Tree {
         }
         view.active.seal(seal_seqno);
         // Sized like the one before: no table of it is copied under load.
-        let active = Memtable::new(&self.context, view.active.size());
+        let active = Memtable::new(&self.context, self.options.fold.as_ref(), view.active.size());
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
         self.view.store(Arc::new(View { active, sealed, version }));
@@ -279,7 +298,7 @@ impl Tree {
         view.version.tables().for_each(|(_, table)| table.set_removed());
         view.memtables().for_each(|table| table.let_go());
         let (active, version) =
-            (Memtable::new(&self.context, Size::default()), Arc::new(Version::empty()));
+            (Memtable::new(&self.context, None, Size::default()), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
     }
 

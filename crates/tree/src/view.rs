@@ -45,15 +45,17 @@ impl MemtableRef {
     }
 
     /// Adds an entry of any kind; `key_hash` is [`flagstone_base::hash::key_hash`] of the key (not
-    /// looked at for a range delete). One short lock; from any thread.
+    /// looked at for a range delete). One short lock; from any thread. True when the key has many merge
+    /// operands that cannot be combined: 32, and again 64, 128, and so on. Then the next write of it
+    /// should write its value.
     ///
     /// # Errors
     /// Busy when the memtable has no addresses left: beyond about 8 GiB.
     #[inline]
-    pub fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<()> {
+    pub fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<bool> {
         match &self.table {
             Some(table) => table.insert(entry, key_hash),
-            None => Ok(()),
+            None => Ok(false),
         }
     }
 

@@ -1,11 +1,13 @@
 //! A walk over a memtable in the order of entries, forwards or backwards.
 
 use super::ordered::{Ranked, Runs};
-use super::store::{KeyAt, Store, VersionAt, Versions};
+use super::store::Store;
 use super::table::Memtable;
+use super::versions::{KeyAt, StoredVersion, VersionAt};
 use crate::options::Direction;
+use crate::ranges::RangeSet;
 use flagstone_base::heap::{heapify, sift_down};
-use flagstone_base::{EntryRef, SeqNo};
+use flagstone_base::{EntryRef, Kind, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -20,11 +22,26 @@ struct Place {
     at: usize,
 }
 
-/// Walks the entries not above a SeqNo: the keys that were there when the cursor was made.
+/// Which combined operands a cursor may take instead of those that they combine.
+#[derive(Clone)]
+pub(crate) enum Shortcuts {
+    /// A reader's: those of which nothing was deleted by one of these, the ranges of this memtable and
+    /// of newer ones.
+    Read(Vec<Arc<RangeSet>>),
+    /// A writer's: those that it says yes to, knowing the key, the newest SeqNo and the one below the
+    /// oldest.
+    Rewrite(Arc<Accepts>),
+}
+
+type Accepts = dyn Fn(&[u8], SeqNo, SeqNo) -> bool + Send + Sync;
+
+/// Walks the entries not above a SeqNo, a reader's of each key down to its newest value: the keys that were
+/// there when the cursor was made.
 pub(crate) struct MemCursor {
     table: Arc<Memtable>,
     direction: Direction,
     at: SeqNo,
+    shortcuts: Shortcuts,
     runs: Runs,
     heap: Vec<Place>,
     key: Option<KeyAt>,
@@ -36,15 +53,21 @@ pub(crate) struct MemCursor {
 
 impl MemCursor {
     /// A cursor that stands nowhere; sorts at most 511 keys.
-    pub(crate) fn new(table: Arc<Memtable>, at: SeqNo, direction: Direction) -> Self {
+    pub(crate) fn new(
+        table: Arc<Memtable>,
+        at: SeqNo,
+        direction: Direction,
+        shortcuts: Shortcuts,
+    ) -> Self {
         let runs = table.sorted_runs();
         let (heap, newer) = (Vec::with_capacity(runs.len()), Vec::new());
-        Self { table, direction, at, runs, heap, key: None, version: VersionAt::END, newer }
+        let (key, version) = (None, VersionAt::END);
+        Self { table, direction, at, shortcuts, runs, heap, key, version, newer }
     }
 
-    /// A cursor over the same memtable that stands nowhere.
+    /// A cursor over the same memtable, to be placed by a seek.
     pub(crate) fn again(&self, direction: Direction) -> Self {
-        Self::new(Arc::clone(&self.table), self.at, direction)
+        Self::new(Arc::clone(&self.table), self.at, direction, self.shortcuts.clone())
     }
 
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
@@ -75,11 +98,7 @@ impl MemCursor {
     /// Goes to the next entry in its direction.
     pub(crate) fn next(&mut self) {
         match self.direction {
-            Direction::Forward => {
-                let mut versions = Versions::resume(self.table.store(), self.version);
-                let _current = versions.next();
-                self.version = versions.place();
-            }
+            Direction::Forward => self.version = self.older(self.version),
             Direction::Reverse => self.version = self.newer.pop().unwrap_or(VersionAt::END),
         }
         if self.version.is_end() {
@@ -87,28 +106,47 @@ impl MemCursor {
         }
     }
 
+    /// The first entry of the current key from `place` on.
+    #[inline]
+    fn settle(&self, place: VersionAt) -> VersionAt {
+        let store = self.table.store();
+        store.versions.settle(place, self.at, |newest, below| {
+            let Some(key) = self.key.map(|at| store.key(at)) else { return false };
+            match &self.shortcuts {
+                Shortcuts::Read(ranges) => {
+                    ranges.iter().all(|ranges| ranges.covering(key, self.at) <= below.plus(1))
+                }
+                Shortcuts::Rewrite(accepts) => accepts(key, newest, below),
+            }
+        })
+    }
+
+    /// The next older entry of the current key; a reader needs none that is older than a value or a
+    /// tombstone.
+    #[inline]
+    fn older(&self, place: VersionAt) -> VersionAt {
+        let store = self.table.store();
+        let is_read = matches!(self.shortcuts, Shortcuts::Read(_));
+        let is_operand = |version: StoredVersion<'_>| version.trailer.kind() == Kind::Merge;
+        if is_read && !store.versions.version_at(place).is_some_and(is_operand) {
+            return VersionAt::END;
+        }
+        self.settle(store.versions.follow(place))
+    }
+
     /// Goes to the next key that has a version not above `self.at`.
     fn next_key(&mut self) {
         while let Some(rank) = self.pop() {
             self.key = Some(rank.at());
-            let mut versions = self.table.versions(rank);
-            self.version = versions.place();
-            while let Some(version) = versions.next()
-                && version.trailer.seqno() > self.at
-            {
-                self.version = versions.place();
-            }
+            self.version = self.settle(self.table.store().versions.first(rank.at()));
             if self.version.is_end() {
                 continue;
             }
             if self.direction == Direction::Reverse {
-                let mut versions = Versions::resume(self.table.store(), self.version);
-                loop {
-                    let place = versions.place();
-                    if versions.next().is_none() {
-                        break;
-                    }
+                let mut place = self.version;
+                while !place.is_end() {
                     self.newer.push(place);
+                    place = self.older(place);
                 }
                 self.version = self.newer.pop().unwrap_or(VersionAt::END);
             }
@@ -148,7 +186,7 @@ impl MemCursor {
 
     /// Whether no older entry of the current key follows.
     pub(crate) fn is_last_of_key(&self) -> bool {
-        self.direction == Direction::Forward && self.table.store().is_oldest(self.version)
+        self.direction == Direction::Forward && self.table.store().versions.is_oldest(self.version)
     }
 
     /// The current entry.
@@ -156,7 +194,7 @@ impl MemCursor {
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
         let store = self.table.store();
         let key = store.key(self.key?);
-        let version = Versions::resume(store, self.version).next()?;
+        let version = store.versions.version_at(self.version)?;
         Some(EntryRef { key, trailer: version.trailer, value: version.value })
     }
 }

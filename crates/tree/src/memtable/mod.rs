@@ -7,14 +7,19 @@
 #[expect(unsafe_code, reason = "memory is handed out in pieces and freed together")]
 mod arena;
 #[expect(unsafe_code, reason = "readers follow links while a writer adds to them")]
+mod versions;
+
+#[expect(unsafe_code, reason = "readers find keys while a writer adds to them")]
 mod store;
 
 mod ordered;
+mod shortcuts;
 
-mod cursor;
 mod table;
 
+mod cursor;
+
 pub use arena::ChunkPool;
-pub(crate) use cursor::MemCursor;
+pub(crate) use cursor::{MemCursor, Shortcuts};
 pub(crate) use store::Size;
 pub(crate) use table::Memtable;

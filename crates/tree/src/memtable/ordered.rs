@@ -9,7 +9,8 @@
 //! 32,768 keys, about a millisecond. Only the memtable's writer changes anything; readers take an
 //! `Arc` of the whole.
 
-use super::store::{KeyAt, Store};
+use super::store::Store;
+use super::versions::KeyAt;
 use flagstone_base::bytes::order;
 use flagstone_env::sync::ArcSwapOption;
 use smallvec::SmallVec;

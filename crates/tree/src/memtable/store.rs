@@ -2,50 +2,34 @@
 //!
 //! ```text
 //! slot, u64 (0 = free):   hash : 32  |  address of the key : 32
-//! key, aligned to 8:      newest version u32 (atomic) | key length u16 | 0 u16 | key bytes
-//! version, aligned to 8:  trailer u64 | older version u32 (atomic) | value length u32 | value
+//! key, aligned to 8:      newest version u32 (atomic) | key length u16 | tally u16 | key bytes
 //! ```
 //!
-//! Everything but the two atomic links is written before its address is published and never
-//! changes; links only ever lead to more. So readers take no lock: each link is stored with
-//! Release and loaded with Acquire. The versions of a key are chained by SeqNo, newest first,
-//! whatever order they arrive in.
+//! Everything but the atomic link is written before its address is published and never changes. So
+//! readers take no lock: each link is stored with Release and loaded with Acquire. The tally is the
+//! writer's own (`shortcuts.rs`); versions.rs has the rest.
 //!
 //! The table grows by publishing one four times as large; the old ones stay readable until the
 //! memtable is dropped (a reader in one misses only keys that were added after it began).
 
-use super::arena::{Arena, Bump, ChunkPool};
+use super::arena::{Bump, ChunkPool};
+use super::versions::{KeyAt, VERSION_HEADER, Versions, write_version};
+use flagstone_base::Trailer;
 use flagstone_base::bytes::same;
-use flagstone_base::{SeqNo, Trailer};
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const KEY_HEADER: usize = 8;
-const VERSION_HEADER: usize = 16;
 /// The fewest slots of a table: 8 KiB.
 const SLOTS_MIN: usize = 1 << 10;
 const TABLES: usize = 14;
 
-/// Where a key stands. Made only by the store it belongs to, used only with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KeyAt(u32);
-
-impl KeyAt {
-    pub(super) const fn to_u32(self) -> u32 {
-        self.0
-    }
-
-    /// The place behind a number that [`KeyAt::to_u32`] gave, of the same store.
-    pub(super) const fn from_u32(address: u32) -> Self {
-        Self(address)
-    }
-}
-
 /// The keys and versions of one memtable.
 pub(super) struct Store {
-    arena: Arena,
+    /// The keys and versions themselves.
+    pub(super) versions: Versions,
     tables: [OnceLock<Box<[AtomicU64]>>; TABLES],
     /// How many tables there are; the last one is current.
     tables_len: AtomicUsize,
@@ -77,6 +61,10 @@ impl StoreWriter {
         Self { bump: Bump::expecting(size.bytes), slots_first, keys: 0 }
     }
 
+    pub(super) const fn bump(&mut self) -> &mut Bump {
+        &mut self.bump
+    }
+
     pub(super) const fn keys(&self) -> usize {
         self.keys
     }
@@ -85,7 +73,7 @@ impl StoreWriter {
 impl Store {
     pub(super) fn new() -> Self {
         Self {
-            arena: Arena::new(),
+            versions: Versions::new(),
             tables: [const { OnceLock::new() }; TABLES],
             tables_len: AtomicUsize::new(0),
             tables_bytes: AtomicU64::new(0),
@@ -94,7 +82,7 @@ impl Store {
 
     /// Memory held by chunks and tables.
     pub(super) fn bytes(&self) -> u64 {
-        self.arena.bytes() + self.tables_bytes.load(Ordering::Relaxed)
+        self.versions.arena.bytes() + self.tables_bytes.load(Ordering::Relaxed)
     }
 
     fn table(&self) -> Option<&[AtomicU64]> {
@@ -130,7 +118,7 @@ impl Store {
     #[inline]
     pub(super) fn key(&self, at: KeyAt) -> &[u8] {
         // SAFETY: `at` was made by this store, published with Release and read with Acquire.
-        let pointer = unsafe { self.arena.pointer(at.0) };
+        let pointer = unsafe { self.versions.arena.pointer(at.0) };
         // SAFETY: a key header stands there, written before the address was published.
         let len = unsafe { pointer.add(4).cast::<u16>().read() };
         // SAFETY: the key's bytes stand behind the header and never change.
@@ -144,7 +132,7 @@ impl Store {
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: `at` was made by this store, as in `key`.
-            let pointer = unsafe { self.arena.pointer(at.0) };
+            let pointer = unsafe { self.versions.arena.pointer(at.0) };
             for line in 0..3 {
                 let place = pointer.cast::<i8>().wrapping_add(64 * line);
                 // SAFETY: a prefetch reads nothing, wherever it points.
@@ -153,41 +141,6 @@ impl Store {
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = at;
-    }
-
-    /// Whether the version at `place` is the oldest of its key.
-    pub(super) fn is_oldest(&self, place: VersionAt) -> bool {
-        place.is_end() || self.older(place.0).load(Ordering::Acquire) == 0
-    }
-
-    /// The versions of the key at `at`, newest first.
-    #[inline]
-    pub(super) fn versions(&self, at: KeyAt) -> Versions<'_> {
-        Versions { store: self, next: self.newest(at).load(Ordering::Acquire) }
-    }
-
-    fn newest(&self, at: KeyAt) -> &AtomicU32 {
-        // SAFETY: as in `key`; the header begins with the link.
-        unsafe { &*self.arena.pointer(at.0).cast::<AtomicU32>() }
-    }
-
-    fn older(&self, version: u32) -> &AtomicU32 {
-        // SAFETY: `version` came out of a link of this store, so a version header stands there.
-        unsafe { &*self.arena.pointer(version).add(8).cast::<AtomicU32>() }
-    }
-
-    #[inline]
-    fn version(&self, address: u32) -> StoredVersion<'_> {
-        // SAFETY: `address` came out of a link of this store, loaded with Acquire.
-        let pointer = unsafe { self.arena.pointer(address) };
-        // SAFETY: a version header stands there, written before the address was published.
-        let trailer = unsafe { pointer.cast::<Trailer>().read() };
-        // SAFETY: as above.
-        let len = unsafe { pointer.add(12).cast::<u32>().read() };
-        // SAFETY: the value's bytes stand behind the header and never change.
-        let value =
-            unsafe { std::slice::from_raw_parts(pointer.add(VERSION_HEADER), len as usize) };
-        StoredVersion { trailer, value }
     }
 
     /// Adds a version of `key`; the key's place when it is new. One with the same SeqNo takes the
@@ -202,11 +155,11 @@ impl Store {
     ) -> Option<Inserted> {
         if let Some(at) = self.find(key, hash) {
             let room = VERSION_HEADER + value.len();
-            let (address, pointer) = self.arena.allocate(&mut writer.bump, pool, room)?;
+            let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, room)?;
             // SAFETY: the room was just allocated for a header and the value.
             unsafe { write_version(pointer.as_ptr(), trailer, value) };
-            self.link(at, trailer.seqno(), address);
-            return Some(Inserted { at, is_new: false });
+            let is_newest = self.versions.link(at, trailer.seqno(), address);
+            return Some(Inserted { at, is_new: false, is_newest });
         }
         self.make_room(writer);
         let key_room = (KEY_HEADER + key.len()).next_multiple_of(8);
@@ -215,13 +168,13 @@ impl Store {
         // address: key and version must not share it.
         let shared = room <= 64 << 10;
         let first = if shared { room } else { key_room };
-        let (address, pointer) = self.arena.allocate(&mut writer.bump, pool, first)?;
+        let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, first)?;
         let (version, place) = if shared {
             // SAFETY: the version's room lies behind the key's, in the same allocation.
             (address + (key_room / 8) as u32, unsafe { pointer.as_ptr().add(key_room) })
         } else {
             let room = VERSION_HEADER + value.len();
-            let (version, place) = self.arena.allocate(&mut writer.bump, pool, room)?;
+            let (version, place) = self.versions.arena.allocate(&mut writer.bump, pool, room)?;
             (version, place.as_ptr())
         };
         // SAFETY: `place` has room for a version header and the value.
@@ -232,22 +185,7 @@ impl Store {
             claim(table, hash >> 32 << 32 | u64::from(address));
         }
         writer.keys += 1;
-        Some(Inserted { at: KeyAt(address), is_new: true })
-    }
-
-    /// Links the version at `address` into the chain of `at` before the first older one.
-    fn link(&self, at: KeyAt, seqno: SeqNo, address: u32) {
-        let mut link = self.newest(at);
-        let mut next = link.load(Ordering::Acquire);
-        while next != 0 && self.version(next).trailer.seqno() > seqno {
-            link = self.older(next);
-            next = link.load(Ordering::Acquire);
-        }
-        if next != 0 && self.version(next).trailer.seqno() == seqno {
-            next = self.older(next).load(Ordering::Acquire);
-        }
-        self.older(address).store(next, Ordering::Relaxed);
-        link.store(address, Ordering::Release);
+        Some(Inserted { at: KeyAt(address), is_new: true, is_newest: true })
     }
 
     /// Publishes a larger table when the current one is more than 5/8 full.
@@ -270,7 +208,7 @@ impl Store {
 
     /// Ends the store: its memory goes to the pool or the allocator.
     pub(super) fn give_back(&mut self, writer: &mut StoreWriter, pool: &ChunkPool) {
-        self.arena.give_back(&mut writer.bump, pool);
+        self.versions.arena.give_back(&mut writer.bump, pool);
         self.tables_len = AtomicUsize::new(0);
     }
 }
@@ -279,6 +217,8 @@ impl Store {
 pub(super) struct Inserted {
     pub(super) at: KeyAt,
     pub(super) is_new: bool,
+    /// Whether nothing newer of the key was there.
+    pub(super) is_newest: bool,
 }
 
 /// Puts `slot` into the first free place from its hash on.
@@ -305,19 +245,6 @@ fn zeroed_slots(len: usize) -> Box<[AtomicU64]> {
 }
 
 /// # Safety
-/// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
-unsafe fn write_version(place: *mut u8, trailer: Trailer, value: &[u8]) {
-    // SAFETY: by the contract of this function.
-    unsafe { place.cast::<Trailer>().write(trailer) };
-    // SAFETY: as above.
-    unsafe { place.add(8).cast::<AtomicU32>().write(AtomicU32::new(0)) };
-    // SAFETY: as above; a value has at most 512 MiB.
-    unsafe { place.add(12).cast::<u32>().write(value.len() as u32) };
-    // SAFETY: as above; fresh memory does not overlap the caller's value.
-    unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(VERSION_HEADER), value.len()) };
-}
-
-/// # Safety
 /// `place` is aligned to 8, has room for the header and the key, and no reader knows it.
 unsafe fn write_key(place: *mut u8, newest: u32, key: &[u8]) {
     // SAFETY: by the contract of this function.
@@ -328,63 +255,11 @@ unsafe fn write_key(place: *mut u8, newest: u32, key: &[u8]) {
     unsafe { ptr::copy_nonoverlapping(key.as_ptr(), place.add(KEY_HEADER), key.len()) };
 }
 
-/// One version of a key.
-pub(super) struct StoredVersion<'a> {
-    pub(super) trailer: Trailer,
-    pub(super) value: &'a [u8],
-}
-
-/// The versions of a key, newest first.
-pub(super) struct Versions<'a> {
-    store: &'a Store,
-    next: u32,
-}
-
-impl<'a> Versions<'a> {
-    /// The place of the version that comes next; it outlives the borrow: [`Versions::resume`].
-    pub(super) const fn place(&self) -> VersionAt {
-        VersionAt(self.next)
-    }
-
-    /// Goes on at a place taken from an iterator over the same store.
-    pub(super) const fn resume(store: &'a Store, place: VersionAt) -> Self {
-        Self { store, next: place.0 }
-    }
-}
-
-/// A place in a chain of versions; used only with the store it came from.
-#[derive(Clone, Copy)]
-pub(crate) struct VersionAt(u32);
-
-impl VersionAt {
-    /// Behind the last version.
-    pub(crate) const END: Self = Self(0);
-
-    /// Whether no version stands there.
-    pub(crate) const fn is_end(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl<'a> Iterator for Versions<'a> {
-    type Item = StoredVersion<'a>;
-
-    #[inline]
-    fn next(&mut self) -> Option<StoredVersion<'a>> {
-        if self.next == 0 {
-            return None;
-        }
-        let version = self.store.version(self.next);
-        self.next = self.store.older(self.next).load(Ordering::Acquire);
-        Some(version)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flagstone_base::Kind;
     use flagstone_base::hash::{key_hash, remix};
+    use flagstone_base::{Kind, SeqNo};
 
     fn hash(key: &[u8]) -> u64 {
         remix(key_hash(key, 7))
@@ -401,7 +276,12 @@ mod tests {
             store.insert(&mut writer, &pool, key, hash(key), (trailer, value.as_bytes())).unwrap();
         }
         let at = store.find(b"key", hash(b"key")).unwrap();
-        let chain: Vec<u64> = store.versions(at).map(|v| v.trailer.seqno().get()).collect();
+        let mut chain = Vec::new();
+        let mut place = store.versions.first(at);
+        while let Some(version) = store.versions.version_at(place) {
+            chain.push(version.trailer.seqno().get());
+            place = store.versions.follow(place);
+        }
         assert_eq!(chain, [9, 7, 5, 3, 1]);
         assert_eq!(writer.keys(), 1);
     }
@@ -419,7 +299,7 @@ mod tests {
         for i in 0..keys {
             let key = i.to_be_bytes();
             let at = store.find(&key, hash(&key)).unwrap();
-            assert_eq!(store.versions(at).next().unwrap().value, key);
+            assert_eq!(store.versions.version_at(store.versions.first(at)).unwrap().value, key);
         }
         assert!(store.find(b"no", hash(b"no")).is_none());
     }
@@ -438,7 +318,10 @@ mod tests {
         for len in sizes {
             let key = format!("k{len}");
             let at = store.find(key.as_bytes(), hash(key.as_bytes())).unwrap();
-            assert_eq!(store.versions(at).next().unwrap().value, vec![len as u8; len]);
+            assert_eq!(
+                store.versions.version_at(store.versions.first(at)).unwrap().value,
+                vec![len as u8; len]
+            );
         }
         store.give_back(&mut writer, &pool);
         assert!(store.find(b"k0", hash(b"k0")).is_none());

@@ -2,11 +2,13 @@
 
 use super::arena::ChunkPool;
 use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
-use super::store::{Size, Store, StoreWriter, Versions};
+use super::shortcuts::{self, Combining};
+use super::store::{Size, Store, StoreWriter};
 use crate::context::TreeContext;
+use crate::fold::Fold;
 use crate::ranges::RangeSet;
 use flagstone_base::hash::remix;
-use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice};
+use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::sync::{ArcSwapOption, Guard};
@@ -19,6 +21,7 @@ const NONE: u64 = u64::MAX;
 /// Entries in memory, from the SeqNo behind one seal to that of the next.
 pub(crate) struct Memtable {
     context: Arc<TreeContext>,
+    fold: Option<Arc<dyn Fold>>,
     store: Store,
     ordered: ArcSwapOption<Ordered>,
     ranges: ArcSwapOption<Ranges>,
@@ -31,6 +34,7 @@ pub(crate) struct Memtable {
     entries: AtomicU64,
     /// Memory charged to `context.memtable_bytes`.
     charged: AtomicU64,
+    has_shortcuts: AtomicBool,
     sealed: AtomicBool,
     seal_seqno: AtomicU64,
 }
@@ -51,10 +55,16 @@ struct Ranges {
 
 impl Memtable {
     /// An empty one, which expects to become as large; it takes no memory before the first insert.
-    pub(crate) fn new(context: &Arc<TreeContext>, expected: Size) -> Arc<Self> {
+    /// Merge operands of a key are combined by `fold`.
+    pub(crate) fn new(
+        context: &Arc<TreeContext>,
+        fold: Option<&Arc<dyn Fold>>,
+        expected: Size,
+    ) -> Arc<Self> {
         let store = StoreWriter::expecting(expected);
         Arc::new(Self {
             context: Arc::clone(context),
+            fold: fold.map(Arc::clone),
             store: Store::new(),
             ordered: ArcSwapOption::empty(),
             ranges: ArcSwapOption::empty(),
@@ -64,6 +74,7 @@ impl Memtable {
             last: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             charged: AtomicU64::new(0),
+            has_shortcuts: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
             seal_seqno: AtomicU64::new(0),
         })
@@ -73,6 +84,13 @@ impl Memtable {
     pub(crate) fn reserve(&self, first: SeqNo) {
         self.references.fetch_add(1, Ordering::SeqCst);
         self.first.fetch_min(first.get(), Ordering::AcqRel);
+    }
+
+    /// Counts a reference for a change of nothing that can be read; false when it is sealed, and must not
+    /// be changed. To be given back in both cases.
+    pub(crate) fn hold(&self) -> bool {
+        self.references.fetch_add(1, Ordering::SeqCst);
+        !self.sealed.load(Ordering::SeqCst)
     }
 
     /// Gives a reference back; true when it was the last one of a sealed memtable.
@@ -134,30 +152,54 @@ impl Memtable {
         self.context.memtable_bytes.fetch_sub(charged, Ordering::Relaxed);
     }
 
-    /// Adds an entry; `key_hash` is the key's hash as the router knows it.
+    /// Whether operands were combined beside a chain.
+    pub(crate) fn has_shortcuts(&self) -> bool {
+        self.has_shortcuts.load(Ordering::Acquire)
+    }
+
+    /// Adds an entry; `key_hash` is the key's hash as the router knows it. True when the key's operands
+    /// are many and cannot be combined: whoever writes it next should write its value.
     ///
     /// # Errors
     /// Busy when the arena has no addresses left, which takes more than 8 GiB.
-    pub(crate) fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<()> {
+    pub(crate) fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<bool> {
         let mut writer = self.writer.lock();
+        let mut is_long = false;
         if entry.kind() == Kind::RangeDelete {
             self.insert_range(&mut writer, entry);
         } else {
-            self.insert_key(&mut writer, entry, remix(key_hash))?;
+            is_long = self.insert_key(&mut writer, entry, remix(key_hash))?;
         }
+        self.charge(&writer);
+        drop(writer);
+        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
+        Ok(is_long)
+    }
+
+    /// Adds the state of `key` at `seqno`, an entry that it has here, beside its merge operands.
+    pub(crate) fn add_state(&self, key: &[u8], key_hash: u64, seqno: SeqNo, value: Option<&[u8]>) {
+        let mut writer = self.writer.lock();
+        let Some(at) = self.store.find(key, remix(key_hash)) else { return };
+        let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
+        let memory = (writer.store.bump(), &self.context.chunks);
+        let trailer = Trailer::new(seqno, kind);
+        self.has_shortcuts.store(true, Ordering::Release);
+        self.store.versions.add_state(memory, at, trailer, value.unwrap_or_default());
+        self.store.versions.tally(at).store(0, Ordering::Relaxed);
+        self.charge(&writer);
+    }
+
+    fn charge(&self, writer: &Writer) {
         let bytes = self.store.bytes() + writer.ranges_charged + 16 * writer.store.keys() as u64;
         let before = self.charged.load(Ordering::Relaxed);
         if bytes > before && !writer.is_let_go {
             self.charged.store(bytes, Ordering::Relaxed);
             self.context.memtable_bytes.fetch_add(bytes - before, Ordering::Relaxed);
         }
-        drop(writer);
-        self.entries.fetch_add(1, Ordering::Relaxed);
-        self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
-        Ok(())
     }
 
-    fn insert_key(&self, writer: &mut Writer, entry: EntryRef<'_>, hash: u64) -> Result<()> {
+    fn insert_key(&self, writer: &mut Writer, entry: EntryRef<'_>, hash: u64) -> Result<bool> {
         let version = (entry.trailer, entry.value);
         let pool = &self.context.chunks;
         let Some(inserted) = self.store.insert(&mut writer.store, pool, entry.key, hash, version)
@@ -171,7 +213,19 @@ impl Memtable {
             let rank = Ranked::new(entry.key, inserted.at);
             writer.ordered.push(rank, &self.store, &self.ordered);
         }
-        Ok(())
+        if entry.kind() != Kind::Merge {
+            if !inserted.is_new {
+                self.store.versions.tally(inserted.at).store(0, Ordering::Relaxed);
+            }
+            return Ok(false);
+        }
+        let Some(fold) = self.fold.as_deref() else { return Ok(false) };
+        let combining = Combining { versions: &self.store.versions, pool, fold, key: entry.key };
+        let merged = shortcuts::after_merge(&combining, writer.store.bump(), &inserted);
+        if merged.is_combined && !self.has_shortcuts() {
+            self.has_shortcuts.store(true, Ordering::Release);
+        }
+        Ok(merged.is_long)
     }
 
     fn insert_range(&self, writer: &mut Writer, entry: EntryRef<'_>) {
@@ -213,24 +267,31 @@ impl Memtable {
         }
     }
 
-    /// The entries of `key` not above `at`, newest first, until `visit` answers false; `hash` is
-    /// the remixed hash.
+    /// The entries of `key` not above `at`, newest first, until `visit` returns false; `hash` is
+    /// the remixed hash. Operands that are all as new as `covered` may come combined.
     #[inline]
     pub(crate) fn get(
         &self,
-        key: &[u8],
-        hash: u64,
+        (key, hash): (&[u8], u64),
         at: SeqNo,
+        covered: SeqNo,
         mut visit: impl FnMut(EntryRef<'_>) -> bool,
     ) {
-        let Some(place) = self.store.find(key, hash) else { return };
-        for version in self.store.versions(place) {
-            if version.trailer.seqno() > at {
-                continue;
-            }
+        let Some(found) = self.store.find(key, hash) else { return };
+        let first = self.store.versions.first(found);
+        // Only a reader of the past looks further: `first` is written all the time.
+        let is_newer =
+            self.store.versions.version_at(first).is_some_and(|v| v.trailer.seqno() > at);
+        if is_newer && self.first().is_none_or(|first| first > at) {
+            return;
+        }
+        let accepts = |_, below: SeqNo| covered <= below.plus(1);
+        let mut place = self.store.versions.settle(first, at, accepts);
+        while let Some(version) = self.store.versions.version_at(place) {
             if !visit(EntryRef { key, trailer: version.trailer, value: version.value }) {
                 return;
             }
+            place = self.store.versions.settle(self.store.versions.follow(place), at, accepts);
         }
     }
 
@@ -241,10 +302,6 @@ impl Memtable {
 
     pub(super) const fn store(&self) -> &Store {
         &self.store
-    }
-
-    pub(super) fn versions(&self, rank: Ranked) -> Versions<'_> {
-        self.store.versions(rank.at())
     }
 }
 

@@ -81,7 +81,7 @@ impl MergeCursor {
         Self { sources, heap, direction }
     }
 
-    /// A cursor over the same sources that stands nowhere.
+    /// A cursor over the same sources, to be placed by a seek.
     pub(crate) fn again(&self, direction: Direction) -> Self {
         Self::new(self.sources.iter().map(|source| source.again(direction)).collect(), direction)
     }

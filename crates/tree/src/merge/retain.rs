@@ -12,10 +12,23 @@ use crate::fold::Fold;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo, Slice};
 use std::sync::Arc;
 
-/// The boundaries between stripes, and what else decides.
+/// The boundaries between stripes: live snapshots, and the newest SeqNo a reader can have; sorted,
+/// distinct.
+#[derive(Clone)]
+pub(crate) struct Stripes(Vec<SeqNo>);
+
+impl Stripes {
+    /// The upper end of the stripe of `seqno`; `None` when it is not published yet.
+    #[inline]
+    pub(crate) fn boundary(&self, seqno: SeqNo) -> Option<SeqNo> {
+        let place = self.0.partition_point(|&boundary| boundary < seqno);
+        self.0.get(place).copied()
+    }
+}
+
+/// The stripes, and what else decides.
 pub(crate) struct Retention {
-    /// Live snapshots, and the newest SeqNo a reader can have; sorted, distinct.
-    boundaries: Vec<SeqNo>,
+    stripes: Stripes,
     fold: Option<Arc<dyn Fold>>,
     keep_tombstones: bool,
     /// Whether anything was left out: then a reader below `visible` must be registered.
@@ -54,7 +67,7 @@ impl Retention {
         boundaries.push(visible);
         boundaries.sort_unstable();
         boundaries.dedup();
-        Self { boundaries, fold, keep_tombstones, dropped: false }
+        Self { stripes: Stripes(boundaries), fold, keep_tombstones, dropped: false }
     }
 
     /// What operands mean.
@@ -64,7 +77,7 @@ impl Retention {
 
     /// The watermark of an edit made with this: ZERO when nothing was left out.
     pub(crate) fn watermark(&self) -> SeqNo {
-        match (self.dropped, self.boundaries.last()) {
+        match (self.dropped, self.stripes.0.last()) {
             (true, Some(&visible)) => visible,
             _ => SeqNo::ZERO,
         }
@@ -79,22 +92,26 @@ impl Retention {
         self.keep_tombstones
     }
 
+    /// The stripes alone.
+    pub(crate) const fn stripes(&self) -> &Stripes {
+        &self.stripes
+    }
+
     /// The upper end of the stripe of `seqno`; `None` when it is not published yet.
     #[inline]
     pub(crate) fn boundary(&self, seqno: SeqNo) -> Option<SeqNo> {
-        let place = self.boundaries.partition_point(|&boundary| boundary < seqno);
-        self.boundaries.get(place).copied()
+        self.stripes.boundary(seqno)
     }
 
     /// Whether no snapshot lies below `boundary`.
     pub(crate) fn is_oldest(&self, boundary: SeqNo) -> bool {
-        self.boundaries.first() == Some(&boundary)
+        self.stripes.0.first() == Some(&boundary)
     }
 
     /// The largest boundary below `boundary`: entries at or below it are of an older stripe.
     pub(crate) fn floor(&self, boundary: SeqNo) -> Option<SeqNo> {
-        let place = self.boundaries.partition_point(|&other| other < boundary);
-        place.checked_sub(1).map(|place| self.boundaries[place])
+        let place = self.stripes.0.partition_point(|&other| other < boundary);
+        place.checked_sub(1).map(|place| self.stripes.0[place])
     }
 }
 

@@ -24,7 +24,7 @@ impl RunCursor {
         Self { run, direction, options, at: 0, cursor: None }
     }
 
-    /// A cursor over the same tables that stands nowhere.
+    /// A cursor over the same tables, to be placed by a seek.
     pub(crate) fn again(&self, direction: Direction) -> Self {
         Self::new(Arc::clone(&self.run), direction, self.options)
     }

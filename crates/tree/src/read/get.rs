@@ -104,7 +104,8 @@ impl Tree {
         for table in view.memtables() {
             let at = lookup.at;
             lookup.cover(table.covering(key, at));
-            table.get(key, hash, at, |entry| {
+            let covered = lookup.covered;
+            table.get((key, hash), at, covered, |entry| {
                 lookup.visit(entry.trailer, || Slice::copy_of(entry.value))
             });
             if lookup.end_source() {

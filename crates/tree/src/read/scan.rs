@@ -1,6 +1,6 @@
 //! Keys in order, at one point in time, either way.
 
-use crate::memtable::MemCursor;
+use crate::memtable::{MemCursor, Shortcuts};
 use crate::merge::{MergeCursor, RangeSource, RunCursor, Source, fold_operands};
 use crate::options::Direction;
 use crate::reads::SCAN_WEIGHT;
@@ -209,12 +209,18 @@ impl TreeScan {
 
     fn open(&self, view: Arc<View>) -> Box<Pinned> {
         let (mut sources, mut ranges) = (Vec::new(), Vec::new());
+        let mut deleted = Vec::new();
         for table in view.memtables() {
             // What came later than it sees, it need not walk over.
             if table.entries() > 0 && table.first().is_some_and(|first| first <= self.at) {
-                let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction);
+                let own = table.ranges();
+                if !own.is_empty() {
+                    deleted.push(Arc::clone(&own));
+                }
+                let shortcuts = Shortcuts::Read(deleted.clone());
+                let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction, shortcuts);
                 sources.push(Source::Memory(cursor));
-                ranges.extend(RangeSource::of_memory(table.ranges()));
+                ranges.extend(RangeSource::of_memory(own));
             }
         }
         let options = CursorOptions { fill_cache: self.options.fill_cache, ..CursorOptions::SCAN };

@@ -3,7 +3,7 @@
 use super::key::{entry_bytes, write_next_key};
 use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
 use crate::counters::TreeCounters;
-use crate::memtable::{MemCursor, Memtable};
+use crate::memtable::{MemCursor, Memtable, Shortcuts};
 use crate::merge::{MergeCursor, Retention, Source};
 use crate::options::Direction;
 use crate::ranges::RangeSet;
@@ -32,7 +32,7 @@ pub struct Flush {
 
 struct Work {
     merge: MergeCursor,
-    ranges: RangeSet,
+    ranges: Arc<RangeSet>,
     retention: Retention,
     outputs: Outputs,
     is_written: bool,
@@ -148,18 +148,15 @@ impl Flush {
         let options = self.tree.options();
         let mut retention =
             Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
-        let cursor = |table: &Arc<Memtable>| {
-            Source::Memory(MemCursor::new(Arc::clone(table), SeqNo::MAX, Direction::Forward))
-        };
-        let sources = self.tables.iter().map(cursor).collect();
-        let mut merge = MergeCursor::new(sources, Direction::Forward);
-        merge.seek(Bound::Unbounded)?;
         let all = self.tables.iter().flat_map(|table| table.ranges().all().to_vec()).collect();
-        let ranges = RangeSet::new(all);
-        if !ranges.is_empty() {
-            // A newer deletion of a range takes the place of an older one.
+        let ranges = Arc::new(RangeSet::new(all));
+        // A newer deletion of a range takes the place of an older one, and combined operands that of
+        // those which they combine.
+        if !ranges.is_empty() || self.tables.iter().any(|table| table.has_shortcuts()) {
             retention.set_dropped();
         }
+        let mut merge = self.merge(&retention, &ranges);
+        merge.seek(Bound::Unbounded)?;
         let plan = OutputPlan {
             level: 0,
             compression: options.upper_compression,
@@ -170,6 +167,23 @@ impl Flush {
         };
         let outputs = Outputs::new(&self.tree, plan);
         Ok(Work { merge, ranges, retention, outputs, is_written: false })
+    }
+
+    /// Everything in the memtables, but for operands that are combined and that no reader divides.
+    fn merge(&self, retention: &Retention, ranges: &Arc<RangeSet>) -> MergeCursor {
+        let (stripes, ranges) = (retention.stripes().clone(), Arc::clone(ranges));
+        let shortcuts = Shortcuts::Rewrite(Arc::new(move |key: &[u8], newest, below: SeqNo| {
+            let oldest = below.plus(1);
+            let boundary = stripes.boundary(newest);
+            let is_one_stripe = boundary == stripes.boundary(oldest);
+            boundary.is_some_and(|at| is_one_stripe && ranges.covering(key, at) <= oldest)
+        }));
+        let cursor = |table: &Arc<Memtable>| {
+            let (table, shortcuts) = (Arc::clone(table), shortcuts.clone());
+            Source::Memory(MemCursor::new(table, SeqNo::MAX, Direction::Forward, shortcuts))
+        };
+        let sources = self.tables.iter().map(cursor).collect();
+        MergeCursor::new(sources, Direction::Forward)
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn write_next_key(
         }
     }
     let moved = writer.moved;
-    // Tombstones behind which nothing came hide nothing.
+    // Tombstones after which nothing came hide nothing.
     if writer.has_dropped || !writer.held.is_empty() {
         retention.set_dropped();
     }
@@ -131,7 +131,7 @@ impl KeyWriter<'_> {
         self.outputs.fold_bytes()
     }
 
-    /// Writes what is kept of the stripe that ends at `boundary`, in which `merge` stands.
+    /// Writes what is kept of the stripe that ends at `boundary`, in which `merge` is.
     fn write_stripe(&mut self, merge: &mut MergeCursor, boundary: SeqNo) -> Result<()> {
         let floor = self.retention.floor(boundary);
         let covered = self.ranges.covering(self.key, boundary);
@@ -172,7 +172,7 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Walks over the stripe; `merge` stands behind it then.
+    /// Walks over the stripe; `merge` is after it then.
     fn read_stripe(&mut self, merge: &mut MergeCursor, stripe: &Stripe) -> Result<Contents> {
         let mut found = Contents::default();
         while let Some(entry) = merge.entry()

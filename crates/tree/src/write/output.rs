@@ -55,7 +55,7 @@ impl Outputs {
         }
     }
 
-    /// So many bytes of one key's operands are held at once.
+    /// The most bytes of one key's operands that are held at once.
     pub(super) fn fold_bytes(&self) -> usize {
         self.tree.options().fold_bytes
     }

@@ -60,6 +60,55 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
 }
 
 /// What a cursor pins of a discarded tree must not stop writers of others.
+/// Readers at any moment of a counter that is counted up: shortcuts are added beside what they read.
+#[test]
+fn readers_of_one_hot_key_see_every_operand_once() {
+    const OPERANDS: u64 = 20_000;
+    let tree = Arc::new(BenchTree::new(small_options()));
+    let (visible, reads) = (AtomicU64::new(0), AtomicU64::new(0));
+    let read = |at: u64| tree.get(b"k", SeqNo::new(at)).map_or(0, |value| value.len() as u64 - 1);
+    std::thread::scope(|scope| {
+        for reader in 0..2 {
+            let (tree, visible, reads, read) = (&tree, &visible, &reads, &read);
+            scope.spawn(move || {
+                let mut n = reader;
+                while visible.load(Ordering::Acquire) < OPERANDS {
+                    let newest = visible.load(Ordering::Acquire);
+                    let older = flagstone_base::hash::remix(n) % (newest + 1);
+                    for at in [newest, older] {
+                        assert_eq!(read(at), at, "at {at}");
+                        let way = [Direction::Forward, Direction::Reverse][(n % 4 / 2) as usize];
+                        let options = ScanOptions::default();
+                        let mut scan = tree.tree.scan(KeyRange::ALL, SeqNo::new(at), way, options);
+                        assert_eq!(scan.advance().unwrap(), at > 0);
+                        assert_eq!(
+                            scan.value_bytes().len() as u64,
+                            if at > 0 { at + 1 } else { 0 }
+                        );
+                    }
+                    n += 2;
+                    reads.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for n in 1..=OPERANDS {
+            // Readers are in the midst of it.
+            while n % 200 == 0 && reads.load(Ordering::Relaxed) < n / 200 {
+                std::thread::yield_now();
+            }
+            let memtable = tree.tree.reserve(SeqNo::new(n));
+            let entry = EntryRef::new(b"k", SeqNo::new(n), Kind::Merge, b"x");
+            memtable.insert(entry, tree.hash(b"k")).unwrap();
+            visible.store(n, Ordering::Release);
+            if n % 5000 == 1234 {
+                let value = vec![b'_'; n as usize + 1];
+                tree.tree.note_folded(b"k", tree.hash(b"k"), SeqNo::new(n), Some(&value));
+            }
+        }
+    });
+    assert_eq!(read(OPERANDS), OPERANDS);
+}
+
 #[test]
 fn what_is_written_behind_a_discard_is_charged_no_more() {
     let mut tree = BenchTree::new(small_options());

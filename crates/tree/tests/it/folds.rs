@@ -4,8 +4,8 @@
 //! and every compaction held in memory whole and wrote again.
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
-use flagstone_base::Kind;
-use flagstone_tree::{Fold, TreeOptions};
+use flagstone_base::{KeyRange, Kind};
+use flagstone_tree::{Direction, Fold, ScanOptions, TreeOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -54,6 +54,7 @@ fn a_flush_keeps_one_operand_of_a_key_for_each_snapshot() {
     merge(&mut tree, 1000);
     tree.flush();
     assert_eq!(entries(&tree), 6, "{}", tree.dump());
+    assert_eq!(tree.tree.view().watermark(), tree.last, "readers between them begin again");
     tree.compact_full();
     assert_eq!(entries(&tree), 6, "{}", tree.dump());
     for (snapshot, expected) in tree.snapshots.clone().into_iter().zip(&expected[1..]) {
@@ -62,6 +63,43 @@ fn a_flush_keeps_one_operand_of_a_key_for_each_snapshot() {
     tree.snapshots.clear();
     tree.compact_full();
     assert_eq!(entries(&tree), 1, "{}", tree.dump());
+}
+
+/// A reader that is registered nowhere may have taken its SeqNo before the flush.
+#[test]
+fn a_flush_of_nothing_but_a_combined_operand_tells_unregistered_readers() {
+    let mut tree = tree(Append, 4 << 20);
+    merge(&mut tree, 64);
+    tree.flush();
+    assert_eq!(entries(&tree), 1, "{}", tree.dump());
+    assert_eq!(tree.tree.view().watermark(), tree.last);
+}
+
+#[test]
+fn operands_that_a_deleted_range_divides_are_not_read_combined() {
+    let mut tree = tree(Append, 4 << 20);
+    // Blocks of operands in memory have eight, so that the range falls into one, whatever their size up to 37.
+    let before = merge(&mut tree, 37);
+    let read = |tree: &BenchTree, at| {
+        let scanned = [Direction::Forward, Direction::Reverse].map(|way| {
+            let mut scan = tree.tree.scan(KeyRange::ALL, at, way, ScanOptions::default());
+            scan.next().unwrap().map(|(_, value)| value.to_vec())
+        });
+        let found = tree.get(b"k", at);
+        assert_eq!(scanned, [found.clone(), found.clone()]);
+        found.map(|value| String::from_utf8(value).unwrap())
+    };
+    let whole = tree.last;
+    let deleted = tree.write(Kind::RangeDelete, b"a", b"z");
+    assert_eq!(read(&tree, deleted), None);
+    let after = merge(&mut tree, 70);
+    for _ in 0..2 {
+        assert_eq!(read(&tree, tree.last), Some(format!("_{after}")));
+        assert_eq!(read(&tree, whole), Some(format!("_{before}")));
+        assert_eq!(read(&tree, deleted), None);
+        tree.snapshots = vec![whole, deleted];
+        tree.flush();
+    }
 }
 
 #[test]

@@ -52,7 +52,7 @@ struct Run {
     real: BenchTree,
     model: Model,
     keys: u64,
-    /// So many writes in a thousand are no merges.
+    /// The writes in a thousand that are no merges.
     bases: u64,
     /// Work in progress, a step at a time, and edits that are not installed yet.
     flush: Option<Flush>,
@@ -193,6 +193,16 @@ impl Run {
         }
     }
 
+    /// Notes what a key is now beside its operands, as a database does for long chains.
+    fn note_folded(&self) {
+        let (key, at) = (self.key(), self.real.last);
+        let (view, hash) = (self.real.tree.view(), self.real.hash(&key));
+        let found = self.real.tree.get(&view, &key, hash, at).unwrap();
+        if let Some(seqno) = found.seqno {
+            self.real.tree.note_folded(&key, hash, seqno, found.value.as_deref());
+        }
+    }
+
     fn maintain(&mut self) {
         for _ in 0..self.rng.below(20) {
             self.step();
@@ -238,11 +248,14 @@ impl Run {
         Self { rng, real, model, keys, bases, flush, compaction, edits }
     }
 
-    /// So many rounds of writes below `writes`, background work and checks; then everything is compacted.
+    /// Rounds of fewer than `writes` writes, background work and checks; then everything is compacted.
     fn play(mut self, rounds: u64, writes: u64) {
         for _ in 0..rounds {
             for _ in 0..self.rng.below(writes) {
                 self.write();
+                if self.rng.below(100) == 0 {
+                    self.note_folded();
+                }
             }
             self.maintain();
             self.check_gets(12);

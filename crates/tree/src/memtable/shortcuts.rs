@@ -1,0 +1,287 @@
+//! Shortcuts: merge operands of a key combined beside their chain, so that nobody walks all of it.
+//!
+//! ```text
+//! level 2                             [64 .. 1]
+//! level 1                [72 .. 65]   [64 .. 57] [56 .. 49] ..  [8 .. 1]
+//! versions   75 74 73     72 71 .. 65  64 63 ..
+//! a get reads 75 74 73   [72 .. 65]   [64 .. 1]
+//! ```
+//! Eight versions make a shortcut, eight shortcuts one of the next level: a reader takes at most seven
+//! of each level, and a reader at an old SeqNo passes what is newer in the same steps. Nothing is
+//! replaced: a shortcut is valid for readers at or above its SeqNo, and what it covers stays for the
+//! others. It costs a merge one call of [`Fold::partial`], and about five bytes of memory.
+
+use super::arena::{Bump, ChunkPool};
+use super::store::Inserted;
+use super::versions::{KeyAt, VersionAt, Versions};
+use crate::fold::Fold;
+use flagstone_base::{Kind, SeqNo};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+/// The number of one level that makes one of the next.
+const FAN_IN: u16 = 8;
+/// Operands are not combined to more: they stay in memory besides.
+const COMBINED_MAX: usize = 512;
+/// A key's tally: versions since the last block in the lower bits, blocks that could not be combined
+/// since the last value above.
+const BLOCK_BITS: u32 = FAN_IN.trailing_zeros();
+const APART_MAX: u16 = u16::MAX >> BLOCK_BITS;
+/// The number of operands apart that is many: a get folds all of them.
+const LONG: u16 = 32;
+const _: () = assert!(FAN_IN.is_power_of_two() && LONG.is_power_of_two() && LONG >= FAN_IN);
+
+/// What combining needs; the memtable's lock is held.
+pub(super) struct Combining<'a> {
+    pub(super) versions: &'a Versions,
+    pub(super) pool: &'a ChunkPool,
+    pub(super) fold: &'a dyn Fold,
+    pub(super) key: &'a [u8],
+}
+
+/// What came of a merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Merged {
+    /// A shortcut was added.
+    pub(super) is_combined: bool,
+    /// Many operands are apart: 32, and again 64, 128, and so on.
+    pub(super) is_long: bool,
+}
+
+/// Counts a merge operand that was just inserted, and combines what is ready for it.
+#[inline]
+pub(super) fn after_merge(
+    combining: &Combining<'_>,
+    bump: &mut Bump,
+    inserted: &Inserted,
+) -> Merged {
+    if !inserted.is_newest {
+        return Merged::default();
+    }
+    let tally = combining.versions.tally(inserted.at);
+    let counted = tally.load(Ordering::Relaxed) + 1;
+    if !counted.is_multiple_of(FAN_IN) {
+        tally.store(counted, Ordering::Relaxed);
+        return Merged::default();
+    }
+    let apart = (counted >> BLOCK_BITS) - 1;
+    if combining.combine_levels(bump, inserted.at) {
+        tally.store(apart << BLOCK_BITS, Ordering::Relaxed);
+        return Merged { is_combined: true, is_long: false };
+    }
+    let apart = apart + 1;
+    let is_long = apart >= LONG / FAN_IN && apart.is_power_of_two();
+    let kept = if apart == APART_MAX { APART_MAX / 2 } else { apart };
+    tally.store(kept << BLOCK_BITS, Ordering::Relaxed);
+    Merged { is_combined: false, is_long }
+}
+
+impl Combining<'_> {
+    /// Combines the newest block, and what it completes; false when not even the block can be.
+    #[cold]
+    fn combine_levels(&self, bump: &mut Bump, at: KeyAt) -> bool {
+        let mut level = 0;
+        while self.combine(bump, at, level) {
+            level += 1;
+        }
+        level > 0
+    }
+
+    /// Combines the newest of `level` if they are enough; 0 are the versions.
+    fn combine(&self, bump: &mut Bump, at: KeyAt, level: u32) -> bool {
+        let first = self.versions.first(at);
+        let mut place = first;
+        let mut combined: Option<(SeqNo, Vec<u8>)> = None;
+        for _ in 0..FAN_IN {
+            let Some((seqno, value)) = self.operand(place, level) else { return false };
+            combined = match combined {
+                None => Some((seqno, value.to_vec())),
+                Some((newest, newer)) => {
+                    let Some(both) = self.partial(value, &newer) else { return false };
+                    Some((newest, both))
+                }
+            };
+            place = self.versions.follow(place);
+        }
+        let Some((newest, value)) = combined else { return false };
+        let memory = (bump, self.pool);
+        self.versions.add_shortcut(memory, at, (newest, level + 1), place, &value)
+    }
+
+    /// The operand at `place`, if it is one of `level`.
+    fn operand(&self, place: VersionAt, level: u32) -> Option<(SeqNo, &[u8])> {
+        let version = self.versions.version_at(place)?;
+        let is_of_level = self.versions.level_at(place) == Some(level);
+        let is_operand =
+            version.trailer.kind() == Kind::Merge && version.value.len() <= COMBINED_MAX;
+        (is_of_level && is_operand).then(|| (version.trailer.seqno(), version.value))
+    }
+
+    /// A fold that panics here panics for whoever reads or flushes the key, too: there it is told.
+    fn partial(&self, older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+        let partial = || self.fold.partial(self.key, older, newer);
+        let both = catch_unwind(AssertUnwindSafe(partial)).ok().flatten();
+        both.filter(|both| both.len() <= COMBINED_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::{Store, StoreWriter};
+    use super::*;
+    use flagstone_base::Trailer;
+    use flagstone_base::hash::{key_hash, remix};
+
+    /// Operands are letters; nothing is combined with a `!`.
+    struct Letters;
+
+    impl Fold for Letters {
+        fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+            Some([base.unwrap_or_default(), &operands.concat()].concat())
+        }
+
+        fn partial(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
+            assert!(!older.contains(&b'?'), "the story of a fold that panics");
+            let is_apart = older.contains(&b'!') || newer.contains(&b'!');
+            (!is_apart).then(|| [older, newer].concat())
+        }
+
+        fn name(&self) -> &str {
+            "letters"
+        }
+    }
+
+    #[derive(Default)]
+    struct Chain {
+        store: Option<Store>,
+        writer: StoreWriter,
+        /// What was inserted, sorted by SeqNo.
+        all: Vec<(u64, Kind, Vec<u8>)>,
+    }
+
+    const KEY: &[u8] = b"key";
+
+    impl Chain {
+        fn insert(&mut self, seqno: u64, kind: Kind, value: &[u8]) -> Merged {
+            let store = self.store.get_or_insert_with(Store::new);
+            let (pool, hash) = (ChunkPool::new(0), remix(key_hash(KEY, 0)));
+            let version = (Trailer::new(SeqNo::new(seqno), kind), value);
+            let inserted = store.insert(&mut self.writer, &pool, KEY, hash, version).unwrap();
+            let place = self.all.partition_point(|other| other.0 < seqno);
+            self.all.insert(place, (seqno, kind, value.to_vec()));
+            if kind != Kind::Merge {
+                store.versions.tally(inserted.at).store(0, Ordering::Relaxed);
+                return Merged::default();
+            }
+            let versions = &store.versions;
+            let combining = Combining { versions, pool: &pool, fold: &Letters, key: KEY };
+            after_merge(&combining, self.writer.bump(), &inserted)
+        }
+
+        /// The bytes of all entries above `covered` and not above `at`, and how many steps it took.
+        fn read(&self, at: u64, covered: u64) -> (Vec<u8>, usize) {
+            let store = self.store.as_ref().unwrap();
+            let found = store.find(KEY, remix(key_hash(KEY, 0))).unwrap();
+            let (at, covered) = (SeqNo::new(at), SeqNo::new(covered));
+            let accepts = |_, below: SeqNo| covered <= below.plus(1);
+            let (mut values, mut steps) = (Vec::new(), 0);
+            let mut place = store.versions.settle(store.versions.first(found), at, accepts);
+            while let Some(version) = store.versions.version_at(place) {
+                if version.trailer.seqno() < covered {
+                    break;
+                }
+                values.push(version.value);
+                steps += 1;
+                place = store.versions.settle(store.versions.follow(place), at, accepts);
+            }
+            values.reverse();
+            (values.concat(), steps)
+        }
+
+        fn check(&self, at: u64, covered: u64) -> usize {
+            let (found, steps) = self.read(at, covered);
+            let seen = self.all.iter().filter(|entry| (covered..=at).contains(&entry.0));
+            let expected: Vec<u8> = seen.flat_map(|entry| entry.2.clone()).collect();
+            assert_eq!(found, expected, "at {at}, from {covered} on");
+            steps
+        }
+    }
+
+    fn letter(n: u64) -> [u8; 1] {
+        [b'a' + (n % 26) as u8]
+    }
+
+    #[test]
+    fn a_reader_at_any_seqno_takes_few_steps_and_sees_what_is_there() {
+        let mut chain = Chain::default();
+        // SeqNos with gaps: they belong to other keys.
+        for n in 1..=5000 {
+            let merged = chain.insert(3 * n, Kind::Merge, &letter(n));
+            assert_eq!((merged.is_combined, merged.is_long), (n % 8 == 0, false), "{n}");
+        }
+        for at in (0..15_010).step_by(7) {
+            // Level 3 holds 512 bytes, and there is no level 4: nine of it, and seven of the others.
+            assert!(chain.check(at, 0) <= 9 + 3 * 7, "at {at}");
+        }
+        for covered in (0..15_000).step_by(101) {
+            chain.check(15_000, covered);
+            chain.check(9_999, covered);
+        }
+    }
+
+    #[test]
+    fn values_and_what_cannot_be_combined_part_shortcuts() {
+        let mut chain = Chain::default();
+        for n in 1..=3000 {
+            let (kind, value) = match n % 500 {
+                70 => (Kind::Put, b'P'),
+                170 => (Kind::Delete, b'D'),
+                300 => (Kind::Merge, b'!'),
+                333 => (Kind::Merge, b'?'),
+                _ => (Kind::Merge, letter(n)[0]),
+            };
+            chain.insert(n, kind, &[value]);
+        }
+        for at in 0..3000 {
+            chain.check(at, 0);
+            chain.check(at, at / 2);
+        }
+    }
+
+    #[test]
+    fn what_comes_late_is_seen_beside_shortcuts() {
+        let mut chain = Chain::default();
+        for n in 1..=600 {
+            chain.insert(2 * n, Kind::Merge, &letter(n));
+        }
+        for late in [1199, 1, 601, 603, 301, 999] {
+            chain.insert(late, Kind::Merge, b"L");
+            for at in 0..=1200 {
+                chain.check(at, 0);
+            }
+        }
+        // The front goes on as before.
+        for n in 601..=1200 {
+            chain.insert(2 * n, Kind::Merge, &letter(n));
+        }
+        for at in 0..=2400 {
+            chain.check(at, 0);
+        }
+        assert!(chain.check(2400, 1202) < 50);
+    }
+
+    #[test]
+    fn a_chain_that_cannot_be_combined_is_told_at_32_and_every_doubling() {
+        let mut chain = Chain::default();
+        let told: Vec<u64> =
+            (1..=4096).filter(|n| chain.insert(*n, Kind::Merge, b"!").is_long).collect();
+        assert_eq!(told, [32, 64, 128, 256, 512, 1024, 2048, 4096]);
+        chain.insert(4097, Kind::Put, b"value");
+        let told: Vec<u64> =
+            (4098..=4200).filter(|n| chain.insert(*n, Kind::Merge, b"!").is_long).collect();
+        assert_eq!(told, [4097 + 32, 4097 + 64]);
+        // However long it gets, the tally does not overflow.
+        let more = (5000..90_000).filter(|n| chain.insert(*n, Kind::Merge, b"!").is_long).count();
+        assert!(more > 8, "{more}");
+    }
+}

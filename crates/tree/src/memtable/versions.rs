@@ -1,0 +1,330 @@
+//! The versions of keys in an arena: chains, and the shortcuts beside them.
+//!
+//! ```text
+//! version, aligned to 8:  trailer u64 | older version u32 (atomic) | value length u32 | value
+//! shortcut, aligned to 8: trailer u64 | older version u32 (atomic) | value length + 2^31 u32
+//!                         | skip u32 | level u32 (atomic) | value
+//! ```
+//!
+//! Everything but the links and levels is written before its address is published and never changes;
+//! links only ever lead to more. The versions of a key are chained by SeqNo, newest first, whatever
+//! order they arrive in.
+//!
+//! A shortcut is in the chain before the newest of the merge operands that it combines and has
+//! the SeqNo of that; its skip leads to what comes after the oldest. Whoever may use it goes on there,
+//! everybody else at its older link:
+//!
+//! ```text
+//! newest -> 17 -> [16..9] -> 16 -> 15 .. 9 -> [8..1] -> 8 -> 7 .. 1 -> put
+//!                    \------ skip -----------^   \------ skip ----------^
+//! ```
+//! A shortcut may also be the state of the key at its SeqNo, folded with whatever lies below the
+//! memtable; what is older counts for readers at older SeqNos alone.
+
+use super::arena::{Arena, Bump, ChunkPool};
+use flagstone_base::{Kind, SeqNo, Trailer};
+use std::ptr;
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+
+pub(super) const VERSION_HEADER: usize = 16;
+const SHORTCUT_HEADER: usize = 24;
+/// Set in the length of a shortcut's value: no value has more than 512 MiB.
+const SHORTCUT: u32 = 1 << 31;
+/// The level of a shortcut that must not be used: a version came into what it covers.
+const UNUSABLE: u32 = 0;
+/// The level of a shortcut that is the state of its key at its SeqNo: nothing older counts.
+const STATE: u32 = u32::MAX;
+
+/// Where a key stands. Made only by the store it belongs to, used only with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyAt(pub(super) u32);
+
+impl KeyAt {
+    pub(super) const fn to_u32(self) -> u32 {
+        self.0
+    }
+
+    /// The place behind a number that [`KeyAt::to_u32`] gave, of the same store.
+    pub(super) const fn from_u32(address: u32) -> Self {
+        Self(address)
+    }
+}
+
+/// All versions of one memtable.
+pub(super) struct Versions {
+    /// Keys are in it, too: the chain of a key begins with a link in its header.
+    pub(super) arena: Arena,
+}
+
+impl Versions {
+    pub(super) const fn new() -> Self {
+        Self { arena: Arena::new() }
+    }
+
+    /// Whether the version at `place` is the oldest of its key, and no shortcut.
+    pub(super) fn is_oldest(&self, place: VersionAt) -> bool {
+        let is_last = || self.older(place.0).load(Ordering::Acquire) == 0;
+        place.is_end() || (!self.head(place.0).1 && is_last())
+    }
+
+    /// The newest version of the key at `at`, or a shortcut.
+    #[inline]
+    pub(super) fn first(&self, at: KeyAt) -> VersionAt {
+        VersionAt(self.newest(at).load(Ordering::Acquire))
+    }
+
+    /// The version or the shortcut at `place`; `None` at the end.
+    #[inline]
+    pub(super) fn version_at(&self, place: VersionAt) -> Option<StoredVersion<'_>> {
+        (!place.is_end()).then(|| self.version(place.0))
+    }
+
+    /// The first version from `place` on that is not above `at`, or a shortcut that `accepts` its
+    /// newest SeqNo and the one below its oldest.
+    #[inline]
+    pub(super) fn settle(
+        &self,
+        place: VersionAt,
+        at: SeqNo,
+        accepts: impl Fn(SeqNo, SeqNo) -> bool,
+    ) -> VersionAt {
+        let mut next = place.0;
+        while next != 0 {
+            let (seqno, is_shortcut) = self.head(next);
+            if is_shortcut {
+                let skip = self.skip(next);
+                let below = if skip == 0 { SeqNo::ZERO } else { self.head(skip).0 };
+                let is_accepted = || match self.level(next).load(Ordering::Acquire) {
+                    UNUSABLE => false,
+                    STATE => true,
+                    _ => accepts(seqno, below),
+                };
+                if seqno <= at && is_accepted() {
+                    break;
+                }
+                // Where everything that it covers is too new, it leads beyond.
+                let leads = skip != 0 && below >= at;
+                next = if leads { skip } else { self.older(next).load(Ordering::Acquire) };
+                continue;
+            }
+            if seqno <= at {
+                break;
+            }
+            next = self.older(next).load(Ordering::Acquire);
+        }
+        VersionAt(next)
+    }
+
+    /// What comes after a version, or after everything that a shortcut covers. A shortcut that was made
+    /// unusable meanwhile still leads there: a reader at it cannot see what came in between.
+    #[inline]
+    pub(super) fn follow(&self, place: VersionAt) -> VersionAt {
+        if place.is_end() {
+            return VersionAt::END;
+        }
+        let is_shortcut = self.head(place.0).1;
+        VersionAt(match is_shortcut {
+            true => self.skip(place.0),
+            false => self.older(place.0).load(Ordering::Acquire),
+        })
+    }
+
+    /// The level of the shortcut at `place`, 0 of a version; `None` of a shortcut that must not be used,
+    /// and at the end.
+    pub(super) fn level_at(&self, place: VersionAt) -> Option<u32> {
+        if place.is_end() {
+            return None;
+        }
+        let is_shortcut = self.head(place.0).1;
+        match is_shortcut.then(|| self.level(place.0).load(Ordering::Acquire)) {
+            Some(UNUSABLE) => None,
+            level => Some(level.unwrap_or(0)),
+        }
+    }
+
+    /// The writer's tally of the key at `at`.
+    pub(super) fn tally(&self, at: KeyAt) -> &AtomicU16 {
+        // SAFETY: `at` was made by this store, published with Release and read with Acquire; the tally stands behind the length, and nobody reads it otherwise.
+        unsafe { &*self.arena.pointer(at.0).add(6).cast::<AtomicU16>() }
+    }
+
+    /// Puts a shortcut before everything else of the key at `at`: `value` combines all from there to
+    /// before `skip`, of which the newest has `seqno`. False when the arena has no addresses left.
+    pub(super) fn add_shortcut(
+        &self,
+        (bump, pool): (&mut Bump, &ChunkPool),
+        at: KeyAt,
+        (seqno, level): (SeqNo, u32),
+        skip: VersionAt,
+        value: &[u8],
+    ) -> bool {
+        let room = SHORTCUT_HEADER + value.len();
+        let Some((address, place)) = self.arena.allocate(bump, pool, room) else {
+            return false;
+        };
+        let link = self.newest(at);
+        let trailer = Trailer::new(seqno, Kind::Merge);
+        let header = (trailer, link.load(Ordering::Acquire), skip.0, level);
+        // SAFETY: the room was just allocated for a header and the value, and nobody knows it.
+        unsafe { write_shortcut(place.as_ptr(), header, value) };
+        link.store(address, Ordering::Release);
+        true
+    }
+
+    fn newest(&self, at: KeyAt) -> &AtomicU32 {
+        // SAFETY: as in `tally`; the header begins with the link.
+        unsafe { &*self.arena.pointer(at.0).cast::<AtomicU32>() }
+    }
+
+    fn older(&self, version: u32) -> &AtomicU32 {
+        // SAFETY: `version` came out of a link of this store, so a version header stands there.
+        unsafe { &*self.arena.pointer(version).add(8).cast::<AtomicU32>() }
+    }
+
+    /// Where the shortcut at `address` leads; 0: to the end.
+    fn skip(&self, address: u32) -> u32 {
+        // SAFETY: as in `version`; a shortcut stands there.
+        unsafe { self.arena.pointer(address).add(16).cast::<u32>().read() }
+    }
+
+    fn level(&self, address: u32) -> &AtomicU32 {
+        // SAFETY: as in `version`; a shortcut stands there.
+        unsafe { &*self.arena.pointer(address).add(20).cast::<AtomicU32>() }
+    }
+
+    /// Adds what the key at `at` is at the SeqNo of `trailer`, before the version that has this SeqNo;
+    /// nothing if there is none, or its state is there.
+    pub(super) fn add_state(
+        &self,
+        (bump, pool): (&mut Bump, &ChunkPool),
+        at: KeyAt,
+        trailer: Trailer,
+        value: &[u8],
+    ) {
+        let mut link = self.newest(at);
+        let mut next = link.load(Ordering::Acquire);
+        while next != 0 && self.head(next).0 > trailer.seqno() {
+            link = self.older(next);
+            next = link.load(Ordering::Acquire);
+        }
+        let is_there = || self.level_at(VersionAt(next)) == Some(STATE);
+        if next == 0 || self.head(next).0 != trailer.seqno() || is_there() {
+            return;
+        }
+        let room = SHORTCUT_HEADER + value.len();
+        let Some((address, place)) = self.arena.allocate(bump, pool, room) else {
+            return;
+        };
+        // SAFETY: the room was just allocated for a header and the value, and nobody knows it.
+        unsafe { write_shortcut(place.as_ptr(), (trailer, next, next, STATE), value) };
+        link.store(address, Ordering::Release);
+    }
+
+    /// The SeqNo of the version at `address`, and whether it is a shortcut.
+    #[inline]
+    fn head(&self, address: u32) -> (SeqNo, bool) {
+        // SAFETY: as in `version`.
+        let pointer = unsafe { self.arena.pointer(address) };
+        // SAFETY: as in `version`.
+        let trailer = unsafe { pointer.cast::<Trailer>().read() };
+        // SAFETY: as in `version`.
+        let len = unsafe { pointer.add(12).cast::<u32>().read() };
+        (trailer.seqno(), len & SHORTCUT != 0)
+    }
+
+    #[inline]
+    fn version(&self, address: u32) -> StoredVersion<'_> {
+        // SAFETY: `address` came out of a link of this store, loaded with Acquire.
+        let pointer = unsafe { self.arena.pointer(address) };
+        // SAFETY: a version header stands there, written before the address was published.
+        let trailer = unsafe { pointer.cast::<Trailer>().read() };
+        // SAFETY: as above.
+        let len = unsafe { pointer.add(12).cast::<u32>().read() };
+        let is_shortcut = len & SHORTCUT != 0;
+        let header = if is_shortcut { SHORTCUT_HEADER } else { VERSION_HEADER };
+        let len = (len & !SHORTCUT) as usize;
+        // SAFETY: the value's bytes stand behind the header and never change.
+        let value = unsafe { std::slice::from_raw_parts(pointer.add(header), len) };
+        StoredVersion { trailer, value }
+    }
+
+    /// Links the version at `address` into the chain of `at` before the first older one; whether that
+    /// is the chain's front. A shortcut that it passes may cover it now, and is not used any more.
+    pub(super) fn link(&self, at: KeyAt, seqno: SeqNo, address: u32) -> bool {
+        let mut link = self.newest(at);
+        let mut next = link.load(Ordering::Acquire);
+        let mut is_newest = true;
+        while next != 0 {
+            let (other, is_shortcut) = self.head(next);
+            if other < seqno || (other == seqno && !is_shortcut) {
+                break;
+            }
+            if is_shortcut {
+                self.level(next).store(UNUSABLE, Ordering::Release);
+            }
+            is_newest = false;
+            link = self.older(next);
+            next = link.load(Ordering::Acquire);
+        }
+        if next != 0 && self.head(next).0 == seqno {
+            next = self.older(next).load(Ordering::Acquire);
+        }
+        self.older(address).store(next, Ordering::Relaxed);
+        link.store(address, Ordering::Release);
+        is_newest
+    }
+}
+
+/// One version of a key.
+pub(super) struct StoredVersion<'a> {
+    pub(super) trailer: Trailer,
+    pub(super) value: &'a [u8],
+}
+
+/// A place in a chain of versions; used only with the store it came from.
+#[derive(Clone, Copy)]
+pub(crate) struct VersionAt(u32);
+
+impl VersionAt {
+    /// Behind the last version.
+    pub(crate) const END: Self = Self(0);
+
+    /// Whether no version stands there.
+    pub(crate) const fn is_end(self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// # Safety
+/// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
+pub(super) unsafe fn write_version(place: *mut u8, trailer: Trailer, value: &[u8]) {
+    // SAFETY: by the contract of this function.
+    unsafe { place.cast::<Trailer>().write(trailer) };
+    // SAFETY: as above.
+    unsafe { place.add(8).cast::<AtomicU32>().write(AtomicU32::new(0)) };
+    // SAFETY: as above; a value has at most 512 MiB.
+    unsafe { place.add(12).cast::<u32>().write(value.len() as u32) };
+    // SAFETY: as above; fresh memory does not overlap the caller's value.
+    unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(VERSION_HEADER), value.len()) };
+}
+
+/// # Safety
+/// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
+unsafe fn write_shortcut(
+    place: *mut u8,
+    (trailer, older, skip, level): (Trailer, u32, u32, u32),
+    value: &[u8],
+) {
+    // SAFETY: by the contract of this function.
+    unsafe { place.cast::<Trailer>().write(trailer) };
+    // SAFETY: as above.
+    unsafe { place.add(8).cast::<AtomicU32>().write(AtomicU32::new(older)) };
+    // SAFETY: as above.
+    unsafe { place.add(12).cast::<u32>().write(value.len() as u32 | SHORTCUT) };
+    // SAFETY: as above.
+    unsafe { place.add(16).cast::<u32>().write(skip) };
+    // SAFETY: as above.
+    unsafe { place.add(20).cast::<AtomicU32>().write(AtomicU32::new(level)) };
+    // SAFETY: as above; fresh memory does not overlap the caller's value.
+    unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(SHORTCUT_HEADER), value.len()) };
+}
