@@ -143,12 +143,6 @@ impl Fold for PatchFold {
 /// The public trait, as the tree wants it.
 pub(crate) struct TreeFold(pub(crate) Arc<dyn Fold>);
 
-impl TreeFold {
-    pub(crate) fn fold(&self) -> &dyn Fold {
-        &*self.0
-    }
-}
-
 impl flagstone_tree::Fold for TreeFold {
     fn name(&self) -> &str {
         self.0.name()

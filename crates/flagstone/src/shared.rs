@@ -14,7 +14,7 @@
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
 use crate::background::{Background, Division, Pace};
-use crate::commit::{HistoryId, Numbering, Publisher, Stall, Stripes};
+use crate::commit::{HistoryId, Numbering, Publisher, Stall, Stripes, Write};
 use crate::event::{Event, Listener};
 use crate::fold::Fold;
 use crate::inside::Inside;
@@ -22,8 +22,7 @@ use crate::keyspace::KeyspaceCore;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::read::Snapshots;
-use flagstone_base::key::check_key;
-use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Result, SeqNo};
+use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::executor::Job;
 use flagstone_env::sync::ArcSwap;
 use flagstone_env::sync::Mutex;
@@ -98,8 +97,11 @@ const POISONED: u8 = 1;
 const READ_ONLY: u8 = 2;
 const CLOSED: u8 = 3;
 
-/// So many operands may be folded by a get before the next merge writes the folded value.
-const OPERANDS_MAX: u32 = 32;
+/// The operands that a get may fold before the next write of the key notes the folded value.
+const OPERANDS_MAX: usize = 32;
+/// And one more for each 128 bytes of the value, which is copied whenever it is noted: a get copies
+/// them in about the time in which it folds an operand.
+const BYTES_PER_OPERAND: usize = 128;
 /// So many keys with long chains are remembered; others are found again by their next get.
 const LONG_CHAINS_MAX: usize = 1024;
 
@@ -294,6 +296,21 @@ impl Shared {
         hash: u64,
         at: Option<SeqNo>,
     ) -> Result<Found> {
+        let found = self.find(keyspace, key, hash, at)?;
+        if is_long(&found) {
+            self.note_long_chain(keyspace, key);
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn find(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        at: Option<SeqNo>,
+    ) -> Result<Found> {
         self.check_open()?;
         let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
         loop {
@@ -308,15 +325,42 @@ impl Shared {
             if found.value.is_none() {
                 keyspace.check_readable()?;
             }
-            if found.operands > OPERANDS_MAX {
-                self.note_long_chain(keyspace, key);
-            }
             return Ok(found);
         }
     }
 
+    /// Notes the folded values of the keys of `write` whose operands have become many, beside them in the
+    /// memtable. Nothing is written or numbered for it: it changes nothing that can be read.
+    #[inline]
+    pub(crate) fn fold_long_chains(&self, write: &Write<'_>) {
+        if self.has_long_chains.load(Ordering::Relaxed) {
+            self.fold_noted(write);
+        }
+    }
+
     #[cold]
-    fn note_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) {
+    fn fold_noted(&self, write: &Write<'_>) {
+        for op in write.ops.iter().filter(|op| op.kind == Kind::Merge) {
+            let key = &write.payload[op.key.start as usize..op.key.end as usize];
+            let keyspace = &write.keyspaces[usize::from(op.keyspace)];
+            if !self.take_long_chain(keyspace, key) {
+                continue;
+            }
+            // What cannot be read is told to who asks for it.
+            let Ok(found) = self.find(keyspace, key, op.hash, None) else { continue };
+            let bytes = found.value.as_ref().map_or(0, |value| value.len());
+            let fits = bytes as u64 <= self.batch_bytes_max();
+            if let Some(seqno) = found.seqno.filter(|_| fits && is_long(&found)) {
+                let tree = &keyspace.trees[usize::from(op.partition)];
+                if tree.note_folded(key, op.hash, seqno, found.value.as_deref()) {
+                    self.schedule();
+                }
+            }
+        }
+    }
+
+    #[cold]
+    pub(crate) fn note_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) {
         let mut chains = self.long_chains.lock();
         if chains.len() >= LONG_CHAINS_MAX {
             // Most may be of keys that nobody merges any more; those that are read again come again.
@@ -333,11 +377,8 @@ impl Shared {
         self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
     }
 
-    /// Whether a get of `key` had to fold many operands; asked once.
-    pub(crate) fn take_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) -> bool {
-        if !self.has_long_chains.load(Ordering::Relaxed) || check_key(key).is_err() {
-            return false;
-        }
+    /// Whether many operands of `key` were met; asked once.
+    fn take_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) -> bool {
         let mut chains = self.long_chains.lock();
         let found = chains.remove(&(keyspace.id, key.to_vec()));
         self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
@@ -345,10 +386,36 @@ impl Shared {
     }
 }
 
+/// Whether a get folded enough operands that it pays to note the value.
+#[inline]
+fn is_long(found: &Found) -> bool {
+    let operands = found.operands as usize;
+    operands >= OPERANDS_MAX
+        && operands >= found.value.as_ref().map_or(0, |value| value.len()) / BYTES_PER_OPERAND
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Database;
+
+    #[test]
+    fn a_get_of_a_document_that_is_patched_again_and_again_folds_few_patches() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let documents = db.collection("documents").unwrap();
+        let (shared, core) = (documents.keyspace().handle().shared(), documents.keyspace().core());
+        let key = crate::collection::encode_key(&1.into()).unwrap();
+        for n in 1..=1000_i64 {
+            let patch = flagstone_doc::Patch::new().upsert().inc("n", 1).set("last", n);
+            documents.patch(1, &patch).unwrap();
+            if n % 77 == 0 {
+                let found = shared.find(core, &key, core.hash(&key), None).unwrap();
+                assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
+                assert_eq!(documents.get(1).unwrap().unwrap().int("n"), n);
+            }
+        }
+    }
 
     #[test]
     fn long_chains_that_nobody_merges_make_room_for_others() {

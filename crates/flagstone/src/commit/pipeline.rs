@@ -133,6 +133,7 @@ impl Shared {
             self.schedule();
         }
         written?;
+        self.fold_long_chains(write);
         self.seal_if_full();
         if let Some(limit) = self.options.memtable_bytes {
             let tree = |&(keyspace, partition): &(u16, u16)| {
@@ -274,7 +275,32 @@ impl Shared {
             }
         }
         // What was logged cannot be taken back, and half of it may be there to be seen.
-        insert(write, targets, numbered).inspect_err(|error| self.poison(error))
+        self.insert(write, targets, numbered).inspect_err(|error| self.poison(error))
+    }
+
+    fn insert(&self, write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
+        let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
+        for (i, op) in write.ops.iter().enumerate() {
+            let seqno = numbered.first.plus(i as u64);
+            let entry = EntryRef::new(bytes(&op.key), seqno, op.kind, bytes(&op.value));
+            if op.kind == Kind::RangeDelete {
+                let partitions = partitions_of(write, op);
+                for (target, memtable) in targets.iter().zip(&numbered.refs) {
+                    if target.0 == op.keyspace && partitions.contains(&usize::from(target.1)) {
+                        memtable.insert(entry, op.hash)?;
+                    }
+                }
+                continue;
+            }
+            let target = (op.keyspace, op.partition);
+            let at = if targets.len() == 1 { Ok(0) } else { targets.binary_search(&target) };
+            if let Ok(at) = at
+                && numbered.refs[at].insert(entry, op.hash)?
+            {
+                self.note_long_chain(&write.keyspaces[usize::from(op.keyspace)], entry.key);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -367,31 +393,6 @@ fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
     let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
     let route = &write.keyspaces[usize::from(op.keyspace)].route;
     route.partitions_of(bytes(&op.key), bytes(&op.value))
-}
-
-fn insert(write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
-    let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
-    let entry = |op: &Op, i: usize| {
-        EntryRef::new(bytes(&op.key), numbered.first.plus(i as u64), op.kind, bytes(&op.value))
-    };
-    for (i, op) in write.ops.iter().enumerate() {
-        let entry = entry(op, i);
-        if op.kind == Kind::RangeDelete {
-            let partitions = partitions_of(write, op);
-            for (target, memtable) in targets.iter().zip(&numbered.refs) {
-                if target.0 == op.keyspace && partitions.contains(&usize::from(target.1)) {
-                    memtable.insert(entry, op.hash)?;
-                }
-            }
-        } else {
-            let target = (op.keyspace, op.partition);
-            let at = if targets.len() == 1 { Ok(0) } else { targets.binary_search(&target) };
-            if let Ok(at) = at {
-                numbered.refs[at].insert(entry, op.hash)?;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod crashes;
 mod damage;
 mod documents;
 mod faults;
+mod folds;
 mod input;
 mod kill;
 mod map;
