@@ -188,7 +188,7 @@ fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
 }
 
 /// What the checksum of a stored block covers besides its bytes.
-fn place(ident: TableIdent, offset: u64) -> [u8; 32] {
+pub(crate) fn place(ident: TableIdent, offset: u64) -> [u8; 32] {
     let mut place = [0; 32];
     place[..16].copy_from_slice(&ident.database.0);
     place[16..24].copy_from_slice(&ident.number.0.to_le_bytes());

@@ -3,9 +3,10 @@
 use crate::block::Block;
 use crate::cache::BlockCache;
 use crate::format::{FOOTER_BYTES, HEADER_BYTES, Label, decode_header};
+use crate::options::TableIdent;
 use crate::table::{Table, read_tail};
 use flagstone_base::{EntryRef, Error, Result};
-use flagstone_env::Disk;
+use flagstone_env::{Disk, ReadFile};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -145,6 +146,14 @@ fn say_entry(out: &mut dyn Write, block: &Block, index: usize) -> Result<()> {
         }
         Err(wrong) => say(out, format_args!("entry    {index} DAMAGED {wrong}")),
     }
+}
+
+/// Which table the file says it is, at its beginning or at its end.
+pub fn identify(file: &dyn ReadFile) -> Option<TableIdent> {
+    let mut header = [0; HEADER_BYTES];
+    let begins = file.read_exact_at(&mut header, 0).ok().and_then(|()| decode_header(&header).ok());
+    let label = begins.or_else(|| Some(read_tail(file, Some(0)).ok()?.footer.label));
+    Some(label?.ident)
 }
 
 fn say_label(out: &mut dyn Write, name: &str, label: &Label) -> Result<()> {

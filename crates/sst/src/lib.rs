@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! TableBuilder --add, add_range_delete, attach--> finish --> file + TableMeta
-//! Table::open --> get (filter -> index -> cache -> block), cursor, verify_stored, verify;  inspect: any file
+//! Table::open --> get (filter -> index -> cache -> block), cursor, verify_stored, verify;  inspect: any file;  Salvage: a damaged one
 //! ```
 //!
 //! The bytes are drawn in `docs/format/sst.md`. Modules stand from the ground up.
@@ -35,6 +35,7 @@ mod table;
 mod cursor;
 mod estimate;
 mod inspect;
+mod salvage;
 mod stored;
 mod verify;
 
@@ -44,10 +45,11 @@ mod crafted;
 pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};
 pub use cursor::{CursorOptions, TableCursor};
-pub use inspect::{InspectOptions, inspect};
+pub use inspect::{InspectOptions, identify, inspect};
 pub use meta::TableMeta;
 pub use options::{FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
 pub use ranges::RangeDelete;
+pub use salvage::{LostPart, Salvage, SalvageCursor};
 pub use table::Table;
 pub use verify::VerifyReport;

@@ -18,6 +18,7 @@ mod window;
 
 pub mod inspect;
 mod reader;
+mod salvage;
 
 mod log;
 mod write;
@@ -29,4 +30,5 @@ pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
 pub use reader::{Record, Recovered, read, read_from_device};
 pub use record::{RecordKind, payload_checksum};
+pub use salvage::{LostRecords, Salvaged, database_of, salvage};
 pub use segment::SegmentInfo;

@@ -325,7 +325,7 @@ impl Segment<'_> {
     }
 }
 
-fn record<'a>(header: &RecordHeader, payload: &'a [u8], place: Place) -> Record<'a> {
+pub(crate) fn record<'a>(header: &RecordHeader, payload: &'a [u8], place: Place) -> Record<'a> {
     Record {
         kind: header.kind,
         first_seqno: header.first_seqno,

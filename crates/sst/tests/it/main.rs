@@ -7,4 +7,5 @@ mod bytes;
 mod damage;
 mod filter_parts;
 mod map;
+mod salvage;
 mod tools;

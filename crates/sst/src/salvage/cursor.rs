@@ -1,0 +1,109 @@
+//! The entries of the good blocks, in order.
+
+use super::survey::Salvage;
+use crate::block::Block;
+use crate::format::{BLOCK_RAW_MAX, open_block};
+use flagstone_base::{EntryRef, Malformed, Result, Slice, Trailer};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Walks over the entries of a [`Salvage`], front to back. Memory: a block.
+pub struct SalvageCursor {
+    salvage: Arc<Salvage>,
+    next_block: usize,
+    block: Option<Block>,
+    next_entry: usize,
+    key: Vec<u8>,
+    trailer: Option<Trailer>,
+    value: Range<usize>,
+}
+
+impl SalvageCursor {
+    /// Before the first entry.
+    pub fn new(salvage: &Arc<Salvage>) -> Self {
+        Self {
+            salvage: Arc::clone(salvage),
+            next_block: 0,
+            block: None,
+            next_entry: 0,
+            key: Vec::new(),
+            trailer: None,
+            value: 0..0,
+        }
+    }
+
+    /// Goes to the next entry; false behind the last.
+    ///
+    /// # Errors
+    /// Io, Corruption: a block that was good when it was looked through is not any more.
+    pub fn next(&mut self) -> Result<bool> {
+        loop {
+            let Some(block) = &self.block else {
+                if !self.open_next()? {
+                    self.trailer = None;
+                    return Ok(false);
+                }
+                continue;
+            };
+            if self.next_entry == block.count() {
+                self.block = None;
+                continue;
+            }
+            let offset = self.salvage.blocks[self.next_block - 1].offset;
+            let path = self.salvage.file.path();
+            let (trailer, value) = read_entry(block, self.next_entry, &mut self.key)
+                .map_err(|wrong| wrong.in_file(path.display(), offset))?;
+            (self.trailer, self.value) = (Some(trailer), value);
+            self.next_entry += 1;
+            return Ok(true);
+        }
+    }
+
+    /// The entry it stands at; `None` before the first and behind the last.
+    pub fn entry(&self) -> Option<EntryRef<'_>> {
+        let value = &self.block.as_ref()?.bytes()[self.value.clone()];
+        Some(EntryRef { key: &self.key, trailer: self.trailer?, value })
+    }
+
+    fn open_next(&mut self) -> Result<bool> {
+        let Some(&handle) = self.salvage.blocks.get(self.next_block) else { return Ok(false) };
+        let Salvage { file, ident, global, .. } = &*self.salvage;
+        let mut stored = vec![0; handle.len as usize];
+        file.read_exact_at(&mut stored, handle.offset)?;
+        let raw = open_block(&stored, *ident, handle.offset, BLOCK_RAW_MAX, file.path(), |len| {
+            vec![0; len]
+        })?;
+        let block = Block::new(Slice::from(raw), *global)
+            .map_err(|wrong| wrong.in_file(file.path().display(), handle.offset))?;
+        (self.block, self.next_entry) = (Some(block), 0);
+        self.next_block += 1;
+        Ok(true)
+    }
+}
+
+/// Puts the key of entry `index` into `key`; where its value stands.
+fn read_entry(
+    block: &Block,
+    index: usize,
+    key: &mut Vec<u8>,
+) -> Result<(Trailer, Range<usize>), Malformed> {
+    let parsed = block.parse(index)?;
+    let shared = block.shared(index, parsed.shared as usize)?;
+    key.clear();
+    key.extend_from_slice(shared);
+    key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+    Ok((parsed.trailer, parsed.value()))
+}
+
+/// Gives every entry of a block to `visit`.
+pub(super) fn visit_entries(
+    block: &Block,
+    mut visit: impl FnMut(EntryRef<'_>),
+) -> Result<(), Malformed> {
+    let mut key = Vec::new();
+    for index in 0..block.count() {
+        let (trailer, value) = read_entry(block, index, &mut key)?;
+        visit(EntryRef { key: &key, trailer, value: &block.bytes()[value] });
+    }
+    Ok(())
+}

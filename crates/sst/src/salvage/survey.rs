@@ -1,0 +1,308 @@
+//! Looks through a table once: which blocks are good, which bytes and keys are lost.
+
+use super::cursor::visit_entries;
+use super::walk::{block_end, seek_block};
+use crate::block::Block;
+use crate::cache::BlockCache;
+use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, HEADER_BYTES, open_block};
+use crate::meta::TableMeta;
+use crate::options::TableIdent;
+use crate::properties::{Handle, Properties};
+use crate::ranges::{RangeDelete, decode_attachments, decode_ranges};
+use crate::table::{Table, read_tail};
+use flagstone_base::{EntryRef, Error, Result, SeqNo, Slice};
+use flagstone_env::ReadFile;
+use flagstone_env::disk::Access;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A file without a whole tail is held in memory while it is walked through; longer ones are given up.
+const WALKED_BYTES_MAX: u64 = 1 << 30;
+/// What the system refuses to read is lost in pieces of this size.
+const READ_BYTES: usize = 64 << 10;
+
+/// What can still be read of a table.
+pub struct Salvage {
+    pub(super) file: Arc<dyn ReadFile>,
+    pub(super) ident: TableIdent,
+    pub(super) global: Option<SeqNo>,
+    pub(super) blocks: Vec<Handle>,
+    properties: Option<Properties>,
+    range_deletes: Option<Vec<RangeDelete>>,
+    attachments: Option<Vec<(u32, Slice)>>,
+    lost: Vec<LostPart>,
+    entries: u64,
+}
+
+/// A part of a table that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostPart {
+    /// Where it stands in the file.
+    pub bytes: Range<u64>,
+    /// No key below this one is lost by it.
+    pub from: Vec<u8>,
+    /// No key above this one is; `None`: nobody knows.
+    pub to: Option<Vec<u8>>,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl Salvage {
+    /// Reads all of the table `ident` in `file`. `known` is what a manifest says of it, if one does.
+    ///
+    /// Memory: 16 bytes a block; the file, if its tail is damaged and it is no longer than 1 GiB.
+    pub fn of(file: Arc<dyn ReadFile>, ident: TableIdent, known: Option<&TableMeta>) -> Self {
+        file.advise(Access::Sequential);
+        let salvage = Self {
+            ident,
+            global: known.and_then(|meta| meta.global_seqno),
+            blocks: Vec::new(),
+            properties: None,
+            range_deletes: None,
+            attachments: None,
+            lost: Vec::new(),
+            entries: 0,
+            file,
+        };
+        let mut survey = Survey { salvage, last: None, pending: None, known };
+        // A cache of nothing: everything is read once.
+        match Table::open(Arc::clone(&survey.salvage.file), ident, None, &BlockCache::new(0)) {
+            Ok(table) => survey.by_index(&table),
+            Err(error) => survey.by_walking(&error),
+        }
+        survey.finish()
+    }
+
+    /// What the table says of itself, if that is whole.
+    pub const fn properties(&self) -> Option<&Properties> {
+        self.properties.as_ref()
+    }
+
+    /// Its range deletes; `None` when they are lost, or nobody knows whether there were any.
+    pub fn range_deletes(&self) -> Option<&[RangeDelete]> {
+        self.range_deletes.as_deref()
+    }
+
+    /// Its attachments, by id; `None` when they are lost.
+    pub fn attachments(&self) -> Option<&[(u32, Slice)]> {
+        self.attachments.as_deref()
+    }
+
+    /// The parts that are lost, front to back.
+    pub fn lost(&self) -> &[LostPart] {
+        &self.lost
+    }
+
+    /// How many entries can be read.
+    pub const fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Whether nothing at all can be read.
+    pub fn is_lost(&self) -> bool {
+        self.entries == 0 && self.range_deletes.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+/// A survey under way.
+struct Survey<'a> {
+    salvage: Salvage,
+    /// Key and SeqNo of the last good entry.
+    last: Option<(Vec<u8>, SeqNo)>,
+    /// What is lost behind it so far.
+    pending: Option<LostPart>,
+    known: Option<&'a TableMeta>,
+}
+
+impl Survey<'_> {
+    fn by_index(&mut self, table: &Table) {
+        self.salvage.properties = Some(table.properties().clone());
+        self.salvage.range_deletes = Some(table.range_deletes().to_vec());
+        self.salvage.attachments = table.attachments().ok();
+        for number in 0..table.index.count() {
+            let handle = table.index.handle(number);
+            // The index was checked: no block is longer than the file.
+            let mut stored = vec![0; handle.len as usize];
+            let read = self.salvage.file.read_exact_at(&mut stored, handle.offset);
+            let taken = read.and_then(|()| self.take(handle, &stored));
+            if let Err(error) = taken {
+                self.lose(handle.offset..handle.offset + handle.len, &error);
+            }
+        }
+    }
+
+    fn by_walking(&mut self, why: &Error) {
+        let file = Arc::clone(&self.salvage.file);
+        if file.len() > WALKED_BYTES_MAX {
+            return self.lose(0..file.len(), why);
+        }
+        let bytes = read_what_can_be(&*file);
+        let ident = self.salvage.ident;
+        let stored = |handle: Handle| {
+            let end = usize::try_from(handle.end()?).ok()?;
+            bytes.get(handle.offset as usize..end)
+        };
+        let open = |handle: Handle| {
+            let path = file.path();
+            let stored = stored(handle).unwrap_or_default();
+            open_block(stored, ident, handle.offset, BLOCK_RAW_MAX, path, |len| vec![0; len])
+        };
+        let is_cut = self.known.is_some_and(|meta| meta.bytes > file.len());
+        let (blocks, behind) = walk(&bytes, ident, is_cut);
+        let ends_at_footer =
+            |handle: &Handle| handle.end() == file.len().checked_sub(FOOTER_BYTES as u64);
+        let properties = blocks.last().copied().filter(ends_at_footer).and_then(|handle| {
+            let properties = Properties::decode(&open(handle).ok()?).ok()?;
+            (properties.content.number == ident.number).then_some(properties)
+        });
+        let mut data_end = self.known.map(|meta| meta.bytes.saturating_sub(meta.tail_bytes));
+        if let Ok(tail) = read_tail(&*file, None) {
+            data_end = data_end.or(Some(tail.footer.tail_offset));
+        }
+        if let Some(properties) = properties {
+            let sections = properties.sections;
+            let all =
+                [sections.range_deletes, sections.attachments, sections.filter, sections.index];
+            data_end = data_end.or(all.into_iter().flatten().map(|handle| handle.offset).min());
+            self.salvage.range_deletes = match sections.range_deletes {
+                None => Some(Vec::new()),
+                Some(handle) => {
+                    let raw = open(handle).ok();
+                    raw.and_then(|raw| decode_ranges(raw, self.salvage.global).ok())
+                }
+            };
+            self.salvage.attachments = match sections.attachments {
+                None => Some(Vec::new()),
+                Some(handle) => open(handle).ok().and_then(|raw| decode_attachments(raw).ok()),
+            };
+            self.salvage.properties = Some(properties);
+        } else if let Some(known) = self.known {
+            self.salvage.range_deletes = match (known.range_deletes, data_end) {
+                (0, _) => Some(Vec::new()),
+                // They are the first section.
+                (count, Some(offset)) => blocks
+                    .iter()
+                    .find(|handle| handle.offset == offset)
+                    .and_then(|handle| open(*handle).ok())
+                    .and_then(|raw| decode_ranges(raw, self.salvage.global).ok())
+                    .filter(|ranges| ranges.len() as u64 == count),
+                _ => None,
+            };
+        }
+        let mut at = HEADER_BYTES as u64;
+        for handle in blocks {
+            if data_end.is_some_and(|end| handle.offset >= end) {
+                break;
+            }
+            if handle.offset > at {
+                self.lose(at..handle.offset, why);
+            }
+            at = handle.offset + handle.len;
+            let taken = self.take(handle, stored(handle).unwrap_or_default());
+            if let Err(error) = taken {
+                // Behind the last data block of a file that nobody knows stand sections.
+                if data_end.is_some() {
+                    self.lose(handle.offset..at, &error);
+                }
+            }
+        }
+        let end = data_end.unwrap_or(behind);
+        if end > at {
+            self.lose(at..end, why);
+        }
+    }
+
+    /// Takes a block whose entries are all there and in order.
+    fn take(&mut self, handle: Handle, stored: &[u8]) -> Result<()> {
+        let path = self.salvage.file.path();
+        let raw =
+            open_block(stored, self.salvage.ident, handle.offset, BLOCK_RAW_MAX, path, |len| {
+                vec![0; len]
+            })?;
+        let wrong = |wrong: flagstone_base::Malformed| wrong.in_file(path.display(), handle.offset);
+        let block = Block::new(Slice::from(raw), self.salvage.global).map_err(wrong)?;
+        let mut last = self.last.clone();
+        let (mut first, mut entries, mut in_order) = (None, 0, true);
+        visit_entries(&block, |entry: EntryRef<'_>| {
+            in_order &= last.as_ref().is_none_or(|(key, seqno)| {
+                key[..] < *entry.key || (key[..] == *entry.key && *seqno > entry.seqno())
+            });
+            first.get_or_insert_with(|| entry.key.to_vec());
+            entries += 1;
+            let (key, seqno) = last.get_or_insert_default();
+            key.clear();
+            key.extend_from_slice(entry.key);
+            *seqno = entry.seqno();
+        })
+        .map_err(wrong)?;
+        if !in_order {
+            return Err(Error::corruption(path.display(), handle.offset, "entries out of order"));
+        }
+        self.last = last;
+        self.salvage.entries += entries;
+        self.salvage.blocks.push(handle);
+        if let Some(mut part) = self.pending.take() {
+            part.to = first;
+            self.salvage.lost.push(part);
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, bytes: Range<u64>, why: &Error) {
+        if let Some(part) = &mut self.pending {
+            part.bytes.end = part.bytes.end.max(bytes.end);
+            return;
+        }
+        let before = self.last.as_ref().map(|(key, _)| key.clone());
+        let from = before.or_else(|| Some(self.content()?.smallest.clone()));
+        let what = why.to_string();
+        let part = LostPart { bytes, from: from.unwrap_or_default(), to: None, what };
+        self.pending = Some(part);
+    }
+
+    /// What is known of bounds and counts.
+    fn content(&self) -> Option<&TableMeta> {
+        let own = self.salvage.properties.as_ref().map(|properties| &properties.content);
+        self.known.or(own)
+    }
+
+    fn finish(mut self) -> Salvage {
+        if let Some(mut part) = self.pending.take() {
+            part.to = self.content().map(|content| content.largest.clone());
+            self.salvage.lost.push(part);
+        }
+        self.salvage
+    }
+}
+
+/// The stored blocks from the front on, and where the last of what could be read ends.
+fn walk(bytes: &[u8], ident: TableIdent, is_cut: bool) -> (Vec<Handle>, u64) {
+    let (mut blocks, mut at) = (Vec::new(), HEADER_BYTES);
+    let end = bytes.len().saturating_sub(FOOTER_BYTES);
+    while at < bytes.len() {
+        let found = match block_end(bytes, ident, at, usize::MAX) {
+            Some(end) => Some((at, end)),
+            // The block that the cut went through has no other behind it.
+            None if is_cut || at >= end => None,
+            None => seek_block(bytes, ident, at),
+        };
+        let Some((start, end)) = found else { break };
+        blocks.push(Handle { offset: start as u64, len: (end - start) as u64 });
+        at = end;
+    }
+    let rest = if at >= end { at } else { bytes.len() };
+    (blocks, rest as u64)
+}
+
+/// The bytes of a file; zeroes for what the system does not give.
+fn read_what_can_be(file: &dyn ReadFile) -> Vec<u8> {
+    let mut bytes = vec![0; file.len() as usize];
+    let mut at = 0;
+    for piece in bytes.chunks_mut(READ_BYTES) {
+        if file.read_exact_at(piece, at).is_err() {
+            piece.fill(0);
+        }
+        at += piece.len() as u64;
+    }
+    bytes
+}

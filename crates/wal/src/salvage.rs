@@ -1,0 +1,290 @@
+//! What can still be read of a damaged log: every whole record, in order; what is missing between them is told.
+//!
+//! As recovery does it, the chain of segments is followed back from the last one with a header, so that abandoned and
+//! recycled segments stay out. But what is bad is passed over: behind a bad record the next whole one is looked for, and
+//! a segment that is missing does not keep those before it from being read.
+
+use crate::Record;
+use crate::record::{Place, RecordKind};
+use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FoundHeader};
+use crate::window::{Found, Window};
+use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
+use flagstone_env::Disk;
+use flagstone_env::names::{FileKind, Name, parse, path};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// A part of the log that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRecords {
+    /// The segment.
+    pub segment: FileNumber,
+    /// Where in it; empty when the file is missing.
+    pub bytes: Range<u64>,
+    /// No write below this SeqNo is lost by it.
+    pub from: SeqNo,
+    /// No write from this SeqNo on is; `None`: nobody knows.
+    pub to: Option<SeqNo>,
+    /// It is the end of the log: a crash may have cut it short, and then nobody was promised what stood there.
+    pub may_be_torn: bool,
+    /// What is wrong there.
+    pub what: String,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Salvaged {
+    /// Records.
+    pub records: u64,
+    /// Segments that hold some.
+    pub segments: u64,
+    /// The SeqNo behind the last record's.
+    pub next_seqno: SeqNo,
+    /// What is lost, in the order of the log.
+    pub lost: Vec<LostRecords>,
+}
+
+/// Gives every whole record of the log in `dir` to `visit`, from the segment `from` on, or the oldest there is.
+///
+/// # Errors
+/// Io when the directory cannot be listed; Unsupported for a newer format; the visitor's own errors.
+pub fn salvage(
+    disk: &dyn Disk,
+    dir: &Path,
+    database: DatabaseId,
+    from: Option<FileNumber>,
+    visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
+) -> Result<Salvaged> {
+    let mut salvage = Salvage { disk, dir, found: BTreeMap::new(), out: Salvaged::default() };
+    let headless = salvage.look_around(database, from)?;
+    for step in salvage.chain(from) {
+        match step {
+            Step::Read(number, end) => salvage.read(number, end, visit)?,
+            Step::Missing(number) => {
+                let bytes = headless.get(&number).map_or(0..0, |len| 0..*len);
+                let what = match bytes.end {
+                    0 => "the segment is missing",
+                    _ => "no copy of the segment's header is whole",
+                };
+                salvage.lose(FileNumber(number), bytes, what.to_owned(), false);
+            }
+        }
+    }
+    // A segment behind the last one, made ready or just begun.
+    let last = salvage.found.keys().next_back().copied().unwrap_or_default();
+    for (&number, &len) in headless.range(last..) {
+        if !salvage.is_blank(number, len) {
+            let what = "no copy of the segment's header is whole".to_owned();
+            salvage.lose(FileNumber(number), 0..len, what, true);
+        }
+    }
+    Ok(salvage.out)
+}
+
+/// The database that the segment at `path` belongs to, if its header is whole.
+pub fn database_of(disk: &dyn Disk, path: &Path) -> Option<DatabaseId> {
+    Some(Window::open(disk, path).ok()?.header().ok()??.header.database)
+}
+
+enum Step {
+    /// A segment, and where its records end if the next one tells.
+    Read(u64, Option<u64>),
+    /// The next one names it.
+    Missing(u64),
+}
+
+struct Salvage<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    found: BTreeMap<u64, FoundHeader>,
+    out: Salvaged,
+}
+
+impl Salvage<'_> {
+    /// Reads the headers; the segments without one, and their lengths.
+    fn look_around(
+        &mut self,
+        database: DatabaseId,
+        from: Option<FileNumber>,
+    ) -> Result<BTreeMap<u64, u64>> {
+        let mut headless = BTreeMap::new();
+        for name in self.disk.list(self.dir)? {
+            let Name::Numbered(FileKind::Wal, number) = parse(&name) else { continue };
+            if from.is_some_and(|from| number < from) {
+                continue;
+            }
+            let path = self.dir.join(name);
+            let Ok(mut window) = Window::open(self.disk, &path) else {
+                headless.insert(number.0, 0);
+                continue;
+            };
+            match window.header() {
+                Ok(Some(found)) => match found.header.check_readable(&path, database) {
+                    // One of another number is recycled and not begun.
+                    Ok(()) if found.header.number != number.0 => {}
+                    Ok(()) => drop(self.found.insert(number.0, found)),
+                    Err(_) if found.header.database != database => {
+                        headless.insert(number.0, window.end());
+                    }
+                    Err(newer) => return Err(newer),
+                },
+                _ => {
+                    headless.insert(number.0, window.end());
+                }
+            }
+        }
+        Ok(headless)
+    }
+
+    /// The segments of the log, oldest first.
+    fn chain(&self, from: Option<FileNumber>) -> Vec<Step> {
+        let mut steps = Vec::new();
+        let mut at = self.found.last_key_value().map(|(number, _)| (*number, None));
+        while let Some((number, end)) = at {
+            steps.push(Step::Read(number, end));
+            let header = self.found[&number].header;
+            let is_needed =
+                header.previous != 0 && from.is_none_or(|from| header.previous >= from.0);
+            if !is_needed || header.previous >= number {
+                break;
+            }
+            if self.found.contains_key(&header.previous) {
+                at = Some((header.previous, Some(header.previous_end)));
+                continue;
+            }
+            let before = self.found.range(..header.previous).next_back().map(|(number, _)| *number);
+            // Without a manifest nobody knows where the log begins: segments are released oldest first.
+            let was_released = from.is_none() && before.is_none() && !self.stands(header.previous);
+            if !was_released {
+                steps.push(Step::Missing(header.previous));
+            }
+            at = before.map(|number| (number, None));
+        }
+        steps.reverse();
+        steps
+    }
+
+    fn stands(&self, number: u64) -> bool {
+        let path = path(self.dir, FileKind::Wal, FileNumber(number));
+        self.disk.exists(&path).unwrap_or(true)
+    }
+
+    fn is_blank(&self, number: u64, len: u64) -> bool {
+        let path = path(self.dir, FileKind::Wal, FileNumber(number));
+        let blank = || {
+            let mut window = Window::open(self.disk, &path)?;
+            let mut at = 0;
+            while at < len {
+                let piece = (len - at).min(1 << 20);
+                let bytes = window.get(at, piece)?;
+                if bytes.is_none_or(|bytes| bytes.iter().any(|byte| *byte != 0)) {
+                    return Ok::<bool, Error>(false);
+                }
+                at += piece;
+            }
+            Ok(true)
+        };
+        blank().unwrap_or(false)
+    }
+
+    fn lose(&mut self, segment: FileNumber, bytes: Range<u64>, what: String, may_be_torn: bool) {
+        let from = self.out.next_seqno;
+        self.out.lost.push(LostRecords { segment, bytes, from, to: None, may_be_torn, what });
+    }
+
+    fn read(
+        &mut self,
+        number: u64,
+        end: Option<u64>,
+        visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let segment = FileNumber(number);
+        let header = self.found[&number].header;
+        let mut window = match Window::open(self.disk, &path(self.dir, FileKind::Wal, segment)) {
+            Ok(window) => window,
+            Err(error) => {
+                self.lose(segment, 0..0, error.to_string(), false);
+                return Ok(());
+            }
+        };
+        if let Some(end) = end {
+            if window.end() < end {
+                let what = format!("the file ends there, its records end at {end}");
+                let cut = window.end();
+                self.read_until(&mut window, &header, Some(cut), visit)?;
+                self.lose(segment, cut..end, what, false);
+                return Ok(());
+            }
+            window.stop_at(end);
+        }
+        self.read_until(&mut window, &header, end, visit)
+    }
+
+    fn read_until(
+        &mut self,
+        window: &mut Window,
+        header: &crate::segment::SegmentHeader,
+        end: Option<u64>,
+        visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let segment = FileNumber(header.number);
+        let mut place = Place { segment: header.number, salt: header.salt, offset: FIRST_RECORD };
+        let mut next = header.first_seqno;
+        self.out.segments += 1;
+        while end.is_none_or(|end| place.offset < end) {
+            let bad = place.offset;
+            let expected = match window.record(place) {
+                Ok(Found::Record(record, payload)) if record.first_seqno >= next => {
+                    for lost in self.out.lost.iter_mut().rev().take_while(|lost| lost.to.is_none())
+                    {
+                        lost.to = Some(record.first_seqno);
+                    }
+                    if record.kind != RecordKind::VOID {
+                        self.out.records += 1;
+                        visit(crate::reader::record(&record, payload, place))?;
+                    }
+                    next = record.next_seqno();
+                    self.out.next_seqno = next;
+                    place.offset += record.framed_len();
+                    continue;
+                }
+                Ok(Found::Record(..)) => "the next SeqNo".to_owned(),
+                Ok(Found::Bad(expected)) => expected.to_owned(),
+                Err(error) if error.kind() == ErrorKind::Io => error.to_string(),
+                Err(error) => return Err(error),
+            };
+            let what = format!("expected {expected}");
+            let mut bytes_end = bad;
+            match seek(window, place, next, &mut bytes_end) {
+                Some(at) => {
+                    self.lose(segment, bad..at, what, false);
+                    place.offset = at;
+                }
+                None => {
+                    // In a recycled file, what is no record of this segment was never part of it.
+                    let is_more = bytes_end > bad && !header.has(FLAG_RECYCLED);
+                    match end {
+                        Some(end) => self.lose(segment, bad..end, what, false),
+                        None if is_more => self.lose(segment, bad..bytes_end, what, true),
+                        None => {}
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The next whole record behind the bad bytes at `place`. What the system refuses to read ends the search.
+fn seek(window: &mut Window, place: Place, next: SeqNo, bytes_end: &mut u64) -> Option<u64> {
+    let (bad, mut offset) = (place.offset, place.offset);
+    while let Some(at) = window.next_candidate(offset, bad, next, bytes_end).ok()? {
+        offset = at + 1;
+        if let Ok(Found::Record(..)) = window.record(Place { offset: at, ..place }) {
+            return Some(at);
+        }
+    }
+    None
+}
