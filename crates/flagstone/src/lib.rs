@@ -52,6 +52,7 @@ mod shared;
 
 mod backup;
 mod database;
+mod repair;
 
 #[doc(hidden)]
 pub mod inspect;
@@ -79,6 +80,7 @@ pub use fold::Fold;
 pub use keyspace::Keyspace;
 pub use options::{Durability, KeyspaceOptions, Options, Routing};
 pub use read::{Scan, Snapshot};
+pub use repair::{Loss, Repair, RepairReport};
 pub use shared::Environment;
 pub use typed::{Typed, TypedScan};
 

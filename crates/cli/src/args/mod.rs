@@ -34,7 +34,9 @@ pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
 pub(crate) use load::{LoadArgs, ProgressForm};
 pub(crate) use scan::{CollectionArgs, CountArgs, KeysArgs, ScanArgs};
-pub(crate) use upkeep::{CheckpointArgs, CompactArgs, InspectArgs, StatsArgs, VerifyArgs};
+pub(crate) use upkeep::{
+    CheckpointArgs, CompactArgs, InspectArgs, RepairArgs, StatsArgs, VerifyArgs,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -66,6 +68,7 @@ pub(crate) enum Command {
     Compact(CompactArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
+    Repair(RepairArgs),
     Inspect(InspectArgs),
     Generate(GenerateArgs),
     Demo(DemoArgs),

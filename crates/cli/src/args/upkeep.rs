@@ -1,4 +1,4 @@
-//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, inspect.
+//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, repair, inspect.
 
 use crate::units;
 use clap::Args;
@@ -46,6 +46,33 @@ pub(crate) struct VerifyArgs {
     /// The directory of the database
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
+}
+
+/// Make a database of what can still be read of a damaged one, and say what is lost
+///
+/// The original is not written: the repaired database goes to another directory, its whole tables by hard links. The
+/// report goes to stdout. The exit code is 1 when something is lost.
+#[derive(Args, Debug)]
+pub(crate) struct RepairArgs {
+    /// The directory of the damaged database
+    #[arg(value_name = "DB")]
+    pub(crate) database: PathBuf,
+    /// The directory of the repaired one, which must be missing or empty; DB.repaired unless told
+    #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
+    pub(crate) to: Option<PathBuf>,
+    /// Repair it where it is; files that are not needed any more are renamed to NAME.aside, none is removed
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// The fold of a keyspace whose catalog entry is lost, as in 3=add-i64/1
+    #[arg(long = "fold", value_name = "KEYSPACE=NAME", value_parser = fold)]
+    pub(crate) folds: Vec<(u32, String)>,
+}
+
+fn fold(text: &str) -> Result<(u32, String), String> {
+    let expected =
+        || "expected the number of a keyspace and the name of a fold, as in 3=add-i64/1".to_owned();
+    let (keyspace, name) = text.split_once('=').ok_or_else(expected)?;
+    Ok((keyspace.parse().map_err(|_no_number| expected())?, name.to_owned()))
 }
 
 /// Print any file of a database for people, damaged ones too

@@ -14,6 +14,7 @@ mod keys;
 mod load;
 mod open;
 mod put;
+mod repair;
 mod restore;
 mod scan;
 mod stats;
@@ -39,6 +40,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Repair(args) => repair::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),

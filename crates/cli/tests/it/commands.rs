@@ -222,6 +222,33 @@ fn backups_are_made_listed_checked_dropped_and_restored() {
 }
 
 #[test]
+fn a_damaged_database_is_repaired_and_the_loss_is_told() {
+    let place = Place::new();
+    for key in ["k1", "k2"] {
+        place.ok(&format!(r#"put db c {key} {{"a":1}}"#));
+    }
+    assert!(place.ok("repair db").contains("2 tables of"));
+    assert_eq!(place.ok("count db.repaired c"), "2\n");
+    let table = place.files("db", ".sst").remove(0);
+    let mut bytes = std::fs::read(place.path(&table)).unwrap();
+    bytes[70] ^= 1;
+    place.file(&table, bytes);
+    let ran = place.run("repair db --to new");
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("lost: 0") && ran.stdout.contains("keyspace \"c\""), "{ran:?}");
+    assert_eq!(place.ok("count new c"), "1\n");
+    place.ok("verify new");
+    std::fs::remove_file(place.path("new/CURRENT")).unwrap();
+    place.fails("count new c", 3, "CURRENT");
+    let ran = place.run("repair new --in-place");
+    assert!(ran.stdout.contains("set aside: "), "{ran:?}");
+    assert_eq!(place.ok("count new c"), "1\n");
+    place.fails("repair db --to new", 2, "new or empty directory");
+    place.fails("repair db --to other --fold x", 2, "as in 3=add-i64/1");
+    place.fails("repair missing", 3, "missing");
+}
+
+#[test]
 fn generated_comments_depend_on_seed_and_number_alone() {
     let place = Place::new();
     let two = place.ok("generate comments --count 2500 --seed 9 --threads 2");

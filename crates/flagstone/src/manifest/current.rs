@@ -21,9 +21,9 @@ const CURRENT_BYTES_MAX: u64 = 4096;
 
 /// What `CURRENT` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Current {
-    pub(super) id: DatabaseId,
-    pub(super) number: FileNumber,
+pub(crate) struct Current {
+    pub(crate) id: DatabaseId,
+    pub(crate) number: FileNumber,
 }
 
 impl Current {
@@ -36,7 +36,7 @@ impl Current {
     ///
     /// # Errors
     /// Corruption when it is not what was written; Unsupported for a newer version.
-    pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self> {
+    pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let path = Self::path(dir);
         let bytes = read_whole(disk, &path, CURRENT_BYTES_MAX)?;
         Self::decode(&bytes).map_err(|wrong| wrong.context(path.display()))

@@ -221,6 +221,18 @@ impl Manifest {
         Self::begin(place, id, FileNumber(0), state)
     }
 
+    /// Writes `state` as a new manifest and switches `CURRENT`, whatever stood there, to it: the end of a repair in place.
+    ///
+    /// # Errors
+    /// Io and OutOfSpace; `CURRENT` may then be the old or the new one.
+    pub(crate) fn replace(place: Place, id: DatabaseId, state: State) -> Result<()> {
+        let mut state = state;
+        match switch(&place, id, FileNumber(0), &mut state) {
+            Switch::Done(_log) => Ok(()),
+            Switch::Failed(error) | Switch::Unknown(error) => Err(error),
+        }
+    }
+
     /// Goes on from a manifest that was loaded, in a new file: so nothing is ever written behind a
     /// torn tail, and `clean_close` is taken back before anything else is written. It costs two
     /// syncs of files, two of the directory, and a snapshot of about 104 bytes a table with keys of

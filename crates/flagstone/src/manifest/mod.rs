@@ -20,12 +20,15 @@ mod load;
 
 mod dump;
 mod log;
+mod salvage;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use current::Current;
 pub(crate) use dump::{dump, dump_current};
 pub(crate) use edit::{Definition, Edit};
 pub(crate) use load::Loaded;
 pub(crate) use log::{Manifest, Place, decode_state, encode_state};
-pub(crate) use state::State;
+pub(crate) use salvage::{Salvaged, salvage};
+pub(crate) use state::{State, TreeState};

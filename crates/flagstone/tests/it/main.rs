@@ -18,6 +18,7 @@ mod map;
 mod matrix;
 mod origin;
 mod patches;
+mod repair;
 mod rules;
 mod simulator;
 mod support;

@@ -36,7 +36,7 @@ impl SalvageCursor {
     ///
     /// # Errors
     /// Io, Corruption: a block that was good when it was looked through is not any more.
-    pub fn next(&mut self) -> Result<bool> {
+    pub fn advance(&mut self) -> Result<bool> {
         loop {
             let Some(block) = &self.block else {
                 if !self.open_next()? {

@@ -33,7 +33,7 @@ fn read(salvage: Salvage) -> (Vec<(u32, u64)>, Arc<Salvage>) {
     let salvage = Arc::new(salvage);
     let mut cursor = SalvageCursor::new(&salvage);
     let mut entries = Vec::new();
-    while cursor.next().unwrap() {
+    while cursor.advance().unwrap() {
         let entry = cursor.entry().unwrap();
         let key = u32::from_be_bytes(entry.key.try_into().unwrap());
         assert_eq!(entry.value[..2], [key as u8, entry.seqno().get() as u8]);

@@ -1,0 +1,90 @@
+//! The log of a damaged database: what is not in tables yet, gathered and written as tables.
+
+use super::output::{Output, Outputs};
+use crate::commit::record::{self, LoggedOp, Names};
+use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo, TreeId};
+use flagstone_wal::Record;
+use std::collections::BTreeMap;
+
+/// So much of the log is gathered before it is written as tables.
+pub(super) const GATHERED_BYTES: usize = 32 << 20;
+
+/// Where an operation goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Target {
+    /// L0 of a tree that is trusted.
+    Tree(TreeId),
+    /// Among the sources of a keyspace that is rebuilt.
+    Rebuilt(KeyspaceId),
+}
+
+/// An entry of the log.
+pub(super) struct Logged {
+    key: Vec<u8>,
+    seqno: SeqNo,
+    kind: Kind,
+    value: Vec<u8>,
+}
+
+/// Entries that wait to be written.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) by_target: BTreeMap<Target, Vec<Logged>>,
+    pub(super) bytes: usize,
+}
+
+impl Gathered {
+    pub(super) fn add(&mut self, target: Target, seqno: SeqNo, op: &LoggedOp<'_>) {
+        let (key, value) = (op.key.to_vec(), op.value.to_vec());
+        self.bytes += key.len() + value.len() + 64;
+        self.by_target.entry(target).or_default().push(Logged { key, seqno, kind: op.kind, value });
+    }
+}
+
+/// Writes entries in their order; of two with the same key and SeqNo the first.
+pub(super) fn write(
+    outputs: &mut Outputs<'_>,
+    owner: super::output::Owner<'_>,
+    mut entries: Vec<Logged>,
+) -> Result<Output> {
+    entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seqno.cmp(&a.seqno)));
+    let mut output = outputs.begin(owner)?;
+    let mut last: Option<(&[u8], SeqNo)> = None;
+    for entry in &entries {
+        if entry.kind == Kind::RangeDelete {
+            output.delete_range(&entry.key, &entry.value, entry.seqno)?;
+            continue;
+        }
+        if last == Some((&entry.key, entry.seqno)) {
+            continue;
+        }
+        last = Some((&entry.key, entry.seqno));
+        output.add(EntryRef::new(&entry.key, entry.seqno, entry.kind, &entry.value))?;
+    }
+    Ok(output)
+}
+
+/// What a record says.
+pub(super) enum Said<'a> {
+    Operations(Vec<(SeqNo, LoggedOp<'a>)>),
+    Names(Names),
+    /// A kind of a newer flagstone.
+    Unknown,
+}
+
+pub(super) fn read<'a>(record: &Record<'a>) -> Result<Said<'a>, Malformed> {
+    match record.kind {
+        record::DEFINITION => Ok(Said::Names(Names::decode(record.payload)?)),
+        record::BATCH => {
+            let mut decoder = Decoder::new(record.payload);
+            let mut operations = Vec::new();
+            for at in 0..record.count {
+                let seqno = record.first_seqno.plus(u64::from(at));
+                operations.push((seqno, record::read_op(&mut decoder)?));
+            }
+            decoder.finish("the end of the batch")?;
+            Ok(Said::Operations(operations))
+        }
+        _ => Ok(Said::Unknown),
+    }
+}

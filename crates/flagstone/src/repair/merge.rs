@@ -1,0 +1,203 @@
+//! Rebuilding a keyspace of everything found: its tables, whichever they are, and the log.
+//!
+//! Nobody knows which of the tables are newer than others, and some may be what a compaction had read and not removed
+//! yet. So all entries are merged by key and SeqNo. The newest put or delete of a key counts, and merge operands above it;
+//! an entry below a range delete does not. Nothing else has to be kept: no snapshot reads this database.
+
+use super::output::{BOTTOM, Output, Outputs, Owner};
+use super::report::RepairReport;
+use crate::catalog::KeyspaceRecord;
+use flagstone_base::hash::key_hash;
+use flagstone_base::{EntryRef, Kind, Result, SeqNo};
+use flagstone_sst::{RangeDelete, Salvage, SalvageCursor, TableMeta};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+/// What a rebuilt keyspace is made of.
+pub(super) struct Rebuilt<'a> {
+    pub(super) record: &'a KeyspaceRecord,
+    pub(super) names: &'a BTreeMap<u32, Vec<u8>>,
+    pub(super) sources: &'a [Arc<Salvage>],
+}
+
+/// The next entry of a source, in the order of the merge: by key, the newest first, and of one SeqNo what needs nothing
+/// below it (a put that a compaction has folded before the operand that it was).
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Next {
+    key: Vec<u8>,
+    seqno: Reverse<SeqNo>,
+    is_merge: bool,
+    source: usize,
+}
+
+/// What was merged.
+pub(super) struct Merged {
+    /// The tables of each partition.
+    pub(super) tables: Vec<Vec<TableMeta>>,
+    pub(super) merges: u64,
+    /// Entries of one key and SeqNo that were not equal.
+    pub(super) unequal: u64,
+}
+
+/// Merges the sources into tables of the deepest level.
+pub(super) fn merge(
+    rebuilt: &Rebuilt<'_>,
+    outputs: &mut Outputs<'_>,
+    report: &mut RepairReport,
+) -> Result<Merged> {
+    let mut cursors: Vec<SalvageCursor> = rebuilt.sources.iter().map(SalvageCursor::new).collect();
+    let mut heap = BinaryHeap::new();
+    for (source, cursor) in cursors.iter_mut().enumerate() {
+        if cursor.advance()? {
+            heap.extend(next_of(cursor, source).map(Reverse));
+        }
+    }
+    let partitions = rebuilt.record.trees.len();
+    let mut writer = Writer {
+        rebuilt,
+        ranges: Ranges::of(rebuilt.sources),
+        open: (0..partitions).map(|_| None).collect(),
+        merged: Merged {
+            tables: (0..partitions).map(|_| Vec::new()).collect(),
+            merges: 0,
+            unequal: 0,
+        },
+        key: None,
+    };
+    while let Some(Reverse(next)) = heap.pop() {
+        let cursor = &mut cursors[next.source];
+        if let Some(entry) = cursor.entry() {
+            writer.take(entry, outputs, report)?;
+        }
+        if cursor.advance()? {
+            heap.extend(next_of(cursor, next.source).map(Reverse));
+        }
+    }
+    writer.finish(outputs, report)
+}
+
+fn next_of(cursor: &SalvageCursor, source: usize) -> Option<Next> {
+    let entry = cursor.entry()?;
+    let (seqno, is_merge) = (Reverse(entry.seqno()), entry.kind() == Kind::Merge);
+    Some(Next { key: entry.key.to_vec(), seqno, is_merge, source })
+}
+
+/// The key that is being decided.
+struct Deciding {
+    key: Vec<u8>,
+    /// Entries below it are deleted.
+    deleted: SeqNo,
+    /// Nothing older counts.
+    is_done: bool,
+    last: Option<(SeqNo, Kind, Vec<u8>)>,
+}
+
+struct Writer<'a> {
+    rebuilt: &'a Rebuilt<'a>,
+    ranges: Ranges,
+    /// The table that each partition is writing.
+    open: Vec<Option<Output>>,
+    merged: Merged,
+    key: Option<Deciding>,
+}
+
+impl Writer<'_> {
+    fn take(
+        &mut self,
+        entry: EntryRef<'_>,
+        outputs: &mut Outputs<'_>,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        if self.key.as_ref().is_none_or(|deciding| deciding.key != entry.key) {
+            let deleted = self.ranges.newest_over(entry.key);
+            let key = entry.key.to_vec();
+            self.key = Some(Deciding { key, deleted, is_done: false, last: None });
+        }
+        let Some(deciding) = &mut self.key else { return Ok(()) };
+        let (seqno, kind) = (entry.seqno(), entry.kind());
+        if let Some((last, last_kind, value)) = &deciding.last
+            && *last == seqno
+        {
+            // Of a put and the operand that it was folded of the put comes first.
+            let is_same = *last_kind == kind && value[..] == *entry.value;
+            let is_folded = *last_kind == Kind::Put && kind == Kind::Merge;
+            self.merged.unequal += u64::from(!is_same && !is_folded);
+            return Ok(());
+        }
+        if deciding.is_done {
+            return Ok(());
+        }
+        deciding.last = Some((seqno, kind, entry.value.to_vec()));
+        deciding.is_done = kind != Kind::Merge || seqno < deciding.deleted;
+        if kind == Kind::Delete || seqno < deciding.deleted {
+            return Ok(());
+        }
+        self.merged.merges += u64::from(kind == Kind::Merge);
+        self.write(entry, outputs, report)
+    }
+
+    fn write(
+        &mut self,
+        entry: EntryRef<'_>,
+        outputs: &mut Outputs<'_>,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let Rebuilt { record, names, .. } = *self.rebuilt;
+        let partition = record.route.partition(entry.key, key_hash(entry.key, record.route.seed()));
+        let open = &mut self.open[partition];
+        // All entries of a key stand in one table.
+        if let Some(full) =
+            open.take_if(|open| open.is_full() && open.last_key() != Some(entry.key))
+        {
+            self.merged.tables[partition].extend(outputs.end(full, report)?);
+        }
+        let tree = record.trees[partition];
+        let output = match open {
+            Some(output) => output,
+            None => open.insert(outputs.begin(Owner { record, tree, level: BOTTOM, names })?),
+        };
+        output.add(entry)
+    }
+
+    fn finish(mut self, outputs: &mut Outputs<'_>, report: &mut RepairReport) -> Result<Merged> {
+        for (partition, open) in self.open.into_iter().enumerate() {
+            if let Some(open) = open {
+                self.merged.tables[partition].extend(outputs.end(open, report)?);
+            }
+        }
+        Ok(self.merged)
+    }
+}
+
+/// The range deletes of all sources, asked for keys that ascend.
+struct Ranges {
+    /// By start.
+    waiting: std::vec::IntoIter<RangeDelete>,
+    next: Option<RangeDelete>,
+    /// Those that began.
+    begun: Vec<RangeDelete>,
+}
+
+impl Ranges {
+    fn of(sources: &[Arc<Salvage>]) -> Self {
+        let all = sources.iter().filter_map(|source| source.range_deletes()).flatten();
+        let mut all: Vec<RangeDelete> = all.cloned().collect();
+        all.sort_by(|a, b| a.start.cmp(&b.start));
+        let mut waiting = all.into_iter();
+        let next = waiting.next();
+        Self { waiting, next, begun: Vec::new() }
+    }
+
+    /// The SeqNo of the newest that covers `key`.
+    fn newest_over(&mut self, key: &[u8]) -> SeqNo {
+        while let Some(range) =
+            self.next.take_if(|next| next.start[..].cmp(key) != Ordering::Greater)
+        {
+            self.begun.push(range);
+            self.next = self.waiting.next();
+        }
+        self.begun.retain(|range| range.end[..] > *key);
+        self.begun.iter().map(|range| range.seqno).max().unwrap_or_default()
+    }
+}

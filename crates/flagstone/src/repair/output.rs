@@ -1,0 +1,129 @@
+//! New tables: numbered above all others, checked when they are written.
+
+use super::find::Found;
+use super::report::RepairReport;
+use crate::catalog::KeyspaceRecord;
+use flagstone_base::{DatabaseId, EntryRef, FileNumber, Result, SeqNo, TreeId};
+use flagstone_env::Disk;
+use flagstone_env::names::{self, FileKind};
+use flagstone_sst::{
+    BlockCache, RangeDelete, Table, TableBuilder, TableIdent, TableMeta, TableOptions,
+};
+use flagstone_tree::LEVELS;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The deepest level.
+pub(super) const BOTTOM: u8 = LEVELS as u8 - 1;
+/// A table is full at this size.
+const TABLE_BYTES: u64 = 64 << 20;
+
+/// Where new tables go.
+pub(super) struct Outputs<'a> {
+    pub(super) disk: &'a Arc<dyn Disk>,
+    pub(super) dir: &'a Path,
+    pub(super) database: DatabaseId,
+    pub(super) next_file: FileNumber,
+    /// Every file made, to be removed if the repair fails.
+    pub(super) made: Vec<PathBuf>,
+}
+
+/// For whom a table is written.
+#[derive(Clone, Copy)]
+pub(super) struct Owner<'a> {
+    pub(super) record: &'a KeyspaceRecord,
+    pub(super) tree: TreeId,
+    pub(super) level: u8,
+    /// The names that its documents may use, by id.
+    pub(super) names: &'a BTreeMap<u32, Vec<u8>>,
+}
+
+/// A table being written.
+pub(super) struct Output {
+    builder: TableBuilder,
+    ident: TableIdent,
+    path: PathBuf,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn new(disk: &'a Arc<dyn Disk>, dir: &'a Path, found: &Found) -> Self {
+        let (database, next_file) = (found.id, found.next_file);
+        Self { disk, dir, database, next_file, made: Vec::new() }
+    }
+
+    pub(super) fn next_number(&mut self) -> FileNumber {
+        let number = self.next_file;
+        self.next_file = FileNumber(number.0 + 1);
+        number
+    }
+
+    /// Begins a table.
+    pub(super) fn begin(&mut self, owner: Owner<'_>) -> Result<Output> {
+        let record = owner.record;
+        let ident = TableIdent { database: self.database, number: self.next_number() };
+        let path = names::path(self.dir, FileKind::Table, ident.number);
+        let options = TableOptions {
+            block_bytes: record.block_bytes,
+            compression: match owner.level {
+                BOTTOM => record.bottom_compression,
+                _ => record.compression,
+            },
+            filter_bits: record.filter_bits,
+            hash_seed: record.route.seed(),
+            keyspace: record.id,
+            tree: owner.tree,
+            ..TableOptions::default()
+        };
+        let file = self.disk.create(&path)?;
+        self.made.push(path.clone());
+        let mut builder = TableBuilder::new(file, ident, options)?;
+        for (id, name) in owner.names {
+            builder.attach(*id, name);
+        }
+        Ok(Output { builder, ident, path })
+    }
+
+    /// Ends a table: synced, read again and checked. `None`, and no file, when nothing stands in it.
+    pub(super) fn end(
+        &self,
+        output: Output,
+        report: &mut RepairReport,
+    ) -> Result<Option<TableMeta>> {
+        let Output { builder, ident, path } = output;
+        if builder.is_empty() {
+            drop(builder);
+            self.disk.remove(&path)?;
+            return Ok(None);
+        }
+        let meta = builder.finish()?;
+        let file = self.disk.open(&path)?;
+        Table::open(file, ident, Some(&meta), &BlockCache::new(0))?.verify()?;
+        report.tables_written += 1;
+        report.entries_written += meta.entries;
+        Ok(Some(meta))
+    }
+}
+
+impl Output {
+    pub(super) fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        self.builder.add(entry)
+    }
+
+    pub(super) fn add_range_delete(&mut self, range: &RangeDelete) -> Result<()> {
+        self.builder.add_range_delete(&range.start, &range.end, range.seqno)
+    }
+
+    pub(super) fn delete_range(&mut self, start: &[u8], end: &[u8], seqno: SeqNo) -> Result<()> {
+        self.builder.add_range_delete(start, end, seqno)
+    }
+
+    /// Whether the next key should go to another table.
+    pub(super) fn is_full(&self) -> bool {
+        self.builder.bytes_estimated() >= TABLE_BYTES
+    }
+
+    pub(super) fn last_key(&self) -> Option<&[u8]> {
+        self.builder.last_key()
+    }
+}

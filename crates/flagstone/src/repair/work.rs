@@ -1,0 +1,554 @@
+//! Table by table, record by record: the state of the repaired database.
+
+use super::find::{Found, Trust};
+use super::log::{self, GATHERED_BYTES, Gathered, Said, Target};
+use super::merge::{Rebuilt, merge};
+use super::output::{Output, Outputs, Owner};
+use super::report::{Loss, RepairReport};
+use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::commit::record::LoggedOp;
+use crate::copying::check_table;
+use crate::fold::PATCH_FOLD;
+use crate::manifest::{Edit, State, TreeState};
+use crate::options::KeyspaceOptions;
+use flagstone_base::hash::key_hash;
+use flagstone_base::{FileNumber, KeyspaceId, Kind, Result, SeqNo, TreeId};
+use flagstone_env::OpenFiles;
+use flagstone_env::names::{self, FileKind};
+use flagstone_sst::{BlockCache, Properties, Salvage, SalvageCursor, Table, TableIdent, TableMeta};
+use flagstone_wal::Record;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A table that the manifest names.
+#[derive(Clone)]
+struct Named {
+    keyspace: KeyspaceId,
+    tree: TreeId,
+    level: u8,
+    meta: TableMeta,
+}
+
+/// A repair under way.
+pub(super) struct Work<'a> {
+    pub(super) from: &'a Path,
+    pub(super) found: Found,
+    pub(super) outputs: Outputs<'a>,
+    pub(super) report: RepairReport,
+    /// The folds that the caller knows keyspaces to have.
+    pub(super) folds: &'a BTreeMap<u32, String>,
+    pub(super) files: Arc<OpenFiles>,
+    /// Tables of the original that the repaired database has, too.
+    pub(super) kept: BTreeSet<FileNumber>,
+    /// Names of fields, of tables and log.
+    names: BTreeMap<KeyspaceId, BTreeMap<u32, Vec<u8>>>,
+    /// What rebuilt keyspaces are made of, and what their tables say of them.
+    rebuilt: BTreeMap<KeyspaceId, Vec<(FileNumber, Arc<Salvage>)>>,
+    properties: BTreeMap<KeyspaceId, Properties>,
+    scratch: Vec<PathBuf>,
+    gathered: Gathered,
+    last_seqno: SeqNo,
+    trees_max: u32,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(
+        from: &'a Path,
+        mut found: Found,
+        outputs: Outputs<'a>,
+        folds: &'a BTreeMap<u32, String>,
+        files: Arc<OpenFiles>,
+    ) -> Self {
+        let report = RepairReport {
+            losses: std::mem::take(&mut found.losses),
+            notes: std::mem::take(&mut found.notes),
+            ..RepairReport::default()
+        };
+        let of_state = |(id, names): (&KeyspaceId, &Vec<String>)| {
+            let named = names.iter().enumerate();
+            (*id, named.map(|(id, name)| (id as u32, name.as_bytes().to_vec())).collect())
+        };
+        let names = found.state.definitions.iter().map(of_state).collect();
+        Self {
+            last_seqno: found.state.last_seqno,
+            trees_max: 0,
+            from,
+            found,
+            outputs,
+            report,
+            folds,
+            files,
+            kept: BTreeSet::new(),
+            names,
+            rebuilt: BTreeMap::new(),
+            properties: BTreeMap::new(),
+            scratch: Vec::new(),
+            gathered: Gathered::default(),
+        }
+    }
+
+    /// The state of the repaired database; its new tables are written.
+    pub(super) fn run(&mut self) -> Result<State> {
+        let named = self.named();
+        self.choose_rebuilt(&named)?;
+        let mut state = self.found.state.clone();
+        for (number, named) in &named {
+            if self.rebuilt.contains_key(&named.keyspace) {
+                self.add_source(named.keyspace, *number, Some(&named.meta));
+            } else {
+                self.carry_over(*number, named, &mut state)?;
+            }
+        }
+        self.read_log(&mut state)?;
+        self.create_unknown(&mut state)?;
+        self.write_gathered(&mut state)?;
+        self.rebuild(&mut state)?;
+        for path in std::mem::take(&mut self.scratch) {
+            self.outputs.disk.remove(&path)?;
+        }
+        self.define_names(&mut state);
+        state.last_seqno = state.last_seqno.max(self.last_seqno);
+        state.next_file = state.next_file.max(self.outputs.next_file);
+        self.report.seqno = state.last_seqno;
+        Ok(state)
+    }
+
+    fn named(&self) -> BTreeMap<FileNumber, Named> {
+        let state = &self.found.state;
+        let mut named = BTreeMap::new();
+        for (&tree, tables) in &state.trees {
+            let Some(keyspace) = state.catalog.keyspace_of(tree) else { continue };
+            for (level, meta) in tables.tables.values() {
+                let level = *level;
+                named.insert(meta.number, Named { keyspace, tree, level, meta: meta.clone() });
+            }
+        }
+        named
+    }
+
+    fn path(&self, number: FileNumber) -> PathBuf {
+        names::path(self.from, FileKind::Table, number)
+    }
+
+    /// What a table says of itself, by its tail or by all of it.
+    fn properties_of(&self, number: FileNumber) -> Option<Properties> {
+        let ident = TableIdent { database: self.found.id, number };
+        let file = self.files.open(&self.path(number), false).ok()?;
+        match Table::open(Arc::clone(&file), ident, None, &BlockCache::new(0)) {
+            Ok(table) => Some(table.properties().clone()),
+            Err(_damaged) => Salvage::of(file, ident, None).properties().cloned(),
+        }
+    }
+
+    /// Finds the keyspaces whose tables the manifest does not tell: there is none, or tables stand there that it should
+    /// name and does not.
+    fn choose_rebuilt(&mut self, named: &BTreeMap<FileNumber, Named>) -> Result<()> {
+        let missing: BTreeSet<KeyspaceId> = named
+            .iter()
+            .filter(|(number, _)| !self.found.tables.contains(number))
+            .map(|(_, named)| named.keyspace)
+            .collect();
+        let trust = self.found.trust;
+        if matches!(trust, Trust::Beginning | Trust::Nothing) {
+            for record in self.found.state.catalog.iter() {
+                self.rebuilt.entry(record.id).or_default();
+            }
+        }
+        let mut unnamed = Vec::new();
+        for number in self.found.tables.clone() {
+            if named.contains_key(&number) {
+                continue;
+            }
+            let Some(properties) = self.properties_of(number) else {
+                if trust != Trust::Whole {
+                    let what = "nothing tells which keyspace it belongs to".to_owned();
+                    self.lose_file(number, what);
+                }
+                continue;
+            };
+            let catalog = &self.found.state.catalog;
+            let id = properties.keyspace;
+            let is_known = catalog.by_id(id).is_some();
+            if !is_known && id < catalog.counters().next_keyspace {
+                // Of a keyspace that was dropped.
+                continue;
+            }
+            // A tree that is not there any more left it behind.
+            let tree = self.found.state.trees.get(&properties.tree);
+            let is_newer = tree.is_some_and(|tree| {
+                properties.content.seqno_max > tree.flushed_through.unwrap_or_default()
+            });
+            let is_wanted = !is_known || trust != Trust::Whole || missing.contains(&id) || is_newer;
+            if is_wanted {
+                self.rebuilt.entry(id).or_default();
+            }
+            unnamed.push((number, properties));
+        }
+        for (number, properties) in unnamed {
+            let id = properties.keyspace;
+            if self.rebuilt.contains_key(&id) {
+                self.add_source(id, number, None);
+            }
+            self.properties.entry(id).or_insert(properties);
+        }
+        Ok(())
+    }
+
+    fn lose_file(&mut self, number: FileNumber, what: String) {
+        let bytes = self.outputs.disk.open(&self.path(number)).map_or(0, |file| file.len());
+        self.report.losses.push(Loss {
+            file: names::name(FileKind::Table, number),
+            bytes: 0..bytes,
+            keyspace: None,
+            keys: None,
+            seqnos: None,
+            may_be_torn: false,
+            what,
+        });
+    }
+
+    fn name_of(&self, id: KeyspaceId) -> String {
+        let record = self.found.state.catalog.by_id(id);
+        record.map_or_else(|| format!("keyspace-{}", id.0), |record| record.name.clone())
+    }
+
+    /// Reads a table as far as it can be read, and notes what cannot.
+    fn salvage(
+        &mut self,
+        keyspace: KeyspaceId,
+        number: FileNumber,
+        known: Option<&TableMeta>,
+    ) -> Option<Arc<Salvage>> {
+        let (file, name) = (names::name(FileKind::Table, number), self.name_of(keyspace));
+        let keys = known.map(|meta| (meta.smallest.clone(), Some(meta.largest.clone())));
+        let loss = |bytes, keys, what| Loss {
+            file: file.clone(),
+            bytes,
+            keyspace: Some(name.clone()),
+            keys,
+            seqnos: None,
+            may_be_torn: false,
+            what,
+        };
+        let opened = match self.files.open(&self.path(number), false) {
+            Ok(opened) => opened,
+            Err(error) => {
+                let what = match error.is_missing_file() {
+                    true => "the manifest names this table, and it is missing".to_owned(),
+                    false => error.to_string(),
+                };
+                self.report.losses.push(loss(0..0, keys, what));
+                return None;
+            }
+        };
+        let ident = TableIdent { database: self.found.id, number };
+        let salvage = Salvage::of(opened, ident, known);
+        let mut lost = Vec::new();
+        for part in salvage.lost() {
+            let keys = Some((part.from.clone(), part.to.clone()));
+            lost.push(loss(part.bytes.clone(), keys, part.what.clone()));
+        }
+        if salvage.range_deletes().is_none() {
+            let what = "its deleted ranges, if it had any: what they deleted may be back";
+            lost.push(loss(0..0, keys, what.to_owned()));
+        }
+        self.report.losses.extend(lost);
+        for (id, name) in salvage.attachments().unwrap_or_default() {
+            let names = self.names.entry(keyspace).or_default();
+            names.entry(*id).or_insert_with(|| name.to_vec());
+        }
+        if let Some(properties) = salvage.properties() {
+            self.trees_max = self.trees_max.max(properties.tree.0);
+            self.last_seqno = self.last_seqno.max(properties.content.seqno_max);
+        }
+        Some(Arc::new(salvage))
+    }
+
+    fn add_source(&mut self, keyspace: KeyspaceId, number: FileNumber, known: Option<&TableMeta>) {
+        if let Some(salvage) = self.salvage(keyspace, number, known) {
+            self.rebuilt.entry(keyspace).or_default().push((number, salvage));
+        }
+    }
+
+    /// A table of a trusted keyspace: as it is, or what is left of it.
+    fn carry_over(&mut self, number: FileNumber, named: &Named, state: &mut State) -> Result<()> {
+        let Err(wrong) = check_table(&**self.outputs.disk, &self.path(number), &named.meta) else {
+            self.kept.insert(number);
+            self.report.tables_kept += 1;
+            self.report.bytes_kept += named.meta.bytes;
+            return Ok(());
+        };
+        let losses = self.report.losses.len();
+        let salvage = self.salvage(named.keyspace, number, Some(&named.meta));
+        if self.report.losses.len() == losses {
+            // Its index, its filter or its header is damaged.
+            self.report.notes.push(format!("{wrong}; all its entries can be read"));
+        }
+        let left = match salvage {
+            Some(salvage) => self.rewrite(&salvage, named)?,
+            None => None,
+        };
+        if let Some(tree) = state.trees.get_mut(&named.tree) {
+            tree.tables.remove(&number);
+            tree.tables.extend(left.map(|meta| (meta.number, (named.level, meta))));
+        }
+        Ok(())
+    }
+
+    fn rewrite(&mut self, salvage: &Arc<Salvage>, named: &Named) -> Result<Option<TableMeta>> {
+        let Some(record) = self.found.state.catalog.by_id(named.keyspace).cloned() else {
+            return Ok(None);
+        };
+        let names = self.names.get(&named.keyspace).cloned().unwrap_or_default();
+        let owner = Owner { record: &record, tree: named.tree, level: named.level, names: &names };
+        let mut output = self.outputs.begin(owner)?;
+        let mut cursor = SalvageCursor::new(salvage);
+        while cursor.advance()? {
+            if let Some(entry) = cursor.entry() {
+                output.add(entry)?;
+            }
+        }
+        for range in salvage.range_deletes().unwrap_or_default() {
+            output.add_range_delete(range)?;
+        }
+        self.outputs.end(output, &mut self.report)
+    }
+
+    /// Gathers what of the log is in no table.
+    fn read_log(&mut self, state: &mut State) -> Result<()> {
+        // A manifest that lost its end does not know which segments were released since.
+        let from = state.wal_from.filter(|_| self.found.trust == Trust::Whole);
+        let (disk, dir) = (Arc::clone(self.outputs.disk), self.from.to_owned());
+        let (database, in_tables) = (self.found.id, self.in_tables());
+        let mut visit = |record: Record<'_>| self.take_record(&record, state);
+        let read = flagstone_wal::salvage(&*disk, &dir, database, from, &mut visit)?;
+        self.report.log_records = read.records;
+        let of_log = |segment, bytes, seqnos, may_be_torn, what| Loss {
+            file: names::name(FileKind::Wal, segment),
+            bytes,
+            keyspace: None,
+            keys: None,
+            seqnos: Some(seqnos),
+            may_be_torn,
+            what,
+        };
+        let mut losses = Vec::new();
+        for lost in read.lost {
+            let seqnos = (lost.from.max(in_tables.plus(1)), lost.to);
+            losses.push(of_log(lost.segment, lost.bytes, seqnos, lost.may_be_torn, lost.what));
+        }
+        if read.segments == 0
+            && losses.is_empty()
+            && self.found.trust == Trust::Whole
+            && !state.clean_close
+        {
+            let what = "there is no log, and the database was not closed: if writes came last, they are lost";
+            let segment = state.wal_from.unwrap_or(FileNumber(1));
+            let seqnos = (in_tables.plus(1), None);
+            losses.push(of_log(segment, 0..0, seqnos, true, what.to_owned()));
+        }
+        self.report.losses.extend(losses);
+        Ok(())
+    }
+
+    /// Writes up to this one stand in tables, if the manifest is to be trusted.
+    fn in_tables(&self) -> SeqNo {
+        if self.found.trust != Trust::Whole {
+            return SeqNo::ZERO;
+        }
+        let trees = self.found.state.trees.values();
+        trees.map(|tree| tree.flushed_through.unwrap_or_default()).min().unwrap_or_default()
+    }
+
+    fn take_record(&mut self, record: &Record<'_>, state: &mut State) -> Result<()> {
+        let last = record.first_seqno.plus(u64::from(record.count).saturating_sub(1));
+        self.last_seqno = self.last_seqno.max(last);
+        let lost = |what: String| Loss {
+            file: names::name(FileKind::Wal, record.segment),
+            bytes: record.offset..record.offset + record.payload.len() as u64,
+            keyspace: None,
+            keys: None,
+            seqnos: Some((record.first_seqno, Some(last.plus(1)))),
+            may_be_torn: false,
+            what,
+        };
+        match log::read(record) {
+            Ok(Said::Names(names)) => {
+                let known = self.names.entry(names.keyspace).or_default();
+                for (id, name) in (names.first_id..).zip(names.names) {
+                    known.entry(id).or_insert(name.into_bytes());
+                }
+            }
+            Ok(Said::Operations(operations)) => {
+                for (seqno, op) in operations {
+                    self.gather(seqno, &op);
+                }
+            }
+            Ok(Said::Unknown) => {
+                self.report.losses.push(lost(format!("unknown record kind {}", record.kind.0)));
+            }
+            Err(wrong) => self.report.losses.push(lost(format!("expected {}", wrong.expected))),
+        }
+        if self.gathered.bytes >= GATHERED_BYTES {
+            self.write_gathered(state)?;
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, seqno: SeqNo, op: &LoggedOp<'_>) {
+        let catalog = &self.found.state.catalog;
+        let record = match catalog.by_id(op.keyspace) {
+            Some(record) if !self.rebuilt.contains_key(&op.keyspace) => record,
+            None if op.keyspace < catalog.counters().next_keyspace => return,
+            _ => {
+                self.rebuilt.entry(op.keyspace).or_default();
+                self.gathered.add(Target::Rebuilt(op.keyspace), seqno, op);
+                return;
+            }
+        };
+        let partitions = if op.kind == Kind::RangeDelete {
+            record.route.partitions_of(op.key, op.value)
+        } else {
+            let hash = key_hash(op.key, record.route.seed());
+            let partition = record.route.partition(op.key, hash);
+            partition..=partition
+        };
+        for tree in &record.trees[partitions] {
+            let flushed = self.found.state.trees.get(tree).and_then(|tree| tree.flushed_through);
+            if flushed.is_none_or(|through| seqno > through) {
+                self.gathered.add(Target::Tree(*tree), seqno, op);
+            }
+        }
+    }
+
+    /// Writes what was gathered: tables of L0, or sources of a keyspace that is rebuilt.
+    fn write_gathered(&mut self, state: &mut State) -> Result<()> {
+        let gathered = std::mem::take(&mut self.gathered);
+        for (target, entries) in gathered.by_target {
+            let (keyspace, tree) = match target {
+                Target::Tree(tree) => (state.catalog.keyspace_of(tree).unwrap_or_default(), tree),
+                Target::Rebuilt(keyspace) => (keyspace, TreeId(0)),
+            };
+            // A keyspace that is not known yet: the table is read again by the rebuilding.
+            let record = state.catalog.by_id(keyspace).cloned();
+            let record = record.unwrap_or_else(|| Arc::new(self.unknown(keyspace, TreeId(1))));
+            let names = self.names.get(&keyspace).cloned().unwrap_or_default();
+            let owner = Owner { record: &record, tree, level: 0, names: &names };
+            let output = log::write(&mut self.outputs, owner, entries)?;
+            match target {
+                Target::Tree(tree) => self.end_of_log(output, tree, state)?,
+                Target::Rebuilt(keyspace) => self.end_of_source(output, keyspace)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn end_of_log(&mut self, output: Output, tree: TreeId, state: &mut State) -> Result<()> {
+        let meta = self.outputs.end(output, &mut self.report)?;
+        let tables = &mut state.trees.entry(tree).or_default().tables;
+        tables.extend(meta.map(|meta| (meta.number, (0, meta))));
+        Ok(())
+    }
+
+    fn end_of_source(&mut self, output: Output, keyspace: KeyspaceId) -> Result<()> {
+        let mut passing = RepairReport::default();
+        let Some(meta) = self.outputs.end(output, &mut passing)? else { return Ok(()) };
+        let path = names::path(self.outputs.dir, FileKind::Table, meta.number);
+        let ident = TableIdent { database: self.found.id, number: meta.number };
+        let salvage = Salvage::of(self.files.open(&path, false)?, ident, Some(&meta));
+        self.scratch.push(path);
+        self.rebuilt.entry(keyspace).or_default().push((meta.number, Arc::new(salvage)));
+        Ok(())
+    }
+
+    /// A keyspace of which the catalog tells nothing: what its tables and the log tell.
+    fn unknown(&self, id: KeyspaceId, first_tree: TreeId) -> KeyspaceRecord {
+        let is_collection = self.names.get(&id).is_some_and(|names| !names.is_empty());
+        let content =
+            if is_collection { KeyspaceContent::Documents } else { KeyspaceContent::Bytes };
+        let fold = match is_collection {
+            true => Some(PATCH_FOLD.to_owned()),
+            false => self.folds.get(&id.0).cloned(),
+        };
+        let options = KeyspaceOptions { fold, ..KeyspaceOptions::default() };
+        let seed = self.properties.get(&id).map_or(0, |properties| properties.hash_seed);
+        KeyspaceRecord::new(id, &self.name_of(id), first_tree, content, &options, seed)
+    }
+
+    /// Puts the keyspaces that tables and log tell of into the catalog.
+    fn create_unknown(&mut self, state: &mut State) -> Result<()> {
+        let unknown: Vec<KeyspaceId> =
+            self.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
+        for id in unknown {
+            let next_tree = state.catalog.counters().next_tree.0.max(self.trees_max + 1);
+            let mut record = self.unknown(id, TreeId(next_tree));
+            while state.catalog.iter().any(|other| other.name == record.name) {
+                record.name.push('\'');
+            }
+            self.report.notes.push(format!(
+                "{id}: its name is lost, it is now {:?}, holding {}",
+                record.name, record.content
+            ));
+            state.apply(&Edit { keyspaces_created: vec![record], ..Edit::default() })?;
+        }
+        Ok(())
+    }
+
+    fn rebuild(&mut self, state: &mut State) -> Result<()> {
+        for (id, mut sources) in std::mem::take(&mut self.rebuilt) {
+            let Some(record) = state.catalog.by_id(id).cloned() else { continue };
+            // Of two operands with one SeqNo the one of the newer table is looked at first.
+            sources.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+            let sources: Vec<Arc<Salvage>> =
+                sources.into_iter().map(|(_, source)| source).collect();
+            let names = self.names.get(&id).cloned().unwrap_or_default();
+            let rebuilt = Rebuilt { record: &record, names: &names, sources: &sources };
+            let merged = merge(&rebuilt, &mut self.outputs, &mut self.report)?;
+            for (tree, tables) in record.trees.iter().zip(merged.tables) {
+                let tables = tables.into_iter();
+                let tables = tables.map(|meta| (meta.number, (super::output::BOTTOM, meta)));
+                let state_of_tree = TreeState {
+                    tables: tables.collect(),
+                    flushed_through: Some(self.last_seqno),
+                    watermark: self.last_seqno,
+                };
+                state.trees.insert(*tree, state_of_tree);
+            }
+            self.report.rebuilt.push(record.name.clone());
+            if merged.unequal > 0 {
+                self.report.notes.push(format!(
+                    "keyspace {:?}: {} writes stood in two tables with different contents, which a \
+                     compaction can leave of merge operands: look at the values of its keys",
+                    record.name, merged.unequal
+                ));
+            }
+            if merged.merges > 0 && record.fold.is_none() {
+                self.report.notes.push(format!(
+                    "keyspace {:?} holds {} merge operands, and the name of its fold is lost: \
+                     repair again and name the fold of keyspace {}",
+                    record.name, merged.merges, id.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of fields: their numbers have no gap, so what is lost gets a name that says so.
+    fn define_names(&self, state: &mut State) {
+        for (id, names) in &self.names {
+            let Some(record) = state.catalog.by_id(*id) else { continue };
+            let Some((&last, _)) = names.last_key_value() else { continue };
+            if record.content != KeyspaceContent::Documents {
+                continue;
+            }
+            let name = |id: u32| {
+                let known = names.get(&id).and_then(|name| String::from_utf8(name.clone()).ok());
+                known.unwrap_or_else(|| format!("lost name {id}"))
+            };
+            // Names are few: a table attaches all of its collection's.
+            let known = (0..=last).take(names.len().saturating_mul(2) + 1024).map(name);
+            state.definitions.insert(*id, known.collect());
+        }
+    }
+}
