@@ -37,6 +37,12 @@ cargo xtask COMMAND
                   and crashes, compared with what was promised; 60 s and a seed by chance
                   unless told; --only: the history of that seed alone. A failure prints its
                   seed and the fewest steps that show it
+  stress [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
+                  a process works on a real database, is killed at some moment, and what is
+                  left is compared with what it was told; again, for 60 s or so many kills
+  powercut [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
+                  the same on an ext4 in a file, which is shut down without flushing its log,
+                  and at times runs full; needs root, and says so where it may not mount
   help            this text
 
 Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
@@ -61,7 +67,9 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["tidy"] => tidy::run(root, false),
         ["tidy", "--long"] => tidy::run(root, true),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
-        ["sim", ref options @ ..] => programs::run(root, "simulate", options),
+        ["sim", ref options @ ..] => programs::run(root, &["simulate"], options),
+        ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),
+        ["powercut", ref options @ ..] => programs::run(root, &["stress", "power"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");

@@ -3,10 +3,12 @@
 use crate::ci::cargo;
 use std::path::Path;
 
-/// Builds `program` with its assertions, optimised, and runs it; true when it found nothing wrong.
-pub(crate) fn run(root: &Path, program: &str, options: &[&str]) -> bool {
+/// Builds a program with its assertions, optimised, and runs it with its first words and `options`; true when it
+/// found nothing wrong.
+pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
+    let Some((name, first)) = program.split_first() else { return false };
     let mut command = cargo(root);
-    command.args(words(program)).arg("--").args(options);
+    command.args(words(name)).arg("--").args(first).args(options);
     command.status().is_ok_and(|status| status.success())
 }
 

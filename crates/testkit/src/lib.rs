@@ -28,7 +28,9 @@ pub mod world;
 pub mod driver;
 pub mod history;
 
+pub mod linear;
 pub mod sim;
+pub mod stress;
 
 /// The checksum of headers, for tests that forge one.
 pub use flagstone_base::checksum::crc32c;

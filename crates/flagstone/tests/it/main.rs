@@ -14,6 +14,7 @@ mod faults;
 mod folds;
 mod input;
 mod kill;
+mod linear;
 mod map;
 mod matrix;
 mod origin;

@@ -187,6 +187,9 @@ impl State {
                 let fields: Fields = fields.iter().map(|(n, v)| (*n, i64::from(*v))).collect();
                 self.set(slot, key, Some(document_bytes(&fields)), event);
             }
+            Change::Result(slot, key, ref bytes) => {
+                self.set(slot, key, Some(bytes.clone()), event);
+            }
             Change::Patch(slot, key, upsert, ref edits) => {
                 let old = self.get(slot, key).map(|entry| fields_of(&entry.bytes));
                 if old.is_none() && !upsert {

@@ -37,6 +37,8 @@ pub(super) enum Change {
     Document(usize, Key, Vec<(u16, i16)>),
     /// Patches a document; whether it is made if it is missing.
     Patch(usize, Key, bool, Vec<Edit>),
+    /// Sets a key to these bytes: what a method that reads first has written.
+    Result(usize, Key, Vec<u8>),
 }
 
 impl Change {
@@ -47,7 +49,8 @@ impl Change {
             | Self::Merge(slot, ..)
             | Self::DeleteRange(slot, ..)
             | Self::Document(slot, ..)
-            | Self::Patch(slot, ..) => *slot,
+            | Self::Patch(slot, ..)
+            | Self::Result(slot, ..) => *slot,
         }
     }
 }

@@ -329,12 +329,12 @@ impl Run {
             return match patched {
                 // Nothing is written where nothing is changed.
                 Ok(found) if !found || changes_nothing => Ok(()),
-                patched => self.written(
-                    std::slice::from_ref(change),
-                    durability,
-                    None,
-                    patched.map(|_| ()),
-                ),
+                patched => {
+                    // The whole document is written, with what it was made of, logged or not.
+                    let bytes = changed.get(slot, *key).map(|entry| entry.bytes.to_vec());
+                    let result = Change::Result(slot, *key, bytes.unwrap_or_default());
+                    self.written(&[result], durability, None, patched.map(|_| ()))
+                }
             };
         }
         let done = write_one(&handle, change);

@@ -1,0 +1,250 @@
+//! The child: works on a database until it is killed.
+
+use super::batch::{Handles, Left, SLOTS, count_key, fill, key, value};
+use super::ledger::Ledger;
+use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
+use crate::rng::Rng;
+use flagstone::{Batch, Database, Durability, Error, ErrorKind, Slice};
+use flagstone_base::hash::remix;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Everything of one life.
+struct Child {
+    db: Database,
+    handles: Handles,
+    dir: PathBuf,
+    seed: u64,
+    mode: Mode,
+    unlogged: bool,
+    /// Batches of each thread that were acknowledged, and are in the log if it is used.
+    done: Vec<AtomicU64>,
+}
+
+/// How the child ends when its disk has.
+const GONE: i32 = 5;
+/// How it ends when the database takes no more writes.
+const POISONED: i32 = 4;
+/// How it ends when something is wrong.
+const WRONG: i32 = 3;
+
+/// Works on the database in `dir` with so many threads, and keeps ledgers in `ledger`. The first seed draws the
+/// batches, the second everything else. Returns only when the disk has gone, with the process's exit code.
+pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: (u64, u64), mode: &str) -> i32 {
+    let mode = Mode::of(mode);
+    let (seed, life) = seeds;
+    let mut rng = Rng::new(remix(life));
+    let options = draw_options(&mut rng, mode);
+    let opened = Database::builder(dir).options(options).open();
+    let opened = opened.and_then(|db| handles(&db).map(|handles| (db, handles)));
+    let (db, handles) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return ended(mode, &error, &mut Ledger::open(ledger, 0).unwrap()),
+    };
+    let unlogged = rng.percent(15);
+    let counted = |thread| number(handles.sums.get(count_key(thread)).unwrap()) as u64;
+    let done = (0..threads).map(|thread| AtomicU64::new(counted(thread))).collect();
+    let child = Child { db, handles, dir: dir.to_owned(), seed, mode, unlogged, done };
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (child, seed) = (&child, rng.number());
+            let ledger = Ledger::open(ledger, thread).unwrap();
+            scope.spawn(move || {
+                let code = child.thread(thread, &mut Rng::new(seed), ledger);
+                std::process::exit(code);
+            });
+        }
+    });
+    0
+}
+
+/// The exit code after an error that ends the child.
+fn ended(mode: Mode, error: &Error, ledger: &mut Ledger) -> i32 {
+    let is_expected = mode != Mode::Kill;
+    match error.kind() {
+        ErrorKind::Poisoned if is_expected => POISONED,
+        ErrorKind::Io | ErrorKind::OutOfSpace if is_expected => GONE,
+        _ => {
+            ledger.wrong(&format!("{error:?}"));
+            WRONG
+        }
+    }
+}
+
+impl Child {
+    fn thread(&self, thread: usize, rng: &mut Rng, mut ledger: Ledger) -> i32 {
+        let mut left = Left::default();
+        for _ in 0..self.done[thread].load(Ordering::Relaxed) {
+            left.apply(self.seed, thread);
+        }
+        if self.unlogged {
+            ledger.unlogged();
+        }
+        loop {
+            let done = match rng.below(100) {
+                0..=84 => self.batch(thread, rng, &mut left, &mut ledger),
+                85..=92 => self.transfer(rng, &mut ledger),
+                93..=95 => self.look(thread, rng, &left, &mut ledger),
+                96 => self.look_at_bank(&mut ledger),
+                97..=98 => self.save(thread, rng, &mut ledger),
+                _ => self.upkeep(thread, rng),
+            };
+            let Err(error) = done else { continue };
+            match error.kind() {
+                ErrorKind::Busy => {}
+                // Refused, so nothing of it has happened: it is tried again when there is room.
+                ErrorKind::OutOfSpace if self.mode == Mode::Power => {
+                    ledger.full();
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                _ => return ended(self.mode, &error, &mut ledger),
+            }
+        }
+    }
+
+    fn batch(
+        &self,
+        thread: usize,
+        rng: &mut Rng,
+        left: &mut Left,
+        ledger: &mut Ledger,
+    ) -> flagstone::Result<()> {
+        let n = left.batches + 1;
+        let mut batch = self.db.batch();
+        fill(&mut batch, &self.handles, (self.seed, thread, n))?;
+        let durability = match (self.unlogged, rng.below(100)) {
+            (true, _) => Durability::None,
+            (_, 0..=69) => Durability::Buffered,
+            (_, 70..=79) => Durability::Interval(Duration::from_millis(10)),
+            (_, 80..=94) => Durability::Group,
+            _ => Durability::Each,
+        };
+        // What is acknowledged now stands before this batch in the log.
+        let mut before = self.all_done();
+        self.db.commit_with(batch, durability)?;
+        left.apply(self.seed, thread);
+        self.done[thread].store(n, Ordering::Release);
+        ledger.done(n);
+        if matches!(durability, Durability::Group | Durability::Each) {
+            before[thread] = n;
+            ledger.safe(&before);
+        }
+        Ok(())
+    }
+
+    fn all_done(&self) -> Vec<u64> {
+        self.done.iter().map(|done| done.load(Ordering::Acquire)).collect()
+    }
+
+    /// Makes what is acknowledged survive.
+    fn save(&self, thread: usize, rng: &mut Rng, ledger: &mut Ledger) -> flagstone::Result<()> {
+        let before = self.all_done();
+        match rng.below(3) {
+            0 if !self.unlogged => self.db.sync()?,
+            1 => {
+                // A commit without operations waits for what came before it, in the log.
+                self.db.commit_with(Batch::default(), Durability::Group)?;
+                if self.unlogged {
+                    return Ok(());
+                }
+            }
+            _ if thread == 0 || rng.percent(20) => self.db.flush()?,
+            _ => return Ok(()),
+        }
+        ledger.safe(&before);
+        Ok(())
+    }
+
+    fn upkeep(&self, thread: usize, rng: &mut Rng) -> flagstone::Result<()> {
+        match rng.below(100) {
+            0..=5 => self.db.compact(),
+            6..=9 if thread == 0 && self.mode == Mode::Kill => {
+                let copy = self.dir.with_extension("copy");
+                let _none = std::fs::remove_dir_all(&copy);
+                self.db.checkpoint(&copy).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Nobody else writes the keys of this thread: what it reads is what it wrote.
+    fn look(
+        &self,
+        thread: usize,
+        rng: &mut Rng,
+        left: &Left,
+        ledger: &mut Ledger,
+    ) -> flagstone::Result<()> {
+        let slot = rng.below(SLOTS);
+        let (from, to) = (key(thread, slot), key(thread, slot + 20));
+        let mut scan = self.handles.ranged.scan(from.as_bytes()..to.as_bytes());
+        if rng.percent(50) {
+            scan = scan.rev();
+        }
+        let mut found = Vec::new();
+        for entry in scan {
+            let (key, value) = entry?;
+            found.push((key.to_vec(), value.to_vec()));
+        }
+        found.sort();
+        let expected: Vec<_> = left
+            .ranged
+            .range(slot..slot + 20)
+            .map(|(slot, (len, seed))| (key(thread, *slot).into_bytes(), value(*len, *seed)))
+            .collect();
+        let got = self.handles.hashed.get(key(thread, slot))?.map(|value| value.to_vec());
+        let wanted = left.hashed.get(&slot).map(|(len, seed)| value(*len, *seed));
+        if found != expected || got != wanted {
+            ledger.wrong(&format!("thread {thread} reads other than it wrote, slots {slot}.."));
+            std::process::exit(WRONG);
+        }
+        Ok(())
+    }
+
+    /// Moves something from one account to another, if neither has changed meanwhile.
+    fn transfer(&self, rng: &mut Rng, ledger: &mut Ledger) -> flagstone::Result<()> {
+        let bank = &self.handles.bank;
+        let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
+        if from == to {
+            return Ok(());
+        }
+        let versioned = |at| bank.get_versioned(account(at));
+        let (Some((from_version, from_has)), Some((to_version, to_has))) =
+            (versioned(from)?, versioned(to)?)
+        else {
+            ledger.wrong("an account is gone");
+            std::process::exit(WRONG);
+        };
+        let amount = rng.below(50) as i64;
+        let moved = |has: Slice, by: i64| (number(Some(has)) + by).to_le_bytes();
+        let mut batch = self.db.batch();
+        batch.expect_version(bank, account(from), from_version)?;
+        batch.expect_version(bank, account(to), to_version)?;
+        batch.put(bank, account(from), moved(from_has, -amount))?;
+        batch.put(bank, account(to), moved(to_has, amount))?;
+        let durability = if self.unlogged { Durability::None } else { Durability::Buffered };
+        match self.db.commit_with(batch, durability) {
+            Err(error) if error.kind() == ErrorKind::Conflict => return Ok(()),
+            done => done?,
+        }
+        ledger.transfer();
+        Ok(())
+    }
+
+    fn look_at_bank(&self, ledger: &mut Ledger) -> flagstone::Result<()> {
+        let snapshot = self.db.snapshot();
+        let mut sums = [0, 0];
+        for entry in self.handles.bank.scan_all() {
+            sums[0] += number(Some(entry?.1));
+        }
+        for at in 0..ACCOUNTS {
+            sums[1] += number(snapshot.get(&self.handles.bank, account(at))?);
+        }
+        if sums != [TOTAL; 2] {
+            ledger.wrong(&format!("the bank holds {sums:?}, expected {TOTAL}"));
+            std::process::exit(WRONG);
+        }
+        Ok(())
+    }
+}

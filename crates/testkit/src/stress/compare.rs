@@ -1,0 +1,143 @@
+//! Opens what a child has left, and compares it with the ledgers.
+
+use super::batch::{Left, SLOTS, count_key, key, value};
+use super::ledger;
+use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
+use crate::rng::Rng;
+use flagstone::Database;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What the lives so far must have left.
+pub(super) struct Expected {
+    pub(super) seed: u64,
+    pub(super) left: Vec<Left>,
+}
+
+/// What one comparison found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Batches that were acknowledged in this life.
+    pub(super) commits: u64,
+    pub(super) transfers: u64,
+    pub(super) full: u64,
+    /// How long the database took to open.
+    pub(super) opened_in: Duration,
+}
+
+impl Expected {
+    pub(super) fn new(seed: u64, threads: usize) -> Self {
+        Self { seed, left: vec![Left::default(); threads] }
+    }
+
+    /// Compares, and goes on from what is there.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub(super) fn compare(
+        &mut self,
+        dir: &Path,
+        ledgers: &Path,
+        mode: Mode,
+        rng: &mut Rng,
+    ) -> Result<Found, String> {
+        let threads = self.left.len();
+        let read: Vec<_> = (0..threads).map(|thread| ledger::read(ledgers, thread)).collect();
+        if let Some(wrong) = read.iter().find_map(|read| read.wrong.clone()) {
+            return Err(format!("the child: {wrong}"));
+        }
+        let started = Instant::now();
+        let db = Database::builder(dir).options(draw_options(rng, mode)).open();
+        let db = db.map_err(|error| format!("cannot be opened: {error:?}"))?;
+        let mut found = Found { opened_in: started.elapsed(), ..Found::default() };
+        let failed = |error: flagstone::Error| format!("cannot be read: {error:?}");
+        let handles = handles(&db).map_err(failed)?;
+        for thread in 0..threads {
+            let there = number(handles.sums.get(count_key(thread)).map_err(failed)?) as u64;
+            let before = self.left[thread].batches;
+            let done = read[thread].done.max(before);
+            // What any thread was promised of this one.
+            let safe = read.iter().filter_map(|read| read.safe.get(thread)).max();
+            let safe = safe.copied().unwrap_or(0);
+            // All logged batches of a life survive its process, and what was there once stays there.
+            let logged = if mode == Mode::Kill && !read[thread].is_unlogged { done } else { 0 };
+            let promised = safe.max(before).max(logged);
+            if there < promised || there > done + 1 {
+                return Err(format!(
+                    "thread {thread}: {there} batches are there; {before} were there before, {done} \
+                     acknowledged, {promised} promised"
+                ));
+            }
+            while self.left[thread].batches < there {
+                self.left[thread].apply(self.seed, thread);
+            }
+            self.check(thread, &handles).map_err(failed)??;
+            found.commits += done - before;
+            found.transfers += read[thread].transfers;
+            found.full += read[thread].full;
+        }
+        let accounts = (0..ACCOUNTS).map(|at| handles.bank.get(account(at)).map(number));
+        let total = accounts.sum::<flagstone::Result<i64>>().map_err(failed)?;
+        if total != TOTAL {
+            return Err(format!("the bank holds {total}, expected {TOTAL}"));
+        }
+        if rng.percent(20) {
+            db.verify().map_err(|error| format!("verify: {error:?}"))?;
+        }
+        if rng.percent(50) {
+            drop(handles);
+            db.close().map_err(|error| format!("close: {error:?}"))?;
+        }
+        ledger::clear(ledgers);
+        Ok(found)
+    }
+
+    /// What is there of a thread is what its batches left.
+    fn check(
+        &self,
+        thread: usize,
+        handles: &super::batch::Handles,
+    ) -> flagstone::Result<Result<(), String>> {
+        let left = &self.left[thread];
+        let values = |slots: &BTreeMap<u64, (usize, u64)>| -> BTreeMap<Vec<u8>, Vec<u8>> {
+            let entry = |(slot, (len, seed)): (&u64, &(usize, u64))| {
+                (key(thread, *slot).into_bytes(), value(*len, *seed))
+            };
+            slots.iter().map(entry).collect()
+        };
+        for (keyspace, slots) in [(&handles.hashed, &left.hashed), (&handles.ranged, &left.ranged)]
+        {
+            let mut found = BTreeMap::new();
+            for entry in keyspace.prefix(format!("t{thread:02}/")) {
+                let (key, value) = entry?;
+                found.insert(key.to_vec(), value.to_vec());
+            }
+            if found != values(slots) {
+                let count = (found.len(), slots.len());
+                return Ok(Err(format!(
+                    "thread {thread} after {} batches: {} differs, {count:?} entries",
+                    left.batches,
+                    keyspace.name()
+                )));
+            }
+        }
+        for slot in 0..SLOTS {
+            let sum = handles.sums.get(key(thread, slot))?.map(|sum| number(Some(sum)));
+            let document = handles.documents.get(key(thread, slot))?;
+            let document = document.map(|document| document.int("n"));
+            if sum != left.sums.get(&slot).copied()
+                || document != left.documents.get(&slot).copied()
+            {
+                return Ok(Err(format!(
+                    "thread {thread} after {} batches, slot {slot}: sum {sum:?}, expected {:?}; \
+                     document {document:?}, expected {:?}",
+                    left.batches,
+                    left.sums.get(&slot),
+                    left.documents.get(&slot)
+                )));
+            }
+        }
+        Ok(Ok(()))
+    }
+}

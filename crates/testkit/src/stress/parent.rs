@@ -1,0 +1,142 @@
+//! The parent: starts the child, kills it at some moment, compares; again and again.
+
+use super::compare::{Expected, Found};
+use super::ledger;
+use super::place::Mode;
+use crate::rng::Rng;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// How long, how often, and from which seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// It ends after this time,
+    pub time: Duration,
+    /// or after so many ends of the child.
+    pub ends: u64,
+    /// The first seed.
+    pub seed: u64,
+}
+
+/// What went on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Kills or power cuts.
+    pub ends: u64,
+    /// Databases, each made new.
+    pub databases: u64,
+    /// Batches acknowledged.
+    pub commits: u64,
+    /// Transfers between accounts.
+    pub transfers: u64,
+    /// How often a commit found no room and was tried again.
+    pub full: u64,
+    /// How often the file system was full and got room again.
+    pub filled: u64,
+    /// Children that found their database poisoned, or their disk gone, before they were killed.
+    pub gone: u64,
+    /// The slowest opening after a crash, and the sum of all.
+    pub opened_in: (Duration, Duration),
+}
+
+impl Report {
+    pub(super) fn add(&mut self, found: Found) {
+        self.ends += 1;
+        self.commits += found.commits;
+        self.transfers += found.transfers;
+        self.full += found.full;
+        let (slowest, sum) = &mut self.opened_in;
+        (*slowest, *sum) = ((*slowest).max(found.opened_in), *sum + found.opened_in);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ends, databases, commits, transfers, full, filled, gone, opened_in } = self;
+        let mean = opened_in.1.as_secs_f64() * 1000.0 / (*ends).max(1) as f64;
+        write!(
+            f,
+            "{ends} ends in {databases} databases, {commits} commits, {transfers} transfers; disk full \
+             {filled} times, {full} commits refused by it; {gone} children ended before; opened in {mean:.0} ms, \
+             at most {:.0} ms",
+            opened_in.0.as_secs_f64() * 1000.0
+        )
+    }
+}
+
+/// After so many ends a new database is begun.
+const ENDS_OF_ONE: u64 = 40;
+
+/// Kills children that work below `dir` until the time is over, or there were enough.
+///
+/// # Errors
+/// What was wrong, with the seed; the directory is left as it is.
+pub fn kill(dir: &Path, asked: Asked, mut note: impl FnMut(&Report)) -> Result<Report, String> {
+    let (mut report, started) = (Report::default(), Instant::now());
+    while report.ends < asked.ends && started.elapsed() < asked.time {
+        let seed = asked.seed + report.databases;
+        let mut rng = Rng::new(seed);
+        let place = Workplace::new(dir, &dir.join("db"), Mode::Kill, rng.between(1, 4) as usize);
+        let mut expected = Expected::new(seed, place.threads);
+        report.databases += 1;
+        for _ in 0..ENDS_OF_ONE {
+            if report.ends >= asked.ends || started.elapsed() >= asked.time {
+                break;
+            }
+            let mut child = place.start(seed, rng.number());
+            std::thread::sleep(moment(&mut rng));
+            child.kill().unwrap();
+            let status = child.wait().unwrap();
+            let ended = match status.code() {
+                Some(code) => Err(format!("the child ended by itself with code {code}")),
+                None => Ok(()),
+            };
+            let found = expected.compare(&place.db, &place.ledger, place.mode, &mut rng);
+            let found = found.and_then(|found| ended.map(|()| found));
+            report.add(found.map_err(|what| format!("seed {seed}: {what}"))?);
+            note(&report);
+        }
+    }
+    Ok(report)
+}
+
+/// When a child is killed: mostly at work, at times while it opens.
+fn moment(rng: &mut Rng) -> Duration {
+    let micros = match rng.below(10) {
+        0 => rng.below(15_000),
+        1..=8 => rng.between(15_000, 250_000),
+        _ => rng.between(250_000, 1_500_000),
+    };
+    Duration::from_micros(micros)
+}
+
+/// Where children work.
+pub(super) struct Workplace {
+    pub(super) db: PathBuf,
+    pub(super) ledger: PathBuf,
+    pub(super) mode: Mode,
+    pub(super) threads: usize,
+}
+
+impl Workplace {
+    /// A new one: whatever was there goes.
+    pub(super) fn new(dir: &Path, db: &Path, mode: Mode, threads: usize) -> Self {
+        for old in [db.to_owned(), db.with_extension("copy")] {
+            let _none = std::fs::remove_dir_all(old);
+        }
+        let ledger = dir.join("ledger");
+        ledger::clear(&ledger);
+        Self { db: db.to_owned(), ledger, mode, threads }
+    }
+
+    /// Starts a child: this program, told to be one.
+    pub(super) fn start(&self, seed: u64, life: u64) -> Child {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg("child").arg(&self.db).arg(&self.ledger);
+        let numbers = [self.threads as u64, seed, life];
+        command.args(numbers.map(|number| number.to_string())).arg(self.mode.word());
+        command.spawn().unwrap()
+    }
+}

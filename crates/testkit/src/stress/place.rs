@@ -1,0 +1,79 @@
+//! What parent and child agree on: names, options, the bank.
+
+use super::batch::Handles;
+use crate::rng::Rng;
+use flagstone::{Database, KeyspaceOptions, Options, Result, Routing, Slice};
+
+/// What ends the lives of the child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// SIGKILL.
+    Kill,
+    /// A file system that is shut down; it may be full, too.
+    Power,
+}
+
+impl Mode {
+    pub(super) fn of(word: &str) -> Self {
+        if word == "power" { Self::Power } else { Self::Kill }
+    }
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::Power => "power",
+        }
+    }
+}
+
+/// Accounts of the bank, and what they hold together.
+pub(super) const ACCOUNTS: u64 = 16;
+pub(super) const TOTAL: i64 = 1000 * ACCOUNTS as i64;
+
+/// The key of an account.
+pub(super) fn account(at: u64) -> String {
+    format!("account{at:02}")
+}
+
+/// A number from 8 bytes; 0 when absent.
+pub(super) fn number(found: Option<Slice>) -> i64 {
+    found.map_or(0, |value| i64::from_le_bytes(value[..].try_into().unwrap()))
+}
+
+/// Options of one opening.
+pub(super) fn draw_options(rng: &mut Rng, mode: Mode) -> Options {
+    let largest = if mode == Mode::Power { 4 << 20 } else { 64 << 20 };
+    Options {
+        memory_budget: if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, largest) },
+        memtable_bytes: rng.percent(40).then_some(64 << 10),
+        direct_reads: rng.percent(20),
+        compaction_workers: rng.between(1, 3) as usize,
+        ..Options::default()
+    }
+}
+
+/// Opens or makes all keyspaces; an empty bank gets its money.
+pub(super) fn handles(db: &Database) -> Result<Handles> {
+    let hashed = |partitions| KeyspaceOptions {
+        routing: Routing::Hash(partitions),
+        ..KeyspaceOptions::default()
+    };
+    let bounds = ["t00/0030", "t01/", "t02/0010", "t03/"].map(|bound| bound.as_bytes().to_vec());
+    let ranged = KeyspaceOptions { routing: Routing::Range(bounds.to_vec()), ..hashed(1) };
+    let sums = KeyspaceOptions { fold: Some("add-i64/1".into()), ..hashed(2) };
+    let handles = Handles {
+        hashed: db.keyspace_with("hashed", hashed(4))?,
+        ranged: db.keyspace_with("ranged", ranged)?,
+        sums: db.keyspace_with("sums", sums)?,
+        documents: db.collection_with("documents", hashed(3))?,
+        bank: db.keyspace_with("bank", hashed(4))?,
+    };
+    if handles.bank.get(account(0))?.is_none() {
+        let mut batch = db.batch();
+        for at in 0..ACCOUNTS {
+            batch.put(&handles.bank, account(at), (TOTAL / ACCOUNTS as i64).to_le_bytes())?;
+        }
+        db.commit_with(batch, flagstone::Durability::Group)?;
+    }
+    Ok(handles)
+}

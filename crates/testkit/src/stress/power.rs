@@ -1,0 +1,188 @@
+//! Power cuts of a real file system: an ext4 in a file is shut down without flushing its log, mounted again, and what
+//! is left is compared. Now and then it runs full first, and gets room again.
+
+#![allow(unsafe_code, reason = "the shutdown of a file system has no safe wrapper")]
+
+use super::compare::Expected;
+use super::parent::{Asked, Report, Workplace};
+use super::place::Mode;
+use crate::rng::Rng;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bytes of the file system: small, so that it can be filled.
+const IMAGE_BYTES: u64 = 192 << 20;
+/// After so many cuts a new database is begun.
+const CUTS_OF_ONE: u64 = 10;
+/// One cut in so many comes after the file system was full.
+const FULL_ONE_IN: u64 = 4;
+/// What a full file system has left.
+const LEFT_BYTES: u64 = 1 << 20;
+/// A child that has room again must go on within this time.
+const RESUMES_WITHIN: Duration = Duration::from_secs(20);
+
+/// An ext4 in a file, mounted; not any more when dropped.
+struct Mounted {
+    at: PathBuf,
+}
+
+impl Mounted {
+    fn mount(image: &Path, at: &Path) -> Result<Self, String> {
+        succeeds(Command::new("mount").args(["-o", "loop"]).arg(image).arg(at))?;
+        Ok(Self { at: at.to_owned() })
+    }
+
+    /// Nothing more reaches the device, not even what stands in the log of the file system.
+    fn cut_power(&self) -> Result<(), String> {
+        use rustix::ioctl::{Setter, ioctl, opcode};
+        /// `EXT4_IOC_SHUTDOWN`, and `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+        const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
+        const WITHOUT_LOG_FLUSH: u32 = 2;
+        let dir = File::open(&self.at).map_err(|error| error.to_string())?;
+        // SAFETY: the kernel reads one u32 through the pointer, which `Setter` holds while the call lasts.
+        let done = unsafe { ioctl(&dir, Setter::<SHUTDOWN, u32>::new(WITHOUT_LOG_FLUSH)) };
+        done.map_err(|error| format!("EXT4_IOC_SHUTDOWN: {error}"))
+    }
+
+    fn free_bytes(&self) -> u64 {
+        let stat = rustix::fs::statvfs(&self.at).unwrap();
+        stat.f_bavail * stat.f_frsize
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Whoever has just been killed may hold it for a moment.
+        for _ in 0..100 {
+            if succeeds(Command::new("umount").arg(&self.at)).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        eprintln!("{} is still mounted", self.at.display());
+    }
+}
+
+fn succeeds(command: &mut Command) -> Result<(), String> {
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{}: {}", command.get_program().display(), text.trim()))
+}
+
+/// Makes an empty file system in `image`.
+fn make(image: &Path) -> Result<(), String> {
+    let file = File::create(image).map_err(|error| format!("{}: {error}", image.display()))?;
+    file.set_len(IMAGE_BYTES).map_err(|error| error.to_string())?;
+    succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image))
+}
+
+/// Whether this machine allows it: if not, why.
+///
+/// # Errors
+/// Why not.
+fn try_out(image: &Path, at: &Path) -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("only root may mount file systems".into());
+    }
+    make(image)?;
+    let mounted = Mounted::mount(image, at)?;
+    mounted.cut_power()
+}
+
+/// Cuts the power of children that work in an image below `dir`. `None`: it cannot be done here, and why was told.
+///
+/// # Errors
+/// What was wrong, with the seed; the image is left as it is.
+pub fn powercut(
+    dir: &Path,
+    asked: Asked,
+    mut note: impl FnMut(&Report),
+) -> Result<Option<Report>, String> {
+    let (image, at) = (dir.join("image"), dir.join("mounted"));
+    std::fs::create_dir_all(&at).map_err(|error| error.to_string())?;
+    if let Err(why) = try_out(&image, &at) {
+        eprintln!("no power can be cut here: {why}");
+        return Ok(None);
+    }
+    let (mut report, started) = (Report::default(), Instant::now());
+    while report.ends < asked.ends && started.elapsed() < asked.time {
+        let seed = asked.seed + report.databases;
+        let mut rng = Rng::new(seed);
+        make(&image)?;
+        let place = Workplace::new(dir, &at.join("db"), Mode::Power, rng.between(1, 4) as usize);
+        let mut expected = Expected::new(seed, place.threads);
+        report.databases += 1;
+        for _ in 0..CUTS_OF_ONE {
+            if report.ends >= asked.ends || started.elapsed() >= asked.time {
+                break;
+            }
+            let cut = cut(&image, &at, &place, (seed, &mut rng));
+            let (is_gone, is_filled) = cut.map_err(|what| format!("seed {seed}: {what}"))?;
+            report.gone += u64::from(is_gone);
+            report.filled += u64::from(is_filled);
+            let _mounted = Mounted::mount(&image, &at)?;
+            let found = expected.compare(&place.db, &place.ledger, place.mode, &mut rng);
+            report.add(found.map_err(|what| format!("seed {seed}: {what}"))?);
+            note(&report);
+        }
+    }
+    Ok(Some(report))
+}
+
+/// One life of a child, and the cut that ends it; whether the child had ended before, and whether the file system was
+/// full meanwhile.
+fn cut(
+    image: &Path,
+    at: &Path,
+    place: &Workplace,
+    (seed, rng): (u64, &mut Rng),
+) -> Result<(bool, bool), String> {
+    let mounted = Mounted::mount(image, at)?;
+    let mut child = place.start(seed, rng.number());
+    std::thread::sleep(Duration::from_micros(rng.between(5_000, 700_000)));
+    let fills = rng.below(FULL_ONE_IN) == 0;
+    let filled = if fills { fill_and_free(&mounted, place) } else { Ok(()) };
+    let ended = child.try_wait().map_err(|error| error.to_string())?;
+    let power = mounted.cut_power();
+    let _gone = child.kill();
+    child.wait().map_err(|error| error.to_string())?;
+    power?;
+    // A child whose database was poisoned by the full disk has nothing to go on with.
+    if ended.is_none() {
+        filled?;
+    }
+    Ok((ended.is_some(), fills))
+}
+
+/// Fills the file system, waits until commits are refused for want of room, frees it, and waits until they are not.
+fn fill_and_free(mounted: &Mounted, place: &Workplace) -> Result<(), String> {
+    let ballast = mounted.at.join("ballast");
+    let bytes = mounted.free_bytes().saturating_sub(LEFT_BYTES).max(1);
+    succeeds(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(&ballast))?;
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until && counts(place).1 == 0 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    std::fs::remove_file(&ballast).map_err(|error| error.to_string())?;
+    let (before, until) = (counts(place).0, Instant::now() + RESUMES_WITHIN);
+    while counts(place).0 == before {
+        if Instant::now() > until {
+            return Err(format!("no commit within {RESUMES_WITHIN:?} after there was room again"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// How many batches were acknowledged by all threads, and how often one found no room.
+fn counts(place: &Workplace) -> (u64, u64) {
+    let read = (0..place.threads).map(|thread| super::ledger::read(&place.ledger, thread));
+    read.fold((0, 0), |sum, read| (sum.0 + read.done, sum.1 + read.full))
+}
