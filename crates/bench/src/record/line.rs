@@ -145,6 +145,9 @@ pub struct RowLine {
     pub make_share: f64,
     /// Bytes of all files of the store, now.
     pub disk_bytes: u64,
+    /// Bytes of the files of its log among them, now.
+    #[serde(default)]
+    pub log_bytes: u64,
     /// Bytes of memtables, now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memtable_bytes: Option<u64>,

@@ -58,6 +58,8 @@ pub struct Recorder<'a> {
     phase: Ledger,
     rates: Vec<f64>,
     sizes: Vec<(f64, u64)>,
+    /// The bytes of each row that are no log.
+    data_sizes: Vec<u64>,
     thread_seconds: f64,
     summary: Summary,
     totals: Totals,
@@ -122,6 +124,7 @@ impl<'a> Recorder<'a> {
             phase: Ledger::default(),
             rates: Vec::new(),
             sizes: Vec::new(),
+            data_sizes: Vec::new(),
             thread_seconds: 0.0,
             summary: Summary::default(),
             totals: Totals::default(),
@@ -265,6 +268,16 @@ impl<'a> Recorder<'a> {
         self.totals.wal_syncs
     }
 
+    /// Bytes of the store's files at the end of each row so far, the log left out.
+    pub fn data_sizes(&self) -> &[u64] {
+        &self.data_sizes
+    }
+
+    /// The directory of the store.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Bytes of keys and values put so far are `bytes`: for what loads without workers' tallies.
     pub fn set_user_bytes(&mut self, bytes: u64) {
         self.total.user_bytes = bytes;
@@ -335,6 +348,7 @@ impl<'a> Recorder<'a> {
             self.rates.push(row.ops as f64 / row.dt);
         }
         self.sizes.push((row.t, row.disk_bytes));
+        self.data_sizes.push(row.disk_bytes.saturating_sub(row.log_bytes));
         (self.watch)(&row);
         self.line(&Line::Row(row))
     }

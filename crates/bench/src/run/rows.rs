@@ -4,7 +4,7 @@ use super::crew::{Interval, Probe};
 use super::ledger::Ledger;
 use crate::engine::Gauges;
 use crate::record::RowLine;
-use crate::sample::{DiskClock, ProcessSample, directory_bytes};
+use crate::sample::{DirectoryBytes, DiskClock, ProcessSample};
 use std::path::Path;
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ pub(super) struct Look {
     /// before they were written, the count stands still until as much was written again.
     written: u64,
     busy_ms: Option<u64>,
-    disk_bytes: u64,
+    disk: DirectoryBytes,
 }
 
 impl Look {
@@ -29,7 +29,7 @@ impl Look {
             process,
             gauges: (probe.gauges)(),
             busy_ms: disk.busy_ms(),
-            disk_bytes: directory_bytes(dir),
+            disk: DirectoryBytes::of(dir),
         }
     }
 
@@ -60,7 +60,8 @@ impl Look {
             scanned: ledger.scanned,
             user_bytes: ledger.user_bytes,
             make_share: (ledger.make_ns as f64 * 1e-9 / (dt * threads.max(1) as f64)).min(1.0),
-            disk_bytes: self.disk_bytes,
+            disk_bytes: self.disk.all,
+            log_bytes: self.disk.log,
             memtable_bytes: gauges.memtable_bytes,
             level_bytes: gauges.level_bytes.clone(),
             cache_hits: grown(gauges.cache_hits, old.cache_hits),
@@ -93,7 +94,7 @@ mod tests {
             written,
             gauges: Gauges { cache_hits: Some(hits), ..Gauges::default() },
             busy_ms: Some(written),
-            disk_bytes: 5,
+            disk: DirectoryBytes { all: 5, log: 2 },
         }
     }
 
@@ -123,7 +124,7 @@ mod tests {
         );
         assert_eq!((row.t, row.dt), (4.5, 3.5));
         assert_eq!((row.ops, row.disk_write_bytes, row.cache_hits), (70, 700, Some(20)));
-        assert_eq!((row.make_share, row.disk_bytes), (0.5, 5));
+        assert_eq!((row.make_share, row.disk_bytes, row.log_bytes), (0.5, 5, 2));
         assert!((row.disk_busy.unwrap() - 0.2).abs() < 1e-9);
         assert_eq!(row.cache_misses, None);
     }

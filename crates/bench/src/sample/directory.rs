@@ -7,13 +7,46 @@ use std::path::Path;
 /// Bytes that all files in `dir` and below take on the device; what is not allocated in a sparse file
 /// does not count. Files that go meanwhile are passed over.
 pub fn directory_bytes(dir: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(dir) else { return 0 };
-    let bytes = entries.flatten().map(|entry| match entry.metadata() {
-        Ok(found) if found.is_dir() => directory_bytes(&entry.path()),
-        Ok(found) => file_bytes(&found),
-        Err(_) => 0,
-    });
-    bytes.sum()
+    let DirectoryBytes { all, .. } = DirectoryBytes::of(dir);
+    all
+}
+
+/// Bytes that the files of a store take on the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectoryBytes {
+    /// All of them.
+    pub all: u64,
+    /// Those of a write-ahead log, as far as names tell: `.wal`, `.log` and `.jnl`, and what has `-wal` or `journal` in its name.
+    pub log: u64,
+}
+
+impl DirectoryBytes {
+    /// Those of all files in `dir` and below; what goes meanwhile is passed over.
+    pub fn of(dir: &Path) -> Self {
+        let mut sum = Self::default();
+        let Ok(entries) = fs::read_dir(dir) else { return sum };
+        for entry in entries.flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            let below = match found.is_dir() {
+                true => Self::of(&entry.path()),
+                false => Self { all: file_bytes(&found), log: 0 },
+            };
+            sum.all += below.all;
+            sum.log += if is_log(&entry.path()) { below.all } else { below.log };
+        }
+        sum
+    }
+
+    /// What is no log.
+    pub const fn data(self) -> u64 {
+        self.all.saturating_sub(self.log)
+    }
+}
+
+fn is_log(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    ["wal", "log", "jnl"].contains(&extension) || name.ends_with("-wal") || name.contains("journal")
 }
 
 #[cfg(unix)]
@@ -51,6 +84,20 @@ pub fn sync_files(dir: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_is_told_from_the_data() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("journals")).unwrap();
+        for (name, bytes) in [("1.sst", 40_000), ("2.wal", 20_000), ("journals/3", 20_000)] {
+            fs::write(dir.path().join(name), vec![1; bytes]).unwrap();
+        }
+        sync_files(dir.path()).unwrap();
+        let found = DirectoryBytes::of(dir.path());
+        assert_eq!(found.all, directory_bytes(dir.path()));
+        assert!((40_000..60_000).contains(&found.data()), "{found:?}");
+        assert!((40_000..60_000).contains(&found.log), "{found:?}");
+    }
 
     #[test]
     fn files_in_folders_count_and_are_synced() {

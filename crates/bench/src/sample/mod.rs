@@ -11,7 +11,7 @@ mod program;
 mod time;
 
 pub use commit::commit;
-pub use directory::{directory_bytes, sync_files};
+pub use directory::{DirectoryBytes, directory_bytes, sync_files};
 pub use machine::machine;
 pub use process::{DiskClock, PeakMemory, ProcessSample};
 pub use program::program;

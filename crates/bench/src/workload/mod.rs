@@ -15,6 +15,7 @@ mod matrix;
 mod mix;
 mod noop;
 mod options;
+mod overwrite;
 mod page_cache;
 mod random;
 mod reads;
@@ -40,6 +41,7 @@ pub use matrix::{Cell, CellState, MatrixPlan, MatrixReport, mix_cells, run_matri
 pub use mix::{Mix, MixOptions, run_mix, run_mix_as};
 pub use noop::{burn_like, run_yardstick};
 pub use options::{DataOptions, StoreOptions};
+pub use overwrite::{OverwriteOptions, Pattern, run_overwrite};
 pub use random::{Random, mix64};
 pub use reads::{Asked, GetsOptions, run_gets};
 pub use scan::{FullScanOptions, ShortScanOptions, run_full_scan, run_short_scan};

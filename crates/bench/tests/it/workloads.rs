@@ -7,9 +7,10 @@ use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{
     Asked, Bytes, DataOptions, DeviceOptions, DocumentSource, DocumentStore, DocumentTrial,
     FullScanOptions, GetHow, GetsOptions, LargerCell, LargerOptions, LoadInput, LoadOptions,
-    SEQUENTIAL_PHASES, SequentialOptions, ShortScanOptions, SizesOptions, Stage, StoreOptions,
-    TrialOptions, UpdateHow, run_device, run_document_get, run_document_update, run_full_scan,
-    run_gets, run_larger, run_load, run_sequential, run_short_scan, run_sizes,
+    OverwriteOptions, Pattern, SEQUENTIAL_PHASES, SequentialOptions, ShortScanOptions,
+    SizesOptions, Stage, StoreOptions, TrialOptions, UpdateHow, run_device, run_document_get,
+    run_document_update, run_full_scan, run_gets, run_larger, run_load, run_overwrite,
+    run_sequential, run_short_scan, run_sizes,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -113,6 +114,26 @@ fn scans_see_every_entry() {
     assert_eq!(count(OpKind::Scan) + count(OpKind::Put), 2000);
     assert!(summary.figures["scanned"] <= 50.0 * count(OpKind::Scan) as f64);
     assert!(summary.figures["scanned"] > 45.0 * count(OpKind::Scan) as f64);
+}
+
+#[test]
+fn overwrites_tell_the_room_that_is_taken_for_what_is_alive() {
+    let dir = tempfile::tempdir().unwrap();
+    for pattern in [Pattern::Random, Pattern::Queue] {
+        let options = OverwriteOptions {
+            store: store(),
+            data: data(),
+            pace: pace(2, 20_000),
+            records: 5000,
+            pattern,
+        };
+        let summary = run_overwrite(&stage(&dir.path().join("store"), None), &options).unwrap();
+        let figure = |name: &str| summary.figures[name];
+        assert_eq!(summary.ops, 20_000);
+        assert!(figure("live_bytes") > 5000.0 * 100.0);
+        assert!(figure("space_max") >= figure("space_mean") && figure("space_mean") >= 0.5);
+        assert!(figure("space_rested") > 0.0 && figure("rest_s") >= 0.0);
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::{
     BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DeviceArgs, DocumentMatrixArgs, DurabilityArgs,
-    DurableWritersArgs, FullScanArgs, GetsArgs, LargerArgs, MatrixArgs, MixArgs, ReportArgs,
-    SequentialArgs, ShortScanArgs, SizesArgs, SmokeArgs, YcsbArgs,
+    DurableWritersArgs, FullScanArgs, GetsArgs, LargerArgs, MatrixArgs, MixArgs, OverwriteArgs,
+    ReportArgs, SequentialArgs, ShortScanArgs, SizesArgs, SmokeArgs, YcsbArgs,
 };
 use crate::units;
 use clap::{Args, Subcommand, ValueEnum};
@@ -56,6 +56,7 @@ pub(crate) enum Bench {
     Sizes(SizesArgs),
     FullScan(FullScanArgs),
     ShortScan(ShortScanArgs),
+    Overwrite(OverwriteArgs),
     Load(BenchLoadArgs),
     Get(BenchGetArgs),
     Update(BenchUpdateArgs),

@@ -94,6 +94,31 @@ pub(crate) struct ShortScanArgs {
     pub(crate) trial: TrialArgs,
 }
 
+/// Records that are replaced again and again, and the room that the store takes for what is alive
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OverwriteArgs {
+    /// Threads, each in a closed loop
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = thread_count())]
+    pub(crate) threads: u16,
+    /// Records put and compacted before the clock starts: so many are alive all the time
+    #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
+    pub(crate) records: u64,
+    /// What becomes garbage
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = OverwritePattern::Random)]
+    pub(crate) pattern: OverwritePattern,
+    #[command(flatten)]
+    pub(crate) trial: TrialArgs,
+}
+
+/// What becomes garbage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OverwritePattern {
+    /// Records drawn at random are replaced.
+    Random,
+    /// New records are put, and the oldest are deleted.
+    Queue,
+}
+
 /// A million small puts in the order of a counter, random gets, a compaction, random gets: one thread
 ///
 /// Closes and reopens between puts and gets, and checks every value. Memtables have 4 MiB unless

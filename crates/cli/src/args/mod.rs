@@ -23,8 +23,8 @@ pub(crate) use bench_documents::{
 };
 pub(crate) use bench_report::ReportArgs;
 pub(crate) use bench_stores::{
-    DeviceArgs, FullScanArgs, GetsArgs, LargerArgs, SequentialArgs, SequentialBytes, ShortScanArgs,
-    SizesArgs,
+    DeviceArgs, FullScanArgs, GetsArgs, LargerArgs, OverwriteArgs, OverwritePattern,
+    SequentialArgs, SequentialBytes, ShortScanArgs, SizesArgs,
 };
 pub(crate) use bench_workloads::{
     DurabilityArgs, DurableWritersArgs, MatrixArgs, MatrixWorkload, MixArgs, SmokeArgs, YcsbArgs,

@@ -37,6 +37,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<(), Failure> {
         Bench::Larger(args) => stores::larger(args),
         Bench::Sizes(args) => stores::sizes(args),
         Bench::FullScan(args) => stores::full_scan(args),
+        Bench::Overwrite(args) => stores::overwrite(args),
         Bench::ShortScan(args) => stores::short_scan(args),
         Bench::Load(args) => documents::load(args),
         Bench::Get(args) => documents::get(args),

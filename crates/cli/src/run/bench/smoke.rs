@@ -16,7 +16,7 @@ const SMALL: &str = "--memory 16MiB --memtable-bytes 1MiB --interval 0.1";
 /// The same for documents.
 const SMALL_DOCUMENTS: &str = "--memory 16MiB --interval 0.02";
 /// A command a line, and how many trials it makes; `{s}` is the seconds of a trial.
-const COMMANDS: [(&str, usize); 25] = [
+const COMMANDS: [(&str, usize); 27] = [
     ("put-heavy --threads 4 --closing-sync --seconds {s}", 1),
     ("get-heavy --threads 2 --telling-deletes --seconds {s}", 1),
     ("delete-heavy --threads 16 --partitions 16 --values half --seconds {s}", 1),
@@ -34,6 +34,8 @@ const COMMANDS: [(&str, usize); 25] = [
     ("absent-get --records 5000 --as-written --seconds {s}", 1),
     ("full-scan --records 50000 --rounds 2", 1),
     ("short-scan --records 5000 --as-written --seconds {s}", 1),
+    ("overwrite --records 5000 --seconds {s}", 1),
+    ("overwrite --records 5000 --pattern queue --seconds {s}", 1),
     ("sizes --sizes 2MB,4MB --seconds {s}", 2),
     ("sequential --puts 20000 --gets 5000", 2),
     ("load --comments 3000", 1),

@@ -2,16 +2,17 @@
 
 use super::place::{Place, failure, filled_options, pace, refuse, store_options};
 use crate::args::{
-    FullScanArgs, GetsArgs, LargerArgs, SequentialArgs, SequentialBytes, ShortScanArgs, SizesArgs,
+    FullScanArgs, GetsArgs, LargerArgs, OverwriteArgs, OverwritePattern, SequentialArgs,
+    SequentialBytes, ShortScanArgs, SizesArgs,
 };
 use crate::failure::Failure;
 use crate::output::write_all;
 use flagstone::Durability;
 use flagstone_bench::record::{Latency, OpKind, Summary};
 use flagstone_bench::workload::{
-    Asked, Bytes, FullScanOptions, GetsOptions, LargerCell, LargerOptions, SEQUENTIAL_PHASES,
-    SequentialOptions, ShortScanOptions, SizesOptions, run_full_scan, run_gets, run_larger,
-    run_sequential, run_short_scan, run_sizes,
+    Asked, Bytes, FullScanOptions, GetsOptions, LargerCell, LargerOptions, OverwriteOptions,
+    Pattern, SEQUENTIAL_PHASES, SequentialOptions, ShortScanOptions, SizesOptions, run_full_scan,
+    run_gets, run_larger, run_overwrite, run_sequential, run_short_scan, run_sizes,
 };
 use std::fmt::Write;
 
@@ -59,6 +60,22 @@ pub(super) fn short_scan(args: &ShortScanArgs) -> Result<(), Failure> {
     };
     let place = Place::new(&setup.place)?;
     place.one("short-scan", (partitions, args.threads), &|stage| run_short_scan(stage, &options))
+}
+
+pub(super) fn overwrite(args: &OverwriteArgs) -> Result<(), Failure> {
+    let (setup, partitions) = (&args.trial.setup, args.trial.partitions);
+    let options = OverwriteOptions {
+        store: store_options(&setup.store, partitions, Durability::Buffered)?,
+        data: filled_options(&setup.data, 1024)?,
+        pace: pace(&setup.pace, args.threads),
+        records: args.records,
+        pattern: match args.pattern {
+            OverwritePattern::Random => Pattern::Random,
+            OverwritePattern::Queue => Pattern::Queue,
+        },
+    };
+    let place = Place::new(&setup.place)?;
+    place.one("overwrite", (partitions, args.threads), &|stage| run_overwrite(stage, &options))
 }
 
 pub(super) fn larger(args: &LargerArgs) -> Result<(), Failure> {
