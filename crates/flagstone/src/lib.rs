@@ -60,6 +60,7 @@ pub mod inspect;
 #[cfg(test)]
 mod stories;
 
+pub use background::CompactProgress;
 pub use backup::{
     BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, KeepReport, RestoreReport,
 };

@@ -8,6 +8,7 @@ use flagstone_env::{
     Disk, Effect, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, Random, SeededRandom,
     StepExecutor,
 };
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -372,7 +373,10 @@ fn nobody_waits_for_jobs_that_a_close_has_dropped() {
     kv.put("2", "2").unwrap_err();
     db.close().unwrap_err();
     assert_eq!(shared.flush_all().unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(shared.compact_trees(vec![tree]).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        shared.compact_trees(vec![tree], &mut |_| ControlFlow::Continue(())).unwrap_err().kind(),
+        ErrorKind::Closed
+    );
     assert_eq!(keyspace(&world.killed().open(), "a").count().unwrap(), 1);
 }
 

@@ -10,6 +10,7 @@ use crate::options::{TableIdent, TableOptions};
 use crate::output::Output;
 use crate::properties::{FilterParts, Handle, Properties, Sections};
 use crate::ranges::{RangeDelete, encode_attachments, encode_ranges};
+use crate::sample::Sampler;
 use crate::worth::Worth;
 use flagstone_base::bytes::order;
 use flagstone_base::hash::{key_hash, remix};
@@ -42,6 +43,7 @@ pub struct TableBuilder {
     last_hash: u64,
     filter_hashes: Vec<u64>,
     filter_last: Vec<u8>,
+    sampler: Sampler,
     ranges: Vec<RangeDelete>,
     ranges_bytes: usize,
     attachments: BTreeMap<u32, Vec<u8>>,
@@ -86,6 +88,7 @@ impl TableBuilder {
             last_hash: 0,
             filter_hashes: Vec::new(),
             filter_last: Vec::new(),
+            sampler: Sampler::default(),
             ranges: Vec::new(),
             ranges_bytes: 0,
             attachments: BTreeMap::new(),
@@ -127,7 +130,8 @@ impl TableBuilder {
             self.block_first.1 = entry.seqno();
         }
         self.block.add(entry, self.last_hash);
-        self.count(entry);
+        self.sampler.offer(entry, self.last_hash, new_key);
+        self.count(entry, new_key);
         match &mut self.last {
             Some((key, seqno)) => {
                 if new_key {
@@ -163,9 +167,10 @@ impl TableBuilder {
         }
     }
 
-    fn count(&mut self, entry: EntryRef<'_>) {
+    fn count(&mut self, entry: EntryRef<'_>, new_key: bool) {
         let content = &mut self.properties.content;
         content.entries += 1;
+        content.older_versions += u64::from(!new_key);
         match entry.kind() {
             Kind::Delete => content.deletes += 1,
             Kind::Merge => content.merges += 1,
@@ -308,6 +313,9 @@ impl TableBuilder {
             let raw = encode_attachments(&self.attachments);
             sections.attachments = Some(self.section(&raw, compression)?);
         }
+        if let Some(raw) = self.sampler.encode() {
+            sections.sample = Some(self.section(&raw, compression)?);
+        }
         // It is read at every open: never compressed.
         let index = self.index.encode(encode_header(self.ident).len() as u64);
         sections.index = Some(self.section(&index, Compression::None)?);
@@ -341,6 +349,7 @@ impl TableBuilder {
         let filter_parts = self.filter()?;
         let tail_offset = self.output.position();
         self.properties.sections = Sections { filter_parts, ..self.sections()? };
+        self.properties.sample_shift = Some(self.sampler.shift());
         let mut raw = Vec::new();
         self.properties.encode(&mut raw);
         let properties = self.section(&raw, Compression::None)?;

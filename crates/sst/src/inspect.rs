@@ -86,6 +86,7 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
     for (name, handle) in [
         ("range deletes", sections.range_deletes),
         ("attachments", sections.attachments),
+        ("sample", sections.sample),
         ("filter", sections.filter),
         ("index", sections.index),
     ] {

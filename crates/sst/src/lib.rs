@@ -21,6 +21,7 @@ mod block;
 mod filter;
 mod parts;
 mod ranges;
+mod sample;
 mod separators;
 
 mod index;
@@ -51,5 +52,6 @@ pub use options::{FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
 pub use ranges::RangeDelete;
 pub use salvage::{LostPart, Salvage, SalvageCursor};
+pub use sample::{Sample, SampledEntry};
 pub use table::Table;
 pub use verify::VerifyReport;

@@ -37,6 +37,8 @@ pub struct TableMeta {
     pub merges: u64,
     /// Range deletes.
     pub range_deletes: u64,
+    /// Entries of keys that have a newer entry in the same table: what snapshots and operands kept.
+    pub older_versions: u64,
     /// Bytes of all keys, before prefix and block compression.
     pub key_bytes_raw: u64,
     /// Bytes of all values, before block compression.
@@ -69,6 +71,7 @@ const VALUE_BYTES_RAW: u64 = 14;
 const CHECKSUM: u64 = 15;
 const GLOBAL_SEQNO: u64 = 16;
 const COMPRESSION: u64 = 17;
+const OLDER_VERSIONS: u64 = 18;
 
 impl TableMeta {
     /// Appends its tagged fields to `out`; put a length before them where more follows.
@@ -95,6 +98,7 @@ impl TableMeta {
         if let Some(compression) = self.compression {
             fields.bytes(COMPRESSION, &compression.setting());
         }
+        fields.number_unless_zero(OLDER_VERSIONS, self.older_versions);
     }
 
     /// Reads what [`TableMeta::encode`] appended: all of `bytes`. Fields of a newer flagstone are
@@ -128,6 +132,7 @@ impl TableMeta {
             DELETES => &mut self.deletes,
             MERGES => &mut self.merges,
             RANGE_DELETES => &mut self.range_deletes,
+            OLDER_VERSIONS => &mut self.older_versions,
             KEY_BYTES_RAW => &mut self.key_bytes_raw,
             VALUE_BYTES_RAW => &mut self.value_bytes_raw,
             LARGEST_EXCLUSIVE => {

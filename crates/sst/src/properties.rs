@@ -25,6 +25,8 @@ pub struct Properties {
     pub data_bytes_raw: u64,
     /// Bytes of the largest block before compression: no reader takes more for one.
     pub block_bytes_max: u64,
+    /// One key in two to this power is in its sample; `None`: an older flagstone wrote it, without one.
+    pub sample_shift: Option<u8>,
     /// Where the sections are.
     pub(crate) sections: Sections,
 }
@@ -48,6 +50,7 @@ impl Handle {
 pub(crate) struct Sections {
     pub(crate) range_deletes: Option<Handle>,
     pub(crate) attachments: Option<Handle>,
+    pub(crate) sample: Option<Handle>,
     /// Of older tables: the whole filter, in the tail.
     pub(crate) filter: Option<Handle>,
     /// Between the data blocks and the tail.
@@ -72,11 +75,13 @@ const FILTER_KEY: u64 = 5;
 const DATA_BLOCKS: u64 = 6;
 const DATA_BYTES_RAW: u64 = 7;
 const BLOCK_BYTES_MAX: u64 = 8;
+const SAMPLE_SHIFT: u64 = 9;
 const SECTION_RANGE_DELETES: u64 = 32;
 const SECTION_ATTACHMENTS: u64 = 33;
 const SECTION_FILTER: u64 = 34;
 const SECTION_INDEX: u64 = 35;
 const FILTER_PARTS: u64 = 36;
+const SECTION_SAMPLE: u64 = 37;
 
 impl Properties {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -91,6 +96,9 @@ impl Properties {
         fields.number_unless_zero(DATA_BLOCKS, self.data_blocks);
         fields.number_unless_zero(DATA_BYTES_RAW, self.data_bytes_raw);
         fields.number_unless_zero(BLOCK_BYTES_MAX, self.block_bytes_max);
+        if let Some(shift) = self.sample_shift {
+            fields.number(SAMPLE_SHIFT, u64::from(shift));
+        }
         for (tag, handle) in [
             (SECTION_RANGE_DELETES, self.sections.range_deletes),
             (SECTION_ATTACHMENTS, self.sections.attachments),
@@ -98,17 +106,14 @@ impl Properties {
             (SECTION_INDEX, self.sections.index),
         ] {
             if let Some(handle) = handle {
-                let mut bytes = Vec::with_capacity(20);
-                put_varint(&mut bytes, handle.offset);
-                put_varint(&mut bytes, handle.len);
-                fields.bytes(tag, &bytes);
+                fields.bytes(tag, &pair(handle.offset, handle.len));
             }
         }
         if let Some(parts) = self.sections.filter_parts {
-            let mut bytes = Vec::with_capacity(20);
-            put_varint(&mut bytes, parts.offset);
-            put_varint(&mut bytes, u64::from(parts.blocks));
-            fields.bytes(FILTER_PARTS, &bytes);
+            fields.bytes(FILTER_PARTS, &pair(parts.offset, u64::from(parts.blocks)));
+        }
+        if let Some(handle) = self.sections.sample {
+            fields.bytes(SECTION_SAMPLE, &pair(handle.offset, handle.len));
         }
     }
 
@@ -124,10 +129,8 @@ impl Properties {
             KEYSPACE => self.keyspace = KeyspaceId(number_u32(field)?),
             TREE => self.tree = TreeId(number_u32(field)?),
             HASH_SEED => self.hash_seed = number(field)?,
-            FILTER_KEY => {
-                self.filter_key = u8::try_from(number(field)?)
-                    .map_err(|_large| Malformed { at: 0, expected: "a number up to 255" })?;
-            }
+            FILTER_KEY => self.filter_key = number_u8(field)?,
+            SAMPLE_SHIFT => self.sample_shift = Some(number_u8(field)?),
             DATA_BLOCKS => self.data_blocks = number(field)?,
             DATA_BYTES_RAW => self.data_bytes_raw = number(field)?,
             BLOCK_BYTES_MAX => self.block_bytes_max = number(field)?,
@@ -136,10 +139,23 @@ impl Properties {
             SECTION_FILTER => self.sections.filter = Some(handle(field)?),
             SECTION_INDEX => self.sections.index = Some(handle(field)?),
             FILTER_PARTS => self.sections.filter_parts = Some(filter_parts(field)?),
+            SECTION_SAMPLE => self.sections.sample = Some(handle(field)?),
             _ => {}
         }
         Ok(())
     }
+}
+
+fn pair(first: u64, second: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(20);
+    put_varint(&mut bytes, first);
+    put_varint(&mut bytes, second);
+    bytes
+}
+
+fn number_u8(field: &[u8]) -> Result<u8, Malformed> {
+    u8::try_from(number(field)?)
+        .map_err(|_large| Malformed { at: 0, expected: "a number up to 255" })
 }
 
 fn number_u32(field: &[u8]) -> Result<u32, Malformed> {
@@ -185,9 +201,11 @@ mod tests {
             data_blocks: 1,
             data_bytes_raw: 2,
             block_bytes_max: 3,
+            sample_shift: Some(4),
             sections: Sections {
                 index: Some(Handle { offset: u64::MAX, len: 7 }),
                 filter_parts: Some(FilterParts { offset: 64, blocks: 513 }),
+                sample: Some(Handle { offset: 7, len: 99 }),
                 ..Sections::default()
             },
         };

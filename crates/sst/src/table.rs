@@ -11,6 +11,7 @@ use crate::meta::TableMeta;
 use crate::options::TableIdent;
 use crate::properties::{FilterParts, Handle, Properties};
 use crate::ranges::{RangeDelete, decode_attachments, decode_ranges};
+use crate::sample::Sample;
 use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice, Trailer};
 use flagstone_env::ReadFile;
 use std::fmt;
@@ -260,12 +261,38 @@ impl Table {
     pub fn attachments(&self) -> Result<Vec<(u32, Slice)>> {
         let Some(handle) = self.properties.sections.attachments else { return Ok(Vec::new()) };
         let path = self.file.path();
+        let raw = self.read_section(handle)?;
+        decode_attachments(raw).map_err(|wrong| wrong.in_file(path.display(), handle.offset))
+    }
+
+    /// The sample of its keys: a read of the file. `None` of a table that was written without one.
+    ///
+    /// # Errors
+    /// Corruption, or what reading the file answers.
+    pub fn sample(&self) -> Result<Option<Sample>> {
+        let Some(shift) = self.properties.sample_shift else { return Ok(None) };
+        let Some(handle) = self.properties.sections.sample else {
+            // No key of it was chosen.
+            let none = Sample::decode(&[0], shift, None);
+            return none.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), 0));
+        };
+        let raw = self.read_section(handle)?;
+        let sample = Sample::decode(&raw, shift, self.global);
+        sample.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), handle.offset))
+    }
+
+    /// The bytes of a small section, read from the file.
+    fn read_section(&self, handle: Handle) -> Result<Vec<u8>> {
+        let path = self.file.path();
+        let is_inside = handle.end().is_some_and(|end| end <= self.file.len());
+        if !is_inside || handle.len > TAIL_BYTES_MAX {
+            let wrong = Malformed { at: 0, expected: "a section within the tail" };
+            return Err(wrong.in_file(path.display(), handle.offset));
+        }
         let mut stored = vec![0; handle.len as usize];
         self.file.read_exact_at(&mut stored, handle.offset)?;
         let raw_max = (self.raw_max() as u64).min(section_raw_max(handle.len)) as usize;
-        let raw =
-            open_block(&stored, self.ident, handle.offset, raw_max, path, |len| vec![0; len])?;
-        decode_attachments(raw).map_err(|wrong| wrong.in_file(path.display(), handle.offset))
+        open_block(&stored, self.ident, handle.offset, raw_max, path, |len| vec![0; len])
     }
 
     /// What the file says of itself.

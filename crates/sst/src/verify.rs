@@ -3,6 +3,7 @@
 use crate::block::Block;
 use crate::format::FOOTER_BYTES;
 use crate::meta::TableMeta;
+use crate::sample::Sampler;
 use crate::table::Table;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{EntryRef, Kind, Result, SeqNo};
@@ -57,7 +58,7 @@ impl Table {
     /// Reads all of the file from the disk, past the cache, and checks: header; the checksum of
     /// every block and of the whole file; the order of entries; that every block begins where the
     /// index says; bounds, SeqNos and counts; that the filter denies no key; that the
-    /// attachments can be read.
+    /// attachments can be read; that the sample is that of the entries.
     ///
     /// # Errors
     /// Corruption that tells the first thing wrong; what reading the file answers.
@@ -69,6 +70,12 @@ impl Table {
         })?;
         self.check_checksum(checksum)?;
         self.attachments()?;
+        if let Some(sample) = self.sample()?
+            && sample != *walk.sampler.sample()
+        {
+            let offset = self.bytes() - FOOTER_BYTES as u64;
+            return Err(self.wrong(offset, format_args!("the sample is not that of the blocks")));
+        }
         let (content, keys) = walk.finish();
         self.verify_content(content)?;
         Ok(VerifyReport {
@@ -121,6 +128,9 @@ impl Table {
         if self.meta.as_ref().is_some_and(|meta| meta.global_seqno.is_some()) {
             (told.seqno_min, told.seqno_max) = (counted.seqno_min, counted.seqno_max);
         }
+        if table_is_older(self) {
+            counted.older_versions = 0;
+        }
         if told != counted {
             let offset = self.bytes() - FOOTER_BYTES as u64;
             return Err(self.wrong(
@@ -132,10 +142,16 @@ impl Table {
     }
 }
 
+/// Whether it was written before older versions were counted, which is when it got a sample.
+fn table_is_older(table: &Table) -> bool {
+    table.properties.sample_shift.is_none()
+}
+
 /// Walks all entries, block after block, and recounts the content.
 struct Walk<'t> {
     table: &'t Table,
     content: TableMeta,
+    sampler: Sampler,
     keys: u64,
     /// The key of the entry being looked at, and the entry before it.
     key: Vec<u8>,
@@ -152,7 +168,8 @@ impl<'t> Walk<'t> {
             compression: table.properties.content.compression,
             ..TableMeta::default()
         };
-        Self { table, content, keys: 0, key: Vec::new(), last: None }
+        let sampler = Sampler::default();
+        Self { table, content, sampler, keys: 0, key: Vec::new(), last: None }
     }
 
     /// Checks all entries of block `number`.
@@ -174,8 +191,10 @@ impl<'t> Walk<'t> {
             let in_order = last.is_none_or(|(last, seqno)| {
                 *last < self.key || (!is_new && *seqno > entry.seqno())
             });
+            let hash = remix(key_hash(&self.key, self.table.properties.hash_seed));
+            self.sampler.offer(entry, hash, is_new);
             let wrong = if in_order {
-                self.wrong_with_hash(block.fingerprint_at(index))?
+                self.wrong_with_hash(hash, block.fingerprint_at(index))?
             } else {
                 Some("entries out of order")
             };
@@ -185,6 +204,7 @@ impl<'t> Walk<'t> {
             }
             self.keys += u64::from(is_new);
             recount(&mut self.content, entry);
+            self.content.older_versions += u64::from(!is_new);
             let seqno = entry.seqno();
             let (last, last_seqno) = self.last.get_or_insert_default();
             std::mem::swap(last, &mut self.key);
@@ -194,9 +214,8 @@ impl<'t> Walk<'t> {
     }
 
     /// What is wrong with fingerprint or filter of the entry being looked at.
-    fn wrong_with_hash(&self, fingerprint: u8) -> Result<Option<&'static str>> {
+    fn wrong_with_hash(&self, hash: u64, fingerprint: u8) -> Result<Option<&'static str>> {
         let properties = &self.table.properties;
-        let hash = remix(key_hash(&self.key, properties.hash_seed));
         if fingerprint != crate::block::fingerprint(hash) {
             return Ok(Some("a fingerprint that is not its key's"));
         }

@@ -12,8 +12,8 @@ use flagstone_base::{
 use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Direction, Flush, Obsolete, OutputCheck, ScanOptions, Tree,
-    TreeContext, TreeOptions, Version, pick_full,
+    ChunkPool, Compaction, Damages, Direction, Flush, FullPass, Obsolete, OutputCheck, ScanOptions,
+    Tree, TreeContext, TreeOptions, Version,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -142,7 +142,8 @@ fn main() {
         }
     });
     tree.install(&edit).unwrap();
-    let job = pick_full(tree.view().version(), tree.options()).unwrap();
+    let job =
+        FullPass::new(tree.view().version()).next(tree.view().version(), tree.options()).unwrap();
     let edit = measure("compaction, a key", entries, || {
         let mut compaction = Compaction::start(&tree, job, &[], last).unwrap();
         loop {

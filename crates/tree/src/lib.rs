@@ -23,6 +23,8 @@ mod memtable;
 mod version;
 
 mod merge;
+mod space;
+
 mod pick;
 mod slot;
 mod view;
@@ -38,10 +40,11 @@ pub use damage::{Damage, Damages};
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};
-pub use pick::{Job, JobReason, Policy, Pressure, pick, pick_full, pick_hidden, pressure};
+pub use pick::{FullPass, Job, JobReason, Policy, Pressure, pick, pick_hidden, pressure};
 pub use read::{Found, ScanOptions, TreeScan};
 #[doc(hidden)]
 pub use reads::seed_sampling;
+pub use space::Space;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};

@@ -66,6 +66,9 @@ pub struct TreeOptions {
     pub level_fanout: u64,
     /// The size of the first level below L0.
     pub level_base_bytes: u64,
+    /// A compaction takes inputs of at most this size, or of a twentieth of the tree, if that is more, and
+    /// never more than 2 GiB.
+    pub job_bytes_min: u64,
     /// How every table is read back and checked before it is installed.
     pub check: OutputCheck,
     /// The most bytes of one key's merge operands that a flush or compaction holds; more are read
@@ -91,6 +94,7 @@ impl Default for TreeOptions {
             turn: 7,
             level_fanout: 8,
             level_base_bytes: 64 << 20,
+            job_bytes_min: 64 << 20,
             check: OutputCheck::DEFAULT,
             fold_bytes: 4 << 20,
             fold: None,

@@ -7,10 +7,12 @@
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
 use crate::memtable::{Memtable, Size};
+use crate::merge::Retention;
 use crate::options::TreeOptions;
-use crate::pick::{Policy, Pressure, pressure};
+use crate::pick::{Job, Policy, Pressure, pick_space, pressure};
 use crate::reads::Reads;
 use crate::slot::Slot;
+use crate::space::{Rules, Space, SpaceCache};
 use crate::version::{LEVELS, TreeEdit, Version};
 use crate::view::{MemtableRef, View};
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
@@ -38,6 +40,7 @@ pub struct Tree {
     pub(crate) reads: Reads,
     /// See [`Tree::brake`].
     brake: AtomicU32,
+    spaces: SpaceCache,
 }
 
 /// One level in numbers.
@@ -105,6 +108,7 @@ impl Tree {
             counters: Counters::default(),
             reads: Reads::default(),
             brake: AtomicU32::new(0),
+            spaces: SpaceCache::default(),
         })
     }
 
@@ -300,6 +304,29 @@ impl Tree {
         let (active, version) =
             (Memtable::new(&self.context, None, Size::default()), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+    }
+
+    /// About how much of its tables is alive, while there are these `snapshots` and `visible` is the newest SeqNo a
+    /// reader can have. Reads the samples of tables that came since the last call, unless hardly anything can be
+    /// garbage.
+    pub fn space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Space {
+        let view = self.view.load();
+        self.spaces.get(view.version(), snapshots, || {
+            self.rules(view.version(), snapshots, visible).estimate_tree(view.version())
+        })
+    }
+
+    /// The compaction that frees the most for what it costs, and what it frees; `None` when there is none that frees a
+    /// good part of its inputs.
+    pub fn pick_space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Option<(Job, Space)> {
+        let view = self.view.load();
+        let rules = self.rules(view.version(), snapshots, visible);
+        pick_space(view.version(), &self.options, &rules)
+    }
+
+    fn rules(&self, version: &Version, snapshots: &[SeqNo], visible: SeqNo) -> Rules {
+        let retention = Retention::new(snapshots, visible, None, self.keeps_tombstones());
+        Rules::new(retention, self.options.fold.is_some(), version)
     }
 
     /// Whether reads outweighed writes lately: then [`Policy::Leveling`] serves it best.

@@ -4,13 +4,34 @@ use super::compact::CompactionJob;
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::sync::Mutex;
-use flagstone_env::sync::atomic::{AtomicUsize, Ordering};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, Tree, pick_full};
+use flagstone_tree::{Compaction, FullPass, Policy, Tree, pick};
+use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// With so many runs in the first level of a tree these are merged before the next piece.
+const L0_RUNS_FIRST: usize = 16;
+
+/// How far a full compaction has come: see [`Database::compact_with`](crate::Database::compact_with).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactProgress {
+    /// Bytes of tables that are in their last form now, of those there were at the beginning.
+    pub bytes_done: u64,
+    /// Bytes of tables there were at the beginning.
+    pub bytes_total: u64,
+    /// Pieces that were compacted, each for good.
+    pub pieces: u64,
+}
 
 /// One call: who works for it, and how it goes.
 struct Call {
+    /// Nobody wants it any more.
+    is_cancelled: AtomicBool,
+    bytes_done: AtomicU64,
+    bytes_total: u64,
+    pieces: AtomicU64,
     /// Trees that somebody has begun with and not ended.
     running: AtomicUsize,
     state: Mutex<CallState>,
@@ -32,6 +53,10 @@ struct Hand {
 /// A tree that a hand has begun with. The job is dropped first.
 struct Begun {
     job: Option<CompactionJob>,
+    /// What is left of the tree.
+    pass: FullPass,
+    /// Bytes of the tree at the beginning, and those of them that are counted as done.
+    bytes: (u64, u64),
     claim: Claim,
     _running: Running,
 }
@@ -49,13 +74,19 @@ struct Claim {
 }
 
 impl Shared {
-    /// Compacts trees to their deepest level, the last first, by this thread and by the workers of
-    /// compactions, who go on with other jobs by turns. After an error no further tree is begun.
-    pub(crate) fn compact_trees(&self, trees: Vec<Arc<Tree>>) -> Result<()> {
-        let Some(shared) = self.arc() else { return Ok(()) };
+    /// Compacts trees to their deepest level, the last first and each in pieces, by this thread and by the workers of
+    /// compactions, who go on with other jobs by turns. After an error, or when `watch` breaks off, no further piece is
+    /// begun and what runs is given up; pieces that are installed stay.
+    pub(crate) fn compact_trees(
+        &self,
+        trees: Vec<Arc<Tree>>,
+        watch: &mut dyn FnMut(CompactProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let Some(shared) = self.arc() else { return Ok(ControlFlow::Continue(())) };
         let helpers = self.executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
+        let bytes_total = trees.iter().map(bytes_of).sum();
         let state = Mutex::new(CallState { waiting: trees, error: None });
-        let call = Arc::new(Call { running: AtomicUsize::new(0), state });
+        let call = Arc::new(Call::new(state, bytes_total));
         let hand = || Hand { call: Arc::clone(&call), shared: Arc::clone(&shared), current: None };
         for _ in 0..helpers {
             let mut helper = hand();
@@ -63,6 +94,9 @@ impl Shared {
         }
         let mut own = hand();
         loop {
+            if watch(call.progress()).is_break() {
+                call.cancel();
+            }
             if own.step() == Progress::Again {
                 // Where nothing runs by itself, helpers go on between the steps of the caller.
                 self.executor.assist();
@@ -72,7 +106,13 @@ impl Shared {
                 self.wait_for_a_tree(&call);
             }
         }
-        call.state.lock().error.take().map_or(Ok(()), Err)
+        let error = call.state.lock().error.take();
+        let is_cancelled = call.is_cancelled.load(Ordering::Acquire);
+        match error {
+            Some(error) => Err(error),
+            None if is_cancelled => Ok(ControlFlow::Break(())),
+            None => Ok(ControlFlow::Continue(())),
+        }
     }
 
     /// All trees that are left are at work elsewhere, or none is and others have not ended yet.
@@ -89,7 +129,37 @@ impl Shared {
     }
 }
 
+/// Bytes of a tree's tables.
+fn bytes_of(tree: &Arc<Tree>) -> u64 {
+    tree.view().version().tables().map(|(_, table)| table.meta().bytes).sum()
+}
+
 impl Call {
+    fn new(state: Mutex<CallState>, bytes_total: u64) -> Self {
+        Self {
+            is_cancelled: AtomicBool::new(false),
+            bytes_done: AtomicU64::new(0),
+            bytes_total,
+            pieces: AtomicU64::new(0),
+            running: AtomicUsize::new(0),
+            state,
+        }
+    }
+
+    fn progress(&self) -> CompactProgress {
+        CompactProgress {
+            bytes_done: self.bytes_done.load(Ordering::Relaxed),
+            bytes_total: self.bytes_total,
+            pieces: self.pieces.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Nothing more is begun, and every hand gives up what it does before its next step.
+    fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::Release);
+        self.state.lock().waiting.clear();
+    }
+
     fn fail(&self, error: Error) {
         let mut state = self.state.lock();
         state.waiting.clear();
@@ -116,7 +186,9 @@ impl Call {
         // Before the lock is given back: the call is not over between the two.
         self.running.fetch_add(1, Ordering::AcqRel);
         let running = Running { call: Arc::clone(self), shared: Arc::clone(shared) };
-        Some(Begun { job: None, claim, _running: running })
+        let pass = FullPass::new(claim.tree.view().version());
+        let bytes = (bytes_of(&claim.tree), 0);
+        Some(Begun { job: None, pass, bytes, claim, _running: running })
     }
 }
 
@@ -151,17 +223,41 @@ impl Hand {
         };
         self.shared.check_open_for_writing()?;
         let is_done = match &mut begun.job {
+            _ if self.call.is_cancelled.load(Ordering::Acquire) => true,
             None => {
-                begun.job = begun.claim.start();
+                begun.job = begun.claim.start(&mut begun.pass);
                 begun.job.is_none()
             }
-            Some(job) => job.try_step()? == Progress::Done,
+            Some(job) => {
+                if job.try_step()? == Progress::Done {
+                    begun.job = None;
+                    self.call.pieces.fetch_add(1, Ordering::Relaxed);
+                    self.shared.sweep();
+                }
+                false
+            }
         };
+        begun.count(&self.call, is_done);
         if is_done {
             self.current = None;
             self.shared.sweep();
         }
         Ok(Progress::Again)
+    }
+}
+
+impl Begun {
+    /// Notes how far the tree has come.
+    fn count(&mut self, call: &Call, is_done: bool) {
+        let (bytes, counted) = &mut self.bytes;
+        let part = match is_done {
+            true => 1.0,
+            false if self.job.is_none() => self.pass.part_done(self.claim.tree.view().version()),
+            false => return,
+        };
+        let done = (*bytes as f64 * part) as u64;
+        call.bytes_done.fetch_add(done.saturating_sub(*counted), Ordering::Relaxed);
+        *counted = done.max(*counted);
     }
 }
 
@@ -190,9 +286,15 @@ impl Claim {
         })
     }
 
-    fn start(&self) -> Option<CompactionJob> {
+    /// The next piece of its tree, or what its writers need more: nobody else compacts it meanwhile.
+    fn start(&self, pass: &mut FullPass) -> Option<CompactionJob> {
         let Self { shared, tree } = self;
-        let job = pick_full(tree.view().version(), tree.options())?;
+        let view = tree.view();
+        let needed = || match tree.pressure(Policy::Tiering).l0_runs >= L0_RUNS_FIRST {
+            true => pick(view.version(), tree.options(), Policy::Tiering),
+            false => None,
+        };
+        let job = needed().or_else(|| pass.next(view.version(), tree.options()))?;
         let (snapshots, visible) = shared.snapshots.live(&shared.publisher);
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
         Some(CompactionJob::new(Arc::clone(shared), Arc::clone(tree), compaction))
@@ -229,7 +331,7 @@ mod tests {
         let shared = kv.handle().shared().arc().unwrap();
         let waiting = vec![Arc::clone(&kv.core().trees[0])];
         let state = Mutex::new(CallState { waiting, error: None });
-        let call = Arc::new(Call { running: AtomicUsize::new(0), state });
+        let call = Arc::new(Call::new(state, 1));
         let mut hand = Hand { call: Arc::clone(&call), shared, current: None };
         assert!(hand.step() == Progress::Again && hand.current.is_some());
         drop(hand);

@@ -28,6 +28,7 @@ mod wait;
 pub(crate) use back_pressure::Trees;
 pub(crate) use cut::Cut;
 pub(crate) use divide::Division;
+pub use full::CompactProgress;
 pub(crate) use pace::Pace;
 pub(crate) use state::Background;
 pub(crate) use supply::ceiling_above;

@@ -3,6 +3,7 @@
 use super::checkpoint::{self, CheckpointReport};
 use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
 use super::{Builder, Handle};
+use crate::background::CompactProgress;
 use crate::backup::BackupReport;
 use crate::catalog::{KeyspaceContent, check_name};
 use crate::codec::{Codec, KeyCodec};
@@ -19,6 +20,7 @@ use crate::shared::Shared;
 use crate::typed::Typed;
 use flagstone_base::{Error, ErrorKind, Result};
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -372,20 +374,46 @@ impl Database {
     /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
     /// tables get their final compression, those too that were moved there in another. What is in its final
     /// form is left alone. The largest trees come first, one in the caller's thread and one on each of the
-    /// [`compaction_workers`](crate::Options::compaction_workers); each needs up to its own size of disk for a
-    /// while. Reads and writes go on meanwhile; the first level of a tree at work is not compacted until it
-    /// is done, so a long heavy load on it is slowed. After an error no further tree is begun.
+    /// [`compaction_workers`](crate::Options::compaction_workers), each in pieces of 64 MiB or a twentieth of it, for
+    /// whose size there must be room on the disk. Reads and writes go on meanwhile. After an error no further piece
+    /// is begun; those that are done stay.
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
     pub fn compact(&self) -> Result<()> {
+        self.compact_with(|_progress| ControlFlow::Continue(())).map(|_all| ())
+    }
+
+    /// As [`Database::compact`], and calls `watch` with how far it has come, between short steps and at least every
+    /// 50 ms. When that breaks off, the pieces under way are given up and those that are done stay: another call goes on
+    /// from there. Returns `Break` then.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use std::ops::ControlFlow;
+    /// let began = std::time::Instant::now();
+    /// let done = db.compact_with(|progress| match began.elapsed().as_secs() {
+    ///     0..60 => ControlFlow::Continue(()),
+    ///     _ => ControlFlow::Break(()),
+    /// })?;
+    /// assert!(done.is_continue());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::compact`].
+    pub fn compact_with(
+        &self,
+        mut watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
         self.flush()?;
         let shared = self.shared();
         let mut trees = shared.all_trees();
         trees.sort_by_cached_key(|tree| {
             tree.view().version().tables().map(|(_, table)| table.meta().bytes).sum::<u64>()
         });
-        let compacted = shared.compact_trees(trees);
+        let compacted = shared.compact_trees(trees, &mut watch);
         shared.sweep();
         compacted
     }

@@ -54,7 +54,7 @@ fn a_table_of_version_1_is_read() {
     for (bytes, compression, size) in [
         (GOLDEN_NO_COMPRESSION, None, "429 B"),
         (GOLDEN_ONE_FILTER, Some(Compression::None), "433 B plain"),
-        (GOLDEN, Some(Compression::None), "425 B plain"),
+        (GOLDEN, Some(Compression::None), "431 B plain"),
     ] {
         let folder = Folder::new();
         std::fs::write(folder.path(), bytes).unwrap();
@@ -77,7 +77,7 @@ fn an_inspection_shows_what_is_there() {
     let options = InspectOptions { entries: true };
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
     for line in [
-        "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 425 B plain",
+        "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 431 B plain",
         "header   version 1, features 0x0/0x0/0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
         "deleted  [b..c)#6",
         "attached 1: 5 bytes",

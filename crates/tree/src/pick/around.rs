@@ -46,10 +46,8 @@ fn pick_around(version: &Version, options: &TreeOptions, policy: Policy) -> Opti
         free.min_by_key(|job| (job.bytes, job.inputs.first().map(|input| input.1)))
     };
     (0..LEVELS - 1).filter(is_due).find_map(|level| match level {
-        0 => best(columns(version, &shape)).or_else(|| {
-            let window = window::cheapest(version)?;
-            Some(runs_job(version, window))
-        }),
+        0 => best(columns(version, &shape))
+            .or_else(|| window::cheapest(version, options).map(runs_job)),
         _ => best(singles(version, level)),
     })
 }

@@ -5,13 +5,14 @@
 //! overlaps nothing is moved by an edit, so input in key order is written once. Under
 //! [`Policy::Tiering`] runs of L0 are first merged among themselves.
 
+use super::fences::job_bytes_max;
 use super::job::{Job, JobReason};
+use super::piece::{Growth, Piece, Segment, piece};
 use super::shape::{Policy, Shape};
 use super::window;
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A table with this share of tombstones or more is compacted for their sake.
@@ -23,6 +24,10 @@ const CLEAN_PARTS: u64 = 10;
 /// needs for its output is little.
 const JOB_TABLES: usize = 4;
 
+/// Under [`Policy::Leveling`] L0 goes straight to the last level when it holds this part of what lies below.
+const LARGE_L0_PARTS: u64 = 4;
+
+/// Tables with their levels.
 pub(super) type Tables = Vec<(u8, Arc<TableHandle>)>;
 
 /// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
@@ -38,15 +43,23 @@ pub(super) fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> 
         {
             return Some(job);
         }
+        if level == 0
+            && let Some(job) = pick_large_l0(version, &shape, options)
+        {
+            return Some(job);
+        }
         let inputs = match level {
             0 => pick_l0(version, shape.base),
             _ => pick_by_overlap(version, level),
         };
         let output = if level == 0 { shape.base } else { level + 1 };
         let reason = if level == 0 { JobReason::L0 } else { JobReason::Size };
-        if let Some(inputs) = inputs {
-            return Some(job(version, inputs, output, reason));
+        let Some(inputs) = inputs else { continue };
+        let whole = job(version, inputs, output, reason);
+        if level == 0 && !whole.is_move && whole.bytes > job_bytes_max(version, options) {
+            return pick_piece(version, options, output).or(Some(whole));
         }
+        return Some(whole);
     }
     if policy == Policy::Tiering {
         return pick_ordered(version, &shape, options);
@@ -69,8 +82,20 @@ fn pick_ordered(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
     (!inputs.is_empty()).then(|| job(version, inputs, shape.base, JobReason::L0))
 }
 
-/// A column of L0 with everything below it, to the last level: each byte once, not once a level.
-fn pick_column(version: &Version) -> Option<Job> {
+/// Under [`Policy::Leveling`], an L0 that is large against what lies below goes to the last level at once: on its way
+/// down through all of them each byte of theirs would be written again.
+fn pick_large_l0(version: &Version, shape: &Shape, options: &TreeOptions) -> Option<Job> {
+    let below: u64 = shape.bytes[1..].iter().sum();
+    let is_large = shape.bytes[0].saturating_mul(LARGE_L0_PARTS) >= below;
+    if !is_large || shape.base == LEVELS - 1 || version.l0_runs().len() < 2 {
+        return None;
+    }
+    pick_column(version, options)
+}
+
+/// A column of L0 with everything below it, to the last level: each byte once, not once a level. Of a column that is
+/// too much for one job, a piece.
+fn pick_column(version: &Version, options: &TreeOptions) -> Option<Job> {
     let mut inputs = column(version.l0_runs())?;
     let mut span = Span::over(inputs.iter().map(|(_, table)| table.meta()))?;
     for level in 1..LEVELS {
@@ -79,8 +104,31 @@ fn pick_column(version: &Version) -> Option<Job> {
         inputs.extend(overlapping.iter().map(|table| (level as u8, Arc::clone(table))));
         overlapping.iter().for_each(|table| span.grow(table.meta()));
     }
+    let whole = to_last(inputs);
+    if !whole.is_move && whole.bytes > job_bytes_max(version, options) {
+        return pick_piece(version, options, LEVELS - 1).or(Some(whole));
+    }
+    Some(whole)
+}
+
+fn to_last(inputs: Tables) -> Job {
     let is_move = inputs.iter().all(|(_, table)| is_clean(table.meta())) && are_disjoint(&inputs);
-    Some(finish(inputs, LEVELS - 1, JobReason::L0, is_move))
+    finish(inputs, LEVELS - 1, JobReason::L0, is_move)
+}
+
+/// The segment that has the most in L0 for what lies below, down to level `output`.
+fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option<Job> {
+    let segments = Segment::all(version, options);
+    let pieces =
+        segments.iter().map(|segment| piece(version, options, segment, (output, Growth::Bounded)));
+    let share = |piece: &Piece| piece.l0_bytes as f64 / piece.bytes.max(1) as f64;
+    let is_free = |piece: &Piece| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
+    let best = pieces.filter(is_free).max_by(|a, b| share(a).total_cmp(&share(b)));
+    let Piece { inputs, .. } = best?;
+    Some(match output == LEVELS - 1 {
+        true => to_last(inputs),
+        false => finish(inputs, output, JobReason::L0, false),
+    })
 }
 
 /// What can be moved, runs of L0 that become one, or a column of an L0 that is too large.
@@ -89,40 +137,14 @@ fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
         return Some(job);
     }
     if shape.bytes[0] >= shape.l0_bytes_max {
-        return pick_column(version);
+        return pick_column(version, options);
     }
-    Some(runs_job(version, window::cheapest(version)?))
+    Some(runs_job(window::cheapest(version, options)?))
 }
 
 /// Neighbouring runs of L0 become one.
-pub(super) fn runs_job(version: &Version, window: Range<usize>) -> Job {
-    let tables = version.l0_runs()[window].iter().rev().flat_map(|run| run.iter());
-    let inputs = tables.map(|table| (0, Arc::clone(table))).collect();
-    finish(inputs, 0, JobReason::Runs, false)
-}
-
-/// Everything of `version` that is not in its last form: all levels go down to the last one, and
-/// tombstones go. Tables of the last level stay that are clean, overlapped by nothing and written with its
-/// compression: such as were moved there were not, and are written again. Pure; costs the tables of the tree.
-pub fn pick_full(version: &Version, options: &TreeOptions) -> Option<Job> {
-    let last = LEVELS - 1;
-    let uppers: Tables = version
-        .tables()
-        .filter(|(level, _)| usize::from(*level) < last)
-        .map(|(level, table)| (level, Arc::clone(table)))
-        .collect();
-    let mut spans: Vec<Span> = uppers.iter().map(|(_, table)| Span::of(table.meta())).collect();
-    spans.sort_by(|a, b| a.lower.cmp(&b.lower));
-    let mut inputs = uppers;
-    for table in version.level(last).iter() {
-        let meta = table.meta();
-        let is_clean = meta.deletes == 0 && meta.range_deletes == 0 && meta.merges == 0;
-        let is_packed = meta.compression == Some(options.bottom_compression);
-        if !is_clean || !is_packed || spans.iter().any(|span| span.overlaps(meta)) {
-            inputs.push((last as u8, Arc::clone(table)));
-        }
-    }
-    (!inputs.is_empty()).then(|| finish(inputs, last, JobReason::Full, false))
+pub(super) fn runs_job(window: Tables) -> Job {
+    finish(window, 0, JobReason::Runs, false)
 }
 
 /// The tables of L0 that go down together.
@@ -170,7 +192,12 @@ fn movable(version: &Version, base: usize) -> Tables {
     oldest.filter(can_go).map(|table| (0, Arc::clone(table))).collect()
 }
 
-fn is_clean(meta: &flagstone_sst::TableMeta) -> bool {
+/// Whether compactions leave one of `tables` out.
+pub(super) fn is_quarantined(tables: &Tables) -> bool {
+    tables.iter().any(|(_, table)| table.is_quarantined())
+}
+
+pub(super) fn is_clean(meta: &flagstone_sst::TableMeta) -> bool {
     meta.range_deletes == 0 && meta.deletes * CLEAN_PARTS <= meta.entries
 }
 
@@ -221,7 +248,7 @@ fn are_disjoint(inputs: &Tables) -> bool {
     metas.windows(2).all(|pair| !pair[0].overlaps_table(pair[1]))
 }
 
-fn finish(inputs: Tables, output: usize, reason: JobReason, is_move: bool) -> Job {
+pub(super) fn finish(inputs: Tables, output: usize, reason: JobReason, is_move: bool) -> Job {
     Job {
         bytes: inputs.iter().map(|(_, table)| table.meta().bytes).sum(),
         inputs: inputs.iter().map(|(level, table)| (*level, table.number())).collect(),

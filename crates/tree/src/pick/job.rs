@@ -15,6 +15,8 @@ pub enum JobReason {
     Size,
     /// A table consists of tombstones for a good part.
     Tombstones,
+    /// It frees a good part of its inputs.
+    Space,
     /// Somebody asked for it.
     Full,
 }
@@ -42,6 +44,7 @@ impl fmt::Display for Job {
             JobReason::Runs => "runs:",
             JobReason::Size => "size:",
             JobReason::Tombstones => "tombstones:",
+            JobReason::Space => "space:",
             JobReason::Full => "full:",
         })?;
         let mut last = None;

@@ -3,14 +3,22 @@
 mod job;
 mod shape;
 
+mod fences;
+
+mod piece;
 mod window;
 
 mod choose;
+mod full;
 mod hidden;
+mod space;
 
 mod around;
 
 pub use around::{pick, pick_hidden};
-pub use choose::pick_full;
+pub(crate) use fences::{coarse, fences};
+pub use full::FullPass;
 pub use job::{Job, JobReason};
 pub use shape::{Policy, Pressure, pressure};
+pub(crate) use space::pick_space;
+pub(crate) use window::is_contiguous;

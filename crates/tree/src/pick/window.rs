@@ -5,53 +5,96 @@
 //! Yousefi ("Competitive Data-Structure Dynamization", SODA 2021): n flushes of one size are each
 //! rewritten less than d times, where n is the binomial coefficient of k + d over d. With 12 runs that
 //! is once for 13 flushes and twice for 91.
+//!
+//! A tree that is cut into segments is merged one segment after another; only runs so small that a flush did not cut them
+//! at every fence are merged as a whole.
 
-use crate::version::{Run, Version};
-use flagstone_base::SeqNo;
-use std::ops::Range;
+use super::choose::Tables;
+use super::fences::job_bytes_max;
+use super::piece::Segment;
+use crate::options::TreeOptions;
+use crate::version::{Span, TableHandle, Version};
+use flagstone_base::{FileNumber, SeqNo};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-/// The runs of L0 to be merged, none with a quarantined table; `None` when there are no two whose merger
-/// keeps the order of SeqNos.
-pub(super) fn cheapest(version: &Version) -> Option<Range<usize>> {
-    let runs = version.l0_runs();
-    let bytes: Vec<u64> = runs.iter().map(bytes_of).collect();
-    let mut best: Option<(f64, Range<usize>)> = None;
-    for start in 0..runs.len() {
-        for end in start + 2..=runs.len() {
+/// The tables of L0 to be merged, newest first, none of them quarantined; `None` when there are no two runs whose merger keeps the order of
+/// SeqNos.
+pub(super) fn cheapest(version: &Version, options: &TreeOptions) -> Option<Tables> {
+    let segments = Segment::all(version, options);
+    let whole: Vec<Tables> = version.l0_runs().iter().map(|run| tables_of(run.iter())).collect();
+    let max = if segments.len() == 1 { u64::MAX } else { job_bytes_max(version, options) };
+    let all = cheapest_of(version, &whole, max);
+    if segments.len() == 1 {
+        return all.map(|(_, window)| window);
+    }
+    let layers = segments.iter().map(|segment| layers(version, segment));
+    let deepest = layers.max_by_key(Vec::len).unwrap_or_default();
+    // Tables that reach over an end part the layers that can be merged.
+    let parts = deepest.split(|layer| layer.is_empty());
+    let found = parts.filter_map(|part| cheapest_of(version, part, u64::MAX));
+    let segment = found.min_by(|a, b| a.0.total_cmp(&b.0));
+    // A window over all segments removes a run in each of them.
+    let of_all = |(cost, window): (f64, Tables)| (cost / segments.len() as f64, window);
+    let both = segment.into_iter().chain(all.map(of_all));
+    let best = both.min_by(|a, b| a.0.total_cmp(&b.0));
+    best.or_else(|| cheapest_of(version, &whole, u64::MAX)).map(|(_, window)| window)
+}
+
+/// What each run of L0 has in `segment`, oldest first; nothing, of a run with a table that reaches over an end of it.
+fn layers(version: &Version, segment: &Segment) -> Vec<Tables> {
+    let layers = version.l0_runs().iter().filter_map(|run| {
+        let layer = tables_of(run.iter().filter(|table| segment.touches(table)));
+        let is_contained = layer.iter().all(|(_, table)| segment.contains(table));
+        (!layer.is_empty()).then(|| if is_contained { layer } else { Vec::new() })
+    });
+    layers.collect()
+}
+
+fn tables_of<'a>(tables: impl Iterator<Item = &'a Arc<TableHandle>>) -> Tables {
+    tables.map(|table| (0, Arc::clone(table))).collect()
+}
+
+/// The neighbouring layers of at most `max` bytes that cost the fewest for each layer less, and what that is.
+fn cheapest_of(version: &Version, layers: &[Tables], max: u64) -> Option<(f64, Tables)> {
+    let bytes_of = |layer: &Tables| layer.iter().map(|(_, table)| table.meta().bytes).sum();
+    let bytes: Vec<u64> = layers.iter().map(bytes_of).collect();
+    let mut best: Option<(f64, Tables)> = None;
+    for start in 0..layers.len() {
+        for end in start + 2..=layers.len() {
             let total: u64 = bytes[start..end].iter().sum();
             let cost = total as f64 / (end - start - 1) as f64;
-            if best.as_ref().is_none_or(|(least, _)| cost < *least)
-                && keeps_order(runs, &(start..end))
-                && !runs[start..end].iter().any(is_quarantined)
-            {
-                best = Some((cost, start..end));
+            if total > max || best.as_ref().is_some_and(|(least, _)| cost >= *least) {
+                continue;
+            }
+            let window: Tables = layers[start..end].iter().rev().flatten().cloned().collect();
+            let is_quarantined = window.iter().any(|(_, table)| table.is_quarantined());
+            if !is_quarantined && keeps_order(version, &window) {
+                best = Some((cost, window));
             }
         }
     }
-    best.map(|(_, window)| window)
+    best
 }
 
-fn is_quarantined(run: &Run) -> bool {
-    run.iter().any(|table| table.is_quarantined())
+/// Whether every other table of L0 that overlaps `inputs` is older than all of them, or newer. L0 is put
+/// into runs by SeqNo and overlap, so a merged table must not hold SeqNos from both sides of one that
+/// stays.
+pub(super) fn keeps_order(version: &Version, inputs: &Tables) -> bool {
+    let numbers: BTreeSet<FileNumber> = inputs.iter().map(|(_, table)| table.number()).collect();
+    is_contiguous(version, &numbers)
 }
 
-fn bytes_of(run: &Run) -> u64 {
-    run.iter().map(|table| table.meta().bytes).sum()
-}
-
-/// Whether everything in older runs is older than the window, and everything in newer ones newer. L0
-/// is put into runs by SeqNo and overlap, so a merged table must not hold SeqNos from both sides of
-/// one that stays.
-fn keeps_order(runs: &[Run], window: &Range<usize>) -> bool {
-    let (Some((oldest, newest)), older, newer) =
-        (seqnos(&runs[window.clone()]), seqnos(&runs[..window.start]), seqnos(&runs[window.end..]))
-    else {
+/// As [`keeps_order`], for tables by their numbers.
+pub(crate) fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
+    let tables = || version.l0_runs().iter().flat_map(|run| run.iter());
+    let is_input = |table: &&Arc<TableHandle>| inputs.contains(&table.number());
+    let Some(span) = Span::over(tables().filter(is_input).map(|table| table.meta())) else {
         return false;
     };
-    older.is_none_or(|(_, last)| last < oldest) && newer.is_none_or(|(first, _)| newest < first)
-}
-
-fn seqnos(runs: &[Run]) -> Option<(SeqNo, SeqNo)> {
-    let tables = runs.iter().flat_map(|run| run.iter());
-    tables.map(|table| table.meta().seqnos()).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    let seqnos = tables().filter(is_input).map(|table| table.meta().seqnos());
+    let (oldest, newest) =
+        seqnos.fold((SeqNo::MAX, SeqNo::ZERO), |all, (a, b)| (all.0.min(a), all.1.max(b)));
+    let mut others = tables().filter(|table| !is_input(table) && span.overlaps(table.meta()));
+    others.all(|table| table.meta().seqnos().1 < oldest || newest < table.meta().seqnos().0)
 }

@@ -1,12 +1,13 @@
 //! A table of a version: what the manifest says of it, and the file behind it once it is needed.
 
+use super::sampled::SampleSlot;
 use crate::context::TreeContext;
 use crate::damage::{Damage, is_damage, strikes_max};
 use crate::ranges::RangeSet;
 use flagstone_base::{Error, FileNumber, Result, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use flagstone_sst::{Table, TableMeta};
+use flagstone_sst::{Sample, Table, TableMeta};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +18,7 @@ pub struct TableHandle {
     context: Arc<TreeContext>,
     table: OnceLock<Arc<Table>>,
     ranges: OnceLock<RangeSet>,
+    sample: SampleSlot,
     /// Held while the file is opened, so that it is opened once.
     opening: Mutex<()>,
     /// No later version holds it: when its last reader is gone, so is the file.
@@ -43,6 +45,7 @@ impl TableHandle {
             context: Arc::clone(context),
             table,
             ranges: OnceLock::new(),
+            sample: SampleSlot::default(),
             opening: Mutex::new(()),
             removed: AtomicBool::new(false),
             damage: Mutex::default(),
@@ -137,6 +140,11 @@ impl TableHandle {
     fn tell(&self, error: &Error, is_quarantined: bool) {
         let (tree, meta, error) = (self.tree, self.meta.clone(), error.clone());
         self.context.damages.note(Damage { tree, meta, error, is_quarantined });
+    }
+
+    /// Its sample with about one key in two to the power of `shift`; `None` when there is none.
+    pub(crate) fn sample(&self, shift: u8) -> Option<Arc<Sample>> {
+        self.sample.get(shift, || self.open()?.sample())
     }
 
     /// No version will hold it any more.

@@ -2,6 +2,7 @@
 
 mod edit;
 mod handle;
+mod sampled;
 mod span;
 
 mod apply;

@@ -5,7 +5,7 @@ use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
 use crate::counters::TreeCounters;
 use crate::merge::{MergeCursor, Retention, RunCursor, Source};
 use crate::options::Direction;
-use crate::pick::Job;
+use crate::pick::{Job, coarse, fences, is_contiguous};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
@@ -178,18 +178,25 @@ impl Compaction {
         Ok(Work { merge, ranges, retention, outputs, below, is_written: false })
     }
 
-    /// The first keys of the tables of the output level that lie between the inputs and stay.
+    /// The fences of the tree, and the first keys of the tables of the output level that lie between the inputs and
+    /// stay.
     fn fences(&self) -> Vec<Vec<u8>> {
-        if self.job.output_level == 0 {
-            return Vec::new();
-        }
-        let inputs: BTreeSet<FileNumber> = self.inputs().map(|table| table.number()).collect();
         let Some(span) = Span::over(self.inputs().map(|table| table.meta())) else {
             return Vec::new();
         };
-        let run = self.version.level(usize::from(self.job.output_level));
-        let stay = run[span.within(run)].iter().filter(|t| !inputs.contains(&t.number()));
-        stay.map(|table| table.meta().smallest.clone()).collect()
+        let options = self.tree.options();
+        let mut fences = fences(&self.version, options);
+        fences.retain(|fence| span.lower < *fence && !ends_before(span.upper(), fence));
+        let mut fences = coarse(fences, self.job.bytes, options);
+        if self.job.output_level > 0 {
+            let inputs: BTreeSet<FileNumber> = self.inputs().map(|table| table.number()).collect();
+            let run = self.version.level(usize::from(self.job.output_level));
+            let stay = run[span.within(run)].iter().filter(|t| !inputs.contains(&t.number()));
+            fences.extend(stay.map(|table| table.meta().smallest.clone()));
+            fences.sort();
+            fences.dedup();
+        }
+        fences
     }
 
     /// The inputs run by run, without the tables that a deleted range hides whole.
@@ -255,6 +262,9 @@ fn fits(version: &Version, job: &Job) -> bool {
             continue;
         }
         let span = Span::of(table.meta());
+        if level == 0 && job.output_level > 0 && !is_oldest(version, table, &numbers) {
+            return false;
+        }
         let on_the_way = usize::from(level) + 1..=usize::from(job.output_level).min(LEVELS - 1);
         for run in on_the_way.map(|level| version.level(level)) {
             if !run[span.within(run)].iter().all(is_input) {
@@ -268,14 +278,12 @@ fn fits(version: &Version, job: &Job) -> bool {
     wanted.is_empty() && !numbers.is_empty() && usize::from(job.output_level) < LEVELS
 }
 
-/// Whether `inputs` are neighbouring runs of L0, whole.
-fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
-    let is_input = |run: &Run| run.iter().any(|table| inputs.contains(&table.number()));
-    let runs = version.l0_runs();
-    let Some(first) = runs.iter().position(is_input) else { return false };
-    let last = runs.iter().rposition(is_input).unwrap_or(first);
-    let window = runs[first..=last].iter().flat_map(|run| run.iter());
-    window.clone().count() == inputs.len() && window.clone().all(|t| inputs.contains(&t.number()))
+/// Whether all tables of L0 that `table` overlaps and that are older are among `inputs`, too.
+fn is_oldest(version: &Version, table: &TableHandle, inputs: &BTreeSet<FileNumber>) -> bool {
+    let is_here = |run: &&Run| run.iter().any(|other| other.number() == table.number());
+    let older = version.l0_runs().iter().take_while(|run| !is_here(run));
+    let mut overlapping = older.flat_map(|run| &run[Span::of(table.meta()).within(run)]);
+    overlapping.all(|other| inputs.contains(&other.number()))
 }
 
 /// Whether one deleted range hides everything in `table` from every reader.
@@ -298,15 +306,22 @@ struct Below {
 impl Below {
     fn new(version: &Version, job: &Job) -> Self {
         let inputs: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
-        let is_input = |run: &Run| run.iter().any(|table| inputs.contains(&table.number()));
-        // What goes down leaves nothing older in L0 that it overlaps.
-        let older = match job.output_level {
-            0 => version.l0_runs().iter().position(is_input).unwrap_or(0),
-            _ => 0,
+        let is_input = |table: &Arc<TableHandle>| inputs.contains(&table.number());
+        let seqnos = version.tables().filter(|(_, table)| is_input(table));
+        let newest = seqnos.map(|(_, table)| table.meta().seqnos().1).max().unwrap_or(SeqNo::MAX);
+        // What goes down leaves nothing older in L0 that it overlaps; what stays there may.
+        let l0 = match job.output_level {
+            0 => version.l0_runs(),
+            _ => &[],
+        };
+        let is_newer = |table: &Arc<TableHandle>| table.meta().seqnos().0 > newest;
+        let older = |run: &Run| -> Run {
+            let stay = |table: &&Arc<TableHandle>| !is_input(table) && !is_newer(table);
+            run.iter().filter(stay).map(Arc::clone).collect()
         };
         let deeper = (usize::from(job.output_level) + 1..LEVELS).map(|at| version.level(at));
-        let runs = version.l0_runs()[..older].iter().chain(deeper);
-        Self { levels: runs.filter(|run| !run.is_empty()).map(|r| (Arc::clone(r), 0)).collect() }
+        let runs = l0.iter().map(older).chain(deeper.map(Arc::clone));
+        Self { levels: runs.filter(|run| !run.is_empty()).map(|run| (run, 0)).collect() }
     }
 
     /// Whether no deeper level can have `key`; keys are asked in ascending order.

@@ -6,6 +6,7 @@ use crate::counters::TreeCounters;
 use crate::memtable::{MemCursor, Memtable, Shortcuts};
 use crate::merge::{MergeCursor, Retention, Source};
 use crate::options::Direction;
+use crate::pick::{coarse, fences};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::TreeEdit;
@@ -157,13 +158,14 @@ impl Flush {
         }
         let mut merge = self.merge(&retention, &ranges);
         merge.seek(Bound::Unbounded)?;
+        let version = Arc::clone(self.tree.view().version());
         let plan = OutputPlan {
             level: 0,
             compression: options.upper_compression,
             table_bytes: options.table_bytes / 4,
             attachments: self.attachments.iter().cloned().collect(),
             ranges: ranges_to_write(&ranges, &retention, |_| false),
-            fences: Vec::new(),
+            fences: coarse(fences(&version, options), self.bytes(), options),
         };
         let outputs = Outputs::new(&self.tree, plan);
         Ok(Work { merge, ranges, retention, outputs, is_written: false })

@@ -5,8 +5,8 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
 use flagstone_env::{MemDisk, OpenFiles};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Flush, Fold, Job, Obsolete, Policy, Tree, TreeContext,
-    TreeEdit, TreeOptions, Version, pick, pick_full,
+    ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Tree,
+    TreeContext, TreeEdit, TreeOptions, Version, pick,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,6 +44,11 @@ impl Fold for Append {
     fn name(&self) -> &str {
         "append"
     }
+}
+
+/// The first piece of a full compaction.
+pub(crate) fn first_full(version: &Version, options: &TreeOptions) -> Option<Job> {
+    FullPass::new(version).next(version, options)
 }
 
 pub(crate) fn small_options() -> TreeOptions {
@@ -153,8 +158,18 @@ impl BenchTree {
     }
 
     pub(crate) fn compact_full(&mut self) -> bool {
-        let job = pick_full(self.tree.view().version(), self.tree.options());
-        job.map(|job| self.run(job)).is_some()
+        let mut pass = FullPass::new(self.tree.view().version());
+        let mut is_any = false;
+        while let Some(job) = pass.next(self.tree.view().version(), self.tree.options()) {
+            self.run(job);
+            is_any = true;
+        }
+        is_any
+    }
+
+    /// The first piece of a full compaction.
+    pub(crate) fn first_full(&self) -> Option<Job> {
+        first_full(self.tree.view().version(), self.tree.options())
     }
 
     pub(crate) fn get(&self, key: &[u8], at: SeqNo) -> Option<Vec<u8>> {

@@ -107,8 +107,7 @@ fn a_compaction_that_fails_at_any_operation_changes_nothing() {
             tree.flush();
         }
         let (before, dump) = (files(&tree), tree.dump());
-        let job =
-            flagstone_tree::pick_full(tree.tree.view().version(), tree.tree.options()).unwrap();
+        let job = tree.first_full().unwrap();
         faults.inject(Fault::new(Effect::Fail(Failure::Io)).nth(nth));
         let mut compaction =
             flagstone_tree::Compaction::start(&tree.tree, job, &[], tree.last).unwrap();

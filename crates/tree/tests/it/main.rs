@@ -16,4 +16,5 @@ mod model;
 mod models;
 mod picks;
 mod random;
+mod space;
 mod stories;

@@ -1,10 +1,10 @@
 //! A tree does what a map of all versions does, whatever is sealed, flushed and compacted when.
 
-use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
+use crate::bench_tree::{Append, AppendApart, BenchTree, first_full, small_options};
 use crate::random::Rng;
 use flagstone_base::{KeyRange, Kind, SeqNo};
 use flagstone_tree::{
-    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, pick, pick_full,
+    Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, pick,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -146,12 +146,13 @@ impl Run {
             0 if self.flush.is_none() => self.flush = self.real.start_flush(),
             1 if self.compaction.is_none() => {
                 let version = std::sync::Arc::clone(self.real.tree.view().version());
-                let job = match self.rng.below(5) {
-                    0 => pick_full(&version, self.real.tree.options()),
+                let (snapshots, last) = (&self.real.snapshots, self.real.last);
+                let job = match self.rng.below(6) {
+                    0 => first_full(&version, self.real.tree.options()),
+                    5 => self.real.tree.pick_space(snapshots, last).map(|(job, _)| job),
                     1 | 2 => pick(&version, self.real.tree.options(), Policy::Leveling),
                     _ => pick(&version, self.real.tree.options(), Policy::Tiering),
                 };
-                let (snapshots, last) = (&self.real.snapshots, self.real.last);
                 self.compaction =
                     job.and_then(|job| Compaction::start(&self.real.tree, job, snapshots, last));
             }
@@ -278,7 +279,11 @@ impl Run {
 #[test]
 fn a_tree_is_a_map_of_versions() {
     for (rounds, keys) in [(60, 12), (60, 60), (40, 400)] {
-        Run::new("a_tree_is_a_map_of_versions", small_options(), keys, 700).play(rounds, 100);
+        // From trees in one segment to such of many.
+        for job_bytes_min in [64 << 20, 16 << 10, 4 << 10] {
+            let options = TreeOptions { job_bytes_min, ..small_options() };
+            Run::new("a_tree_is_a_map_of_versions", options, keys, 700).play(rounds, 100);
+        }
     }
 }
 

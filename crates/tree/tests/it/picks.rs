@@ -1,10 +1,10 @@
 //! What is compacted next, as text.
 
-use crate::bench_tree::{context, small_options};
+use crate::bench_tree::{context, first_full, small_options};
 use flagstone_base::{Compression, FileNumber, SeqNo, TreeId};
 use flagstone_env::MemDisk;
 use flagstone_sst::TableMeta;
-use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pick_full, pressure};
+use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pressure};
 
 /// A table as a test writes it: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo, bytes; more
 /// words `deletes` or `ranges` make it hold some, `lz4` or `zstd` tell its compression.
@@ -180,7 +180,7 @@ fn a_full_compaction_leaves_clean_tables_that_nothing_overlaps() {
 }
 
 fn picked_fully(options: &TreeOptions, tables: &[&str]) -> String {
-    let job = pick_full(&version(tables), options);
+    let job = first_full(&version(tables), options);
     job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
 }
 

@@ -3,8 +3,7 @@
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{ErrorKind, KeyRange, Kind, SeqNo};
 use flagstone_tree::{
-    Compaction, Direction, Flush, JobReason, Policy, ScanOptions, TreeOptions, pick_full,
-    pick_hidden,
+    Compaction, Direction, Flush, JobReason, Policy, ScanOptions, TreeOptions, pick_hidden,
 };
 
 fn keys(tree: &BenchTree, direction: Direction) -> Vec<String> {
@@ -427,7 +426,7 @@ fn a_job_that_was_picked_too_early_is_not_started() {
     assert!(Compaction::start(&tree.tree, early, &[], tree.last).is_none());
     tree.put("m", "2");
     tree.flush();
-    let mut stale = pick_full(tree.tree.view().version(), tree.tree.options()).unwrap();
+    let mut stale = tree.first_full().unwrap();
     stale.inputs.retain(|(level, _)| *level == 0);
     assert!(Compaction::start(&tree.tree, stale, &[], tree.last).is_none());
     assert!(tree.compact_full());

@@ -1,0 +1,77 @@
+//! A whole tree to its last form, segment by segment.
+
+use super::choose::{Tables, finish};
+use super::job::{Job, JobReason};
+use super::piece::{Growth, Piece, Segment, piece};
+use crate::options::TreeOptions;
+use crate::version::{LEVELS, Span, TableHandle, Version};
+use flagstone_base::SeqNo;
+use std::sync::Arc;
+
+/// How far a full compaction has come: everything before `from` is in its last form, as far as it was written up to
+/// `through`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullPass {
+    /// Where it goes on; `None`: at the end.
+    from: Option<Vec<u8>>,
+    through: SeqNo,
+}
+
+impl FullPass {
+    /// One over all that `version` holds.
+    pub fn new(version: &Version) -> Self {
+        Self { from: Some(Vec::new()), through: version.seqno_max() }
+    }
+
+    /// About the part of the bytes of `version` that lies before it, 0 to 1.
+    pub fn part_done(&self, version: &Version) -> f64 {
+        let Some(from) = &self.from else { return 1.0 };
+        let (mut before, mut all) = (0_u64, 0_u64);
+        for (_, table) in version.tables() {
+            all += table.meta().bytes;
+            before += if table.meta().smallest < *from { table.meta().bytes } else { 0 };
+        }
+        before as f64 / all.max(1) as f64
+    }
+
+    /// The next piece of `version` that is not in its last form: all levels go down to the last one, and tombstones go.
+    /// Tables of the last level stay that are clean, overlapped by nothing and written with its compression: such as
+    /// were moved there were not, and are written again. `None` when there is none; the pass is at its end then. Costs
+    /// the tables of the tree.
+    pub fn next(&mut self, version: &Version, options: &TreeOptions) -> Option<Job> {
+        while let Some(from) = &self.from {
+            let mut segments = Segment::all(version, options).into_iter();
+            let Some(segment) =
+                segments.find(|segment| segment.upper().is_none_or(|end| end > from))
+            else {
+                self.from = None;
+                return None;
+            };
+            let how = (LEVELS - 1, Growth::Through(self.through));
+            let Piece { inputs, segment, .. } = piece(version, options, &segment, how);
+            self.from = segment.upper().cloned();
+            let inputs = not_final(inputs, options);
+            if !inputs.is_empty() {
+                return Some(finish(inputs, LEVELS - 1, JobReason::Full, false));
+            }
+        }
+        None
+    }
+}
+
+/// Those of `inputs` that are to be written again, and what they overlap.
+fn not_final(inputs: Tables, options: &TreeOptions) -> Tables {
+    let is_last = |level: u8| usize::from(level) == LEVELS - 1;
+    let uppers = inputs.iter().filter(|(level, _)| !is_last(*level));
+    let spans: Vec<Span> = uppers.map(|(_, table)| Span::of(table.meta())).collect();
+    let is_final = |table: &Arc<TableHandle>| {
+        let meta = table.meta();
+        let is_clean = meta.deletes == 0
+            && meta.range_deletes == 0
+            && meta.merges == 0
+            && meta.older_versions == 0;
+        let is_packed = meta.compression == Some(options.bottom_compression);
+        is_clean && is_packed && !spans.iter().any(|span| span.overlaps(meta))
+    };
+    inputs.into_iter().filter(|(level, table)| !is_last(*level) || !is_final(table)).collect()
+}

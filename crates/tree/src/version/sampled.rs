@@ -1,0 +1,90 @@
+//! The sample of a table, kept as far as the tree around it needs it.
+
+use flagstone_base::Result;
+use flagstone_env::sync::Mutex;
+use flagstone_sst::Sample;
+use std::sync::Arc;
+
+/// A sample is thinned when this many more bits are wanted than it has: each one halves its memory.
+const SLACK_BITS: u8 = 2;
+
+enum Held {
+    /// There is none, or it cannot be read: whoever reads the table will be told.
+    None,
+    Some {
+        sample: Arc<Sample>,
+        /// What the file has.
+        shift_in_file: u8,
+    },
+}
+
+/// The place of one table's sample.
+#[derive(Default)]
+pub(super) struct SampleSlot {
+    held: Mutex<Option<Held>>,
+}
+
+impl SampleSlot {
+    /// The sample with one key in two to the power of `shift`, or with more or fewer where the table has no other;
+    /// `load` reads it from the file. The lock is held across that, so that it is read once.
+    pub(super) fn get(
+        &self,
+        shift: u8,
+        load: impl FnOnce() -> Result<Option<Sample>>,
+    ) -> Option<Arc<Sample>> {
+        let mut held = self.held.lock();
+        match &mut *held {
+            Some(Held::None) => return None,
+            Some(Held::Some { sample, shift_in_file })
+                if sample.shift() <= shift.max(*shift_in_file) =>
+            {
+                if sample.shift() + SLACK_BITS <= shift {
+                    *sample = Arc::new(Sample::clone(sample).thinned(shift));
+                }
+                return Some(Arc::clone(sample));
+            }
+            Some(Held::Some { .. }) | None => {}
+        }
+        let Ok(Some(read)) = load() else {
+            *held = Some(Held::None);
+            return None;
+        };
+        let shift_in_file = read.shift();
+        let sample = Arc::new(read.thinned(shift));
+        *held = Some(Held::Some { sample: Arc::clone(&sample), shift_in_file });
+        Some(sample)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flagstone_base::Error;
+
+    fn sample(shift: u8) -> Sample {
+        Sample::default().thinned(shift)
+    }
+
+    #[test]
+    fn a_sample_is_read_once_and_again_when_more_of_it_is_wanted() {
+        let slot = SampleSlot::default();
+        let never = || -> Result<Option<Sample>> { panic!("it is there") };
+        assert_eq!(slot.get(8, || Ok(Some(sample(5)))).unwrap().shift(), 8);
+        assert_eq!(slot.get(9, never).unwrap().shift(), 8);
+        assert_eq!(slot.get(10, never).unwrap().shift(), 10);
+        assert_eq!(slot.get(6, || Ok(Some(sample(5)))).unwrap().shift(), 6);
+        // The file has no more.
+        assert_eq!(slot.get(2, || Ok(Some(sample(5)))).unwrap().shift(), 5);
+        assert_eq!(slot.get(1, never).unwrap().shift(), 5);
+    }
+
+    #[test]
+    fn a_sample_that_cannot_be_read_is_not_asked_for_again() {
+        for fails in [true, false] {
+            let slot = SampleSlot::default();
+            let load = || if fails { Err(Error::invalid("damaged")) } else { Ok(None) };
+            assert!(slot.get(4, load).is_none());
+            assert!(slot.get(4, || Ok(Some(sample(4)))).is_none());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! How much of a tree is garbage, as its samples tell, against what a full compaction leaves of it; and the merges that
+//! are picked to free it.
+
+use crate::bench_tree::{BenchTree, small_options};
+use flagstone_base::Kind;
+use flagstone_base::hash::remix;
+use flagstone_tree::{Space, TreeOptions};
+
+const KEYS: u64 = 20_000;
+
+fn key(n: u64) -> String {
+    format!("key {n:06}")
+}
+
+/// Bytes that hardly compress, of a length that differs from key to key.
+fn value(n: u64, round: u64) -> Vec<u8> {
+    let len = 40 + remix(n + 1) % 160;
+    (0..len).map(|at| remix(n * 1000 + round * 7_000_003 + at) as u8).collect()
+}
+
+fn filled(options: TreeOptions) -> BenchTree {
+    let mut tree = BenchTree::new(options);
+    for n in 0..KEYS {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 0));
+    }
+    tree.flush();
+    tree.compact_full();
+    tree
+}
+
+fn options() -> TreeOptions {
+    TreeOptions { block_bytes: 4096, table_bytes: 256 << 10, ..small_options() }
+}
+
+fn space(tree: &BenchTree) -> Space {
+    tree.tree.space(&tree.snapshots, tree.last)
+}
+
+fn bytes(tree: &BenchTree) -> u64 {
+    tree.tree.stats().levels.iter().map(|level| level.bytes).sum()
+}
+
+/// The estimate is what a full compaction makes true, to a twentieth.
+fn check(what: &str, tree: &mut BenchTree) {
+    let told = space(tree);
+    assert_eq!(told.bytes, bytes(tree), "{what}");
+    tree.compact_full();
+    let left = bytes(tree);
+    let off = told.live.abs_diff(left) as f64 / (told.bytes as f64);
+    assert!(off < 0.04, "{what}: {told:?}, left {left}");
+    let after = space(tree);
+    assert!(after.garbage() <= after.bytes / 50, "{what}: {after:?}");
+}
+
+#[test]
+fn a_tree_without_overwrites_has_no_garbage() {
+    let mut tree = BenchTree::new(options());
+    for n in 0..KEYS {
+        // Not in the order of the keys.
+        let n = n * 7919 % KEYS;
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 0));
+        if n.is_multiple_of(2000) {
+            tree.flush();
+        }
+    }
+    tree.flush();
+    let told = space(&tree);
+    assert!(told.garbage() <= told.bytes / 50, "{told:?}");
+    assert!(tree.tree.pick_space(&[], tree.last).is_none());
+    check("inserts", &mut tree);
+}
+
+#[test]
+fn overwritten_and_deleted_entries_are_garbage() {
+    let mut tree = filled(options());
+    for round in 1..4 {
+        for n in (0..KEYS).filter(|n| remix(n + round * KEYS).is_multiple_of(3)) {
+            tree.write(Kind::Put, key(n).as_bytes(), &value(n, round));
+        }
+        tree.flush();
+    }
+    check("overwrites", &mut tree);
+    for n in (0..KEYS).filter(|n| remix(n * 3).is_multiple_of(4)) {
+        tree.write(Kind::Delete, key(n).as_bytes(), b"");
+    }
+    tree.flush();
+    check("deletes", &mut tree);
+}
+
+#[test]
+fn deleted_ranges_are_garbage() {
+    let mut tree = filled(options());
+    tree.write(Kind::RangeDelete, key(2000).as_bytes(), key(9500).as_bytes());
+    for n in 3000..4000 {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 1));
+    }
+    tree.flush();
+    let told = space(&tree);
+    assert!(told.live < told.bytes / 4 * 3, "{told:?}");
+    check("a range", &mut tree);
+}
+
+#[test]
+fn what_a_snapshot_reads_is_alive() {
+    let mut tree = filled(options());
+    tree.snapshots.push(tree.last);
+    for round in 1..3 {
+        for n in 0..KEYS {
+            tree.write(Kind::Put, key(n).as_bytes(), &value(n, round));
+        }
+        tree.flush();
+    }
+    check("of three versions two are alive", &mut tree);
+    tree.snapshots.clear();
+    let told = space(&tree);
+    assert!(told.live < told.bytes / 100 * 55, "{told:?}");
+    check("nobody reads any more", &mut tree);
+}
+
+#[test]
+fn operands_that_can_be_folded_are_garbage() {
+    let mut tree = filled(options());
+    for round in 0..20 {
+        for n in (0..KEYS).step_by(2) {
+            tree.write(Kind::Merge, key(n).as_bytes(), &[round]);
+        }
+        tree.flush();
+    }
+    // The values grow by what was appended, which no estimate can know.
+    let told = space(&tree);
+    assert!(told.garbage() > told.bytes / 3, "{told:?}");
+    tree.compact_full();
+    assert!(bytes(&tree).abs_diff(told.live) < told.live / 5, "{told:?}, left {}", bytes(&tree));
+}
+
+#[test]
+fn the_merge_that_is_picked_frees_what_was_told() {
+    let segmented = TreeOptions { job_bytes_min: 512 << 10, ..options() };
+    let mut tree = filled(segmented);
+    // Everything once, and the first quarter again and again.
+    for round in 1..9 {
+        let of_round = |n: &u64| *n < KEYS / 4 || n % 8 == round % 8;
+        for n in (0..KEYS).filter(of_round) {
+            tree.write(Kind::Put, key(n).as_bytes(), &value(n, round));
+        }
+        tree.flush();
+    }
+    let mut jobs = 0;
+    while let Some((job, told)) = tree.tree.pick_space(&[], tree.last) {
+        let before = bytes(&tree);
+        assert!(job.bytes <= before / 3, "a piece, not the tree of {before}: {job}");
+        tree.run(job);
+        let freed = before - bytes(&tree);
+        assert!(freed.abs_diff(told.garbage()) < told.bytes / 8, "{told:?}, freed {freed}");
+        jobs += 1;
+        assert!(jobs < 50, "it ends");
+    }
+    assert!(jobs > 2, "{jobs}");
+    let after = space(&tree);
+    assert!(after.garbage() < after.bytes / 6, "{after:?}");
+    for n in 0..KEYS {
+        let newest = (1..9).rev().find(|round| n < KEYS / 4 || n % 8 == round % 8).unwrap();
+        assert_eq!(tree.get(key(n).as_bytes(), tree.last).unwrap(), value(n, newest));
+    }
+}
+
+/// Every piece is a job and an edit of its own; those that were done are not done again.
+#[test]
+fn a_full_compaction_is_done_in_pieces_that_stay_when_it_is_given_up() {
+    let segmented = TreeOptions { job_bytes_min: 512 << 10, ..options() };
+    let mut tree = filled(segmented.clone());
+    for n in (0..KEYS).step_by(2) {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 1));
+    }
+    tree.flush();
+    let view = tree.tree.view();
+    let mut pass = flagstone_tree::FullPass::new(view.version());
+    let (mut pieces, mut largest) = (0, 0);
+    while let Some(job) = pass.next(tree.tree.view().version(), &segmented) {
+        largest = largest.max(job.bytes);
+        tree.run(job);
+        pieces += 1;
+        if pieces == 3 {
+            break;
+        }
+    }
+    assert!(pieces == 3 && largest <= 1 << 20, "{pieces} of {largest}");
+    let part = pass.part_done(tree.tree.view().version());
+    assert!((0.2..0.8).contains(&part), "{part}");
+    tree.reopen();
+    let version = std::sync::Arc::clone(tree.tree.view().version());
+    let mut again = flagstone_tree::FullPass::new(&version);
+    let mut left = Vec::new();
+    let mut tables = std::collections::BTreeSet::new();
+    while let Some(job) = again.next(&version, &segmented) {
+        tables.extend(job.inputs.iter().map(|(_, number)| *number));
+        left.push(job);
+    }
+    let all = version.tables().count();
+    assert!(tables.len() < all, "{} of {all} are still to be done", tables.len());
+    assert!(tree.compact_full());
+    assert!(!tree.compact_full());
+    assert_eq!(space(&tree).garbage(), 0);
+}
