@@ -32,11 +32,11 @@ cargo xtask COMMAND
   shuttle [--seconds N] [--seed N] [--model NAME]
                   the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failing one prints how to repeat it
-  sim [--seconds N | --hours N] [--seed S] [--threads N] [--only]
+  sim [--seconds N | --hours N] [--seed S] [--threads N] [--only] [--trace]
                   the simulator: histories drawn from seeds on a disk in memory, with faults
                   and crashes, compared with what was promised; 60 s and a seed by chance
-                  unless told; --only: the history of that seed alone. A failure prints its
-                  seed and the fewest steps that show it
+                  unless told; --only: the history of that seed alone; --trace: each step of
+                  it. A failure prints its seed and the fewest steps that show it
   stress [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
                   a process works on a real database, is killed at some moment, and what is
                   left is compared with what it was told; again, for 60 s or so many kills

@@ -13,7 +13,7 @@ use std::time::Duration;
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 impl Shared {
-    /// The flush of `group` failed: it rests, or all flushes do.
+    /// The flush of `group`, the one that runs, failed: it rests, or all flushes do.
     pub(super) fn put_back(&self, mut group: SealGroup, error: &Error) {
         self.note_failure(error);
         self.note_full(error);
@@ -23,6 +23,8 @@ impl Shared {
         let is_of_all = is_of_all(error);
         let delay = {
             let mut queue = self.background.lock();
+            // Not before the group is back under the same lock: who waits would take it for flushed.
+            queue.running = None;
             queue.flush_failures += 1;
             group.failed_at = queue.flush_failures;
             let mut back_off = BackOff::after(group.back_off.as_ref(), error, now);

@@ -95,10 +95,10 @@ impl Shared {
 
     /// A flush job has ended; what is left of its group, and why.
     fn finish_flush(&self, left: Option<(SealGroup, Error)>) {
-        let mut queue = self.background.lock();
-        queue.running = None;
         match left {
             None => {
+                let mut queue = self.background.lock();
+                queue.running = None;
                 queue.installed += 1;
                 queue.rest_of_flushes = None;
                 self.background.recount(&queue);
@@ -110,10 +110,7 @@ impl Shared {
                     self.note_log_is_free();
                 }
             }
-            Some((group, error)) => {
-                drop(queue);
-                self.put_back(group, &error);
-            }
+            Some((group, error)) => self.put_back(group, &error),
         }
         self.background.ring();
         self.stall.ring();

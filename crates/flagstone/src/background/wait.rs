@@ -58,10 +58,14 @@ impl Shared {
         let flushed = if unlogged { self.flush_all() } else { self.wait_for_flushes() };
         // A flush that found no room does not keep the log from being synced.
         let synced = self.log.as_ref().map_or(Ok(()), Log::sync_all);
+        // Both are noted before one of them is returned: the log may be poisoned while a flush has merely failed.
+        for error in [&flushed, &synced].into_iter().filter_map(|done| done.as_ref().err()) {
+            self.note_failure(error);
+        }
         for done in [flushed, synced] {
             match done {
                 Err(error) if error.kind() == ErrorKind::OutOfSpace => {}
-                done => done.inspect_err(|error| self.note_failure(error))?,
+                done => done?,
             }
         }
         Ok(())

@@ -113,7 +113,9 @@ impl Shared {
             self.check_condition(write, condition)?;
         }
         let numbered = loop {
-            match self.number(write, &targets, checksum, durability)? {
+            let numbered = self.number(write, &targets, checksum, durability);
+            // The log may refuse more than the database knows of.
+            match numbered.inspect_err(|error| self.note_failure(error))? {
                 Some(numbered) => break numbered,
                 None => self.supply(seqnos_wanted(write))?,
             }

@@ -46,9 +46,10 @@ fn asked() -> Result<Asked, String> {
             "--seed" => asked.seed = number()?,
             "--threads" => asked.threads = number()?.max(1) as usize,
             "--only" => asked.only = true,
+            "--trace" => sim::trace(),
             _ => {
                 return Err(format!(
-                    "{word}: unknown; --seconds N, --hours N, --seed S, --threads N, --only"
+                    "{word}: unknown; --seconds N, --hours N, --seed S, --threads N, --only, --trace"
                 ));
             }
         }

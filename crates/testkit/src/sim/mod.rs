@@ -26,6 +26,6 @@ mod step;
 mod write;
 
 pub use plan::plan;
-pub use run::{Failure, Outcome, Totals, run};
+pub use run::{Failure, Outcome, Totals, run, trace};
 pub use shrink::shrink;
 pub use step::Planned;

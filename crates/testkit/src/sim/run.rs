@@ -15,6 +15,7 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::path::PathBuf;
 use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What went on in one history or in many.
@@ -131,6 +132,19 @@ thread_local! {
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
+/// From here on every step and every error is printed, for who looks for the cause of a failure.
+pub fn trace() {
+    TRACES.store(true, Ordering::Relaxed);
+}
+
+static TRACES: AtomicBool = AtomicBool::new(false);
+
+fn print(text: impl FnOnce() -> String) {
+    if TRACES.load(Ordering::Relaxed) {
+        eprintln!("{}", text());
+    }
+}
+
 /// Runs the steps of `plan` under the options that `seed` draws.
 ///
 /// # Errors
@@ -175,6 +189,7 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
     run.first_life(seed).map_err(failure(0))?;
     for (at, planned) in plan.iter().enumerate() {
         AT.set(at);
+        print(|| format!("{at} {:?}", planned.step));
         run.step(planned).map_err(failure(at))?;
         run.note(at as u64);
         run.note(run.place.changes());
@@ -227,6 +242,7 @@ impl Run {
 
     /// As [`Run::excuse`], of a database that is not the one of this life.
     pub(super) fn excuse_of_copy(&mut self, error: &Error) -> Check {
+        print(|| format!("    {error}"));
         self.note(error.kind() as u64 + 100);
         match self.place.has_failed() {
             true => Ok(()),

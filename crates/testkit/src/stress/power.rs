@@ -19,7 +19,7 @@ const CUTS_OF_ONE: u64 = 10;
 /// One cut in so many comes after the file system was full.
 const FULL_ONE_IN: u64 = 4;
 /// What a full file system has left.
-const LEFT_BYTES: u64 = 1 << 20;
+const LEFT_BYTES: u64 = 64 << 10;
 /// A child that has room again must go on within this time.
 const RESUMES_WITHIN: Duration = Duration::from_secs(20);
 
@@ -79,7 +79,7 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
 fn make(image: &Path) -> Result<(), String> {
     let file = File::create(image).map_err(|error| format!("{}: {error}", image.display()))?;
     file.set_len(IMAGE_BYTES).map_err(|error| error.to_string())?;
-    succeeds(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(image))
+    succeeds(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(image))
 }
 
 /// Whether this machine allows it: if not, why.

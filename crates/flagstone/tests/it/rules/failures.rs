@@ -374,3 +374,28 @@ fn unlogged_writes_wait_for_the_tree_whose_flush_fails() {
     let counts = ["a", "b", "c"].map(|name| watched.keyspace(name).count().unwrap());
     assert_eq!(counts, [0, 1, 0]);
 }
+
+/// A flush that had failed was neither running nor waiting while listeners heard of it, so who waited for it took it for
+/// done: `flush` returned Ok, and nothing was installed. Found by power cuts.
+#[test]
+fn a_failed_flush_is_not_taken_for_done_while_listeners_hear_of_it() {
+    let world = World::new(8);
+    let (answered, is_answered) = std::sync::mpsc::channel::<()>();
+    let is_answered = Mutex::new(is_answered);
+    let listener = move |event: &Event| {
+        if let Event::BackgroundFailed { doing: "flush", .. } = event {
+            // Until the caller has an answer, which must not come before this returns.
+            let _late = is_answered.lock().unwrap().recv_timeout(Duration::from_millis(300));
+        }
+    };
+    let environment = world.environment_with_threads();
+    let builder = Database::builder(World::dir()).options(small()).listener(listener);
+    let db = builder.environment(environment).open().unwrap();
+    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let failing = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+    world.disk.inject(failing.of(FileKind::Table).forever());
+    let flushed = db.flush();
+    drop(answered);
+    assert_eq!(flushed.unwrap_err().kind(), ErrorKind::Io);
+}

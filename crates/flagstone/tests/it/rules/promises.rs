@@ -230,3 +230,26 @@ fn a_version_read_in_one_history_is_refused_in_another() {
     let kv = session.db.keyspace("kv").unwrap();
     assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, ours);
 }
+
+/// A drop flushes and syncs first. When both failed, the error of the flush was returned, and nobody heard that the
+/// log was poisoned: unlogged commits went on.
+#[test]
+fn a_log_that_cannot_be_synced_poisons_although_a_flush_fails_as_well() {
+    let (world, options) = (World::new(8), small_with(Durability::Buffered));
+    let session = open(&world, &options);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    session.db.keyspace_with("other", hashed(1)).unwrap();
+    let unlogged = |key: &str| {
+        let mut batch = session.db.batch();
+        batch.put(&kv, key, "1").unwrap();
+        session.db.commit_with(batch, Durability::None)
+    };
+    kv.put("a", "1").unwrap();
+    unlogged("b").unwrap();
+    let failing = |op, kind| Fault::new(Effect::Fail(Failure::Io)).on(&[op]).of(kind);
+    world.disk.inject(failing(Op::Create, FileKind::Table).forever());
+    world.disk.inject(failing(Op::Sync, FileKind::Wal));
+    assert_eq!(session.db.drop_keyspace("other").unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(world.disk.hits(), 2, "both have failed");
+    assert_eq!(unlogged("c").unwrap_err().kind(), ErrorKind::Poisoned);
+}
