@@ -102,6 +102,8 @@ const OPERANDS_MAX: usize = 32;
 /// And one more for each 128 bytes of the value, which is copied whenever it is noted: a get copies
 /// them in about the time in which it folds an operand.
 const BYTES_PER_OPERAND: usize = 128;
+/// More than that are not left to the next write: gets may be all that comes.
+const OPERANDS_FOR_WRITES: usize = 1024;
 /// So many keys with long chains are remembered; others are found again by their next get.
 const LONG_CHAINS_MAX: usize = 1024;
 
@@ -298,9 +300,19 @@ impl Shared {
     ) -> Result<Found> {
         let found = self.find(keyspace, key, hash, at)?;
         if is_long(&found) {
-            self.note_long_chain(keyspace, key);
+            self.note_long(keyspace, key, hash, &found);
         }
         Ok(found)
+    }
+
+    /// A get that folded very many operands notes the value itself: after a recovery, perhaps, when nobody
+    /// writes the key any more.
+    #[cold]
+    fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
+        match found.operands as usize > OPERANDS_FOR_WRITES {
+            true => self.note_value(keyspace, key, hash, found),
+            false => self.note_long_chain(keyspace, key),
+        }
     }
 
     #[inline]
@@ -348,14 +360,20 @@ impl Shared {
             }
             // What cannot be read is told to who asks for it.
             let Ok(found) = self.find(keyspace, key, op.hash, None) else { continue };
-            let bytes = found.value.as_ref().map_or(0, |value| value.len());
-            let fits = bytes as u64 <= self.batch_bytes_max();
-            if let Some(seqno) = found.seqno.filter(|_| fits && is_long(&found)) {
-                let tree = &keyspace.trees[usize::from(op.partition)];
-                if tree.note_folded(key, op.hash, seqno, found.value.as_deref()) {
-                    self.schedule();
-                }
+            if is_long(&found) {
+                self.note_value(keyspace, key, op.hash, &found);
             }
+        }
+    }
+
+    fn note_value(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
+        let bytes = found.value.as_ref().map_or(0, |value| value.len());
+        let Some(seqno) = found.seqno.filter(|_| bytes as u64 <= self.batch_bytes_max()) else {
+            return;
+        };
+        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        if tree.note_folded(key, hash, seqno, found.value.as_deref()) {
+            self.schedule();
         }
     }
 

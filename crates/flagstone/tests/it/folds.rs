@@ -138,6 +138,27 @@ fn operands_that_cannot_be_combined_are_folded_for_the_gets_to_come() {
 }
 
 #[test]
+fn gets_alone_fold_the_chain_of_a_recovered_log_once() {
+    let most = Arc::new(AtomicUsize::new(0));
+    let (mut world, one) = (World::new(1), 1_i64.to_le_bytes());
+    let noting = || {
+        let inner: Arc<dyn Fold> = Arc::new(AddI64);
+        Noting { inner, combines: false, most: Arc::clone(&most) }
+    };
+    let db = builder(&world).memory_budget(64 << 20).fold(noting()).open().unwrap();
+    let kv = db.keyspace_with("kv", folding(1, "noting/1")).unwrap();
+    (0..5000).for_each(|_| kv.merge("counter", one).unwrap());
+    world = world.after_kill(1);
+    drop((kv, db));
+    let db = builder(&world).memory_budget(64 << 20).fold(noting()).open().unwrap();
+    let kv = db.keyspace("kv").unwrap();
+    assert_eq!(number(kv.get("counter").unwrap()), 5000);
+    assert_eq!(most.swap(0, Ordering::Relaxed), 5000, "the log holds operands alone");
+    assert_eq!(number(kv.get("counter").unwrap()), 5000);
+    assert_eq!(most.load(Ordering::Relaxed), 0, "the value is in memory");
+}
+
+#[test]
 fn a_large_value_is_not_copied_for_every_few_operands() {
     let noted = Noted::new(Append, false);
     noted.kv.put("text", vec![b'-'; 100_000]).unwrap();
