@@ -9,11 +9,12 @@
 //! Eight versions make a shortcut, eight shortcuts one of the next level: a reader takes at most seven
 //! of each level, and a reader at an old SeqNo passes what is newer in the same steps. Nothing is
 //! replaced: a shortcut is valid for readers at or above its SeqNo, and what it covers stays for the
-//! others. It costs a merge one call of [`Fold::partial`], and about five bytes of memory.
+//! others. Operands that cannot be combined get a passage instead, which only the latter use. It costs
+//! a merge one call of [`Fold::partial`], and three to five bytes of memory.
 
 use super::arena::{Bump, ChunkPool};
 use super::store::Inserted;
-use super::versions::{KeyAt, VersionAt, Versions};
+use super::versions::{KeyAt, VersionAt, Versions, What};
 use crate::fold::Fold;
 use flagstone_base::{Kind, SeqNo};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -76,45 +77,70 @@ pub(super) fn after_merge(
     Merged { is_combined: false, is_long }
 }
 
+/// Some of a chain that become one shortcut.
+struct Block {
+    newest: SeqNo,
+    /// What they come to, if they can be combined.
+    value: Option<Vec<u8>>,
+    /// What comes after them.
+    end: VersionAt,
+}
+
 impl Combining<'_> {
-    /// Combines the newest block, and what it completes; false when not even the block can be.
+    /// Makes a shortcut of the newest block, and of what it completes; whether the block is combined.
     #[cold]
     fn combine_levels(&self, bump: &mut Bump, at: KeyAt) -> bool {
-        let mut level = 0;
-        while self.combine(bump, at, level) {
-            level += 1;
+        let mut is_combined = false;
+        for level in 0.. {
+            let Some(block) = self.block(self.versions.first(at), level) else { break };
+            let (memory, header) = ((&mut *bump, self.pool), (block.newest, level + 1));
+            let value = block.value.as_deref();
+            if !self.versions.add_shortcut(memory, at, header, block.end, value) {
+                break;
+            }
+            is_combined |= level == 0 && value.is_some();
         }
-        level > 0
+        is_combined
     }
 
-    /// Combines the newest of `level` if they are enough; 0 are the versions.
-    fn combine(&self, bump: &mut Bump, at: KeyAt, level: u32) -> bool {
-        let first = self.versions.first(at);
+    /// The newest of `level` from `first` on, if they are enough; level 0 are the versions.
+    fn block(&self, first: VersionAt, level: u32) -> Option<Block> {
+        let mut block: Option<Block> = None;
         let mut place = first;
-        let mut combined: Option<(SeqNo, Vec<u8>)> = None;
-        for _ in 0..FAN_IN {
-            let Some((seqno, value)) = self.operand(place, level) else { return false };
-            combined = match combined {
-                None => Some((seqno, value.to_vec())),
-                Some((newest, newer)) => {
-                    let Some(both) = self.partial(value, &newer) else { return false };
-                    Some((newest, both))
+        let mut count = 0;
+        while count < FAN_IN {
+            let version = self.versions.version_at(place)?;
+            let value = match self.versions.what(place)? {
+                What::Version if level == 0 && version.trailer.kind() == Kind::Merge => {
+                    Some(version.value)
                 }
+                What::Combined(of) if level > 0 && of == level => Some(version.value),
+                What::Passage(of) if level > 0 && of == level => None,
+                // Older readers pass it, too; the others end there.
+                What::State if level > 0 && count > 0 => {
+                    block = block.map(|block| Block { value: None, ..block });
+                    place = self.versions.follow(place);
+                    continue;
+                }
+                _ => return None,
             };
-            place = self.versions.follow(place);
+            let value = value.filter(|value| value.len() <= COMBINED_MAX);
+            let end = self.versions.follow(place);
+            block = Some(match block {
+                None => {
+                    let newest = version.trailer.seqno();
+                    Block { newest, value: value.map(<[u8]>::to_vec), end }
+                }
+                Some(block) => {
+                    let both = block.value.zip(value);
+                    let value = both.and_then(|(newer, older)| self.partial(older, &newer));
+                    Block { value, end, ..block }
+                }
+            });
+            place = end;
+            count += 1;
         }
-        let Some((newest, value)) = combined else { return false };
-        let memory = (bump, self.pool);
-        self.versions.add_shortcut(memory, at, (newest, level + 1), place, &value)
-    }
-
-    /// The operand at `place`, if it is one of `level`.
-    fn operand(&self, place: VersionAt, level: u32) -> Option<(SeqNo, &[u8])> {
-        let version = self.versions.version_at(place)?;
-        let is_of_level = self.versions.level_at(place) == Some(level);
-        let is_operand =
-            version.trailer.kind() == Kind::Merge && version.value.len() <= COMBINED_MAX;
-        (is_of_level && is_operand).then(|| (version.trailer.seqno(), version.value))
+        block
     }
 
     /// A fold that panics here panics for whoever reads or flushes the key, too: there it is told.
@@ -178,6 +204,16 @@ mod tests {
             after_merge(&combining, self.writer.bump(), &inserted)
         }
 
+        /// Puts the state at `seqno` beside the versions.
+        fn note(&mut self, seqno: u64) {
+            let store = self.store.as_ref().unwrap();
+            let found = store.find(KEY, remix(key_hash(KEY, 0))).unwrap();
+            let trailer = Trailer::new(SeqNo::new(seqno), Kind::Put);
+            let pool = ChunkPool::new(0);
+            store.versions.add_state((self.writer.bump(), &pool), found, trailer, b"state");
+            store.versions.tally(found).store(0, Ordering::Relaxed);
+        }
+
         /// The bytes of all entries above `covered` and not above `at`, and how many steps it took.
         fn read(&self, at: u64, covered: u64) -> (Vec<u8>, usize) {
             let store = self.store.as_ref().unwrap();
@@ -226,6 +262,29 @@ mod tests {
         for covered in (0..15_000).step_by(101) {
             chain.check(15_000, covered);
             chain.check(9_999, covered);
+        }
+    }
+
+    #[test]
+    fn a_reader_of_the_past_passes_what_cannot_be_combined() {
+        let mut chain = Chain::default();
+        for n in 1..=5000 {
+            chain.insert(n, Kind::Merge, b"!");
+            if n % 32 == 0 {
+                chain.note(n);
+            }
+        }
+        let store = chain.store.as_ref().unwrap();
+        let found = store.find(KEY, remix(key_hash(KEY, 0))).unwrap();
+        for at in 1..=5000 {
+            let before = store.versions.steps.load(Ordering::Relaxed);
+            let first = store.versions.first(found);
+            let place = store.versions.settle(first, SeqNo::new(at), |_, _| true);
+            let version = store.versions.version_at(place).unwrap();
+            assert_eq!(version.trailer.seqno().get(), at);
+            // Up and down five levels.
+            let steps = store.versions.steps.load(Ordering::Relaxed) - before;
+            assert!(steps <= 5 * 8 * 2, "{steps} steps to {at}");
         }
     }
 

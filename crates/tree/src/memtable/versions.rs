@@ -18,7 +18,8 @@
 //! newest -> 17 -> [16..9] -> 16 -> 15 .. 9 -> [8..1] -> 8 -> 7 .. 1 -> put
 //!                    \------ skip -----------^   \------ skip ----------^
 //! ```
-//! A shortcut may also be the state of the key at its SeqNo, folded with whatever lies below the
+//! Of operands that cannot be combined it has no value: then it is a passage for readers at older SeqNos
+//! alone. A shortcut may also be the state of the key at its SeqNo, folded with whatever lies below the
 //! memtable; what is older counts for readers at older SeqNos alone.
 
 use super::arena::{Arena, Bump, ChunkPool};
@@ -34,6 +35,8 @@ const SHORTCUT: u32 = 1 << 31;
 const UNUSABLE: u32 = 0;
 /// The level of a shortcut that is the state of its key at its SeqNo: nothing older counts.
 const STATE: u32 = u32::MAX;
+/// Set in the level of a shortcut without a value: it leads readers at older SeqNos past what it covers.
+const PASSAGE: u32 = 1 << 31;
 
 /// Where a key stands. Made only by the store it belongs to, used only with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,15 +53,33 @@ impl KeyAt {
     }
 }
 
+/// What a place in a chain holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Version,
+    /// A shortcut of this level, with a value.
+    Combined(u32),
+    /// One without.
+    Passage(u32),
+    State,
+}
+
 /// All versions of one memtable.
 pub(super) struct Versions {
     /// Keys are in it, too: the chain of a key begins with a link in its header.
     pub(super) arena: Arena,
+    /// How many places readers have looked at.
+    #[cfg(test)]
+    pub(super) steps: std::sync::atomic::AtomicUsize,
 }
 
 impl Versions {
     pub(super) const fn new() -> Self {
-        Self { arena: Arena::new() }
+        Self {
+            arena: Arena::new(),
+            #[cfg(test)]
+            steps: std::sync::atomic::AtomicUsize::new(0),
+        }
     }
 
     /// Whether the version at `place` is the oldest of its key, and no shortcut.
@@ -90,6 +111,8 @@ impl Versions {
     ) -> VersionAt {
         let mut next = place.0;
         while next != 0 {
+            #[cfg(test)]
+            self.steps.fetch_add(1, Ordering::Relaxed);
             let (seqno, is_shortcut) = self.head(next);
             if is_shortcut {
                 let skip = self.skip(next);
@@ -97,7 +120,7 @@ impl Versions {
                 let is_accepted = || match self.level(next).load(Ordering::Acquire) {
                     UNUSABLE => false,
                     STATE => true,
-                    _ => accepts(seqno, below),
+                    level => level & PASSAGE == 0 && accepts(seqno, below),
                 };
                 if seqno <= at && is_accepted() {
                     break;
@@ -129,16 +152,19 @@ impl Versions {
         })
     }
 
-    /// The level of the shortcut at `place`, 0 of a version; `None` of a shortcut that must not be used,
-    /// and at the end.
-    pub(super) fn level_at(&self, place: VersionAt) -> Option<u32> {
+    /// What is at `place`; `None` for a shortcut that must not be used, and at the end.
+    pub(super) fn what(&self, place: VersionAt) -> Option<What> {
         if place.is_end() {
             return None;
         }
-        let is_shortcut = self.head(place.0).1;
-        match is_shortcut.then(|| self.level(place.0).load(Ordering::Acquire)) {
-            Some(UNUSABLE) => None,
-            level => Some(level.unwrap_or(0)),
+        if !self.head(place.0).1 {
+            return Some(What::Version);
+        }
+        match self.level(place.0).load(Ordering::Acquire) {
+            UNUSABLE => None,
+            STATE => Some(What::State),
+            level if level & PASSAGE != 0 => Some(What::Passage(level & !PASSAGE)),
+            level => Some(What::Combined(level)),
         }
     }
 
@@ -149,15 +175,18 @@ impl Versions {
     }
 
     /// Puts a shortcut before everything else of the key at `at`: `value` combines all from there to
-    /// before `skip`, of which the newest has `seqno`. False when the arena has no addresses left.
+    /// before `skip`, of which the newest has `seqno`; without one it is a passage. False when the arena
+    /// has no addresses left.
     pub(super) fn add_shortcut(
         &self,
         (bump, pool): (&mut Bump, &ChunkPool),
         at: KeyAt,
         (seqno, level): (SeqNo, u32),
         skip: VersionAt,
-        value: &[u8],
+        value: Option<&[u8]>,
     ) -> bool {
+        let level = if value.is_some() { level } else { level | PASSAGE };
+        let value = value.unwrap_or_default();
         let room = SHORTCUT_HEADER + value.len();
         let Some((address, place)) = self.arena.allocate(bump, pool, room) else {
             return false;
@@ -207,8 +236,8 @@ impl Versions {
             link = self.older(next);
             next = link.load(Ordering::Acquire);
         }
-        let is_there = || self.level_at(VersionAt(next)) == Some(STATE);
-        if next == 0 || self.head(next).0 != trailer.seqno() || is_there() {
+        let is_there = self.what(VersionAt(next)) == Some(What::State);
+        if next == 0 || self.head(next).0 != trailer.seqno() || is_there {
             return;
         }
         let room = SHORTCUT_HEADER + value.len();
