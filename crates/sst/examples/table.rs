@@ -16,7 +16,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const IDENT: TableIdent = TableIdent { database: DatabaseId([1; 16]), number: FileNumber(1) };
+const IDENT: TableIdent =
+    TableIdent { database: DatabaseId([1; 16]), number: FileNumber(1), salt: 0 };
 
 fn keys(count: usize) -> Vec<[u8; 16]> {
     let key = |i: usize| {

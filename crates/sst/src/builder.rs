@@ -358,7 +358,13 @@ impl TableBuilder {
         self.output.append(&footer)?;
         let (bytes, checksum) = self.output.finish()?;
         let tail_bytes = bytes - tail_offset;
-        Ok(TableMeta { bytes, tail_bytes, checksum, ..self.properties.content })
+        Ok(TableMeta {
+            bytes,
+            tail_bytes,
+            checksum,
+            salt: self.ident.salt,
+            ..self.properties.content
+        })
     }
 }
 

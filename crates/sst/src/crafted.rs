@@ -20,7 +20,8 @@ use std::sync::Arc;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+const IDENT: TableIdent =
+    TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 0 };
 
 /// A file in the making.
 struct Crafted {

@@ -3,14 +3,14 @@
 //! ```text
 //! label, 48 bytes   magic 8 | version u32 | compatible u32 | read-incompatible u32
 //!                   | write-incompatible u32 | database 16 | file number u64
-//! header, 64        label "FSSTHEAD" | zero 12 | crc u32 of the 60 bytes before
+//! header, 64        label "FSSTHEAD" | salt u32 | zero 8 | crc u32 of the 60 bytes before
 //! stored block      payload | raw length u32 | compression u8 | crc u32
-//! footer, 80        properties offset u64 | properties length u64 | tail offset u64 | zero 4
+//! footer, 80        properties offset u64 | properties length u64 | tail offset u64 | salt u32
 //!                   | label "FSSTFOOT" | crc u32 of the 76 bytes before
 //! ```
 //!
-//! The crc of a stored block covers database, file number and offset before its own bytes, so a
-//! block of another file or place is refused. Label and crc stand at these places in every version,
+//! The crc of a stored block covers database, file number, offset and salt (if the table has one) before its
+//! own bytes, so a block of another file or place is refused. Label and crc stand at these places in every version,
 //! so an old reader can tell a newer file from a damaged one.
 
 use crate::buffers::{Buffer, Buffers};
@@ -85,7 +85,7 @@ impl Label {
         let write_incompatible = decoder.u32("feature bits")?;
         let database = DatabaseId(decoder.array("a database id")?);
         let number = FileNumber(decoder.u64("a file number")?);
-        let ident = TableIdent { database, number };
+        let ident = TableIdent { database, number, salt: 0 };
         Ok(Self { version, compatible, read_incompatible, write_incompatible, ident })
     }
 
@@ -98,6 +98,18 @@ impl Label {
                     "{file}: table format {} with features {:#x}: this flagstone reads format \
                      {VERSION} without such features",
                     self.version, self.read_incompatible
+                ),
+            ));
+        }
+        let salt = expected.salt;
+        if self.ident.salt != salt && (TableIdent { salt, ..self.ident }) == expected {
+            return Err(Error::corruption(
+                file,
+                0,
+                format_args!(
+                    "another table of this number, of a copy of the database say, with the salt {:08x}: expected \
+                     {salt:08x}",
+                    self.ident.salt
                 ),
             ));
         }
@@ -119,6 +131,7 @@ impl Label {
 pub(crate) fn encode_header(ident: TableIdent) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES);
     Label::new(ident).encode(HEADER_MAGIC, &mut out);
+    put_u32(&mut out, ident.salt);
     out.resize(HEADER_BYTES - 4, 0);
     put_crc(&mut out);
     out
@@ -128,7 +141,9 @@ pub(crate) fn encode_header(ident: TableIdent) -> Vec<u8> {
 pub(crate) fn decode_header(bytes: &[u8]) -> Result<Label, Malformed> {
     let body = check_crc(bytes, HEADER_BYTES)?;
     let mut decoder = Decoder::new(body);
-    Label::decode(HEADER_MAGIC, &mut decoder)
+    let mut label = Label::decode(HEADER_MAGIC, &mut decoder)?;
+    label.ident.salt = decoder.u32("the salt")?;
+    Ok(label)
 }
 
 /// The end of a file: where everything else is found.
@@ -146,7 +161,7 @@ impl Footer {
         put_u64(&mut out, self.properties.offset);
         put_u64(&mut out, self.properties.len);
         put_u64(&mut out, self.tail_offset);
-        put_u32(&mut out, 0);
+        put_u32(&mut out, self.label.ident.salt);
         self.label.encode(FOOTER_MAGIC, &mut out);
         put_crc(&mut out);
         out
@@ -157,11 +172,12 @@ impl Footer {
     pub(crate) fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self, Malformed> {
         let body = check_crc(bytes, FOOTER_BYTES)?;
         let mut label = Decoder::new(&body[FOOTER_BYTES - 4 - LABEL_BYTES..]);
-        let label = Label::decode(FOOTER_MAGIC, &mut label)?;
+        let mut label = Label::decode(FOOTER_MAGIC, &mut label)?;
         let mut decoder = Decoder::new(body);
         let offset = decoder.u64("the offset of the properties")?;
         let len = decoder.u64("the length of the properties")?;
         let tail_offset = decoder.u64("the offset of the tail")?;
+        label.ident.salt = decoder.u32("the salt")?;
         let properties = Handle { offset, len };
         let ends_at_footer = properties.end() == file_bytes.checked_sub(FOOTER_BYTES as u64);
         let in_order = (HEADER_BYTES as u64..=offset).contains(&tail_offset);
@@ -187,13 +203,19 @@ fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
     }
 }
 
-/// What the checksum of a stored block covers besides its bytes.
-pub(crate) fn place(ident: TableIdent, offset: u64) -> [u8; 32] {
-    let mut place = [0; 32];
+/// What the checksum of a stored block covers besides its bytes; the salt is no part of it if there is none.
+pub(crate) fn place(ident: TableIdent, offset: u64) -> ([u8; 36], usize) {
+    let mut place = [0; 36];
     place[..16].copy_from_slice(&ident.database.0);
     place[16..24].copy_from_slice(&ident.number.0.to_le_bytes());
-    place[24..].copy_from_slice(&offset.to_le_bytes());
-    place
+    place[24..32].copy_from_slice(&offset.to_le_bytes());
+    place[32..].copy_from_slice(&ident.salt.to_le_bytes());
+    (place, if ident.salt == 0 { 32 } else { 36 })
+}
+
+fn block_crc(ident: TableIdent, offset: u64, body: &[u8]) -> u32 {
+    let (place, len) = place(ident, offset);
+    crc32c_of_parts(&[&place[..len], body])
 }
 
 /// Makes of `raw` the stored block that will stand at `offset`: `out` is replaced by it. Answers
@@ -216,7 +238,7 @@ pub(crate) fn seal_block(
     // A builder refuses blocks beyond BLOCK_RAW_MAX, which fits 32 bits.
     put_u32(out, raw.len() as u32);
     out.push(tag);
-    let crc = crc32c_of_parts(&[&place(ident, offset), out]);
+    let crc = block_crc(ident, offset, out);
     put_u32(out, crc);
     shrank
 }
@@ -230,7 +252,7 @@ pub(crate) fn check_block(
     let Some((body, crc)) = stored.split_last_chunk::<4>() else {
         return Err(Malformed { at: 0, expected: "a block with its checksum" });
     };
-    if !fits(crc32c_of_parts(&[&place(ident, offset), body]), u32::from_le_bytes(*crc)) {
+    if !fits(block_crc(ident, offset, body), u32::from_le_bytes(*crc)) {
         return Err(Malformed { at: 0, expected: "a block whose checksum fits bytes and place" });
     }
     let Some((payload, [a, b, c, d, tag])) = body.split_last_chunk::<5>() else {
@@ -300,7 +322,8 @@ const fn check_raw_len(
 mod tests {
     use super::*;
 
-    const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+    const IDENT: TableIdent =
+        TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 0x0102_0304 };
 
     #[test]
     fn a_block_in_the_wrong_place_is_refused() {
@@ -315,6 +338,8 @@ mod tests {
         assert_eq!(&open(IDENT, 64).unwrap()[..], b"some bytes");
         assert_eq!(open(IDENT, 65).err().unwrap().kind(), ErrorKind::Corruption);
         assert!(open(TableIdent { number: FileNumber(43), ..IDENT }, 64).is_err());
+        assert!(open(TableIdent { salt: 5, ..IDENT }, 64).is_err());
+        assert!(open(TableIdent { salt: 0, ..IDENT }, 64).is_err());
         assert!(open(TableIdent { database: DatabaseId([8; 16]), ..IDENT }, 64).is_err());
         assert!(open_block(&stored, IDENT, 64, 9, Path::new("f"), |len| vec![0; len]).is_err());
     }

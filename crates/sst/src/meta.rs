@@ -52,6 +52,8 @@ pub struct TableMeta {
     /// the same. `None` when that is not known: an older flagstone wrote it, or a newer one in a way
     /// that this one does not know.
     pub compression: Option<Compression>,
+    /// The table's [salt](crate::TableIdent::salt).
+    pub salt: u32,
 }
 
 const NUMBER: u64 = 1;
@@ -72,6 +74,7 @@ const CHECKSUM: u64 = 15;
 const GLOBAL_SEQNO: u64 = 16;
 const COMPRESSION: u64 = 17;
 const OLDER_VERSIONS: u64 = 18;
+const SALT: u64 = 19;
 
 impl TableMeta {
     /// Appends its tagged fields to `out`; put a length before them where more follows.
@@ -99,6 +102,7 @@ impl TableMeta {
             fields.bytes(COMPRESSION, &compression.setting());
         }
         fields.number_unless_zero(OLDER_VERSIONS, self.older_versions);
+        fields.number_unless_zero(SALT, u64::from(self.salt));
     }
 
     /// Reads what [`TableMeta::encode`] appended: all of `bytes`. Fields of a newer flagstone are
@@ -148,9 +152,10 @@ impl TableMeta {
                 }
                 return Ok(());
             }
-            CHECKSUM => {
-                self.checksum = u32::try_from(number(field)?)
-                    .map_err(|_too_large| Malformed { at: 0, expected: "a checksum of 32 bits" })?;
+            CHECKSUM | SALT => {
+                let value = u32::try_from(number(field)?)
+                    .map_err(|_too_large| Malformed { at: 0, expected: "a number of 32 bits" })?;
+                *(if tag == SALT { &mut self.salt } else { &mut self.checksum }) = value;
                 return Ok(());
             }
             _ => return Ok(()),

@@ -81,4 +81,7 @@ pub struct TableIdent {
     pub database: DatabaseId,
     /// The number in the file's name.
     pub number: FileNumber,
+    /// Drawn at random for each table, not 0: two copies of one database give the same number to different tables. 0 in
+    /// tables of an older flagstone.
+    pub salt: u32,
 }

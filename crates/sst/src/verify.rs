@@ -49,6 +49,7 @@ impl Table {
             None => Ok(TableMeta {
                 bytes: self.bytes(),
                 tail_bytes: self.bytes() - self.footer.tail_offset,
+                salt: self.ident.salt,
                 checksum: self.read_stored(|_number, _offset, _stored| Ok(()))?,
                 ..self.properties.content.clone()
             }),

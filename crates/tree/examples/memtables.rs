@@ -26,7 +26,7 @@ use arena_list::{ArenaList, Buffer};
 use crossbeam_skiplist::SkipMap;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId};
-use flagstone_env::{Disk, MemDisk, OpenFiles};
+use flagstone_env::{Disk, MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Damages, Direction, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions, Version,
@@ -159,6 +159,7 @@ fn context(bytes: usize) -> Arc<TreeContext> {
         disk,
         dir: PathBuf::from("/db"),
         database: DatabaseId([7; 16]),
+        random: Arc::new(SeededRandom::new(7)),
         cache: BlockCache::new(1 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,

@@ -10,7 +10,7 @@
 
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{Compression, DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
-use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
+use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
 use flagstone_sst::{BlockCache, TableBuilder, TableIdent, TableOptions};
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Flush, Obsolete, Policy, Tree, TreeContext, TreeOptions,
@@ -57,6 +57,7 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
         disk,
         dir: dir.to_owned(),
         database: DatabaseId([7; 16]),
+        random: Arc::new(SeededRandom::new(7)),
         cache: BlockCache::new(64 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,
@@ -142,7 +143,7 @@ fn directly(entries: u64, value: &[u8], context: &TreeContext) {
         let table = builder.get_or_insert_with(|| {
             let number = (context.next_file)();
             let file = context.disk.create(&context.table_path(number)).unwrap();
-            let ident = TableIdent { database: context.database, number };
+            let ident = TableIdent { database: context.database, number, salt: 1 };
             TableBuilder::new(file, ident, TableOptions::default()).unwrap()
         });
         table.add(EntryRef::new(&key, seqno, Kind::Put, value)).unwrap();

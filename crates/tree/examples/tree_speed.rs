@@ -9,7 +9,7 @@ use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{
     Compression, DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId,
 };
-use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk};
+use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Direction, Flush, FullPass, Obsolete, OutputCheck, ScanOptions,
@@ -51,6 +51,7 @@ fn context(dir: Option<String>) -> Arc<TreeContext> {
         disk,
         dir,
         database: DatabaseId([7; 16]),
+        random: Arc::new(SeededRandom::new(7)),
         cache: BlockCache::new(2 << 30),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,

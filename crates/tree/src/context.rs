@@ -6,7 +6,7 @@ use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::names::{FileKind, path};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicU64;
-use flagstone_env::{Disk, OpenFiles};
+use flagstone_env::{Disk, OpenFiles, Random};
 use flagstone_sst::{BlockCache, Table, TableIdent, TableMeta};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct TreeContext {
     pub database: DatabaseId,
     /// Blocks of tables.
     pub cache: Arc<BlockCache>,
+    /// Draws the salts of tables.
+    pub random: Arc<dyn Random>,
     /// Draws a file number that was never used.
     pub next_file: Arc<dyn Fn() -> FileNumber + Send + Sync>,
     /// Memory of all memtables that are not in tables yet: active and sealed ones.
@@ -48,7 +50,7 @@ impl TreeContext {
     /// # Errors
     /// What [`Table::open`] and opening the file may answer.
     pub(crate) fn open_table(&self, meta: &TableMeta) -> Result<Arc<Table>> {
-        let ident = TableIdent { database: self.database, number: meta.number };
+        let ident = TableIdent { database: self.database, number: meta.number, salt: meta.salt };
         let file = self.files.open(&self.table_path(meta.number), self.direct_reads)?;
         Table::open(file, ident, Some(meta), &self.cache)
     }

@@ -129,6 +129,7 @@ impl Opening {
             dir: builder.dir.clone(),
             direct_reads: builder.options.direct_reads,
             database: id,
+            random: Arc::clone(&environment.random),
             cache: BlockCache::new(builder.options.cache_bytes(0)),
             next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
             memtable_bytes: Arc::default(),

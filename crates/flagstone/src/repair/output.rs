@@ -4,8 +4,8 @@ use super::find::Found;
 use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Result, SeqNo, TreeId};
-use flagstone_env::Disk;
 use flagstone_env::names::{self, FileKind};
+use flagstone_env::{Disk, Random, SystemRandom};
 use flagstone_sst::{
     BlockCache, RangeDelete, Table, TableBuilder, TableIdent, TableMeta, TableOptions,
 };
@@ -61,7 +61,8 @@ impl<'a> Outputs<'a> {
     /// Begins a table.
     pub(super) fn begin(&mut self, owner: Owner<'_>) -> Result<Output> {
         let record = owner.record;
-        let ident = TableIdent { database: self.database, number: self.next_number() };
+        let salt = (SystemRandom.next_u64() as u32).max(1);
+        let ident = TableIdent { database: self.database, number: self.next_number(), salt };
         let path = names::path(self.dir, FileKind::Table, ident.number);
         let options = TableOptions {
             block_bytes: record.block_bytes,

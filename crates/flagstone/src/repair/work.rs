@@ -133,7 +133,7 @@ impl<'a> Work<'a> {
 
     /// What a table says of itself, by its tail or by all of it.
     fn properties_of(&self, number: FileNumber) -> Option<Properties> {
-        let ident = TableIdent { database: self.found.id, number };
+        let ident = TableIdent { database: self.found.id, number, salt: 0 };
         let file = self.files.open(&self.path(number), false).ok()?;
         match Table::open(Arc::clone(&file), ident, None, &BlockCache::new(0)) {
             Ok(table) => Some(table.properties().clone()),
@@ -242,7 +242,7 @@ impl<'a> Work<'a> {
                 return None;
             }
         };
-        let ident = TableIdent { database: self.found.id, number };
+        let ident = TableIdent { database: self.found.id, number, salt: 0 };
         let salvage = Salvage::of(opened, ident, known);
         let mut lost = Vec::new();
         for part in salvage.lost() {
@@ -455,7 +455,7 @@ impl<'a> Work<'a> {
         let mut passing = RepairReport::default();
         let Some(meta) = self.outputs.end(output, &mut passing)? else { return Ok(()) };
         let path = names::path(self.outputs.dir, FileKind::Table, meta.number);
-        let ident = TableIdent { database: self.found.id, number: meta.number };
+        let ident = TableIdent { database: self.found.id, number: meta.number, salt: meta.salt };
         let salvage = Salvage::of(self.files.open(&path, false)?, ident, Some(&meta));
         self.scratch.push(path);
         self.rebuilt.entry(keyspace).or_default().push((meta.number, Arc::new(salvage)));

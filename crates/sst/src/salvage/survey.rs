@@ -4,7 +4,7 @@ use super::cursor::visit_entries;
 use super::walk::{block_end, seek_block};
 use crate::block::Block;
 use crate::cache::BlockCache;
-use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, HEADER_BYTES, open_block};
+use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, HEADER_BYTES, decode_header, open_block};
 use crate::meta::TableMeta;
 use crate::options::TableIdent;
 use crate::properties::{Handle, Properties};
@@ -53,6 +53,8 @@ impl Salvage {
     /// Memory: 16 bytes a block; the file, if its tail is damaged and it is no longer than 1 GiB.
     pub fn of(file: Arc<dyn ReadFile>, ident: TableIdent, known: Option<&TableMeta>) -> Self {
         file.advise(Access::Sequential);
+        let salt = known.map_or_else(|| salt_in(&*file), |meta| meta.salt);
+        let ident = TableIdent { salt, ..ident };
         let salvage = Self {
             ident,
             global: known.and_then(|meta| meta.global_seqno),
@@ -276,6 +278,17 @@ impl Survey<'_> {
 }
 
 /// The stored blocks from the front on, and where the last of what could be read ends.
+/// The salt that footer or header tell; without it no block can be checked.
+fn salt_in(file: &dyn ReadFile) -> u32 {
+    let mut header = [0; HEADER_BYTES];
+    let header_label = || {
+        file.read_exact_at(&mut header, 0).ok()?;
+        decode_header(&header).ok()
+    };
+    let label = read_tail(file, None).ok().map(|tail| tail.footer.label).or_else(header_label);
+    label.map_or(0, |label| label.ident.salt)
+}
+
 fn walk(bytes: &[u8], ident: TableIdent, is_cut: bool) -> (Vec<Handle>, u64) {
     let (mut blocks, mut at) = (Vec::new(), HEADER_BYTES);
     let end = bytes.len().saturating_sub(FOOTER_BYTES);

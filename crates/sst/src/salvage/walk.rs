@@ -43,7 +43,8 @@ pub(super) fn block_end(
     start: usize,
     len_max: usize,
 ) -> Option<usize> {
-    let mut crc = place(ident, start as u64).into_iter().fold(!0, step);
+    let (place, place_len) = place(ident, start as u64);
+    let mut crc = place.into_iter().take(place_len).fold(!0, step);
     let block = bytes.get(start..)?;
     let last = block.len().min(len_max).checked_sub(4)?;
     let trailer = BLOCK_TRAILER_BYTES - 4;
@@ -78,7 +79,8 @@ mod tests {
     use crate::format::seal_block;
     use flagstone_base::{DatabaseId, FileNumber};
 
-    const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+    const IDENT: TableIdent =
+        TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 9 };
 
     #[test]
     fn blocks_are_found_by_their_checksums_and_behind_damage() {

@@ -1,8 +1,11 @@
 //! Are these the bytes? What version 1 writes never changes.
 
-use crate::tools::{Entry, Folder, get};
-use flagstone_base::{Compression, KeyspaceId, Kind, Result, SeqNo, TreeId};
-use flagstone_sst::{InspectOptions, TableBuilder, TableOptions, inspect};
+use crate::tools::{Entry, Folder, IDENT, get};
+use flagstone_base::{Compression, ErrorKind, KeyspaceId, Kind, Result, SeqNo, TreeId};
+use flagstone_env::{Disk, MemDisk};
+use flagstone_sst::{
+    BlockCache, InspectOptions, Table, TableBuilder, TableIdent, TableMeta, TableOptions, inspect,
+};
 
 /// The table that `docs/format/sst.md` shows.
 const GOLDEN: &[u8] = include_bytes!("golden.sst");
@@ -108,4 +111,37 @@ fn every_compression_holds_the_same_and_packs_what_repeats() {
     let plain = write(Compression::None);
     assert!(write(Compression::Lz4).bytes < plain.bytes / 4);
     assert!(write(Compression::Zstd(1)).bytes < plain.bytes / 4);
+}
+
+/// Why the manifest holds a salt: in a file whose blocks all end with their crc, the crc of the file does not depend on what
+/// is in the blocks. Two tables of one length, one number and one salt cannot be told apart by it.
+#[test]
+fn the_checksum_of_a_file_tells_salts_apart_and_not_values() {
+    let folder = Folder::new();
+    let write = |value: &str| {
+        let fill = |builder: &mut TableBuilder| builder.add(Entry::put("key", 7, value).as_ref());
+        folder.write(options(), fill).unwrap()
+    };
+    let (one, other) = (write("this"), write("that"));
+    assert_eq!(one, other);
+    let file = |salt| {
+        let ident = TableIdent { salt, ..IDENT };
+        let path = std::path::Path::new("t");
+        let disk = MemDisk::default();
+        let mut builder = TableBuilder::new(disk.create(path).unwrap(), ident, options()).unwrap();
+        builder.add(Entry::put("key", 7, "this").as_ref()).unwrap();
+        let meta = builder.finish().unwrap();
+        assert_eq!(meta.salt, salt);
+        let open = |meta| {
+            let cache = BlockCache::new(1 << 20);
+            Table::open(disk.open(path).unwrap(), IDENT, meta, &cache)
+        };
+        let table = open(Some(&meta)).unwrap();
+        table.verify().unwrap();
+        assert_eq!(open(None).unwrap().meta().unwrap(), meta);
+        let other = TableMeta { salt: salt + 1, ..meta.clone() };
+        assert_eq!(open(Some(&other)).unwrap_err().kind(), ErrorKind::Corruption);
+        meta.checksum
+    };
+    assert_ne!(file(1), file(2));
 }

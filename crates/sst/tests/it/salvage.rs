@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PATH: &str = "/000042.sst";
-const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+const IDENT: TableIdent =
+    TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 9 };
 const KEYS: u32 = 120;
 
 /// 120 keys with two versions each, in blocks of 256 bytes, a range delete and an attachment.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub(crate) const IDENT: TableIdent =
-    TableIdent { database: DatabaseId([0xDB; 16]), number: FileNumber(42) };
+    TableIdent { database: DatabaseId([0xDB; 16]), number: FileNumber(42), salt: 0 };
 
 /// A folder of its own, removed at the end.
 pub(crate) struct Folder {

@@ -82,7 +82,8 @@ impl Outputs {
         let path = context.table_path(number);
         let file = context.files.or_close_some(|| context.disk.create_streamed(&path))?;
         self.created.push(number);
-        let ident = TableIdent { database: context.database, number };
+        let salt = (context.random.next_u64() as u32).max(1);
+        let ident = TableIdent { database: context.database, number, salt };
         let options = self.tree.options().table_options(self.tree.id(), self.plan.compression);
         let mut builder = TableBuilder::new(file, ident, options)?;
         for (id, bytes) in &self.plan.attachments {

@@ -2,7 +2,7 @@
 
 use flagstone_base::hash::key_hash;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
-use flagstone_env::{MemDisk, OpenFiles};
+use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Tree,
@@ -75,6 +75,7 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
         files: OpenFiles::new(Arc::new(disk.clone()), 3),
         dir: PathBuf::from("/db"),
         database: DatabaseId([7; 16]),
+        random: Arc::new(SeededRandom::new(7)),
         cache: BlockCache::new(1 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,
