@@ -8,6 +8,7 @@
 )]
 
 mod ci;
+mod fuzz;
 mod peers;
 mod programs;
 mod shuttle;
@@ -43,6 +44,9 @@ cargo xtask COMMAND
   powercut [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
                   the same on an ext4 in a file, which is shut down without flushing its log,
                   and at times runs full; needs root, and says so where it may not mount
+  fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
+                  hostile bytes for the reader of one format; without a target: the list
+                  of them, and all options
   help            this text
 
 Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
@@ -71,6 +75,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),
         ["powercut", ref options @ ..] => programs::run(root, &["stress", "power"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
+        ["fuzz", ref options @ ..] => fuzz::run(root, options),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             true

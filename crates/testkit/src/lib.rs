@@ -3,6 +3,7 @@
 //! ```text
 //! Rng --> Workload --> Step, Change --+--> Driver: the database and the Model side by side
 //!         random_options              +--> History: what was acknowledged, what was promised
+//! fuzz: hostile bytes for every format
 //! World: a disk in memory that crashes and fails, a clock that stands still, steps one by one
 //! ```
 
@@ -28,6 +29,7 @@ pub mod world;
 pub mod driver;
 pub mod history;
 
+pub mod fuzz;
 pub mod linear;
 pub mod sim;
 pub mod stress;

@@ -1,0 +1,191 @@
+//! A whole database of which the log, the manifest or `CURRENT` is hostile: opened for reading, read and verified;
+//! now and then opened for writing, written and closed.
+
+use super::{bounded, note};
+use crate::world::World;
+use flagstone::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::env::{Executor, MemDisk};
+use flagstone::{
+    Database, Durability, Error, ErrorKind, KeyspaceOptions, Options, Patch, Result, Routing,
+};
+use std::sync::OnceLock;
+
+/// The real database, and which of its files are which.
+struct Base {
+    image: MemDisk,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+fn options() -> Options {
+    Options {
+        memory_budget: 1 << 20,
+        compaction_workers: 1,
+        durability: Durability::Group,
+        ..Options::default()
+    }
+}
+
+fn base() -> &'static Base {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    BASE.get_or_init(|| {
+        let mut world = World::new(5);
+        for life in 0..3_u64 {
+            let session = world.open(&options()).unwrap();
+            fill(&session.db, life).unwrap();
+            world = world.after_kill(life);
+        }
+        let mut files = world.contents();
+        files.retain(|(name, _)| name != "LOCK");
+        Base { image: world.mem, files }
+    })
+}
+
+fn fill(db: &Database, life: u64) -> Result<()> {
+    let hash = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+    let range = KeyspaceOptions {
+        routing: Routing::Range(vec![b"k2".to_vec()]),
+        fold: Some("add-i64/1".to_owned()),
+        ..KeyspaceOptions::default()
+    };
+    let (kv, sums) = (db.keyspace_with("kv", hash)?, db.keyspace_with("sums", range)?);
+    let one = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+    let docs = db.collection_with("docs", one)?;
+    for n in 0..4 {
+        kv.put(format!("k{n}"), format!("value {life}"))?;
+        sums.merge(format!("k{n}"), 7_u64.to_le_bytes())?;
+        docs.put_json(n, format!(r#"{{"id":{n},"field{life}":[1,2]}}"#))?;
+    }
+    if life == 0 {
+        db.compact()?;
+    }
+    let mut batch = db.batch();
+    batch.delete_range(&kv, "k1", "k2")?;
+    batch.delete(&sums, "k3")?;
+    batch.patch(&docs, 2, &Patch::new().inc("id", 1))?;
+    db.commit(batch)?;
+    if life == 1 {
+        db.keyspace("gone")?.put("a", "b")?;
+        db.drop_keyspace("gone")?;
+        db.flush()?;
+    }
+    if life == 2 {
+        // Edits after the snapshot.
+        db.keyspace("late")?.put("a", "b")?;
+        db.keyspace("later")?;
+        db.drop_keyspace("later")?;
+    }
+    kv.put("last", life.to_le_bytes())
+}
+
+/// The names of the files of a kind, oldest first.
+fn names_of(kind: FileKind) -> Vec<&'static str> {
+    let is = |name: &str| matches!(parse(name), Name::Numbered(k, _) if k as u8 == kind as u8);
+    base().files.iter().map(|(name, _)| name.as_str()).filter(|name| is(name)).collect()
+}
+
+fn content(name: &str) -> &'static [u8] {
+    base().files.iter().find(|(n, _)| n == name).map_or(&[], |(_, content)| content)
+}
+
+/// What a reader may be told of a hostile database.
+fn refused(error: &Error) {
+    let kinds = [ErrorKind::Corruption, ErrorKind::Unsupported, ErrorKind::InvalidInput];
+    assert!(kinds.contains(&error.kind()), "{error:?}");
+    note(error);
+}
+
+fn read(db: &Database) -> Result<()> {
+    for info in db.keyspaces() {
+        if info.is_collection {
+            for entry in db.existing_collection(&info.name)?.into_iter().flat_map(|c| c.scan_all())
+            {
+                let (key, document) = entry?;
+                let _text = (key.to_string(), document.to_json());
+            }
+            continue;
+        }
+        let Ok(keyspace) = db.keyspace_with(&info.name, info.options) else { continue };
+        for entry in keyspace.scan_all().take(1000) {
+            let (key, _) = entry?;
+            keyspace.get(&key)?;
+        }
+    }
+    db.verify().map(|report| note(format_args!("{report:?}")))
+}
+
+fn write(world: &World) -> Result<()> {
+    let session = world.open(&options())?;
+    let kv = session.db.keyspace("new")?;
+    kv.put("a", "b")?;
+    session.db.flush()?;
+    (0..50).for_each(|_| {
+        session.executor.assist();
+    });
+    session.db.compact()?;
+    read(&session.db)?;
+    session.db.close()
+}
+
+fn try_with(changes: &[(&str, &[u8])], bytes: &[u8]) {
+    let world = World::on(base().image.kill(), 9);
+    for (name, content) in changes {
+        world.mem.put_content(&World::path(name), content);
+        let _text = flagstone::inspect::file_on(&world.mem, &World::path(name), &mut String::new());
+    }
+    let opened = bounded(32 << 20, 1, "opening a database", || world.open_read_only(&options()));
+    match opened {
+        Ok(session) => read(&session.db).unwrap_or_else(|error| refused(&error)),
+        Err(error) => refused(&error),
+    }
+    let is_chosen = flagstone_base::hash::key_hash(bytes, 1).is_multiple_of(8);
+    if is_chosen && let Err(error) = write(&world) {
+        note(error);
+    }
+}
+
+/// Bytes and the length of the file that they are the beginning of: the rest is zeroes, as of a new segment.
+fn padded(bytes: &[u8], len: usize) -> Vec<u8> {
+    let mut padded = bytes.to_vec();
+    padded.resize(bytes.len().max(len), 0);
+    padded
+}
+
+/// All segments of the log, each a length of two bytes and what it begins with.
+pub(super) fn log(bytes: &[u8]) {
+    let mut rest = bytes;
+    let mut changes = Vec::new();
+    for name in names_of(FileKind::Wal) {
+        let Some((segment, after)) = super::split(rest) else { break };
+        changes.push((name, padded(segment, content(name).len())));
+        rest = after;
+    }
+    let changes: Vec<(&str, &[u8])> = changes.iter().map(|(n, c)| (*n, c.as_slice())).collect();
+    try_with(&changes, bytes);
+}
+
+pub(super) fn log_seeds() -> Vec<Vec<u8>> {
+    let mut seed = Vec::new();
+    for name in names_of(FileKind::Wal) {
+        let content = content(name);
+        let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
+        seed.extend_from_slice(&super::join(&content[..used], &[]));
+    }
+    vec![seed]
+}
+
+pub(super) fn manifest(bytes: &[u8]) {
+    let name = names_of(FileKind::Manifest)[0];
+    try_with(&[(name, bytes)], bytes);
+}
+
+pub(super) fn manifest_seeds() -> Vec<Vec<u8>> {
+    vec![content(names_of(FileKind::Manifest)[0]).to_vec()]
+}
+
+pub(super) fn current(bytes: &[u8]) {
+    try_with(&[(CURRENT, bytes)], bytes);
+}
+
+pub(super) fn current_seeds() -> Vec<Vec<u8>> {
+    vec![content(CURRENT).to_vec()]
+}

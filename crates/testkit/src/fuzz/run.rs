@@ -1,0 +1,166 @@
+//! The loop: seeds and corpus are mutated and run until time is up or a body panics; then the input is made smaller.
+
+use super::coverage::Coverage;
+use super::{Mutator, Target, take_outcome};
+use flagstone_base::checksum::believing;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+/// An execution of this length is a failure: hostile bytes must not take for ever.
+const SLOW: Duration = Duration::from_secs(20);
+const KEPT_MAX: usize = 4096;
+const MINIMIZE: Duration = Duration::from_secs(20);
+
+/// How long [`fuzz`] goes on.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// At most so many executions.
+    pub executions: u64,
+    /// At most so long.
+    pub time: Duration,
+    /// Each input is written here before it is run: for those that end the process.
+    pub trace: Option<PathBuf>,
+}
+
+/// What a run did.
+#[derive(Debug)]
+pub struct Report {
+    /// Inputs run.
+    pub executions: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// The longest execution.
+    pub slowest: Duration,
+    /// Different outcomes: texts of errors without their numbers, or what was read.
+    pub outcomes: usize,
+    /// Edges of the code that were reached, if they are counted.
+    pub edges: Option<usize>,
+    /// The inputs that were worth keeping, the first ones first.
+    pub kept: Vec<Vec<u8>>,
+}
+
+/// An input that broke what must hold.
+#[derive(Debug)]
+pub struct Failure {
+    /// What the panic said, or that it took too long.
+    pub said: String,
+    /// The input, made smaller if that was possible.
+    pub input: Vec<u8>,
+    /// How long it was before.
+    pub found_len: usize,
+    /// Inputs run before it.
+    pub executions: u64,
+}
+
+thread_local! {
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs the body on `input`, and again with checksums believed if it has some. An error tells what the panic said.
+pub fn run_once(target: &Target, input: &[u8]) -> Result<(), String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| match IS_CAUGHT.get() {
+            true => SAID.with_borrow_mut(|said| *said = panic.to_string()),
+            false => usual(panic),
+        }));
+    });
+    IS_CAUGHT.set(true);
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        (target.body)(input);
+        if target.has_checksums {
+            believing(|| (target.body)(input));
+        }
+    }));
+    IS_CAUGHT.set(false);
+    ran.map_err(|_panic| SAID.take())
+}
+
+/// The inputs of the target that are kept in the repository, by name.
+pub fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Mutates and runs until a limit is reached. The same seed makes the same inputs.
+///
+/// # Errors
+/// The first input that panics or takes too long.
+pub fn fuzz(target: &Target, seed: u64, limits: &Limits) -> Result<Report, Failure> {
+    let start = Instant::now();
+    let mut inputs = (target.seeds)();
+    inputs.extend(corpus(target).into_iter().map(|(_, input)| input));
+    let mut mutator = Mutator::new(seed, inputs.clone());
+    let (mut outcomes, mut coverage) = (HashSet::new(), Coverage::default());
+    let (took, slowest, kept) = (Duration::ZERO, Duration::ZERO, Vec::new());
+    let mut report = Report { executions: 0, took, slowest, outcomes: 0, edges: None, kept };
+    let mut first = inputs.into_iter();
+    while report.executions < limits.executions {
+        let began = Instant::now();
+        if began - start >= limits.time {
+            break;
+        }
+        let input = first.next().unwrap_or_else(|| mutator.next_input());
+        take_outcome();
+        Coverage::begin();
+        if let Some(path) = &limits.trace {
+            std::fs::write(path, &input).unwrap();
+        }
+        let ran = run_once(target, &input);
+        let took = began.elapsed();
+        let ran = if took < SLOW { ran } else { ran.and(Err(format!("it took {took:?}"))) };
+        if let Err(said) = ran {
+            let (found_len, executions) = (input.len(), report.executions);
+            let input = if took < SLOW { minimized(target, input) } else { input };
+            let said = run_once(target, &input).err().unwrap_or(said);
+            return Err(Failure { said, input, found_len, executions });
+        }
+        report.executions += 1;
+        report.slowest = report.slowest.max(took);
+        let (is_reached, is_other) = (coverage.has_new(), outcomes.insert(take_outcome()));
+        let is_new = if Coverage::is_known() { is_reached } else { is_other };
+        if is_new && report.kept.len() < KEPT_MAX {
+            mutator.keep(input.clone());
+            report.kept.push(input);
+        }
+    }
+    report.took = start.elapsed();
+    report.outcomes = outcomes.len();
+    report.edges = Coverage::is_known().then(|| coverage.edges());
+    Ok(report)
+}
+
+/// A smaller input that panics too: parts are taken out, long ones first, then bytes become zero.
+fn minimized(target: &Target, mut input: Vec<u8>) -> Vec<u8> {
+    let start = Instant::now();
+    let mut part = input.len() / 2;
+    while part > 0 {
+        let mut at = 0;
+        while at < input.len() && start.elapsed() < MINIMIZE {
+            let mut smaller = input.clone();
+            smaller.drain(at..(at + part).min(input.len()));
+            match run_once(target, &smaller) {
+                Err(_) => input = smaller,
+                Ok(()) => at += part,
+            }
+        }
+        part /= 2;
+    }
+    for at in 0..input.len() {
+        let mut plainer = input.clone();
+        plainer[at] = 0;
+        if input[at] != 0 && start.elapsed() < MINIMIZE && run_once(target, &plainer).is_err() {
+            input = plainer;
+        }
+    }
+    input
+}
