@@ -38,13 +38,17 @@ pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: (u64, u64), mode: 
     let options = draw_options(&mut rng, mode);
     let opened = Database::builder(dir).options(options).open();
     let opened = opened.and_then(|db| handles(&db).map(|handles| (db, handles)));
-    let (db, handles) = match opened {
-        Ok(opened) => opened,
+    let counted = opened.and_then(|(db, handles)| {
+        let count = |thread| Ok(number(handles.sums.get(count_key(thread))?) as u64);
+        let counts = (0..threads).map(count).collect::<flagstone::Result<Vec<_>>>()?;
+        Ok((db, handles, counts))
+    });
+    let (db, handles, counts) = match counted {
+        Ok(counted) => counted,
         Err(error) => return ended(mode, &error, &mut Ledger::open(ledger, 0).unwrap()),
     };
     let unlogged = rng.percent(15);
-    let counted = |thread| number(handles.sums.get(count_key(thread)).unwrap()) as u64;
-    let done = (0..threads).map(|thread| AtomicU64::new(counted(thread))).collect();
+    let done = counts.into_iter().map(AtomicU64::new).collect();
     let child = Child { db, handles, dir: dir.to_owned(), seed, mode, unlogged, done };
     std::thread::scope(|scope| {
         for thread in 0..threads {

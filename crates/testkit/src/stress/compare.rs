@@ -2,11 +2,11 @@
 
 use super::batch::{Left, SLOTS, count_key, key, value};
 use super::ledger;
+use super::parent::Workplace;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
 use flagstone::Database;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What the lives so far must have left.
@@ -31,24 +31,25 @@ impl Expected {
         Self { seed, left: vec![Left::default(); threads] }
     }
 
-    /// Compares, and goes on from what is there.
+    /// Compares, and goes on from what is there. Promises count that stand before `marks` in the ledgers.
     ///
     /// # Errors
     /// What is wrong.
     pub(super) fn compare(
         &mut self,
-        dir: &Path,
-        ledgers: &Path,
-        mode: Mode,
+        place: &Workplace,
+        marks: &[u64],
         rng: &mut Rng,
     ) -> Result<Found, String> {
-        let threads = self.left.len();
-        let read: Vec<_> = (0..threads).map(|thread| ledger::read(ledgers, thread)).collect();
+        let (threads, mode) = (self.left.len(), place.mode);
+        let read = marks.iter().enumerate();
+        let read = read.map(|(thread, mark)| ledger::read(&place.ledger, thread, *mark));
+        let read: Vec<_> = read.collect();
         if let Some(wrong) = read.iter().find_map(|read| read.wrong.clone()) {
             return Err(format!("the child: {wrong}"));
         }
         let started = Instant::now();
-        let db = Database::builder(dir).options(draw_options(rng, mode)).open();
+        let db = Database::builder(&place.db).options(draw_options(rng, mode)).open();
         let db = db.map_err(|error| format!("cannot be opened: {error:?}"))?;
         let mut found = Found { opened_in: started.elapsed(), ..Found::default() };
         let failed = |error: flagstone::Error| format!("cannot be read: {error:?}");
@@ -89,7 +90,7 @@ impl Expected {
             drop(handles);
             db.close().map_err(|error| format!("close: {error:?}"))?;
         }
-        ledger::clear(ledgers);
+        ledger::clear(&place.ledger);
         Ok(found)
     }
 

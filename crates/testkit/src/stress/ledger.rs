@@ -74,15 +74,24 @@ impl Ledger {
     }
 }
 
-/// Reads the ledger of a thread. A last line that was cut short was not written in time.
-pub(super) fn read(dir: &Path, thread: usize) -> Read {
+/// How long the ledgers are: what stands after that was written later.
+pub(super) fn marks(dir: &Path, threads: usize) -> Vec<u64> {
+    let len = |thread| std::fs::metadata(path(dir, thread)).map_or(0, |meta| meta.len());
+    (0..threads).map(len).collect()
+}
+
+/// Reads the ledger of a thread. A last line that was cut short was not written in time. Promises after `mark` do not
+/// count.
+pub(super) fn read(dir: &Path, thread: usize, mark: u64) -> Read {
     let text = std::fs::read_to_string(path(dir, thread)).unwrap_or_default();
-    let mut read = Read::default();
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    for line in whole.lines() {
+    let (mut read, mut end) = (Read::default(), 0);
+    for line in text.split_inclusive('\n') {
+        end += line.len() as u64;
+        let Some(line) = line.strip_suffix('\n') else { break };
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
             "done" => read.done = rest.parse().unwrap(),
+            "safe" if end > mark => {}
             "safe" => read.safe = rest.split(' ').map(|n| n.parse().unwrap()).collect(),
             "unlogged" => read.is_unlogged = true,
             "full" => read.full += 1,

@@ -93,7 +93,8 @@ pub fn kill(dir: &Path, asked: Asked, mut note: impl FnMut(&Report)) -> Result<R
                 Some(code) => Err(format!("the child ended by itself with code {code}")),
                 None => Ok(()),
             };
-            let found = expected.compare(&place.db, &place.ledger, place.mode, &mut rng);
+            let marks = ledger::marks(&place.ledger, place.threads);
+            let found = expected.compare(&place, &marks, &mut rng);
             let found = found.and_then(|found| ended.map(|()| found));
             report.add(found.map_err(|what| format!("seed {seed}: {what}"))?);
             note(&report);

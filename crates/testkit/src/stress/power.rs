@@ -123,11 +123,11 @@ pub fn powercut(
                 break;
             }
             let cut = cut(&image, &at, &place, (seed, &mut rng));
-            let (is_gone, is_filled) = cut.map_err(|what| format!("seed {seed}: {what}"))?;
-            report.gone += u64::from(is_gone);
-            report.filled += u64::from(is_filled);
+            let cut = cut.map_err(|what| format!("seed {seed}: {what}"))?;
+            report.gone += u64::from(cut.is_gone);
+            report.filled += u64::from(cut.is_filled);
             let _mounted = Mounted::mount(&image, &at)?;
-            let found = expected.compare(&place.db, &place.ledger, place.mode, &mut rng);
+            let found = expected.compare(&place, &cut.marks, &mut rng);
             report.add(found.map_err(|what| format!("seed {seed}: {what}"))?);
             note(&report);
         }
@@ -135,20 +135,33 @@ pub fn powercut(
     Ok(Some(report))
 }
 
-/// One life of a child, and the cut that ends it; whether the child had ended before, and whether the file system was
-/// full meanwhile.
+/// A cut that was made.
+struct Cut {
+    /// The child had ended before.
+    is_gone: bool,
+    /// The file system was full meanwhile.
+    is_filled: bool,
+    /// What stood in the ledgers when the power went.
+    marks: Vec<u64>,
+}
+
+/// One life of a child, and the cut that ends it.
+///
+/// What is acknowledged while the shutdown is on its way does not count: a real cut would have been before. The
+/// journal ends its transaction without writing it then, and an fsync that began earlier finds it ended and succeeds.
 fn cut(
     image: &Path,
     at: &Path,
     place: &Workplace,
     (seed, rng): (u64, &mut Rng),
-) -> Result<(bool, bool), String> {
+) -> Result<Cut, String> {
     let mounted = Mounted::mount(image, at)?;
     let mut child = place.start(seed, rng.number());
     std::thread::sleep(Duration::from_micros(rng.between(5_000, 700_000)));
     let fills = rng.below(FULL_ONE_IN) == 0;
     let filled = if fills { fill_and_free(&mounted, place) } else { Ok(()) };
     let ended = child.try_wait().map_err(|error| error.to_string())?;
+    let marks = super::ledger::marks(&place.ledger, place.threads);
     let power = mounted.cut_power();
     let _gone = child.kill();
     child.wait().map_err(|error| error.to_string())?;
@@ -157,7 +170,7 @@ fn cut(
     if ended.is_none() {
         filled?;
     }
-    Ok((ended.is_some(), fills))
+    Ok(Cut { is_gone: ended.is_some(), is_filled: fills, marks })
 }
 
 /// Fills the file system, waits until commits are refused for want of room, frees it, and waits until they are not.
@@ -183,6 +196,7 @@ fn fill_and_free(mounted: &Mounted, place: &Workplace) -> Result<(), String> {
 
 /// How many batches were acknowledged by all threads, and how often one found no room.
 fn counts(place: &Workplace) -> (u64, u64) {
-    let read = (0..place.threads).map(|thread| super::ledger::read(&place.ledger, thread));
+    let read =
+        (0..place.threads).map(|thread| super::ledger::read(&place.ledger, thread, u64::MAX));
     read.fold((0, 0), |sum, read| (sum.0 + read.done, sum.1 + read.full))
 }
