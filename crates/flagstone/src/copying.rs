@@ -74,6 +74,7 @@ pub(crate) fn state_of_copy(
     let mut state = original.clone();
     state.wal_from = log_from.or(state.wal_from);
     state.clean_close = true;
+    state.log_files.clear();
     // Whoever opens it for writing begins a history of its own, each of several copies another one.
     state.history = None;
     state

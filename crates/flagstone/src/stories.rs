@@ -210,11 +210,12 @@ fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
     db.flush().unwrap();
     let killed = world.killed();
     let wal = |name: &&String| matches!(parse(name), Name::Numbered(FileKind::Wal, _));
-    let name = killed.files().iter().rfind(wal).unwrap().clone();
-    let path = Path::new("db").join(name);
+    let files = killed.files();
+    let mut paths = files.iter().filter(wal).map(|name| Path::new("db").join(name));
+    let path = paths.rfind(|path| !killed.disk.content(path).unwrap().is_empty()).unwrap();
     // Only the header arrived.
     let bytes = killed.disk.content(&path).unwrap();
-    let mut torn = bytes[..192].to_vec();
+    let mut torn = bytes[..4608].to_vec();
     torn.resize(bytes.len(), 0);
     let header_only = World::on(killed.disk.clone());
     header_only.disk.put_content(&path, &torn);

@@ -58,7 +58,7 @@ impl Inspector {
     fn step(&mut self) -> Result<Option<Finding>> {
         if std::mem::take(&mut self.is_at_start) {
             let found = self.window.header()?;
-            self.header = found.map(|found| found.header);
+            self.header = found.map(|found| found.header).filter(|header| header.number > 0);
             self.next = self.header.map_or(SeqNo::ZERO, |header| header.first_seqno);
             return Ok(Some(found.map_or(Finding::NoHeader, |found| {
                 Finding::Header(found.header.to_string(), found.is_whole)

@@ -28,7 +28,7 @@ mod sync;
 
 pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
-pub use reader::{Record, Recovered, read, read_from_device};
+pub use reader::{Listed, Record, Recovered, read, read_from_device};
 pub use record::{RecordKind, payload_checksum};
 pub use salvage::{LostRecords, Salvaged, database_of, salvage};
-pub use segment::SegmentInfo;
+pub use segment::{ManifestPlace, SegmentInfo};

@@ -1,13 +1,13 @@
 //! The log: enqueue under the caller's numbering lock, written by one leader for all who wait.
 //!
-//! Locks, in order: `preparing` (held across I/O, while a spare segment is made) > `writer` (held
+//! Locks, in order: `preparing` and `made` (held across I/O, while files are made) > `writer` (held
 //! across I/O, by the one leader) > `ledger` > `queue`. `enqueue` takes `queue` alone, so it never waits
 //! for a disk. The turn of the syncs (`syncing`) and their verdicts are held for lines, with none of them.
 
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
 use crate::record::{PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
-use crate::segment::SegmentInfo;
+use crate::segment::{ManifestPlace, SegmentInfo};
 use crate::verdicts::Verdicts;
 use crate::waiters::{SyncState, Waiters};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -23,10 +23,10 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// The size of a segment. Larger ones are switched less often, smaller ones are freed sooner:
-    /// the log holds at least one. 4 KiB..=1 GiB.
+    /// the log holds at least one. 8 KiB..=1 GiB.
     pub segment_bytes: u64,
-    /// How many retired segments are kept to be written again; a log that is often synced and has
-    /// none gets a new one.
+    /// How many files stand ready, zero-filled or with old bytes, besides the empty ones: that many retired segments are
+    /// kept to be written again; a log that is often synced and has none gets a zero-filled one. 0: files always grow.
     pub spares: usize,
 }
 
@@ -114,6 +114,8 @@ pub struct Log {
     pub(crate) writers: Waiters,
     pub(crate) syncing: SyncState,
     pub(crate) preparing: Mutex<Option<Preparing>>,
+    /// Empty files that the manifest does not list yet.
+    pub(crate) made: Mutex<Vec<FileNumber>>,
     pub(crate) counters: Counters,
 }
 
@@ -143,9 +145,9 @@ pub(crate) struct Active {
     pub(crate) written_back: u64,
 }
 
-/// A new spare that is being filled with zeroes.
+/// A file that is being filled with zeroes.
 pub(crate) struct Preparing {
-    pub(crate) number: u64,
+    pub(crate) spare: Spare,
     pub(crate) file: Box<dyn WriteFile>,
 }
 
@@ -154,6 +156,8 @@ pub(crate) struct Preparing {
 pub(crate) struct Ledger {
     pub(crate) target: Option<SyncTarget>,
     pub(crate) segments: VecDeque<SegmentInfo>,
+    /// Listed files that were passed over: they go with the segments around them.
+    pub(crate) burnt: Vec<u64>,
 }
 
 #[derive(Clone)]
@@ -171,7 +175,7 @@ pub(crate) const fn mark(segment: u64, offset: u64) -> u64 {
 impl Log {
     /// Opens the log in `dir` for writing behind what was `recovered` ([`Recovered::default`] for
     /// a new database). Removes what recovery found useless, syncs the last segment, and makes no
-    /// new file: the first record does.
+    /// new file: [`Log::make_files`] does.
     ///
     /// # Errors
     /// Unsupported when a segment may not be written behind; InvalidInput for options out of
@@ -184,8 +188,8 @@ impl Log {
         options: LogOptions,
         recovered: &Recovered,
     ) -> Result<Self> {
-        if !(4 << 10..=1 << 30).contains(&options.segment_bytes) {
-            let text = format!("segment_bytes {}: expected 4 KiB..=1 GiB", options.segment_bytes);
+        if !(8 << 10..=1 << 30).contains(&options.segment_bytes) {
+            let text = format!("segment_bytes {}: expected 8 KiB..=1 GiB", options.segment_bytes);
             return Err(Error::invalid(text));
         }
         recovered.check_writable()?;
@@ -211,7 +215,7 @@ impl Log {
                 chunks: Vec::new(),
                 not_blanked: None,
             }),
-            ledger: Mutex::new(Ledger { target: None, segments }),
+            ledger: Mutex::new(Ledger { target: None, segments, burnt: recovered.burnt.clone() }),
             resolved: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             segment_syncs: AtomicU64::new(0),
@@ -223,6 +227,7 @@ impl Log {
             writers: Waiters::default(),
             syncing: SyncState::default(),
             preparing: Mutex::default(),
+            made: Mutex::default(),
             counters: Counters::default(),
         })
     }
@@ -258,7 +263,8 @@ impl Log {
     /// of them, so when one is in the log, those before it are.
     ///
     /// # Errors
-    /// As [`Log::enqueue`]; none of them was framed then.
+    /// Busy when the manifest must list more segments first ([`Log::make_files`]); as [`Log::enqueue`]. None of the
+    /// records was framed then.
     pub fn enqueue_together(&self, records: &[NewRecord<'_>]) -> Result<Lsn> {
         self.check()?;
         for record in records {
@@ -270,12 +276,17 @@ impl Log {
         let synced = |segment: u64| self.synced_offset(segment);
         let mut queue = self.queue.lock();
         let mut expected = queue.next_seqno();
+        let mut bytes = 0;
         for record in records {
             let first = record.first_seqno;
             if first < expected {
                 return Err(Error::invalid(format!("{first} was logged before {expected}")));
             }
             expected = SeqNo::new(first.get() + u64::from(record.count));
+            bytes += record.header().framed_len();
+        }
+        if !queue.has_room(bytes) {
+            return Err(no_segment());
         }
         for record in records {
             if record.first_seqno > queue.next_seqno() && !queue.is_session_new() {
@@ -351,6 +362,11 @@ impl Log {
         path(&self.dir, FileKind::Wal, FileNumber(segment))
     }
 
+    /// The manifest is synced up to here: later segments say so, and a manifest that has lost that is found out.
+    pub fn note_manifest(&self, place: ManifestPlace) {
+        self.queue.lock().note_manifest(place);
+    }
+
     /// Makes the next record begin a new segment, so that the current one can be released.
     pub fn rotate(&self) {
         self.queue.lock().rotate();
@@ -371,15 +387,14 @@ fn take_over(
         disk.reuse(&name(FileNumber(tail.segment)))?.sync()?;
         disk.sync_dir(dir)?;
     }
-    let mut spares = Vec::new();
-    for (number, bytes) in &recovered.empty {
-        if *bytes >= options.segment_bytes / 2 && spares.len() < options.spares {
-            spares.push(Spare { number: number.0, is_recycled: true });
-        } else {
-            disk.remove(&name(*number))?;
-        }
-    }
-    // They were listed by name, and are used by number.
+    // What a power cut leaves of their lengths is not known.
+    let spare = |&(number, bytes): &(FileNumber, u64)| Spare {
+        is_ready: bytes >= options.segment_bytes / 2,
+        is_recycled: bytes > 0,
+        ..Spare::empty(number.0)
+    };
+    let mut spares: Vec<Spare> = recovered.empty.iter().map(spare).collect();
+    // They were found by name, and are used by number.
     spares.sort_unstable();
     if !spares.is_empty() {
         // A name that came back with a crash must not go with the next one.
@@ -389,6 +404,11 @@ fn take_over(
         disk.remove(&name(*number))?;
     }
     Ok(spares)
+}
+
+#[cold]
+fn no_segment() -> Error {
+    Error::new(ErrorKind::Busy, "the manifest must list segments of the log before the next record")
 }
 
 #[cold]

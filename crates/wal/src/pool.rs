@@ -1,8 +1,13 @@
-//! Segments that are no longer needed, and segments that stand ready.
+//! Segments that are no longer needed, and files for segments to come.
 //!
-//! A spare bears the name of a segment to come, while its header bears an old number or none: to
-//! recovery it is empty. Switching to it costs no creation, no directory sync, and no growing of
-//! the file, so syncs in it need not write the file system's own journal.
+//! ```text
+//! made: empty, name synced --> listed by the manifest, synced --+-----------------------> begun
+//!                                                               +--> filled with zeroes --^
+//!                                                               +--> replaced by a retired segment --^
+//! ```
+//! So a new segment costs no creation, no sync of a directory or of the manifest; and a file that the manifest lists is
+//! never missing, whatever became of it. One that stands ready need not grow, so syncs in it need not write the file
+//! system's own journal.
 
 use crate::log::{Log, Preparing};
 use crate::queue::Spare;
@@ -10,6 +15,10 @@ use crate::segment::SegmentInfo;
 use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, Name, parse};
 use flagstone_env::sync::atomic::Ordering;
+
+/// So many files are listed at a time, when half of them are left: at the smallest segments an edit of the manifest
+/// each 8 MiB of log, if no other edit brings them along.
+const FILES_AT_ONCE: usize = 16;
 
 /// One step of preparing a segment writes this much.
 const STEP_BYTES: u64 = 1 << 20;
@@ -51,8 +60,14 @@ impl Log {
             released.push(*oldest);
             ledger.segments.pop_front();
         }
+        // The manifest lists no file before the oldest segment any more.
+        let from = ledger.segments.front().map_or(0, |oldest| oldest.number.0);
+        let burnt = ledger.burnt.extract_if(.., |number| *number < from).collect::<Vec<_>>();
         drop(ledger);
-        self.retire(&released)?;
+        let retired = self.retire(&released);
+        let removed = burnt.iter().map(|number| self.disk.remove(&self.path_of(*number)));
+        let removed = removed.fold(Ok(()), Result::and);
+        retired.and(removed)?;
         Ok(released.len())
     }
 
@@ -75,52 +90,86 @@ impl Log {
         Ok(())
     }
 
-    /// Makes spares of as many as are wanted, all by one sync of the directory, and removes the
+    /// Whether the manifest should list more files: fewer than half of a batch are left.
+    pub fn wants_files(&self) -> bool {
+        self.queue.lock().spares().0 < FILES_AT_ONCE / 2
+    }
+
+    /// Makes empty files whose names survive a power cut, and returns their numbers. The caller has the manifest list
+    /// them, synced, then calls [`Log::list_files`]. Until then the same numbers are returned again.
+    ///
+    /// # Errors
+    /// Whatever the disk answers; files left over are used by the next call, or removed when the log is next opened.
+    pub fn make_files(&self) -> Result<Vec<FileNumber>> {
+        let mut made = self.made.lock();
+        while made.len() < FILES_AT_ONCE {
+            let number = self.queue.lock().take_number();
+            self.disk.create(&self.path_of(number))?;
+            made.push(FileNumber(number));
+        }
+        self.disk.sync_dir(&self.dir)?;
+        Ok(made.clone())
+    }
+
+    /// The synced manifest lists these files: segments may be begun in them.
+    pub fn list_files(&self, files: &[FileNumber]) {
+        let mut made = self.made.lock();
+        made.retain(|file| !files.contains(file));
+        for file in files {
+            self.offer(Spare::empty(file.0));
+        }
+    }
+
+    fn offer(&self, spare: Spare) {
+        if !self.queue.lock().offer(spare) {
+            self.ledger.lock().burnt.push(spare.number);
+        }
+    }
+
+    /// Has as many as are wanted take the names of empty files, all by one sync of the directory, and removes the
     /// others. A failure ends nothing: the first one is answered.
     fn retire(&self, released: &[SegmentInfo]) -> Result<()> {
         let size = self.options.segment_bytes;
-        let mut room = self.options.spares.saturating_sub(self.queue.lock().spares());
+        let mut room = self.options.spares.saturating_sub(self.queue.lock().spares().1);
         let (mut failed, mut renamed) = (Ok(()), Vec::new());
         for segment in released {
             let path = self.path_of(segment.number.0);
-            let done = if room > 0 && (size / 2..=size).contains(&segment.bytes) {
-                let next = self.queue.lock().take_number();
-                self.disk.rename(&path, &self.path_of(next)).map(|()| {
-                    room -= 1;
-                    renamed.push(next);
-                })
-            } else {
-                self.disk.remove(&path)
+            let is_useful = room > 0 && (size / 2..=2 * size).contains(&segment.bytes);
+            let name = is_useful.then(|| self.queue.lock().take_unready()).flatten();
+            let done = match name {
+                None => self.disk.remove(&path),
+                Some(spare) => match self.disk.rename(&path, &self.path_of(spare.number)) {
+                    Ok(()) => {
+                        room -= 1;
+                        let prepared = segment.bytes;
+                        let ready = Spare { prepared, is_ready: true, is_recycled: true, ..spare };
+                        renamed.push(ready);
+                        Ok(())
+                    }
+                    Err(error) => {
+                        self.offer(spare);
+                        Err(error)
+                    }
+                },
             };
             failed = failed.and(done);
         }
         if renamed.is_empty() {
             return failed;
         }
-        self.disk.sync_dir(&self.dir)?;
-        for number in renamed {
-            if !self.queue.lock().offer(Spare { number, is_recycled: true }) {
-                failed = failed.and(self.make_spare(number, true));
+        // What is written to the file must not be lost with its name.
+        let synced = self.disk.sync_dir(&self.dir);
+        for spare in renamed {
+            match synced {
+                Ok(()) => self.offer(spare),
+                Err(_) => self.ledger.lock().burnt.push(spare.number),
             }
         }
-        failed
+        failed.and(synced)
     }
 
-    /// Gives the file `number` a number to come and offers it to the queue.
-    fn make_spare(&self, mut number: u64, is_recycled: bool) -> Result<()> {
-        loop {
-            let next = self.queue.lock().take_number();
-            self.disk.rename(&self.path_of(number), &self.path_of(next))?;
-            self.disk.sync_dir(&self.dir)?;
-            number = next;
-            if self.queue.lock().offer(Spare { number, is_recycled }) {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Whether [`Log::prepare`] has something to do: no segment stands ready, and the current one
-    /// is often synced and half full, or its file still grows. A log that is seldom synced gains
+    /// Whether [`Log::prepare`] has something to do: no file stands ready, and the current one
+    /// is often synced and half full, or still grows. A log that is seldom synced gains
     /// nothing from zeroes written ahead: it grows its files, and recycles them.
     pub fn wants_spare(&self) -> bool {
         let queue = self.queue.lock();
@@ -128,18 +177,19 @@ impl Log {
         let is_dear = queue.is_growing() && self.syncs_are_many();
         let is_due = queue.filled() > self.options.segment_bytes / 2
             && queue.filled() < syncs.saturating_mul(SYNCED_OFTEN_BYTES);
-        self.options.spares > 0 && queue.spares() == 0 && (is_dear || is_due)
+        let (empty, ready) = queue.spares();
+        self.options.spares > 0 && ready == 0 && empty > 1 && (is_dear || is_due)
     }
 
     fn syncs_are_many(&self) -> bool {
         self.segment_syncs.load(Ordering::Relaxed) > SYNCS_MANY
     }
 
-    /// Does a step (1 MiB) of making a spare segment ready, when one is wanted; true when there is
+    /// Does a step (1 MiB) of filling an empty file with zeroes, when one is wanted; true when there is
     /// more to do. Meant for a background job.
     ///
     /// # Errors
-    /// Whatever the disk answers; what was begun is removed.
+    /// Whatever the disk answers; the file may be used all the same, and grows then.
     pub fn prepare(&self) -> Result<bool> {
         let mut preparing = self.preparing.lock();
         if preparing.is_none() && !self.wants_spare() {
@@ -148,10 +198,12 @@ impl Log {
         let mut current = match preparing.take() {
             Some(current) => current,
             None => {
-                let number = self.queue.lock().take_number();
-                Preparing { number, file: self.disk.create(&self.path_of(number))? }
+                let Some(spare) = self.queue.lock().take_unready() else { return Ok(false) };
+                let opened = self.disk.reuse(&self.path_of(spare.number));
+                Preparing { spare, file: opened.inspect_err(|_| self.offer(spare))? }
             }
         };
+        let spare = Spare { is_recycled: true, ..current.spare };
         match self.prepare_step(&mut current) {
             Ok(true) => {
                 *preparing = Some(current);
@@ -159,25 +211,29 @@ impl Log {
             }
             Ok(false) => Ok(false),
             Err(error) => {
-                let _left_over = self.disk.remove(&self.path_of(current.number));
+                self.offer(spare);
                 Err(error)
             }
         }
     }
 
     fn prepare_step(&self, current: &mut Preparing) -> Result<bool> {
-        let left = self.options.segment_bytes - current.file.position();
+        let position = current.file.position();
+        let left = self.options.segment_bytes.saturating_sub(position);
         if left > 0 {
-            current.file.append(&vec![0; left.min(STEP_BYTES) as usize])?;
+            let mut bytes = Vec::new();
+            if position == 0 {
+                // So recovery knows that it was filled ahead: a lost sector is no zero.
+                self.queue.lock().unbegun().encode(&mut bytes);
+            }
+            bytes.resize(left.min(STEP_BYTES) as usize, 0);
+            current.file.append(&bytes)?;
             current.file.start_writeback()?;
             return Ok(true);
         }
         current.file.sync()?;
-        self.disk.sync_dir(&self.dir)?;
-        let spare = Spare { number: current.number, is_recycled: false };
-        if !self.queue.lock().offer(spare) {
-            self.make_spare(current.number, false)?;
-        }
+        let (prepared, is_recycled) = (position, false);
+        self.offer(Spare { prepared, is_ready: true, is_recycled, ..current.spare });
         let mut queue = self.queue.lock();
         if queue.is_growing() && self.syncs_are_many() {
             queue.rotate();

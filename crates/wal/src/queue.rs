@@ -5,7 +5,7 @@
 //! thrown away and the next record begins a new segment.
 
 use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind, payload_checksum};
-use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, SegmentHeader};
+use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, ManifestPlace, SegmentHeader};
 use flagstone_base::{DatabaseId, SeqNo};
 use flagstone_env::Random;
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(crate) struct Tail {
 /// Framed bytes for one segment, to be written by one append.
 pub(crate) struct Chunk {
     /// The segment begins with this chunk: open its file first.
-    pub(crate) start: Option<Start>,
+    pub(crate) start: Option<Spare>,
     pub(crate) segment: u64,
     pub(crate) bytes: Vec<u8>,
     /// The log's end behind this chunk.
@@ -45,19 +45,30 @@ pub(crate) struct Chunk {
     pub(crate) records: u64,
 }
 
-/// How the file of a new segment comes to be.
-#[derive(Clone, Copy)]
-pub(crate) struct Start {
-    /// A file of this name stands ready.
-    pub(crate) from_spare: bool,
-}
-
-/// A segment that stands ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A file that the manifest lists and that no segment was begun in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Spare {
     pub(crate) number: u64,
+    /// Its length, if a power cut leaves it no shorter.
+    pub(crate) prepared: u64,
+    /// It need not grow.
+    pub(crate) is_ready: bool,
+    /// It holds other bytes than zeroes.
     pub(crate) is_recycled: bool,
 }
+
+impl Spare {
+    /// An empty file.
+    pub(crate) const fn empty(number: u64) -> Self {
+        Self { number, prepared: 0, is_ready: false, is_recycled: false }
+    }
+}
+
+/// Without spares a segment grows to so many times its size before writers wait for the manifest to list some: at the
+/// fastest 4 MiB of writes with the smallest segments, when listing takes a millisecond.
+const GROWTH_MAX: u64 = 4;
+/// So that offsets fit 32 bits, whatever record comes last.
+const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
 pub(crate) struct Queue {
     database: DatabaseId,
@@ -78,7 +89,26 @@ pub(crate) struct Queue {
     is_session_new: bool,
     tail: Option<Tail>,
     next_number: u64,
+    /// No segment up to this number may be begun any more.
+    floor: u64,
+    /// By number.
     spares: VecDeque<Spare>,
+    /// How far the manifest is synced.
+    manifest: ManifestPlace,
+}
+
+/// What became of an append that failed.
+pub(crate) struct FailedWrite {
+    /// The first SeqNo that was not written.
+    pub(crate) first: SeqNo,
+    /// The last written record.
+    pub(crate) tail: Option<Tail>,
+    /// Nothing was ever written since the log was opened, so the next segment still is the first of its session.
+    pub(crate) was_first: bool,
+    /// Files in which nothing valid stands.
+    pub(crate) spares: Vec<Spare>,
+    /// The number of a file that may hold what was refused.
+    pub(crate) burnt: u64,
 }
 
 /// Where a log begins.
@@ -110,7 +140,9 @@ impl Queue {
             is_session_new: true,
             tail: beginning.tail,
             next_number: beginning.next_number,
+            floor: beginning.tail.map_or(0, |tail| tail.segment),
             spares: beginning.spares.into(),
+            manifest: ManifestPlace::default(),
         }
     }
 
@@ -132,7 +164,15 @@ impl Queue {
         self.place.map_or(0, |place| place.offset)
     }
 
-    /// Frames a record, in a new segment when it does not fit the current one.
+    /// Whether `bytes` more can be framed: a segment stands ready, or the current one may grow.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        let most = (self.segment_bytes * GROWTH_MAX).min(GROWTH_BYTES_MAX).max(self.segment_bytes);
+        let may_grow = self.place.is_some_and(|place| place.offset + bytes <= most);
+        may_grow || !self.spares.is_empty()
+    }
+
+    /// Frames a record, in a new segment when it does not fit the current one and another stands ready. There must be
+    /// [room](Queue::has_room).
     pub(crate) fn push(
         &mut self,
         header: RecordHeader,
@@ -143,9 +183,8 @@ impl Queue {
         let overflows = self.place.is_none_or(|place| {
             place.offset + framed > self.segment_bytes && place.offset > FIRST_RECORD
         });
-        if overflows || self.begin_segment {
-            self.begin(header.first_seqno, self.tail);
-        } else if self.chunks.is_empty() {
+        let begun = (overflows || self.begin_segment) && self.begin(header.first_seqno, self.tail);
+        if !begun && self.chunks.is_empty() {
             self.add_chunk(None, header.first_seqno);
         }
         self.frame(header, payload, synced);
@@ -175,7 +214,7 @@ impl Queue {
         }
     }
 
-    fn add_chunk(&mut self, start: Option<Start>, first_seqno: SeqNo) {
+    fn add_chunk(&mut self, start: Option<Spare>, first_seqno: SeqNo) {
         let segment = self.place.map_or(0, |place| place.segment);
         let bytes = self.buffers.pop().unwrap_or_default();
         let next_seqno = first_seqno;
@@ -183,31 +222,34 @@ impl Queue {
         self.chunks.push(Chunk { start, segment, bytes, end, first_seqno, next_seqno, records: 0 });
     }
 
-    /// Begins a segment behind `tail`.
-    fn begin(&mut self, first_seqno: SeqNo, tail: Option<Tail>) {
-        let spare = self.spares.pop_front();
-        let number = spare.map_or_else(|| self.take_number(), |spare| spare.number);
+    /// Begins a segment behind `tail`, if one stands ready.
+    fn begin(&mut self, first_seqno: SeqNo, tail: Option<Tail>) -> bool {
+        let Some(spare) = self.spares.pop_front() else { return false };
+        let number = spare.number;
+        self.floor = number;
         let mut header = SegmentHeader::new(self.database, number, self.random.next_u64());
         header.first_seqno = first_seqno;
+        (header.manifest, header.prepared) = (self.manifest, spare.prepared);
         if let Some(tail) = tail {
             (header.previous, header.previous_end) = (tail.segment, tail.end);
         }
         if self.is_session_new {
             header.flags |= FLAG_SESSION;
         }
-        if spare.is_some_and(|spare| spare.is_recycled) {
+        if spare.is_recycled {
             header.flags |= FLAG_RECYCLED;
         }
         self.is_session_new = false;
         self.begin_segment = false;
-        self.is_prepared = spare.is_some();
+        self.is_prepared = spare.is_ready;
         self.place = Some(Place { segment: number, salt: header.salt, offset: FIRST_RECORD });
-        self.add_chunk(Some(Start { from_spare: spare.is_some() }), first_seqno);
+        self.add_chunk(Some(spare), first_seqno);
         self.end += FIRST_RECORD;
         if let Some(chunk) = self.chunks.last_mut() {
             header.encode(&mut chunk.bytes);
             chunk.end = self.end;
         }
+        true
     }
 
     /// Takes everything that waits to be written.
@@ -223,19 +265,23 @@ impl Queue {
         }
     }
 
-    /// The write of what begins with `first` failed: throws away what was framed behind it, and
-    /// begins a segment behind `tail`, the last written record, that voids all these SeqNos.
-    /// Answers the log's end up to which everything failed.
-    ///
-    /// `was_first` says that nothing was ever written since the log was opened, so that the new
-    /// segment still is the first of its session.
-    pub(crate) fn restart(&mut self, first: SeqNo, tail: Option<Tail>, was_first: bool) -> u64 {
+    /// The write of what begins with `failed.first` failed: throws away what was framed after it, and begins a segment
+    /// after the last written record that voids all these SeqNos. Without a segment that stands ready, the next record
+    /// does so. Returns the log's end up to which everything failed.
+    pub(crate) fn restart(&mut self, failed: FailedWrite) -> u64 {
         let (failed_end, failed_seqno) = (self.end, self.next_seqno);
-        self.chunks.clear();
+        let FailedWrite { first, tail, was_first, .. } = failed;
+        let never_begun = self.chunks.drain(..).filter_map(|chunk| chunk.start);
+        self.spares.extend(failed.spares.into_iter().chain(never_begun));
+        self.spares.make_contiguous().sort_unstable();
+        self.floor = tail.map_or(0, |tail| tail.segment).max(failed.burnt);
+        (self.place, self.begin_segment) = (None, true);
         self.is_session_new = was_first;
         self.next_seqno = first;
         self.tail = tail;
-        self.begin(first, tail);
+        if !self.begin(first, tail) {
+            return failed_end;
+        }
         let mut next = first;
         while next < failed_seqno {
             let header = void(next, failed_seqno.get() - next.get());
@@ -255,7 +301,7 @@ impl Queue {
         self.place.is_some() && !self.is_prepared
     }
 
-    /// The number that the next segment or spare will bear.
+    /// The number that the next file will bear.
     pub(crate) const fn next_number(&self) -> u64 {
         self.next_number
     }
@@ -267,10 +313,9 @@ impl Queue {
         number
     }
 
-    /// Offers a file that stands ready under its number; refused when a later segment was begun
-    /// meanwhile, since the numbers of the log only rise.
+    /// Offers a file; refused when a later segment was begun meanwhile, since the numbers of the log only rise.
     pub(crate) fn offer(&mut self, spare: Spare) -> bool {
-        if self.place.is_some_and(|place| place.segment >= spare.number) {
+        if self.floor >= spare.number {
             return false;
         }
         let at = self.spares.partition_point(|other| *other < spare);
@@ -278,8 +323,26 @@ impl Queue {
         true
     }
 
-    pub(crate) fn spares(&self) -> usize {
-        self.spares.len()
+    /// Takes the first file that would grow out of the line, to make it ready. One is left for the writer.
+    pub(crate) fn take_unready(&mut self) -> Option<Spare> {
+        let at = self.spares.iter().position(|spare| !spare.is_ready)?;
+        if self.spares.len() > 1 { self.spares.remove(at) } else { None }
+    }
+
+    /// The header of a file that was filled ahead.
+    pub(crate) fn unbegun(&self) -> SegmentHeader {
+        SegmentHeader::new(self.database, 0, 0)
+    }
+
+    /// How many segments can be begun, and how many of their files need not grow.
+    pub(crate) fn spares(&self) -> (usize, usize) {
+        let ready = self.spares.iter().filter(|spare| spare.is_ready).count();
+        (self.spares.len(), ready)
+    }
+
+    /// The manifest is synced up to here: the headers of later segments say so.
+    pub(crate) fn note_manifest(&mut self, place: ManifestPlace) {
+        self.manifest = self.manifest.max(place);
     }
 }
 

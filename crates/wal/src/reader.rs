@@ -6,6 +6,7 @@
 //!                                       000009    empty: its header bears another number, or none
 //! ```
 //!
+//! The manifest lists all these files: one that is missing is corruption, and so is a segment that it does not list.
 //! The chain is followed back from the last segment with a header. All of a segment but the last is
 //! known synced up to where the next one says it ends: anything wrong there is corruption. In the
 //! last one a bad record ends the log; it was torn by a crash, unless a whole record behind it says
@@ -13,13 +14,15 @@
 
 use crate::queue::Tail;
 use crate::record::{Place, RecordHeader, RecordKind};
-use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, SegmentInfo};
+use crate::segment::{
+    FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, FoundHeader, ManifestPlace, SegmentInfo,
+};
 use crate::window::{Found, Window};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::disk::Access;
 use flagstone_env::names::{FileKind, Name, parse, path};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A record of the log, as it was enqueued.
@@ -52,9 +55,13 @@ pub struct Recovered {
     pub records: u64,
     /// How many bytes behind the log's end were dropped as torn.
     pub dropped_bytes: u64,
-    /// Segments without content, and their lengths: they may be used again.
+    /// How far the manifest was synced when a segment was begun, the farthest, and that segment.
+    pub manifest: Option<(ManifestPlace, FileNumber)>,
+    /// Listed files without content, and their lengths: segments may be begun in them.
     pub(crate) empty: Vec<(FileNumber, u64)>,
-    /// Segments that are not needed.
+    /// Listed files that no segment may be begun in any more.
+    pub(crate) burnt: Vec<u64>,
+    /// Files that are not needed.
     pub(crate) useless: Vec<FileNumber>,
     /// Features of a segment that this build must not write behind.
     unknown_write_features: u32,
@@ -75,39 +82,47 @@ impl Recovered {
         }
     }
 
+    fn note_manifest(&mut self, segment: FileNumber, place: ManifestPlace) {
+        self.manifest = self.manifest.max(Some((place, segment)));
+    }
+
     pub(crate) fn tail(&self) -> Option<Tail> {
         self.segments.last().map(|last| Tail { segment: last.number.0, end: last.bytes })
     }
 }
 
+/// What the manifest knows of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// The oldest segment that is needed; `None` when none was ever released.
+    pub from: Option<FileNumber>,
+    /// The files of the log, from that one on.
+    pub files: BTreeSet<FileNumber>,
+}
+
 /// Reads the log in `dir` and gives every record to `visit`, in order. Memory: the largest record.
 ///
-/// `from` is the oldest segment that is needed; without it, reading begins with the oldest there
-/// is, which is right only when no segment was ever released.
-///
 /// # Errors
-/// Corruption, naming file and offset, when synced bytes are damaged or a segment is missing;
-/// Unsupported for segments of another database or a newer format; the visitor's own errors.
+/// Corruption, naming file and offset, when synced bytes are damaged, a listed file is missing, or a segment is not
+/// listed; Unsupported for segments of another database or another format; the visitor's own errors.
 pub fn read(
     disk: &dyn Disk,
     dir: &Path,
     database: DatabaseId,
-    from: Option<FileNumber>,
+    listed: &Listed,
     visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<Recovered> {
     let mut recovered = Recovered { next_number: FileNumber(1), ..Recovered::default() };
-    let found = look_around(disk, dir, database, from, &mut recovered)?;
-    let chain = chain(dir, &found, from, &recovered.empty)?;
+    let headers = look_around(disk, dir, database, listed, &mut recovered)?;
+    let chain = chain(dir, &headers, listed.from)?;
+    let Headers { found, empty } = headers;
+    recovered.burnt = found.keys().copied().filter(|number| !chain.contains(number)).collect();
+    // An empty file below the log's end was passed over: no segment may be begun in it.
     let last = chain.last().copied();
-    let number_of = |number: &&u64| last.is_none_or(|last| **number > last);
-    for number in found.keys().filter(|number| !chain.contains(number)) {
-        recovered.useless.push(FileNumber(*number));
-    }
-    // An empty segment below the log's end was passed over and cannot be used under its name.
     let (usable, passed): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut recovered.empty).into_iter().partition(|(n, _)| number_of(&&n.0));
+        empty.into_iter().partition(|(number, _)| last.is_none_or(|last| number.0 > last));
     recovered.empty = usable;
-    recovered.useless.extend(passed.into_iter().map(|(number, _)| number));
+    recovered.burnt.extend(passed.into_iter().map(|(number, _)| number.0));
     for (index, number) in chain.iter().enumerate() {
         let Some(header) = found.get(number) else { continue };
         recovered.unknown_write_features |= header.header.write_incompatible;
@@ -140,8 +155,13 @@ pub fn read_from_device(disk: &dyn Disk, dir: &Path) -> Result<()> {
         })
         .collect();
     numbers.sort_unstable();
-    for number in numbers.into_iter().rev().take(UNSYNCED_FILES) {
+    let mut left = UNSYNCED_FILES;
+    for number in numbers.into_iter().rev() {
         let name = path(dir, FileKind::Wal, number);
+        if left == 0 || disk.open(&name)?.is_empty() {
+            continue;
+        }
+        left -= 1;
         // What a killed process wrote is not lost with the cache.
         disk.reuse(&name)?.sync()?;
         disk.open(&name)?.advise(Access::Done);
@@ -149,54 +169,106 @@ pub fn read_from_device(disk: &dyn Disk, dir: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What a look at all files of the log has found.
+#[derive(Default)]
+struct Headers {
+    /// Segments that were begun.
+    found: BTreeMap<u64, FoundHeader>,
+    /// Listed files in which none was, and their lengths.
+    empty: Vec<(FileNumber, u64)>,
+}
+
+/// What a file of the log is.
+enum Content {
+    Segment(FoundHeader),
+    /// No segment was begun in it, or a crash has cut its beginning short.
+    Empty,
+    /// What should have stood there.
+    Damaged(&'static str),
+}
+
 /// Reads the headers of all segments that may be needed.
 fn look_around(
     disk: &dyn Disk,
     dir: &Path,
     database: DatabaseId,
-    from: Option<FileNumber>,
+    listed: &Listed,
     recovered: &mut Recovered,
-) -> Result<BTreeMap<u64, FoundHeader>> {
-    let mut found = BTreeMap::new();
+) -> Result<Headers> {
+    let (mut headers, mut missing) = (Headers::default(), listed.files.clone());
     for name in disk.list(dir)? {
         let Name::Numbered(FileKind::Wal, number) = parse(&name) else { continue };
+        missing.remove(&number);
         let behind = FileNumber(number.0.saturating_add(1));
         recovered.next_number = recovered.next_number.max(behind);
-        if from.is_some_and(|from| number < from) {
+        if listed.from.is_some_and(|from| number < from) {
             recovered.useless.push(number);
             continue;
         }
         let path = dir.join(name);
         let mut window = Window::open(disk, &path)?;
-        match window.header()? {
-            Some(header) => {
-                header.header.check_readable(&path, database)?;
-                if header.header.number == number.0 {
-                    found.insert(number.0, header);
-                } else {
-                    recovered.empty.push((number, window.end()));
-                }
+        let is_listed = listed.files.contains(&number);
+        match content(&mut window, number, database, listed.from)? {
+            Content::Segment(_) if !is_listed => {
+                let text =
+                    "a segment that the manifest does not list: the manifest has lost its end";
+                return Err(Error::corruption(path.display(), 0, text));
             }
-            None => recovered.empty.push((number, window.end())),
+            Content::Segment(found) if window.end() < found.header.prepared => {
+                let expected = found.header.prepared;
+                let text = format_args!("the file ends here, expected at least {expected} bytes");
+                return Err(Error::corruption(path.display(), window.end(), text));
+            }
+            Content::Segment(found) => {
+                recovered.note_manifest(number, found.header.manifest);
+                headers.found.insert(number.0, found);
+            }
+            Content::Damaged(found) if is_listed => {
+                return Err(Error::corruption(path.display(), 0, found));
+            }
+            Content::Empty if is_listed => headers.empty.push((number, window.end())),
+            Content::Empty | Content::Damaged(_) => recovered.useless.push(number),
         }
     }
-    recovered.next_number = recovered.next_number.max(from.unwrap_or_default());
-    Ok(found)
+    if let Some(number) = missing.into_iter().find(|number| listed.from <= Some(*number)) {
+        let path = path(dir, FileKind::Wal, number);
+        let text = "the manifest lists this file of the write-ahead log, and it is missing";
+        return Err(Error::corruption(path.display(), 0, text));
+    }
+    recovered.next_number = recovered.next_number.max(listed.from.unwrap_or_default());
+    Ok(headers)
+}
+
+/// Looks at the header of the file `number`. A power cut during its first writes leaves of each copy the new one, the one
+/// before, or zeroes; when neither is whole, records that say they were synced tell damage from that.
+fn content(
+    window: &mut Window,
+    number: FileNumber,
+    database: DatabaseId,
+    from: Option<FileNumber>,
+) -> Result<Content> {
+    if let Some(found) = window.header()? {
+        found.header.check_readable(window.path(), database)?;
+        // Only what is needed no more is written again.
+        let is_older = |from: FileNumber| found.header.number < from.0;
+        return Ok(if found.header.number == number.0 {
+            Content::Segment(found)
+        } else if found.header.number == 0 || from.is_some_and(is_older) {
+            Content::Empty
+        } else {
+            Content::Damaged("the header of another segment stands here, which is still needed")
+        });
+    }
+    if window.holds_synced_records()? {
+        return Ok(Content::Damaged("both copies of the segment's header are damaged"));
+    }
+    Ok(Content::Empty)
 }
 
 /// The numbers of the log's segments, oldest first.
-fn chain(
-    dir: &Path,
-    found: &BTreeMap<u64, FoundHeader>,
-    from: Option<FileNumber>,
-    empty: &[(FileNumber, u64)],
-) -> Result<Vec<u64>> {
+fn chain(dir: &Path, headers: &Headers, from: Option<FileNumber>) -> Result<Vec<u64>> {
+    let found = &headers.found;
     let Some((mut number, mut header)) = found.last_key_value() else { return Ok(Vec::new()) };
-    // Segments are released oldest first, and no trace of one stays under its name.
-    let was_released = |number: u64| {
-        let stands = empty.iter().any(|(empty, _)| empty.0 == number);
-        !stands && found.range(..number).next().is_none()
-    };
     let mut chain = vec![*number];
     loop {
         let previous = header.header.previous;
@@ -206,16 +278,13 @@ fn chain(
         }
         match found.get_key_value(&previous) {
             Some(before) if previous < *number => (number, header) = before,
-            None if from.is_none() && was_released(previous) => break,
             _ => {
-                return Err(Error::corruption(
-                    path(dir, FileKind::Wal, FileNumber(*number)).display(),
-                    0,
-                    format_args!(
-                        "the segment before is {}, which is missing or has no whole header",
-                        FileNumber(previous)
-                    ),
-                ));
+                let is_there = headers.empty.iter().any(|(empty, _)| empty.0 == previous);
+                let what = if is_there { "has no whole header" } else { "is missing" };
+                let (path, by) =
+                    (path(dir, FileKind::Wal, FileNumber(previous)), FileNumber(*number));
+                let text = format_args!("segment {by} goes on after this one, which {what}");
+                return Err(Error::corruption(path.display(), 0, text));
             }
         }
         chain.push(*number);
@@ -241,9 +310,6 @@ impl Segment<'_> {
             self.window.stop_at(end);
         }
         self.check_joins()?;
-        if is_synced && !self.found.is_whole {
-            return Err(self.corrupt(0, "two equal copies of the segment's header"));
-        }
         let mut place = Place { segment: header.number, salt: header.salt, offset: FIRST_RECORD };
         let mut next = header.first_seqno;
         let stop = loop {
@@ -256,9 +322,6 @@ impl Segment<'_> {
                     break Some("the next SeqNo");
                 }
                 Found::Record(header, payload) => {
-                    if header.synced_through > 0 && !self.found.is_whole {
-                        return Err(self.corrupt(0, "two equal copies of the segment's header"));
-                    }
                     if header.kind != RecordKind::VOID {
                         self.recovered.records += 1;
                         visit(record(&header, payload, place))?;
@@ -273,7 +336,7 @@ impl Segment<'_> {
         }
         if !is_synced && !self.found.is_whole && place.offset == FIRST_RECORD {
             // Its very header was cut short, so nothing in it was ever promised.
-            self.recovered.useless.push(FileNumber(header.number));
+            self.recovered.burnt.push(header.number);
             return Ok(());
         }
         self.recovered.next_seqno = next;

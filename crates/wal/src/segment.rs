@@ -1,9 +1,9 @@
-//! The header of a segment, one file of the log: 96 bytes, written twice, so that one damaged copy
-//! neither hides the segment nor its damage.
+//! The header of a segment, one file of the log: 112 bytes, written twice, 4 KiB apart, so that one lost
+//! sector, or page, neither hides the segment nor its damage.
 //!
 //! ```text
 //!  0  8 bytes   magic "flagWAL\n"
-//!  8  u32       format version: 1
+//!  8  u32       format version: 2
 //! 12  u32       flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled
 //! 16  u32       compatible feature bits: readers that do not know one read on
 //! 20  u32       read-incompatible feature bits: readers that do not know one refuse
@@ -14,13 +14,16 @@
 //! 60  u64       number of the previous segment, 0 = none
 //! 68  u64       where the previous segment's valid records end: known synced up to there
 //! 76  u64       SeqNo of the first record
-//! 84  8 bytes   zero
-//! 92  u32       CRC-32C of bytes 0..92
-//! 96  the same 96 bytes again; the first record begins at 192
+//! 84  u64       number of the manifest when the segment was begun
+//! 92  u64       length up to which that manifest was synced then
+//! 100 u64       length of the file when the segment was begun: it never becomes shorter; 0 = it grows
+//! 108 u32       CRC-32C of bytes 0..108
+//! 4096          the same 112 bytes again; the first record begins at 4608
 //! ```
 //!
-//! A file whose header bears another number than its name, or none, is an empty segment: made
-//! ready to be used, or recycled and not yet written again.
+//! A file whose header bears a smaller number than its name is a segment that was not begun yet: number 0 stands in
+//! one that was filled with zeroes ahead, another number in one that was recycled. A file that ends before the first
+//! record was not begun either.
 
 use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result, SeqNo};
@@ -28,11 +31,13 @@ use std::fmt;
 use std::path::Path;
 
 const MAGIC: [u8; 8] = *b"flagWAL\n";
-const VERSION: u32 = 1;
-const COPY_BYTES: usize = 96;
+const VERSION: u32 = 2;
+const COPY_BYTES: usize = 112;
+/// Where the second copy begins.
+const SECOND_COPY: usize = 4096;
 
-/// Where the first record of a segment begins.
-pub const FIRST_RECORD: u64 = 2 * COPY_BYTES as u64;
+/// Where the first record of a segment begins: in a sector without a copy of the header.
+pub const FIRST_RECORD: u64 = SECOND_COPY as u64 + 512;
 
 /// The first segment since the log was opened: its SeqNos need not join the ones before.
 pub(crate) const FLAG_SESSION: u32 = 1;
@@ -52,6 +57,18 @@ pub(crate) struct SegmentHeader {
     pub(crate) previous: u64,
     pub(crate) previous_end: u64,
     pub(crate) first_seqno: SeqNo,
+    pub(crate) manifest: ManifestPlace,
+    /// The file's length when it was begun, 0 if it grows.
+    pub(crate) prepared: u64,
+}
+
+/// How far a manifest was synced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ManifestPlace {
+    /// The number of its file.
+    pub number: FileNumber,
+    /// The length of the file then.
+    pub end: u64,
 }
 
 /// A header that was read, and whether both its copies were whole.
@@ -74,6 +91,8 @@ impl SegmentHeader {
             previous: 0,
             previous_end: 0,
             first_seqno: SeqNo::ZERO,
+            manifest: ManifestPlace::default(),
+            prepared: 0,
         }
     }
 
@@ -81,7 +100,7 @@ impl SegmentHeader {
         self.flags & flag != 0
     }
 
-    /// Appends both copies.
+    /// Appends both copies, and zeroes up to the first record.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
@@ -89,19 +108,39 @@ impl SegmentHeader {
         words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         out.extend_from_slice(&self.database.0);
         let first = self.first_seqno.get();
-        let words = [self.number, self.salt, self.previous, self.previous_end, first, 0];
+        let manifest = self.manifest;
+        let words = [
+            self.number,
+            self.salt,
+            self.previous,
+            self.previous_end,
+            first,
+            manifest.number.0,
+            manifest.end,
+            self.prepared,
+        ];
         words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         let checksum = crc32c(&out[start..]);
         out.extend_from_slice(&checksum.to_le_bytes());
-        out.extend_from_within(start..);
+        out.resize(start + SECOND_COPY, 0);
+        out.extend_from_within(start..start + COPY_BYTES);
+        out.resize(start + FIRST_RECORD as usize, 0);
     }
 
-    /// The header that `bytes` begins with, from whichever copy is whole; `None` without one.
+    /// The copies of the header in the first bytes of a file; `None` for one that is not whole.
+    pub(crate) fn copies(bytes: &[u8]) -> [Option<Self>; 2] {
+        [0, SECOND_COPY].map(|at| {
+            let copy = bytes.get(at..at + COPY_BYTES)?;
+            Self::decode_copy(copy).ok()
+        })
+    }
+
+    /// The header that `bytes` begins with, from whichever copy is whole, that with the larger number if they differ;
+    /// `None` without one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<FoundHeader> {
-        let mut copies = bytes.chunks_exact(COPY_BYTES).take(2).map(|c| Self::decode_copy(c).ok());
-        let (first, second) = (copies.next().flatten(), copies.next().flatten());
-        let header = first.or(second)?;
-        Some(FoundHeader { header, is_whole: first == second })
+        let copies = Self::copies(bytes);
+        let header = copies.into_iter().flatten().max_by_key(|header| header.number)?;
+        Some(FoundHeader { header, is_whole: copies[0] == copies[1] })
     }
 
     fn decode_copy(bytes: &[u8]) -> Result<Self, Malformed> {
@@ -115,7 +154,9 @@ impl SegmentHeader {
         let database = DatabaseId(decoder.array("a database id")?);
         let mut word = || decoder.u64("a word of a segment header");
         let (number, salt, previous, previous_end) = (word()?, word()?, word()?, word()?);
-        let (first_seqno, _reserved) = (SeqNo::new(word()?), word()?);
+        let first_seqno = SeqNo::new(word()?);
+        let manifest = ManifestPlace { number: FileNumber(word()?), end: word()? };
+        let prepared = word()?;
         let covered = &bytes[..decoder.position()];
         let checksum = decoder.u32("the checksum of a segment header")?;
         if !fits(crc32c(covered), checksum) {
@@ -132,14 +173,16 @@ impl SegmentHeader {
             previous,
             previous_end,
             first_seqno,
+            manifest,
+            prepared,
         })
     }
 
     /// Refuses what this code cannot read, and segments of other databases.
     pub(crate) fn check_readable(&self, path: &Path, database: DatabaseId) -> Result<()> {
         let path = path.display();
-        let refusal = if self.version > VERSION {
-            format!("{path}: format version {}, this build reads up to {VERSION}", self.version)
+        let refusal = if self.version != VERSION {
+            format!("{path}: format version {}, this build reads version {VERSION}", self.version)
         } else if self.read_incompatible != 0 {
             format!("{path}: unknown read-incompatible features {:#x}", self.read_incompatible)
         } else if self.database != database {
@@ -153,6 +196,9 @@ impl SegmentHeader {
 
 impl fmt::Display for SegmentHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.number == 0 {
+            return write!(f, "prepared for {}, not begun", self.database);
+        }
         write!(f, "segment {} of {}, from {}", self.number, self.database, self.first_seqno)?;
         if self.previous == 0 {
             f.write_str(", behind none")?;
@@ -164,6 +210,9 @@ impl fmt::Display for SegmentHeader {
         }
         if self.has(FLAG_RECYCLED) {
             f.write_str(", recycled")?;
+        }
+        if self.manifest.number.0 > 0 {
+            write!(f, ", manifest {} synced up to {}", self.manifest.number, self.manifest.end)?;
         }
         Ok(())
     }
@@ -212,6 +261,8 @@ mod tests {
             previous: 6,
             previous_end: 4096,
             first_seqno: SeqNo::new(1000),
+            manifest: ManifestPlace { number: FileNumber(5), end: 300 },
+            prepared: 1 << 20,
             ..SegmentHeader::new(DatabaseId(*b"0123456789abcdef"), 7, 0x1122_3344_5566_7788)
         }
     }
@@ -226,29 +277,31 @@ mod tests {
     fn a_segment_header_has_these_bytes_twice() {
         let bytes = bytes();
         assert_eq!(bytes.len() as u64, FIRST_RECORD);
-        assert_eq!(bytes[..COPY_BYTES], bytes[COPY_BYTES..]);
+        assert_eq!(bytes[..COPY_BYTES], bytes[SECOND_COPY..][..COPY_BYTES]);
         let hex: String = bytes[..COPY_BYTES].iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, GOLDEN);
         let found = SegmentHeader::decode(&bytes);
         assert_eq!(found, Some(FoundHeader { header: header(), is_whole: true }));
     }
 
-    const GOLDEN: &str = "666c616757414c0a0100000002000000000000000000000000000000303132333435\
+    const GOLDEN: &str = "666c616757414c0a0200000002000000000000000000000000000000303132333435\
         36373839616263646566070000000000000088776655443322110600000000000000001000000000\
-        0000e803000000000000000000000000000005956201";
+        0000e80300000000000005000000000000002c010000000000000000100000000000c71d7d77";
 
     #[test]
     fn one_damaged_copy_is_noticed_and_the_other_one_serves() {
         let bytes = bytes();
-        for bit in 0..bytes.len() * 8 {
-            let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            let found = SegmentHeader::decode(&damaged);
-            assert_eq!(found, Some(FoundHeader { header: header(), is_whole: false }), "{bit}");
-            damaged[(bit / 8 + COPY_BYTES) % bytes.len()] ^= 1;
-            assert_eq!(SegmentHeader::decode(&damaged), None);
+        for bit in 0..COPY_BYTES * 8 {
+            for copy in [0, SECOND_COPY] {
+                let mut damaged = bytes.clone();
+                damaged[copy + bit / 8] ^= 1 << (bit % 8);
+                let found = SegmentHeader::decode(&damaged);
+                assert_eq!(found, Some(FoundHeader { header: header(), is_whole: false }), "{bit}");
+                damaged[SECOND_COPY - copy + bit / 8] ^= 1;
+                assert_eq!(SegmentHeader::decode(&damaged), None);
+            }
         }
-        assert_eq!(SegmentHeader::decode(&bytes[..95]), None);
+        assert_eq!(SegmentHeader::decode(&bytes[..COPY_BYTES - 1]), None);
         assert_eq!(SegmentHeader::decode(&[]), None);
     }
 
@@ -258,7 +311,8 @@ mod tests {
         let path = Path::new("000007.wal");
         assert!(header().check_readable(path, mine).is_ok());
         for (refused, database) in [
-            (SegmentHeader { version: 2, ..header() }, mine),
+            (SegmentHeader { version: 1, ..header() }, mine),
+            (SegmentHeader { version: 3, ..header() }, mine),
             (SegmentHeader { read_incompatible: 8, ..header() }, mine),
             (header(), DatabaseId::default()),
         ] {

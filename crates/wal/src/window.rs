@@ -3,7 +3,7 @@
 //! A length is believed only when the header's checksum holds and the file goes on that far, so
 //! damaged bytes never make it take memory.
 
-use crate::record::{HEADER_BYTES, Place, RecordHeader};
+use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind};
 use crate::segment::{FIRST_RECORD, FoundHeader, SegmentHeader};
 use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::{Result, SeqNo};
@@ -63,6 +63,28 @@ impl Window {
     pub(crate) fn header(&mut self) -> Result<Option<FoundHeader>> {
         let len = FIRST_RECORD.min(self.end);
         Ok(self.get(0, len)?.and_then(SegmentHeader::decode))
+    }
+
+    /// Whether records stand here that say they were synced, when no header tells their salt: each is believed by the
+    /// checksum of its payload.
+    pub(crate) fn holds_synced_records(&mut self) -> Result<bool> {
+        let mut offset = FIRST_RECORD;
+        while let Some(bytes) = self.get(offset, HEADER_BYTES as u64)? {
+            let Ok(header) = RecordHeader::decode_unchecked(bytes) else { return Ok(false) };
+            if header.kind == RecordKind::VOID && header.count == 0 {
+                // Zeroes.
+                return Ok(false);
+            }
+            let Some(bytes) = self.get(offset, header.framed_len())? else { return Ok(false) };
+            if crc32c(&bytes[HEADER_BYTES..]) != header.payload_checksum {
+                return Ok(false);
+            }
+            if header.synced_through > 0 {
+                return Ok(true);
+            }
+            offset += header.framed_len();
+        }
+        Ok(false)
     }
 
     /// The `len` bytes at `offset`; `None` when the file ends before.

@@ -10,7 +10,7 @@
 //! When both fail, the log is poisoned.
 
 use crate::log::{Active, Failed, Log, SyncTarget, Writer, mark};
-use crate::queue::{Chunk, Lsn, Tail};
+use crate::queue::{Chunk, FailedWrite, Lsn, Spare, Tail};
 use crate::record::HEADER_BYTES;
 use crate::segment::{FIRST_RECORD, SegmentInfo};
 use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
@@ -108,7 +108,7 @@ impl Log {
         let mut chunks = std::mem::take(&mut writer.chunks);
         self.queue.lock().take(&mut chunks);
         let count = chunks.len();
-        for chunk in &chunks {
+        for (at, chunk) in chunks.iter().enumerate() {
             match self.write(writer, chunk, self.resolved.load(Ordering::Relaxed)) {
                 Ok(()) => self.resolved.store(chunk.end, Ordering::Release),
                 Err(WriteError::Sync(error)) => {
@@ -116,7 +116,7 @@ impl Log {
                     break;
                 }
                 Err(WriteError::Lost(error)) => {
-                    self.fail(writer, chunk.first_seqno, &error);
+                    self.fail(writer, &chunks[at..], &error);
                     break;
                 }
             }
@@ -188,19 +188,9 @@ impl Log {
         synced.map_err(WriteError::Sync)
     }
 
+    /// The file is there and its name synced, since the manifest lists it.
     fn enter_segment(&self, writer: &mut Writer, chunk: &Chunk) -> Result<()> {
-        let name = self.path_of(chunk.segment);
-        let from_spare = chunk.start.is_some_and(|start| start.from_spare);
-        let opened = if from_spare {
-            self.disk.reuse(&name)
-        } else {
-            // The name is synced before anything in the file can be acknowledged as synced.
-            self.disk.create(&name).and_then(|file| {
-                self.disk.sync_dir(&self.dir)?;
-                Ok(file)
-            })
-        };
-        let file = opened?;
+        let file = self.disk.reuse(&self.path_of(chunk.segment))?;
         let syncer = Arc::from(file.syncer()?);
         self.counters.segments.fetch_add(1, Ordering::Relaxed);
         self.segment_syncs.store(0, Ordering::Relaxed);
@@ -210,10 +200,10 @@ impl Log {
         Ok(())
     }
 
-    /// What begins with `first` could not be written: see the top of this file.
-    fn fail(&self, writer: &mut Writer, first: SeqNo, error: &Error) {
+    /// The first of `chunks` could not be written: see the top of this file.
+    fn fail(&self, writer: &mut Writer, chunks: &[Chunk], error: &Error) {
         let resolved = self.resolved.load(Ordering::Relaxed);
-        let resolved = self.restart(writer, first, resolved, error);
+        let resolved = self.restart(writer, chunks, resolved, error);
         if self.poison.get().is_none() {
             self.go_on(writer, resolved);
         }
@@ -244,7 +234,7 @@ impl Log {
         let mut written = self.resolved.load(Ordering::Relaxed);
         let mut chunks = Vec::new();
         self.queue.lock().take(&mut chunks);
-        for chunk in &chunks {
+        for (at, chunk) in chunks.iter().enumerate() {
             match self.write(writer, chunk, written) {
                 Ok(()) => {
                     (written, resolved) = (chunk.end, chunk.end);
@@ -255,7 +245,7 @@ impl Log {
                     return;
                 }
                 Err(WriteError::Lost(error)) => {
-                    resolved = self.restart(writer, chunk.first_seqno, resolved, &error);
+                    resolved = self.restart(writer, &chunks[at..], resolved, &error);
                     break;
                 }
             }
@@ -280,12 +270,27 @@ impl Log {
         );
     }
 
-    /// Gives up what is queued and was not written, frames a new segment behind what was, and
-    /// answers where the failed part of the log ends. It begins at `from`.
-    fn restart(&self, writer: &mut Writer, first: SeqNo, from: u64, error: &Error) -> u64 {
+    /// Gives up `chunks` and what is queued, frames a new segment behind what was written, and
+    /// returns where the failed part of the log ends. It begins at `from`.
+    fn restart(&self, writer: &mut Writer, chunks: &[Chunk], from: u64, error: &Error) -> u64 {
         self.blank_refused(writer);
         self.drop_unused(writer);
-        let to = self.queue.lock().restart(first, writer.tail, !writer.wrote_any);
+        let mut spares: Vec<Spare> =
+            chunks.iter().skip(1).filter_map(|chunk| chunk.start).collect();
+        let mut burnt = 0;
+        if let Some(begun) = chunks.first().and_then(|chunk| chunk.start) {
+            if writer.not_blanked.is_some() {
+                burnt = begun.number;
+                self.ledger.lock().burnt.push(burnt);
+            } else {
+                // What stands in it becomes invalid by another salt.
+                spares.push(Spare { is_recycled: true, ..begun });
+            }
+        }
+        let first = chunks.first().map_or(SeqNo::ZERO, |chunk| chunk.first_seqno);
+        let (tail, was_first) = (writer.tail, !writer.wrote_any);
+        let failed = FailedWrite { first, tail, was_first, spares, burnt };
+        let to = self.queue.lock().restart(failed);
         let mut failures = self.failures.lock();
         if failures.len() == FAILURES_KEPT {
             failures.pop_front();
@@ -296,14 +301,12 @@ impl Log {
         to
     }
 
-    /// Removes a segment into which nothing valid was written.
+    /// Lets go of a segment into which nothing valid was written. The manifest lists its file, so it stays.
     fn drop_unused(&self, writer: &mut Writer) {
         let is_unused = |active: &Active| writer.tail.is_none_or(|t| t.segment != active.number);
         if writer.active.as_ref().is_some_and(is_unused)
             && let Some(unused) = writer.active.take()
         {
-            // Left behind it does no harm: no later segment names it.
-            let _left_over = self.disk.remove(&self.path_of(unused.number));
             self.ledger.lock().segments.retain(|segment| segment.number.0 != unused.number);
         }
     }
@@ -312,7 +315,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LogOptions, RecordKind, Recovered, payload_checksum, read};
+    use crate::{Listed, LogOptions, RecordKind, Recovered, payload_checksum, read};
     use flagstone_base::DatabaseId;
     use flagstone_env::{Disk, MemDisk, SeededRandom};
     use std::path::Path;
@@ -330,17 +333,20 @@ mod tests {
     fn the_segment_of_a_void_is_synced_before_the_next_is_entered() {
         let (disk, dir) = (MemDisk::default(), Path::new("/db"));
         disk.create_dir(dir).unwrap();
-        let options = LogOptions { segment_bytes: 4 << 10, spares: 0 };
+        let options = LogOptions { segment_bytes: 8 << 10, spares: 0 };
         let (random, nothing) = (Arc::new(SeededRandom::new(1)), Recovered::default());
         let log = Log::create(Arc::new(disk.clone()), dir, ID, random, options, &nothing).unwrap();
+        let files = log.make_files().unwrap();
+        log.list_files(&files);
         log.sync_through(enqueue(&log, 1)).unwrap();
         // As `fail` does it, and more comes between its two halves.
         let failed = enqueue(&log, 2);
         let mut writer = log.writer.lock();
-        log.queue.lock().take(&mut Vec::new());
+        let mut chunks = Vec::new();
+        log.queue.lock().take(&mut chunks);
         let resolved = log.resolved.load(Ordering::Acquire);
         let error = Error::new(ErrorKind::Io, "the disk said no");
-        let resolved = log.restart(&mut writer, SeqNo::new(2), resolved, &error);
+        let resolved = log.restart(&mut writer, &chunks, resolved, &error);
         enqueue(&log, 3);
         log.rotate();
         let last = enqueue(&log, 4);
@@ -349,7 +355,8 @@ mod tests {
         assert_eq!(log.outcome(failed).unwrap_err().kind(), ErrorKind::Io);
         assert_eq!(log.synced(), last);
         let mut seqnos = Vec::new();
-        let found = read(&disk.crash_losing_unsynced(), dir, ID, None, &mut |record| {
+        let listed = Listed { from: None, files: files.into_iter().collect() };
+        let found = read(&disk.crash_losing_unsynced(), dir, ID, &listed, &mut |record| {
             seqnos.push(record.first_seqno.get());
             Ok(())
         });

@@ -1,15 +1,18 @@
-//! What the manifest grants ahead of its use: SeqNos, up to a ceiling.
+//! What the manifest grants ahead of its use: SeqNos, up to a ceiling, and files for segments of the log.
 //!
 //! No write gets a SeqNo above the ceiling in the synced manifest, and an open after a crash begins above it. So a number
-//! that a lost write had is never given again. The ceiling is raised in the background when half of what is granted is
-//! used, or by any edit on the way. A full disk only delays that; a writer that reaches the ceiling raises it itself.
+//! that a lost write had is never given again. No segment is begun in a file that the synced manifest does not list, so a
+//! segment that is missing is missed. Both are granted in batches, in the background when half of the last is used; the
+//! ceiling also by any edit on the way. A full disk only delays that. A writer that has nothing left to take does it
+//! itself, before it is numbered.
 
 use crate::event::Event;
 use crate::manifest::{Edit, Manifest};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress};
-use std::sync::atomic::Ordering;
+use flagstone_wal::{Log, ManifestPlace};
 use std::time::Duration;
 
 /// So many SeqNos are granted at a time: seconds of the fastest writes, and 2^32 crashes until none are left.
@@ -32,9 +35,9 @@ impl Shared {
     }
 
     /// Has more granted in the background when half is used. `last` is the newest SeqNo given.
-    #[inline]
     pub(crate) fn supply_soon(&self, last: SeqNo) {
-        if last.get() >= self.background.raise_at.load(Ordering::Relaxed) {
+        let wants_files = self.log.as_ref().is_some_and(Log::wants_files);
+        if wants_files || last.get() >= self.background.raise_at.load(Ordering::Relaxed) {
             self.submit_supply();
         }
     }
@@ -49,7 +52,7 @@ impl Shared {
                 shared.background.supplying.store(false, Ordering::Release);
                 return Progress::Done;
             };
-            shared.tell(&Event::BackgroundFailed { doing: "raise of the SeqNo ceiling", error });
+            shared.tell(&Event::BackgroundFailed { doing: "grant of SeqNos and segments", error });
             let again = shared.job(|shared| {
                 shared.background.supplying.store(false, Ordering::Release);
                 Progress::Done
@@ -60,20 +63,44 @@ impl Shared {
         self.executor.submit(Lane::Flush, job);
     }
 
-    /// Grants at least `wanted` SeqNos more than were given, durably.
+    /// Grants at least `wanted` SeqNos more than were given and files for the log, durably, as far as they are short.
     pub(crate) fn supply(&self, wanted: u64) -> Result<()> {
         let mut room = self.manifest.lock();
         let Some(manifest) = room.as_mut() else {
             return Err(Error::new(ErrorKind::Closed, "the database is closed"));
         };
-        let next = self.numbering.lock().next.get();
+        let edit = self.grant(wanted)?;
+        if edit == Edit::default() {
+            return Ok(());
+        }
+        let log_files = edit.log_files.clone();
+        self.append_edit(manifest, edit).map_err(|error| {
+            error.context("the manifest cannot raise the SeqNo ceiling or list segments of the log")
+        })?;
+        if let Some(log) = &self.log {
+            log.list_files(&log_files);
+        }
+        Ok(())
+    }
+
+    /// What is short; files are made.
+    fn grant(&self, wanted: u64) -> Result<Edit> {
+        let mut edit = Edit::default();
+        let (next, ceiling) = {
+            let numbering = self.numbering.lock();
+            (numbering.next.get(), numbering.ceiling.get())
+        };
         let through = next.saturating_add(wanted);
         if through > SeqNo::MAX.get() {
             return Err(Error::new(ErrorKind::Unsupported, "all SeqNos of 56 bits were given"));
         }
-        let ceiling = Some(ceiling_above(SeqNo::new(through)));
-        let raised = self.append_edit(manifest, Edit { seqno_ceiling: ceiling, ..Edit::default() });
-        raised.map_err(|error| error.context("the SeqNo ceiling cannot be raised"))
+        if through > ceiling || next >= self.background.raise_at.load(Ordering::Relaxed) {
+            edit.seqno_ceiling = Some(ceiling_above(SeqNo::new(through)));
+        }
+        if let Some(log) = self.log.as_ref().filter(|log| log.wants_files()) {
+            edit.log_files = log.make_files()?;
+        }
+        Ok(edit)
     }
 
     /// Takes over what the manifest grants.
@@ -83,6 +110,10 @@ impl Shared {
         numbering.ceiling = ceiling;
         let half = ceiling.get().saturating_sub(SEQNOS_AHEAD / 2);
         self.background.raise_at.store(half, Ordering::Relaxed);
+        drop(numbering);
+        if let Some(log) = &self.log {
+            log.note_manifest(ManifestPlace { number: manifest.number(), end: manifest.bytes() });
+        }
     }
 }
 

@@ -242,7 +242,10 @@ impl Shared {
         if let Some(log) = log {
             definitions = definitions_of(write);
             first = first.plus(definitions.len() as u64);
-            lsn = Some(enqueue(log, numbering.next, &definitions, write, checksum)?);
+            lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
+                Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
+                enqueued => Some(enqueued?),
+            };
         } else if count > 0 {
             numbering.unlogged = true;
         } else if durability.is_logged() {

@@ -43,6 +43,8 @@ pub(crate) struct Edit {
     pub(crate) clean_close: bool,
     /// No SeqNo above this one was given.
     pub(crate) seqno_ceiling: Option<SeqNo>,
+    /// Files in which the write-ahead log may begin segments.
+    pub(crate) log_files: Vec<FileNumber>,
     /// Which history the writes belong to.
     pub(crate) history: Option<HistoryId>,
     /// Given by a snapshot only: the next numbers of the catalog.
@@ -62,6 +64,7 @@ const WAL_FROM: u64 = 17;
 const CLEAN_CLOSE: u64 = 19;
 const SEQNO_CEILING: u64 = 21;
 const HISTORY: u64 = 23;
+const LOG_FILES: u64 = 25;
 
 impl Edit {
     /// Appends its tagged fields to `out`.
@@ -99,6 +102,7 @@ impl Edit {
         if let Some(history) = self.history {
             fields.bytes(HISTORY, &history.0.to_le_bytes());
         }
+        fields.list(LOG_FILES, &self.log_files, |file, out| put_varint(out, file.0));
     }
 
     /// Reads what [`Edit::encode`] appended: all of `bytes`. Whether it fits the edits before is
@@ -126,6 +130,7 @@ impl Edit {
             }
             SEQNO_CEILING => self.seqno_ceiling = Some(decode_seqno(field)?),
             HISTORY => self.history = Some(decode_history(field)?),
+            LOG_FILES => self.log_files = items(field, |item| Ok(FileNumber(number(item)?)))?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -219,6 +224,11 @@ impl fmt::Display for Edit {
         if let Some(history) = self.history {
             writeln!(f, "history {:016x}", history.0)?;
         }
+        if !self.log_files.is_empty() {
+            write!(f, "log may use")?;
+            self.log_files.iter().try_for_each(|file| write!(f, " {file}"))?;
+            writeln!(f)?;
+        }
         if self.clean_close { writeln!(f, "closed cleanly") } else { Ok(()) }
     }
 }
@@ -252,6 +262,7 @@ mod tests {
             clean_close: true,
             seqno_ceiling: Some(SeqNo::new(1 << 24)),
             history: Some(HistoryId(0x1122_3344_5566_7788)),
+            log_files: vec![FileNumber(7), FileNumber(300)],
             counters: Some(Counters {
                 next_keyspace: KeyspaceId(3),
                 next_tree: TreeId(4),
@@ -286,6 +297,7 @@ mod tests {
             &[19, 0],
             &[21, 4, 0x80, 0x80, 0x80, 8],
             &[23, 8, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11],
+            &[25, 5, 1, 7, 2, 0xAC, 2],
         ];
         assert_eq!(encoded(&small_edit()), golden.concat());
         let dropped = Edit { keyspaces_dropped: vec![KeyspaceId(2)], ..Edit::default() };
@@ -314,7 +326,8 @@ mod tests {
             text,
             "keyspace 1 names from 3: [\"id\", \"ü\"]\nlast SeqNo #300\nnext file 000010\n\
              log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\n\
-             no SeqNo above #16777216\nhistory 1122334455667788\nclosed cleanly\n"
+             no SeqNo above #16777216\nhistory 1122334455667788\n\
+             log may use 000007 000300\nclosed cleanly\n"
         );
     }
 }

@@ -26,7 +26,6 @@ pub(crate) struct Loaded {
     /// The identity of the database.
     pub(crate) id: DatabaseId,
     /// Where the last whole frame ends.
-    #[cfg(test)]
     pub(crate) valid_end: u64,
     /// How many bytes behind it a crash left of an edit that was never acknowledged.
     pub(crate) torn_bytes: u64,
@@ -132,7 +131,6 @@ pub(super) fn read_manifest(bytes: &[u8], file: &str, ident: Ident) -> Result<Lo
         state,
         number: ident.number,
         id: ident.id,
-        #[cfg(test)]
         valid_end: at as u64,
         torn_bytes: (bytes.len() - at) as u64,
         write_refused: header.write_refusal(),

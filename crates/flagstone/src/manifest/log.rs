@@ -372,8 +372,7 @@ impl Manifest {
         self.roll_at = self.log.roll_at(bytes);
     }
 
-    /// The length of the file.
-    #[cfg(test)]
+    /// The length of the file, all of it synced.
     pub(crate) const fn bytes(&self) -> u64 {
         self.log.end
     }

@@ -6,7 +6,8 @@ use crate::commit::HistoryId;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
-use std::collections::{BTreeMap, HashMap};
+use flagstone_wal::Listed;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 /// What the manifest knows of one tree.
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) wal_from: Option<FileNumber>,
     /// No SeqNo above this one was given, even if it is lost: after a crash numbering begins above.
     pub(crate) seqno_ceiling: SeqNo,
+    /// The files of the write-ahead log from `wal_from` on. Each of them is there.
+    pub(crate) log_files: BTreeSet<FileNumber>,
     /// Which history the writes belong to; `None` in a checkpoint until it is opened for writing.
     pub(crate) history: Option<HistoryId>,
     /// Nothing happened since the database was closed with everything in tables.
@@ -75,6 +78,7 @@ impl Default for State {
             next_file: FileNumber(1),
             wal_from: None,
             seqno_ceiling: SeqNo::ZERO,
+            log_files: BTreeSet::new(),
             history: None,
             clean_close: false,
         }
@@ -141,6 +145,10 @@ impl State {
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.wal_from = self.wal_from.max(edit.wal_from);
         self.seqno_ceiling = self.seqno_ceiling.max(edit.seqno_ceiling.unwrap_or_default());
+        self.log_files.extend(&edit.log_files);
+        if let Some(from) = self.wal_from {
+            self.log_files = self.log_files.split_off(&from);
+        }
         self.history = edit.history.or(self.history);
         self.clean_close = edit.clean_close;
     }
@@ -243,9 +251,15 @@ impl State {
             wal_from: self.wal_from,
             clean_close: self.clean_close,
             seqno_ceiling: Some(self.seqno_ceiling).filter(|seqno| *seqno > SeqNo::ZERO),
+            log_files: self.log_files.iter().copied().collect(),
             history: self.history,
             counters: Some(self.catalog.counters()),
         }
+    }
+
+    /// What the log's files are.
+    pub(crate) fn listed(&self) -> Listed {
+        Listed { from: self.wal_from, files: self.log_files.clone() }
     }
 
     /// Every table of every tree: the files that must stay.

@@ -144,10 +144,9 @@ impl Opening {
         if !read_only {
             flagstone_wal::read_from_device(disk, &builder.dir)?;
         }
-        let found = if loaded.is_some() {
-            replay::check(disk, &builder.dir, id, state.wal_from, &keyspaces, &state)?
-        } else {
-            replay::Found::default()
+        let found = match &loaded {
+            Some(loaded) => replay::check(disk, &builder.dir, loaded, &keyspaces)?,
+            None => replay::Found::default(),
         };
         if read_only {
             check_fits(&builder, &found)?;
@@ -223,7 +222,7 @@ impl Opening {
             trees: self.context,
             lock,
         });
-        let replayed = replay::replay(&shared, self.state.wal_from, &self.state);
+        let replayed = replay::replay(&shared, &self.state);
         // A job left over would keep the directory locked.
         let replayed_records = replayed.inspect_err(|_| shared.executor.shut_down())?;
         shared.replaying.store(false, Ordering::Release);

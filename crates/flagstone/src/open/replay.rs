@@ -5,16 +5,14 @@
 
 use crate::commit::record::{self, LoggedOp};
 use crate::keyspace::KeyspaceCore;
-use crate::manifest::State;
+use crate::manifest::{Loaded, State};
 use crate::shared::{Keyspaces, Shared};
-use flagstone_base::{
-    DatabaseId, Decoder, EntryRef, Error, FileNumber, KeyspaceId, Kind, Malformed, Result, SeqNo,
-};
+use flagstone_base::{Decoder, EntryRef, Error, KeyspaceId, Kind, Malformed, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
-use flagstone_wal::{Record, Recovered};
+use flagstone_wal::{ManifestPlace, Record, Recovered};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,11 +39,10 @@ impl Found {
 pub(crate) fn check(
     disk: &dyn Disk,
     dir: &Path,
-    database: DatabaseId,
-    from: Option<FileNumber>,
+    loaded: &Loaded,
     keyspaces: &Keyspaces,
-    state: &State,
 ) -> Result<Found> {
+    let state = &loaded.state;
     let known = state.catalog.counters().next_keyspace;
     let mut last = SeqNo::ZERO;
     let mut visit = |record: Record<'_>| {
@@ -59,10 +56,27 @@ pub(crate) fn check(
             _ => Err(unknown(dir, &record)),
         }
     };
-    let recovered = flagstone_wal::read(disk, dir, database, from, &mut visit)?;
+    let recovered = flagstone_wal::read(disk, dir, loaded.id, &state.listed(), &mut visit)?;
+    check_manifest(dir, loaded, &recovered)?;
     // The log may end with SeqNos that it voided, which nobody was shown.
     let logged = SeqNo::new(recovered.next_seqno.get().saturating_sub(1));
     Ok(Found { recovered, last: last.max(logged) })
+}
+
+/// A segment says how far the manifest was synced when it was begun. One that ends before has lost its end.
+fn check_manifest(dir: &Path, loaded: &Loaded, recovered: &Recovered) -> Result<()> {
+    let found = ManifestPlace { number: loaded.number, end: loaded.valid_end };
+    match recovered.manifest {
+        Some((synced, segment)) if synced > found => Err(Error::corruption(
+            path(dir, FileKind::Manifest, found.number).display(),
+            found.end,
+            format_args!(
+                "the manifest ends here, segment {segment} of the log has seen manifest {} up to offset {}",
+                synced.number, synced.end
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A keyspace that the catalog does not hold was dropped; one whose number it never gave out means
@@ -135,7 +149,7 @@ fn each_op(
 
 /// Pass 2: inserts what is not in tables yet, flushing when memtables are full. Answers how many
 /// records held such entries.
-pub(crate) fn replay(shared: &Arc<Shared>, from: Option<FileNumber>, state: &State) -> Result<u64> {
+pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
     let (disk, dir) = (&*shared.environment.disk, &shared.dir);
     let keyspaces = shared.keyspaces.load_full();
     let mut replayed = 0;
@@ -153,7 +167,7 @@ pub(crate) fn replay(shared: &Arc<Shared>, from: Option<FileNumber>, state: &Sta
         replayed += u64::from(is_new);
         make_room(shared, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
     };
-    flagstone_wal::read(disk, dir, shared.id, from, &mut visit)?;
+    flagstone_wal::read(disk, dir, shared.id, &state.listed(), &mut visit)?;
     Ok(replayed)
 }
 

@@ -110,8 +110,8 @@ fn forged(kind: FileKind, at: usize, value: u32) -> (World, Result<flagstone_tes
             continue;
         }
         if kind == FileKind::Wal {
-            forge(&mut content, at, value, 92);
-            content.copy_within(0..96, 96);
+            forge(&mut content, at, value, 108);
+            content.copy_within(0..112, 4096);
         } else {
             forge(&mut content, at, value, 60);
         }

@@ -1,7 +1,7 @@
 //! Every operation failing once: what was acknowledged is there, what failed is not, and the log
 //! works on.
 
-use crate::{BATCH, Dice, SMALL, create, enqueue, mem, open, recover, seed};
+use crate::{BATCH, Dice, SMALL, create, enqueue, list_more, mem, open, recover, seed};
 use flagstone_base::{ErrorKind, SeqNo};
 use flagstone_env::{Effect, Failure, Fault, FaultDisk, MemDisk, Op};
 use flagstone_wal::{Log, payload_checksum};
@@ -29,6 +29,9 @@ fn commit(log: &Log, dice: &Dice, count: u64, outcome: &mut Outcome) {
     for seqno in 1..=count {
         match enqueue(log, seqno) {
             Ok(lsn) => group.push((seqno, lsn)),
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                outcome.failed.insert(seqno);
+            }
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Poisoned);
                 outcome.poisoned = true;
@@ -237,6 +240,7 @@ fn a_spare_segment_takes_the_log_over_a_full_disk() {
     let disk = mem();
     let (faulty, log) = faulty(&disk);
     let enqueue = |seqno| log.enqueue(BATCH, SeqNo::new(seqno), 1, b"", payload_checksum(b""));
+    list_more(&log);
     let mut seqno = 0;
     // Not so many syncs that the growing segment is left for the prepared one.
     while !log.wants_spare() {

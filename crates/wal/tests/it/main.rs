@@ -14,15 +14,15 @@ mod fault;
 mod group;
 
 use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
-use flagstone_env::names::{FileKind, path};
+use flagstone_env::names::{FileKind, Name, parse, path};
 use flagstone_env::{Disk, MemDisk, Random, SeededRandom};
-use flagstone_wal::{Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
+use flagstone_wal::{Listed, Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(crate) const ID: DatabaseId = DatabaseId([7; 16]);
 pub(crate) const BATCH: RecordKind = RecordKind(1);
-pub(crate) const SMALL: LogOptions = LogOptions { segment_bytes: 4 << 10, spares: 2 };
+pub(crate) const SMALL: LogOptions = LogOptions { segment_bytes: 8 << 10, spares: 2 };
 
 pub(crate) fn dir() -> &'static Path {
     Path::new("/db")
@@ -72,15 +72,40 @@ pub(crate) fn payload(seqno: u64) -> Vec<u8> {
     bytes
 }
 
+/// As the manifest does it ahead of use: lists files for the log. A disk may refuse to make some.
+pub(crate) fn list_more(log: &Log) {
+    if log.wants_files()
+        && let Ok(files) = log.make_files()
+    {
+        log.list_files(&files);
+    }
+}
+
 pub(crate) fn enqueue(log: &Log, seqno: u64) -> Result<Lsn> {
+    list_more(log);
     let payload = payload(seqno);
     log.enqueue(BATCH, SeqNo::new(seqno), 1, &payload, payload_checksum(&payload))
 }
 
+/// All files of the log that are there: none is missing.
+pub(crate) fn all_files(disk: &dyn Disk, from: Option<u64>) -> Listed {
+    let numbers = disk.list(dir()).unwrap_or_default();
+    let numbers = numbers.iter().filter_map(|name| match parse(name) {
+        Name::Numbered(FileKind::Wal, number) => Some(number),
+        _ => None,
+    });
+    Listed { from: from.map(FileNumber), files: numbers.collect() }
+}
+
 /// Reads the log and checks that each record is the one that was enqueued.
 pub(crate) fn recover(disk: &dyn Disk, from: Option<u64>) -> Result<(Recovered, Vec<u64>)> {
+    recover_listed(disk, &all_files(disk, from))
+}
+
+/// The same of a log whose files are known.
+pub(crate) fn recover_listed(disk: &dyn Disk, listed: &Listed) -> Result<(Recovered, Vec<u64>)> {
     let mut seqnos = Vec::new();
-    let recovered = read(disk, dir(), ID, from.map(FileNumber), &mut |record| {
+    let recovered = read(disk, dir(), ID, listed, &mut |record| {
         assert_eq!(record.payload, payload(record.first_seqno.get()), "{}", record.first_seqno);
         seqnos.push(record.first_seqno.get());
         Ok(())

@@ -17,9 +17,6 @@ use flagstone_testkit::World;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The manifest lists the segments of the log, so that a missing one is missed, and one that is shorter than it was
-/// made is damaged. Until it does, what becomes of the newest segment as a whole is not looked at.
-const LOG_IS_ANCHORED: bool = false;
 /// The manifest knows a table by more than its number, so that one of a copy of the database is told from it.
 const TABLES_HAVE_IDENTITY: bool = false;
 
