@@ -143,7 +143,7 @@ impl KeyspaceOptions {
 }
 
 /// What is chosen for a database each time it is opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
     /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes of open
@@ -155,6 +155,12 @@ pub struct Options {
     pub durability: Durability,
     /// Threads that compact, at least 1. Default: half the cores.
     pub compaction_workers: usize,
+    /// How many times the bytes that are alive the tables may take while writers overwrite and delete, 1.2 to 100: half
+    /// of the memtables' share comes on top, the log is not in it. More lets writers write faster: each byte put costs
+    /// about 1 / (this - 1) bytes of compaction where all are overwritten. When it is exceeded, writers are slowed until
+    /// compactions have caught up. What a snapshot reads is alive. While writers rest it is brought to about
+    /// 1.15. Default: 2.
+    pub space_amplification_max: f64,
     /// The longest document or patch that collections take from a caller, in bytes: 16 MiB, as
     /// MongoDB's, so that one document never fills a memtable. At most 512 MiB. Patches written without
     /// reading may make a document longer, up to 512 MiB: what was acknowledged is kept, whatever the
@@ -191,6 +197,7 @@ impl Default for Options {
             memory_budget: (machine_memory() / 4).clamp(64 << 20, 4 << 30),
             durability: Durability::Buffered,
             compaction_workers: (cores / 2).max(1),
+            space_amplification_max: 2.0,
             document_bytes_max: 16 << 20,
             memtable_bytes: None,
             direct_reads: false,
@@ -213,6 +220,12 @@ impl Options {
             return Err(Error::invalid(format!(
                 "{} compaction workers: expected 1 to 256",
                 self.compaction_workers
+            )));
+        }
+        if !(1.2..=100.0).contains(&self.space_amplification_max) {
+            return Err(Error::invalid(format!(
+                "tables of {} times what is alive: expected 1.2 to 100",
+                self.space_amplification_max
             )));
         }
         let limit = flagstone_base::key::VALUE_BYTES_MAX;
@@ -335,6 +348,8 @@ mod tests {
         assert!(Options::default().check().is_ok());
         refused(|o| o.memory_budget = 1000);
         refused(|o| o.compaction_workers = 0);
+        refused(|o| o.space_amplification_max = 1.0);
+        refused(|o| o.space_amplification_max = f64::NAN);
         refused(|o| o.document_bytes_max = 1 << 30);
         refused(|o| o.durability = Durability::Interval(Duration::ZERO));
         refused(|o| o.memtable_bytes = Some(1000));

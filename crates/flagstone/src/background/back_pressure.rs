@@ -229,12 +229,17 @@ impl Shared {
         }
     }
 
-    /// Sets how much writers of `tree` are held back for so many `runs` in its first level.
+    /// Sets how much writers of `tree` are held back for so many `runs` in its first level, and for garbage if
+    /// it has much.
     pub(super) fn hold_writers_back(&self, queue: &mut Queue, tree: &Tree, runs: usize) {
         let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
         // From 750 (no delay) at the free count to 1,000 (stop).
         let fill =
             if excess == 0 { 0 } else { 750 + 250 * excess / (L0_RUNS_STOP - L0_RUNS_FREE) as u32 };
+        let fill = match queue.spaces.is_wasteful(tree.id(), &self.options) {
+            true => fill.max(queue.spaces.brake),
+            false => fill,
+        };
         let before = tree.set_brake(fill);
         match fill {
             0 => queue.brakes.remove(&tree.id()),

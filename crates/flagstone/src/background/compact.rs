@@ -4,6 +4,7 @@
 //! rests, longer each time, while the others go on.
 
 use super::install::Install;
+use super::space::Room;
 use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
@@ -16,6 +17,9 @@ use std::time::Duration;
 
 /// When no flush has ended for so long, writers rest: trees are tidied up for readers.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
+
+/// A tree with this score comes before compactions for space however urgent these are: its reads suffer.
+const SCORE_PRESSING: f64 = 2.0;
 
 /// A compaction that is under way, and whom it tells.
 pub(super) struct CompactionJob {
@@ -41,6 +45,8 @@ impl Shared {
     fn next_compaction(&self) -> Option<CompactionJob> {
         self.may_compact(&self.background.lock()).then_some(())?;
         let watched = self.watched_trees();
+        self.note_spaces(&watched);
+        let mut space = self.room().score();
         // Outside the lock: it costs all tables, and a seal waits for the lock.
         let mut trees: Vec<(f64, Arc<Tree>)> = watched
             .into_iter()
@@ -48,7 +54,13 @@ impl Shared {
             .collect();
         // Those in shape come last: there may be something to move, or tombstones to drop.
         trees.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (_, tree) in trees {
+        for (score, tree) in trees {
+            if space.is_some_and(|space| space >= score.min(SCORE_PRESSING)) {
+                space = None;
+                if let Some(job) = self.start_for_space() {
+                    return Some(job);
+                }
+            }
             {
                 let mut queue = self.background.lock();
                 self.may_compact(&queue).then_some(())?;
@@ -61,7 +73,68 @@ impl Shared {
             }
             self.background.lock().compacting.remove(&tree.id());
         }
+        space.and_then(|_due| self.start_for_space())
+    }
+
+    /// Looks how much of `trees` is alive, outside of the lock: samples may have to be read.
+    fn note_spaces(&self, trees: &[Arc<Tree>]) {
+        let (snapshots, visible) = self.snapshots.live(&self.publisher);
+        for tree in trees {
+            let space = tree.space(&snapshots, visible);
+            self.background.lock().spaces.note(tree, space);
+        }
+    }
+
+    /// How much room there is for garbage, and how far it is filled.
+    fn room(&self) -> Room {
+        let rest = self.writers_rest();
+        let queue = self.background.lock();
+        queue.spaces.room(&self.options, rest, queue.freeing.values().sum())
+    }
+
+    /// The compaction that frees the most for what it costs, in the first tree that has one.
+    fn start_for_space(&self) -> Option<CompactionJob> {
+        let candidates = {
+            let queue = self.background.lock();
+            queue.spaces.candidates(&queue)
+        };
+        let (snapshots, visible) = self.snapshots.live(&self.publisher);
+        for tree in candidates {
+            {
+                let mut queue = self.background.lock();
+                self.may_compact(&queue).then_some(())?;
+                if !queue.compacting.insert(tree.id()) {
+                    continue;
+                }
+            }
+            let version = Arc::clone(tree.view().version());
+            let picked = tree.pick_space(&snapshots, visible);
+            let freed = picked.as_ref().map(|(_, space)| space.garbage());
+            let compaction =
+                picked.and_then(|(job, _)| Compaction::start(&tree, job, &snapshots, visible));
+            let mut queue = self.background.lock();
+            if let (Some(compaction), Some(shared), Some(freed)) = (compaction, self.arc(), freed) {
+                queue.freeing.insert(tree.id(), freed);
+                drop(queue);
+                return Some(CompactionJob::new(shared, tree, compaction));
+            }
+            queue.compacting.remove(&tree.id());
+            queue.spaces.note_hopeless(tree.id(), &version);
+        }
         None
+    }
+
+    /// Holds back writers of trees with much garbage when there is too much of it.
+    fn slow_down_for_space(&self, room: Room) {
+        // A step at a time: every tree is looked at.
+        let brake = if self.writers_rest() { 0 } else { room.brake() / 10 * 10 };
+        if std::mem::replace(&mut self.background.lock().spaces.brake, brake) == brake {
+            return;
+        }
+        for tree in self.all_trees() {
+            let runs = tree.pressure(Policy::Leveling).l0_runs;
+            self.hold_writers_back(&mut self.background.lock(), &tree, runs);
+        }
     }
 
     /// Trees that may need a compaction, and are not resting after one that failed.
@@ -116,7 +189,9 @@ impl Shared {
     fn measure_pressure(&self) {
         let scores =
             self.watched_trees().into_iter().map(|tree| tree.pressure(self.policy(&tree)).score);
-        let score = scores.fold(0.0, f64::max);
+        let room = self.room();
+        let score = scores.fold(room.score().unwrap_or(0.0), f64::max);
+        self.slow_down_for_space(room);
         self.pace.set((!self.writers_rest()).then_some(score));
     }
 
@@ -175,6 +250,7 @@ impl Shared {
         let id = tree.id();
         let mut queue = self.background.lock();
         queue.compacting.remove(&id);
+        queue.freeing.remove(&id);
         match error {
             None => {
                 queue.failing.remove(&id);

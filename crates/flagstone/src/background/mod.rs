@@ -20,6 +20,7 @@ mod groups;
 mod install;
 mod pace;
 mod seal;
+mod space;
 mod state;
 mod supply;
 mod timer;

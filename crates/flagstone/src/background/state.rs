@@ -2,6 +2,7 @@
 
 use super::back_off::BackOff;
 use super::groups::SealGroup;
+use super::space::Spaces;
 use flagstone_base::{Error, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::sync::{Condvar, Mutex, MutexGuard};
@@ -62,6 +63,10 @@ pub(crate) struct Queue {
     pub(crate) brakes: HashMap<TreeId, u32>,
     /// A flush failed for a reason that concerns all, as a full disk does.
     pub(super) rest_of_flushes: Option<BackOff>,
+    /// What all trees hold, and what of it is alive.
+    pub(crate) spaces: Spaces,
+    /// Trees being compacted for space, and what that will free.
+    pub(crate) freeing: HashMap<TreeId, u64>,
     /// How many groups were sealed, and how many of them are installed.
     pub(crate) sealed: u64,
     pub(crate) installed: u64,

@@ -1,0 +1,197 @@
+//! The room that garbage takes: when a compaction must free some of it, in which tree, and how much writers give way.
+//!
+//! ```text
+//! bytes of all tables:  live      low           high              2 high - low
+//!                        |---------|-------------|--------------------|
+//! writers write:            nothing  compactions    writers are slowed,
+//!                                    for space      never stopped
+//! writers rest:          live x 1.15: compactions for space
+//! ```
+//! `high` is what is alive times [`Options::space_amplification_max`](crate::Options::space_amplification_max) and a part of
+//! the memtables' share, which even a small database may take. It is one bound for the whole database, so trees need
+//! not be relieved at the same time: the next one is that with the largest part of garbage.
+
+use super::state::Queue;
+use crate::options::Options;
+use flagstone_base::TreeId;
+use flagstone_tree::{Space, Tree, Version};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+/// Under heavy writes compactions for space begin at this part of the room for garbage.
+const LOW_PART: f64 = 0.85;
+/// While writers rest there is hardly any.
+const REST_MAX: f64 = 1.15;
+/// Less garbage in a tree is left alone.
+const GARBAGE_MIN: u64 = 1 << 20;
+/// So many trees are looked at for one compaction.
+const LOOKS: usize = 8;
+/// The fill at which writers begin to be delayed, and the one they never exceed for the sake of space: below the stop.
+const FILL_FROM: f64 = 750.0;
+const FILL_MAX: f64 = 990.0;
+
+/// What the trees hold, as of the last look at each.
+#[derive(Default)]
+pub(crate) struct Spaces {
+    trees: HashMap<TreeId, Entry>,
+    bytes: u64,
+    live: u64,
+    /// What writers of wasteful trees are held back now, in thousandths.
+    pub(super) brake: u32,
+}
+
+struct Entry {
+    tree: Arc<Tree>,
+    space: Space,
+    /// The version in which no compaction was found that frees enough.
+    hopeless: Option<Weak<Version>>,
+}
+
+/// How much room there is, and how far it is filled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Room {
+    low: f64,
+    high: f64,
+    bytes: f64,
+}
+
+impl Spaces {
+    /// Notes what a look at `tree` has found.
+    pub(super) fn note(&mut self, tree: &Arc<Tree>, space: Space) {
+        self.forget(tree.id());
+        if space.bytes == 0 {
+            return;
+        }
+        self.bytes += space.bytes;
+        self.live += space.live;
+        let entry = Entry { tree: Arc::clone(tree), space, hopeless: None };
+        self.trees.insert(tree.id(), entry);
+    }
+
+    /// The tree is gone, or will be noted again.
+    fn forget(&mut self, tree: TreeId) {
+        if let Some(old) = self.trees.remove(&tree) {
+            self.bytes -= old.space.bytes;
+            self.live -= old.space.live;
+        }
+    }
+
+    /// No compaction of `tree` frees enough before it changes.
+    pub(super) fn note_hopeless(&mut self, tree: TreeId, version: &Arc<Version>) {
+        if let Some(entry) = self.trees.get_mut(&tree) {
+            entry.hopeless = Some(Arc::downgrade(version));
+        }
+    }
+
+    /// Whether `tree` has so much garbage that its writers are held back when there is too much of it.
+    pub(super) fn is_wasteful(&self, tree: TreeId, options: &Options) -> bool {
+        self.trees.get(&tree).is_some_and(|entry| {
+            let max = 1.0 + (options.space_amplification_max - 1.0) / 2.0;
+            entry.space.bytes as f64 > entry.space.live as f64 * max
+        })
+    }
+
+    /// The room, and what fills it when compactions under way have freed `freeing`.
+    pub(super) fn room(&self, options: &Options, rest: bool, freeing: u64) -> Room {
+        let (live, share) = (self.live as f64, options.memtable_share() as f64);
+        let bytes = self.bytes.saturating_sub(freeing) as f64;
+        let max = options.space_amplification_max;
+        match rest {
+            true => {
+                let low = live * REST_MAX.min(max) + GARBAGE_MIN as f64;
+                Room { low, high: low * 2.0, bytes }
+            }
+            false => Room {
+                low: live * (1.0 + LOW_PART * (max - 1.0)) + share / 2.0,
+                high: live * max + share * 0.75,
+                bytes,
+            },
+        }
+    }
+
+    /// Trees that could be relieved, the largest part of garbage first.
+    pub(super) fn candidates(&self, queue: &Queue) -> Vec<Arc<Tree>> {
+        let rests = |id: &TreeId| queue.failing.get(id).is_some_and(|back_off| back_off.rests);
+        let is_free = |id: &TreeId| !queue.compacting.contains(id) && !rests(id);
+        let is_hopeless = |entry: &Entry| {
+            entry.hopeless.as_ref().is_some_and(|version| {
+                std::ptr::eq(version.as_ptr(), Arc::as_ptr(entry.tree.view().version()))
+            })
+        };
+        let mut found: Vec<&Entry> = self
+            .trees
+            .iter()
+            .filter(|(id, entry)| {
+                entry.space.garbage() >= GARBAGE_MIN && is_free(id) && !is_hopeless(entry)
+            })
+            .map(|(_, entry)| entry)
+            .collect();
+        let part = |entry: &Entry| entry.space.garbage() as f64 / entry.space.bytes.max(1) as f64;
+        found.sort_by(|a, b| part(b).total_cmp(&part(a)));
+        found.iter().take(LOOKS).map(|entry| Arc::clone(&entry.tree)).collect()
+    }
+}
+
+impl Room {
+    /// How far bytes are from low to high: below 0 there is nothing to do.
+    fn fill(self) -> f64 {
+        (self.bytes - self.low) / (self.high - self.low).max(1.0)
+    }
+
+    /// How urgent a compaction for space is, as a score of a tree; `None`: it is not.
+    pub(super) fn score(self) -> Option<f64> {
+        (self.fill() > 0.0).then(|| 1.0 + self.fill() / 2.0)
+    }
+
+    /// How much writers of wasteful trees are held back, in thousandths of a stop.
+    pub(super) fn brake(self) -> u32 {
+        let excess = self.fill() - 1.0;
+        if excess <= 0.0 {
+            return 0;
+        }
+        (FILL_FROM + (FILL_MAX - FILL_FROM) * excess.min(1.0)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn room(bytes: u64, live: u64, rest: bool) -> Room {
+        let options = Options { memory_budget: 64 * MIB, ..Options::default() };
+        let spaces = Spaces { bytes: bytes * MIB, live: live * MIB, ..Spaces::default() };
+        spaces.room(&options, rest, 0)
+    }
+
+    #[test]
+    fn compactions_for_space_begin_before_the_bound_and_writers_are_slowed_behind_it() {
+        // Low at 1,866 MiB, high at 2,024.
+        assert_eq!(room(1800, 1000, false).score(), None);
+        let early = room(1900, 1000, false);
+        assert!(early.score().is_some_and(|score| (1.0..1.2).contains(&score)), "{early:?}");
+        assert_eq!(early.brake(), 0);
+        let late = room(2030, 1000, false);
+        assert!(late.score().is_some_and(|score| score > 1.5), "{late:?}");
+        assert!((750..800).contains(&late.brake()), "{late:?}");
+        assert_eq!(room(9000, 1000, false).brake(), 990, "never stopped");
+    }
+
+    #[test]
+    fn at_rest_hardly_any_garbage_is_left() {
+        assert_eq!(room(1150, 1000, true).score(), None);
+        assert!(room(1200, 1000, true).score().is_some());
+        // The memtables' share is for writers alone.
+        assert_eq!(room(20, 10, false).score(), None);
+        assert!(room(20, 10, true).score().is_some());
+    }
+
+    #[test]
+    fn what_is_being_freed_is_not_freed_twice() {
+        let options = Options { memory_budget: 64 * MIB, ..Options::default() };
+        let spaces = Spaces { bytes: 1900 * MIB, live: 1000 * MIB, ..Spaces::default() };
+        assert!(spaces.room(&options, false, 0).score().is_some());
+        assert_eq!(spaces.room(&options, false, 100 * MIB).score(), None);
+    }
+}
