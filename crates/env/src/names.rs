@@ -6,6 +6,7 @@
 //! 000007.manifest    edits of the whole database
 //! 000012.wal         a segment of the write-ahead log
 //! 000031.sst         an immutable sorted table
+//! BALLAST            noise that takes room; removed when the disk is full
 //! CURRENT.tmp        being made; removed at open
 //! ```
 //!
@@ -25,6 +26,9 @@ use std::path::{Path, PathBuf};
 pub const LOCK: &str = "LOCK";
 /// The name of the file that names the current manifest.
 pub const CURRENT: &str = "CURRENT";
+
+/// The name of the file that keeps room for a full disk.
+pub const BALLAST: &str = "BALLAST";
 
 /// What a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +60,8 @@ pub enum Name {
     Current,
     /// A numbered file.
     Numbered(FileKind, FileNumber),
+    /// The file that keeps room for a full disk.
+    Ballast,
     /// A file that was being made.
     Temporary,
     /// Not ours.
@@ -77,6 +83,7 @@ pub fn parse(name: &str) -> Name {
     match name {
         LOCK => return Name::Lock,
         CURRENT => return Name::Current,
+        BALLAST => return Name::Ballast,
         "CURRENT.tmp" => return Name::Temporary,
         _ => {}
     }

@@ -132,6 +132,17 @@ pub enum Event {
         /// For how long there was none: since [`Event::DiskFull`].
         took: Duration,
     },
+    /// The disk is full, and the ballast was removed for it: until there is room for another one, deletes, flushes
+    /// and compactions go on, other writes are refused.
+    BallastGivenUp {
+        /// The room that it had taken.
+        bytes: u64,
+    },
+    /// The ballast was made: all writes go on.
+    BallastMade {
+        /// The room that it takes.
+        bytes: u64,
+    },
     /// Writers began to be stopped.
     StallStarted {
         /// Why.
@@ -186,6 +197,10 @@ impl fmt::Display for Event {
             Self::TableQuarantined(table) => write!(f, "quarantined table: {table}"),
             Self::DiskFull { error } => write!(f, "the disk is full: {error}"),
             Self::DiskHasRoom { took } => write!(f, "the disk has room again after {took:.1?}"),
+            Self::BallastGivenUp { bytes } => {
+                write!(f, "the ballast of {bytes} bytes was given up: deletes alone go on")
+            }
+            Self::BallastMade { bytes } => write!(f, "the ballast of {bytes} bytes was made"),
             Self::StallStarted { cause } => write!(f, "writers stopped: {cause:?}"),
             Self::StallFinished { cause, took } => {
                 write!(f, "writers go on after {took:.1?}: {cause:?}")

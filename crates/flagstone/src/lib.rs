@@ -69,7 +69,7 @@ pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
 pub use commit::{Batch, Ticket, VersionToken};
 pub use database::{
     Builder, CacheReport, CheckpointReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport,
-    Stats, VerifyReport,
+    ScrubReport, Stats, VerifyReport,
 };
 pub use event::{DamagedTable, Event, Listener, StallCause};
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};

@@ -186,6 +186,15 @@ pub struct Options {
     /// the log and what is being written come on top, fewer than 50. `None`, the default: three quarters of what the
     /// process may have (`ulimit -n`), and not the last 64.
     pub files_open_max: Option<usize>,
+    /// A file of so many bytes that is removed when the disk is full, so that deletes, flushes and compactions have room to
+    /// free more; other writes are refused with OutOfSpace until the file can be made again, which happens by itself when twice its
+    /// size is free. `None`, the default: an eighth of the memory budget within 2 MiB..=128 MiB, made
+    /// when tables hold 16 times as much. `Some(0)`: none; a full disk is then left when something else makes room.
+    pub ballast_bytes: Option<u64>,
+    /// Read all tables again and again in the background, so many bytes a second, and compare them with the manifest's
+    /// checksums: damage is told by [`Event::TableDamaged`](crate::Event::TableDamaged) while there is a backup to restore.
+    /// Reads go past the page cache where the system can do that. Default: 0, off. 10 MB/s read 860 GB a day.
+    pub scrub_bytes_per_second: u64,
     /// Make the directory and the database when there is none.
     pub create_if_missing: bool,
 }
@@ -202,6 +211,8 @@ impl Default for Options {
             memtable_bytes: None,
             direct_reads: false,
             files_open_max: None,
+            ballast_bytes: None,
+            scrub_bytes_per_second: 0,
             create_if_missing: true,
         }
     }
@@ -266,6 +277,12 @@ impl Options {
         Err(Error::invalid(format!(
             "memtables of {bytes} bytes: expected {MEMTABLE_BYTES_MIN} to {limit} with this memory budget"
         )))
+    }
+
+    /// The size of the ballast; 0: none.
+    pub(crate) fn ballast(&self) -> u64 {
+        let by_budget = (self.memory_budget / 8).clamp(2 << 20, 128 << 20);
+        self.ballast_bytes.unwrap_or(by_budget)
     }
 
     /// How many bytes all memtables together may hold.

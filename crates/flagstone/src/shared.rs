@@ -13,7 +13,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::{Background, Division, Pace};
+use crate::background::{Background, Ballast, Division, Pace};
 use crate::commit::{HistoryId, Numbering, Publisher, Stall, Stripes, Write};
 use crate::event::{Event, Listener};
 use crate::fold::Fold;
@@ -122,6 +122,7 @@ pub(crate) struct Parts {
     pub(crate) visible: SeqNo,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) trees: Arc<TreeContext>,
+    pub(crate) ballast: Ballast,
     pub(crate) lock: Option<Box<dyn DiskLock>>,
 }
 
@@ -150,7 +151,7 @@ impl Shared {
             stall: Stall::default(),
             keyspaces: ArcSwap::from_pointee(parts.keyspaces),
             trees: parts.trees,
-            background: Background::default(),
+            background: Background::new(parts.ballast),
             division: Division::default(),
             pace: Pace::default(),
             long_chains: Mutex::default(),
@@ -254,10 +255,12 @@ impl Shared {
         self.poison.get()
     }
 
-    /// Poisons the database if `error` says so.
+    /// Poisons the database if `error` says so, or gives up the ballast.
     pub(crate) fn note_failure(&self, error: &Error) {
-        if error.kind() == ErrorKind::Poisoned {
-            self.poison(error);
+        match error.kind() {
+            ErrorKind::Poisoned => self.poison(error),
+            ErrorKind::OutOfSpace => self.give_up_ballast(),
+            _ => {}
         }
     }
 

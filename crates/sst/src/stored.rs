@@ -33,6 +33,13 @@ impl Table {
     }
 
     /// Checks the header, which no other reading of a table needs.
+    ///
+    /// # Errors
+    /// Corruption, or what reading the file answers.
+    pub fn verify_header(&self) -> Result<()> {
+        self.check_header()
+    }
+
     pub(crate) fn check_header(&self) -> Result<()> {
         let mut header = [0; HEADER_BYTES];
         self.file.read_exact_at(&mut header, 0)?;

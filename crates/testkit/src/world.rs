@@ -123,6 +123,11 @@ impl World {
 }
 
 impl Session {
+    /// A database that was opened with an environment of `world`.
+    pub fn of(world: &World, db: Database, executor: Arc<StepExecutor>) -> Self {
+        Self { db, executor, clock: Arc::clone(&world.clock) }
+    }
+
     /// Opens or makes the keyspaces `ks0`, `ks1` and so on.
     ///
     /// # Errors

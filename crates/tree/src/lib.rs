@@ -32,6 +32,7 @@ mod view;
 mod tree;
 
 mod read;
+mod scrub;
 mod write;
 
 pub use context::{Obsolete, TreeContext};
@@ -44,6 +45,7 @@ pub use pick::{FullPass, Job, JobReason, Policy, Pressure, pick, pick_hidden, pr
 pub use read::{Found, ScanOptions, TreeScan};
 #[doc(hidden)]
 pub use reads::seed_sampling;
+pub use scrub::Scrub;
 pub use space::Space;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
 pub use version::{LEVELS, TableHandle, TreeEdit, Version};

@@ -46,6 +46,9 @@ pub(crate) struct VerifyArgs {
     /// The directory of the database
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
+    /// Check manifest, log and both ends of every table, and read no data
+    #[arg(long)]
+    pub(crate) quick: bool,
 }
 
 /// Make a database of what can still be read of a damaged one, and say what is lost

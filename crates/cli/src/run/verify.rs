@@ -6,7 +6,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
-    let report = open::to_read(&args.database)?.verify()?;
+    let database = open::to_read(&args.database)?;
+    let report = if args.quick { database.verify_quickly()? } else { database.verify()? };
     let mut output = Output::new();
     output.line(&report.to_string())?;
     output.flush()

@@ -238,6 +238,7 @@ fn a_damaged_database_is_repaired_and_the_loss_is_told() {
     assert!(ran.stdout.contains("lost: 0") && ran.stdout.contains("keyspace \"c\""), "{ran:?}");
     assert_eq!(place.ok("count new c"), "1\n");
     place.ok("verify new");
+    assert!(place.ok("verify --quick new").contains("no block was read"));
     std::fs::remove_file(place.path("new/CURRENT")).unwrap();
     place.fails("count new c", 3, "CURRENT");
     let ran = place.run("repair new --in-place");

@@ -102,6 +102,7 @@ impl Shared {
             }
             return;
         }
+        self.give_up_ballast();
         let now = self.environment.clock.monotonic();
         let since = self.background.full_since.lock().replace(now);
         match since {
@@ -117,5 +118,6 @@ impl Shared {
             let took = self.environment.clock.monotonic().saturating_sub(since);
             self.tell(&Event::DiskHasRoom { took });
         }
+        self.look_after_ballast();
     }
 }

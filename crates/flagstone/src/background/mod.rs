@@ -7,6 +7,7 @@
 //! ```
 
 mod back_off;
+mod ballast;
 mod damage;
 
 mod back_pressure;
@@ -19,6 +20,7 @@ mod full;
 mod groups;
 mod install;
 mod pace;
+mod scrub;
 mod seal;
 mod space;
 mod state;
@@ -27,6 +29,7 @@ mod timer;
 mod wait;
 
 pub(crate) use back_pressure::Trees;
+pub(crate) use ballast::{Ballast, find_ballast};
 pub(crate) use cut::Cut;
 pub(crate) use divide::Division;
 pub use full::CompactProgress;

@@ -1,8 +1,10 @@
 //! What is queued, what runs, and the bell for those who wait for it.
 
 use super::back_off::BackOff;
+use super::ballast::Ballast;
 use super::groups::SealGroup;
 use super::space::Spaces;
+use super::scrub::ScrubCounters;
 use flagstone_base::{Error, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::sync::{Condvar, Mutex, MutexGuard};
@@ -34,6 +36,8 @@ pub(crate) struct Background {
     stopped: AtomicBool,
     /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
     last_flush: AtomicU64,
+    pub(crate) ballast: Ballast,
+    pub(crate) scrub: ScrubCounters,
     /// Since when the disk is full.
     pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job waits to look whether writers rest.
@@ -75,6 +79,10 @@ pub(crate) struct Queue {
 }
 
 impl Background {
+    pub(crate) fn new(ballast: Ballast) -> Self {
+        Self { ballast, ..Self::default() }
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock()
     }

@@ -54,7 +54,10 @@ impl Shared {
     /// Has a spare segment made in the background if the log wants one, so that writers never wait for
     /// a new file.
     pub(crate) fn prepare_spare_segment(&self) {
-        if !self.log.as_ref().is_some_and(flagstone_wal::Log::wants_spare) {
+        // On a full disk room is for what gives some back.
+        if !self.log.as_ref().is_some_and(flagstone_wal::Log::wants_spare)
+            || self.is_ballast_given_up()
+        {
             return;
         }
         if self.background.preparing.swap(true, Ordering::AcqRel) {

@@ -182,6 +182,7 @@ impl Shared {
                 self.batch_bytes_max()
             )));
         }
+        self.check_room(write)?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
     }
 

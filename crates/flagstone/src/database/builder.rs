@@ -60,6 +60,18 @@ impl Builder {
         self
     }
 
+    /// How much room is kept for a full disk; see [`Options::ballast_bytes`].
+    pub const fn ballast_bytes(mut self, bytes: u64) -> Self {
+        self.options.ballast_bytes = Some(bytes);
+        self
+    }
+
+    /// Has tables read in the background; see [`Options::scrub_bytes_per_second`].
+    pub const fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.options.scrub_bytes_per_second = bytes;
+        self
+    }
+
     /// What commits promise unless they say otherwise.
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.options.durability = durability;

@@ -12,4 +12,6 @@ pub use api::Database;
 pub use builder::Builder;
 pub use checkpoint::CheckpointReport;
 pub(crate) use handle::Handle;
-pub use report::{CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, Stats, VerifyReport};
+pub use report::{
+    CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats, VerifyReport,
+};

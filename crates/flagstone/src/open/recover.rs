@@ -2,7 +2,7 @@
 
 use super::cores::{find_fold, make_core, tree_options};
 use super::replay;
-use crate::background::ceiling_above;
+use crate::background::{Ballast, ceiling_above, find_ballast};
 use crate::commit::HistoryId;
 use crate::database::{Builder, Database};
 use crate::event::Event;
@@ -51,6 +51,8 @@ pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
             shared.watch(&tree);
         }
     }
+    shared.look_after_found_ballast();
+    shared.start_scrub();
     shared.schedule();
     Ok(Database::new(shared))
 }
@@ -170,7 +172,10 @@ impl Opening {
         let mut manifest = None;
         let mut removed_files = 0;
         let mut log = None;
+        let mut ballast = Ballast::default();
         if !self.read_only {
+            // First: a full disk has no room for a manifest.
+            ballast = find_ballast(&*disk, &dir, &self.files, self.builder.options.ballast())?;
             let place = Place {
                 disk: Arc::clone(&disk),
                 dir: dir.clone(),
@@ -220,6 +225,7 @@ impl Opening {
             visible,
             keyspaces: self.keyspaces,
             trees: self.context,
+            ballast,
             lock,
         });
         let replayed = replay::replay(&shared, &self.state);

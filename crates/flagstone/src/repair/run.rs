@@ -181,7 +181,7 @@ fn is_needed(name: &str, work: &Work<'_>) -> bool {
     match names::parse(name) {
         Name::Numbered(FileKind::Table, number) => work.kept.contains(&number),
         // What was being made is no part of a database.
-        Name::Foreign | Name::Lock | Name::Temporary => true,
+        Name::Foreign | Name::Lock | Name::Ballast | Name::Temporary => true,
         Name::Numbered(..) | Name::Current => false,
     }
 }

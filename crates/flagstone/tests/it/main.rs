@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
 
 mod backup;
+mod ballast;
 mod callbacks;
 mod checkpoint;
 mod compaction;
@@ -12,6 +13,7 @@ mod damage;
 mod documents;
 mod faults;
 mod folds;
+mod guide;
 mod input;
 mod kill;
 mod linear;
@@ -21,6 +23,7 @@ mod origin;
 mod patches;
 mod repair;
 mod rules;
+mod scrub;
 mod simulator;
 mod support;
 mod threads;

@@ -5,6 +5,7 @@ use crate::context::TreeContext;
 use crate::damage::{Damage, is_damage, strikes_max};
 use crate::ranges::RangeSet;
 use flagstone_base::{Error, FileNumber, Result, TreeId};
+use flagstone_env::ReadFile;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use flagstone_sst::{Sample, Table, TableMeta};
@@ -84,6 +85,12 @@ impl TableHandle {
         }
         let table = self.context.open_table(&self.meta).map_err(|error| self.noted(error))?;
         Ok(self.table.get_or_init(|| table))
+    }
+
+    /// The file by a descriptor of its own, past the page cache where that can be.
+    pub(crate) fn open_apart(&self) -> Result<Arc<dyn ReadFile>> {
+        let path = self.context.table_path(self.meta.number);
+        self.context.files.or_close_some(|| self.context.disk.open_direct(&path))
     }
 
     /// Its deleted ranges; a table without any is not opened for it.

@@ -1,0 +1,136 @@
+//! The scrub: all tables are read again and again in the background, at a bounded rate, so that damage is found while
+//! there is still a copy to restore.
+//!
+//! Tables are taken in the order of their numbers, so a round needs no list: the next is the one with the smallest number
+//! above the last. What a table is held to is the checksum of its file in the manifest.
+
+use crate::shared::Shared;
+use flagstone_base::FileNumber;
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::{Lane, Progress};
+use flagstone_tree::{Scrub, TableHandle};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two rounds, and when there is nothing to read.
+const REST: Duration = Duration::from_secs(60);
+
+/// How far the scrub has come.
+#[derive(Default)]
+pub(crate) struct ScrubCounters {
+    pub(crate) rounds: AtomicU64,
+    pub(crate) tables: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) damaged: AtomicU64,
+}
+
+/// The round under way.
+#[derive(Default)]
+struct Round {
+    last: Option<FileNumber>,
+    scrub: Option<Scrub>,
+}
+
+impl Shared {
+    /// Begins to scrub, if that is wanted; it ends with the database.
+    pub(crate) fn start_scrub(&self) {
+        if self.options.scrub_bytes_per_second == 0 {
+            return;
+        }
+        let round = Mutex::new(Round::default());
+        let job = self.job(move |shared| {
+            if shared.check_open().is_err() {
+                return Progress::Done;
+            }
+            shared.scrub_step(&mut round.lock(), shared.options.scrub_bytes_per_second)
+        });
+        self.executor.submit(Lane::Compaction, job);
+    }
+
+    fn scrub_step(&self, round: &mut Round, rate: u64) -> Progress {
+        let counters = &self.background.scrub;
+        let Some(scrub) = &mut round.scrub else {
+            let Some(next) = self.next_table(round.last) else {
+                counters.rounds.fetch_add(u64::from(round.last.is_some()), Ordering::Relaxed);
+                round.last = None;
+                return Progress::Rest(REST);
+            };
+            round.last = Some(next.meta().number);
+            match Scrub::start(&next) {
+                Ok(scrub) => round.scrub = Some(scrub),
+                Err(_noted) => self.note_scrubbed_damage(),
+            }
+            return Progress::Again;
+        };
+        let began = self.environment.clock.monotonic();
+        match scrub.step() {
+            Ok(0) => {
+                counters.tables.fetch_add(1, Ordering::Relaxed);
+                round.scrub = None;
+                Progress::Again
+            }
+            Ok(bytes) => {
+                counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+                let took = self.environment.clock.monotonic().saturating_sub(began);
+                let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
+                Progress::Rest(due.saturating_sub(took))
+            }
+            Err(_noted) => {
+                round.scrub = None;
+                self.note_scrubbed_damage();
+                Progress::Again
+            }
+        }
+    }
+
+    fn note_scrubbed_damage(&self) {
+        self.background.scrub.damaged.fetch_add(1, Ordering::Relaxed);
+        self.tell_damages(None);
+    }
+
+    /// The table with the smallest number above `last`.
+    fn next_table(&self, last: Option<FileNumber>) -> Option<Arc<TableHandle>> {
+        let mut next: Option<Arc<TableHandle>> = None;
+        for tree in self.all_trees() {
+            let view = tree.view();
+            for (_, table) in view.version().tables() {
+                let number = table.meta().number;
+                let is_behind = last.is_none_or(|last| number > last);
+                if is_behind && next.as_ref().is_none_or(|next| number < next.meta().number) {
+                    next = Some(Arc::clone(table));
+                }
+            }
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[test]
+    fn a_round_takes_as_long_as_the_rate_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Database::builder(dir.path()).scrub_bytes_per_second(0);
+        let db = builder.open().unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        for n in 0..3000_u32 {
+            kv.put(n.to_be_bytes(), n.wrapping_mul(0x9E37_79B9).to_be_bytes().repeat(100)).unwrap();
+        }
+        db.flush().unwrap();
+        let shared = kv.handle().shared();
+        let (mut round, mut rests) = (Round::default(), Duration::ZERO);
+        let bytes = db.stats().table_bytes();
+        while shared.background.scrub.rounds.load(Ordering::Relaxed) == 0 {
+            if let Progress::Rest(rest) = shared.scrub_step(&mut round, 1000) {
+                rests += rest;
+            }
+        }
+        assert_eq!(shared.background.scrub.bytes.load(Ordering::Relaxed), bytes);
+        let due = Duration::from_secs_f64(bytes as f64 / 1000.0) + REST;
+        assert!(rests <= due && rests + Duration::from_secs(1) > due, "{rests:?}, {due:?}");
+    }
+}
