@@ -163,9 +163,9 @@ impl Survey<'_> {
         }
         if let Some(properties) = properties {
             let sections = properties.sections;
-            let all =
-                [sections.range_deletes, sections.attachments, sections.filter, sections.index];
-            data_end = data_end.or(all.into_iter().flatten().map(|handle| handle.offset).min());
+            // What stands between the data blocks and the tail.
+            let parts = sections.filter_parts.map(|parts| parts.offset);
+            data_end = parts.or(data_end);
             self.salvage.range_deletes = match sections.range_deletes {
                 None => Some(Vec::new()),
                 Some(handle) => {
@@ -200,13 +200,8 @@ impl Survey<'_> {
                 self.lose(at..handle.offset, why);
             }
             at = handle.offset + handle.len;
-            let taken = self.take(handle, stored(handle).unwrap_or_default());
-            if let Err(error) = taken {
-                // Behind the last data block of a file that nobody knows stand sections.
-                if data_end.is_some() {
-                    self.lose(handle.offset..at, &error);
-                }
-            }
+            // A block whose checksum holds and that holds no entries is a part of the filter, or a section.
+            let _no_entries = self.take(handle, stored(handle).unwrap_or_default());
         }
         let end = data_end.unwrap_or(behind);
         if end > at {
