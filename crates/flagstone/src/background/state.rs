@@ -3,8 +3,8 @@
 use super::back_off::BackOff;
 use super::ballast::Ballast;
 use super::groups::SealGroup;
-use super::space::Spaces;
 use super::scrub::ScrubCounters;
+use super::space::Spaces;
 use flagstone_base::{Error, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::sync::{Condvar, Mutex, MutexGuard};

@@ -14,7 +14,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-const IDENT: TableIdent = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42) };
+const IDENT: TableIdent =
+    TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 7 };
 const PATH: &str = "/000042.sst";
 /// No more entries are read one way.
 const ENTRIES_MAX: usize = 2000;
