@@ -25,5 +25,6 @@ mod repair;
 mod rules;
 mod scrub;
 mod simulator;
+mod space;
 mod support;
 mod threads;
