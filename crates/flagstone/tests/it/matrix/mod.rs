@@ -17,9 +17,6 @@ use flagstone_testkit::World;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The manifest knows a table by more than its number, so that one of a copy of the database is told from it.
-const TABLES_HAVE_IDENTITY: bool = false;
-
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// What readers see of a database: each keyspace with its entries; those of a collection as text. One without entries is
