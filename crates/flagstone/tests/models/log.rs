@@ -3,18 +3,18 @@
 
 use crate::explore::explore;
 use flagstone::SeqNo;
-use flagstone::env::names::FileKind;
+use flagstone::env::names::{FileKind, Name, parse};
 use flagstone::env::sync::Mutex;
 use flagstone::env::sync::shuttle::thread;
 use flagstone::env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op, SeededRandom};
 use flagstone_base::DatabaseId;
-use flagstone_wal::{Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
+use flagstone_wal::{Listed, Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 const ID: DatabaseId = DatabaseId([7; 16]);
-const SEGMENT_BYTES: u64 = 4 << 10;
+const SEGMENT_BYTES: u64 = 8 << 10;
 
 /// A log, and the lock under which its records get their numbers.
 struct World {
@@ -40,6 +40,11 @@ impl World {
     fn enqueue(&self, bytes: usize) -> (u64, Lsn) {
         let payload = vec![1; bytes];
         let mut next = self.next.lock();
+        // As the manifest does it ahead of use: lists files for the log.
+        if self.log.wants_files() {
+            let files = self.log.make_files().unwrap();
+            self.log.list_files(&files);
+        }
         let seqno = *next;
         *next += 1;
         let checksum = payload_checksum(&payload);
@@ -55,7 +60,13 @@ fn recovered(disk: &MemDisk) -> BTreeSet<u64> {
         seqnos.insert(record.first_seqno.get());
         Ok(())
     };
-    read(disk, Path::new("/db"), ID, None, &mut note).unwrap();
+    let names = disk.list(Path::new("/db")).unwrap_or_default();
+    let files = names.iter().filter_map(|name| match parse(name) {
+        Name::Numbered(FileKind::Wal, number) => Some(number),
+        _ => None,
+    });
+    let listed = Listed { from: None, files: files.collect() };
+    read(disk, Path::new("/db"), ID, &listed, &mut note).unwrap();
     seqnos
 }
 
