@@ -16,7 +16,8 @@ trial, a fresh directory each, removed after; result files, then a table of medi
   --engines A,B,..   engines, each as NAME or NAME:VARIANT [default: those of the cell]
   --cells A,B,..     cells or groups of them [default: all]
   --rounds N         rounds of each cell; every second one in reverse order [default: 3]
-  --seconds S        seconds of a trial; sustained ones take six times as long
+  --seconds S        seconds of a trial; sustained ones take six times as long,
+                     those of garbage three times
                      [default: 20, those of the group headline 60]
   --memory BYTES     memtables and caches of an engine: 512MiB, 1GiB [default: 512MiB]
   --partitions N     hash partitions of flagstone [default: 4]

@@ -1,6 +1,6 @@
 //! The cells by name, and the groups that name several of them.
 
-use flagstone_bench::workload::{Mix, ValueKind};
+use flagstone_bench::workload::{Mix, Pattern, ValueKind};
 
 /// What a cell does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,6 +31,9 @@ pub(crate) enum Work {
     /// Gets of a store four times the memory, the page cache kept out and blocks read past it by engines
     /// that can: blocks of so many bytes, or as the engine has them.
     ColdGet { block_bytes: Option<usize> },
+    /// Garbage made of a filled and compacted store, three times as long as others: how much room it takes
+    /// second by second, and afterwards.
+    Overwrite { pattern: Pattern },
 }
 
 impl Work {
@@ -59,6 +62,7 @@ impl Work {
             Self::FullScan => "full-scan".to_owned(),
             Self::Durable => "durable-writers".to_owned(),
             Self::ColdGet { .. } => "larger".to_owned(),
+            Self::Overwrite { .. } => "overwrite".to_owned(),
         }
     }
 }
@@ -134,6 +138,8 @@ pub(crate) fn all() -> Vec<Cell> {
     add("written-get", &["written"], Work::WrittenGet, 2, LOGS);
     add("written-scan-50", &["written"], Work::WrittenScans, 2, LOGS);
     add("full-scan", &["scans"], Work::FullScan, 2, SCANNERS);
+    add("overwrite-4", &["space"], Work::Overwrite { pattern: Pattern::Random }, 4, LOGS);
+    add("queue-4", &["space"], Work::Overwrite { pattern: Pattern::Queue }, 4, LOGS);
     add("durable-1", &["durable"], Work::Durable, 1, EVERYONE);
     add("durable-32", &["durable", "headline"], Work::Durable, 32, EVERYONE);
     cells
@@ -165,6 +171,8 @@ pub(crate) struct Scale {
     pub(crate) written_entries: u64,
     /// Entries of 1 KiB that `cached-get` puts.
     pub(crate) cached_entries: u64,
+    /// Entries of 1 KiB that `overwrite-4` replaces and `queue-4` keeps.
+    pub(crate) overwritten_entries: u64,
     /// Entries of 16 + 16 bytes of `full-scan`.
     pub(crate) small_entries: u64,
     /// Data of `cold-get` over memory.
@@ -172,11 +180,12 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// A million, three, ten, four times; 342 MiB, which the caches of 512 MiB hold with what belongs to it.
+    /// A million, three, half a million, ten, four times; 342 MiB, which the caches of 512 MiB hold with what belongs to it.
     pub(crate) const FULL: Self = Self {
         entries: 1_000_000,
         written_entries: 3_000_000,
         cached_entries: 350_000,
+        overwritten_entries: 500_000,
         small_entries: 10_000_000,
         cold_times: 4,
     };
@@ -185,6 +194,7 @@ impl Scale {
         entries: 100_000,
         written_entries: 200_000,
         cached_entries: 35_000,
+        overwritten_entries: 50_000,
         small_entries: 500_000,
         cold_times: 1,
     };

@@ -7,8 +7,9 @@ use flagstone_bench::record::{Described, Summary};
 use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{
     Asked, DataOptions, DurableWriters, FullScanOptions, GetsOptions, LargerOptions, Mix,
-    MixOptions, ShortScanOptions, Stage, StoreOptions, ValueKind, run_durable_writers,
-    run_full_scan, run_gets, run_larger, run_mix_as, run_short_scan,
+    MixOptions, OverwriteOptions, ShortScanOptions, Stage, StoreOptions, ValueKind,
+    run_durable_writers, run_full_scan, run_gets, run_larger, run_mix_as, run_overwrite,
+    run_short_scan,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -52,6 +53,8 @@ enum Plan {
     ShortScan(ShortScanOptions),
     /// Scans of everything.
     FullScan(FullScanOptions),
+    /// Garbage.
+    Overwrite(OverwriteOptions),
 }
 
 /// Runs it.
@@ -79,6 +82,7 @@ pub(crate) fn run(trial: &Trial<'_>) -> Outcome<Summary> {
         Plan::Gets(options) => run_gets(stage, &options),
         Plan::ShortScan(options) => run_short_scan(stage, &options),
         Plan::FullScan(options) => run_full_scan(stage, &options),
+        Plan::Overwrite(options) => run_overwrite(stage, &options),
     }
 }
 
@@ -92,6 +96,7 @@ impl Setup<'_> {
             Plan::Larger(what) => what.describe(what.blocks[0], &self.pace()),
             Plan::ShortScan(options) => options.describe(),
             Plan::FullScan(options) => options.describe(),
+            Plan::Overwrite(options) => options.describe(),
         }
     }
 
@@ -149,6 +154,16 @@ impl Setup<'_> {
                 pace,
                 records: self.scale.small_entries,
                 ..FullScanOptions::default()
+            }),
+            Work::Overwrite { pattern } => Plan::Overwrite(OverwriteOptions {
+                store,
+                data,
+                pace: Pace {
+                    length: Length::Time(Duration::from_secs_f64(self.seconds * 3.0)),
+                    ..pace
+                },
+                records: self.scale.overwritten_entries,
+                pattern,
             }),
             Work::ColdGet { block_bytes } => Plan::Larger(LargerOptions {
                 store: StoreOptions { direct_reads: true, ..store },

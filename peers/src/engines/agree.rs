@@ -58,6 +58,7 @@ impl Place {
             block_bytes: None,
             filter_bits: None,
             direct_reads: false,
+            space_amplification_max: None,
             partitions: 2,
             durability,
         }

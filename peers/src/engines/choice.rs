@@ -1,6 +1,6 @@
 //! An engine by its name: `rocksdb`, or `rocksdb:universal` for one of its variants.
 
-use super::{fjall, lmdb, redb, sqlite};
+use super::{fjall, flagstone, lmdb, redb, sqlite};
 use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
 use std::fmt;
 use std::str::FromStr;
@@ -21,9 +21,9 @@ pub(crate) struct Kind {
 pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "flagstone",
-        variants: &[],
+        variants: flagstone::VARIANTS,
         for_reads: None,
-        open: |_, options| flagstone_bench::engine::open_flagstone(options),
+        open: flagstone::open,
     },
     #[cfg(feature = "rocksdb")]
     Kind {

@@ -6,6 +6,7 @@ mod ticker;
 mod versions;
 
 mod fjall;
+mod flagstone;
 mod lmdb;
 mod redb;
 #[cfg(feature = "rocksdb")]

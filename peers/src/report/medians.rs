@@ -30,6 +30,8 @@ pub(crate) struct Measured {
     pub(crate) write_amplification: Option<f64>,
     /// With the background work that was left when the clock stopped, where it was waited for.
     pub(crate) settled: Option<Settled>,
+    /// What garbage took, where that is what the cell asks.
+    pub(crate) space: Option<Space>,
     /// Bytes on disk towards the end.
     pub(crate) disk_bytes: f64,
     /// These over bytes put, where those were counted.
@@ -45,6 +47,19 @@ pub(crate) struct Settled {
     pub(crate) ops_per_s: f64,
     /// Bytes written over bytes put, with those.
     pub(crate) write_amplification: f64,
+}
+
+/// Bytes without the log over those alive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Space {
+    /// The mean of all seconds.
+    pub(crate) mean: f64,
+    /// The most in a second.
+    pub(crate) max: f64,
+    /// Seconds after the last write until it was 1.3, or until nobody looked any more.
+    pub(crate) rest_s: f64,
+    /// What it was then.
+    pub(crate) rested: f64,
 }
 
 /// The cell of a trial: the folder that its result file is in.
@@ -81,6 +96,7 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
         kind.and_then(of).map_or(f64::NAN, |first| deletes.map_or(first, |also| first.max(also)))
     };
     let figure = |trial: &Trial, name: &str| trial.summary.figures.get(name).copied();
+    let is_space = trials.iter().all(|trial| figure(trial, "space_mean").is_some());
     let is_settled = trials.iter().all(|trial| figure(trial, "settle_s").is_some());
     let all_of = |name: &'static str| of(&move |trial| figure(trial, name).unwrap_or(f64::NAN));
     let gets = |trial: &Trial| trial.summary.latency.get(&OpKind::Get).map(|get| get.p999 / 1000.0);
@@ -103,6 +119,12 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
                 summary.ops as f64 / (summary.seconds + figure(trial, "settle_s").unwrap_or(0.0))
             }),
             write_amplification: all_of("write_amplification_settled"),
+        }),
+        space: is_space.then(|| Space {
+            mean: all_of("space_mean"),
+            max: all_of("space_max"),
+            rest_s: all_of("rest_s"),
+            rested: all_of("space_rested"),
         }),
         rss_bytes: of(&|trial| trial.summary.rss_max_bytes as f64),
         write_amplification: puts

@@ -1,6 +1,6 @@
 //! The tables: one a cell, and one line a cell for those who want no more.
 
-use super::medians::{Measured, by_cell, cell_of};
+use super::medians::{Measured, Space, by_cell, cell_of};
 use crate::cells::{Work, all};
 use crate::engines::KINDS;
 use flagstone_bench::engine::Outcome;
@@ -148,21 +148,24 @@ fn cell(text: &mut String, measured: &[Measured], unit: &str) -> std::fmt::Resul
     };
     let has_gets = measured.iter().any(|measured| measured.get_p999_ms.is_some());
     let is_settled = measured.iter().any(|measured| measured.settled.is_some());
+    let is_space = measured.iter().any(|measured| measured.space.is_some());
     writeln!(
         text,
         "| engine | {unit} (least to most) | worst second | {kind} p99.9, ms |{} RSS, MiB \
-         | on disk, MiB | / put | written / put |{} / best peer |",
+         | on disk, MiB | / put | written / put |{}{} / best peer |",
         if has_gets { " get p99.9, ms |" } else { "" },
         if is_settled { " settled after, s | with that time | with its bytes |" } else { "" },
+        if is_space { " space / live | at most | at rest | after, s |" } else { "" },
     )?;
-    let columns = 9 + usize::from(has_gets) + 3 * usize::from(is_settled);
+    let columns =
+        9 + usize::from(has_gets) + 3 * usize::from(is_settled) + 4 * usize::from(is_space);
     writeln!(text, "|{}", "---|".repeat(columns))?;
     let mut sorted: Vec<&Measured> = measured.iter().collect();
     sorted.sort_by(|a, b| b.ops_per_s.total_cmp(&a.ops_per_s));
     for measured in sorted {
         writeln!(
             text,
-            "| {} | {} ({} to {}) | {} | {} |{} {:.0} | {:.0} | {} | {} |{} {} |",
+            "| {} | {} ({} to {}) | {} | {} |{} {:.0} | {:.0} | {} | {} |{}{} {} |",
             measured.engine,
             kilo(measured.ops_per_s),
             kilo(measured.range.0),
@@ -186,6 +189,13 @@ fn cell(text: &mut String, measured: &[Measured], unit: &str) -> std::fmt::Resul
                     kilo(settled.ops_per_s),
                     settled.write_amplification
                 ),
+            },
+            match (is_space, measured.space) {
+                (false, _) => String::new(),
+                (true, None) => " | | | |".to_owned(),
+                (true, Some(Space { mean, max, rest_s, rested })) => {
+                    format!(" {mean:.2} | {max:.2} | {rested:.2} | {rest_s:.0} |")
+                }
             },
             best.map_or_else(String::new, |best| format!("{:.2}", measured.ops_per_s / best)),
         )?;
@@ -274,6 +284,24 @@ mod tests {
         );
         assert!(text.contains("- rocksdb: rocksdb 1.0"), "{text}");
         assert!(text.find("put-heavy-4") < text.find("get-heavy-4"), "{text}");
+    }
+
+    #[test]
+    fn a_cell_of_garbage_shows_the_room_it_took() {
+        let mut own = trial("overwrite-4", "flagstone", 0, 300_000.0);
+        let peer = trial("overwrite-4", "rocksdb", 0, 100_000.0);
+        let figures =
+            [("space_mean", 1.9), ("space_max", 2.4), ("rest_s", 3.0), ("space_rested", 1.25)];
+        own.summary.figures.extend(figures.map(|(name, value)| (name.to_owned(), value)));
+        let text = render(&[own, peer]).unwrap();
+        let table = text.split("### overwrite-4").nth(1).unwrap();
+        let lines: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+        assert!(
+            lines[0].contains("| space / live | at most | at rest | after, s | / best"),
+            "{text}"
+        );
+        assert!(lines[2].contains("| 1.90 | 2.40 | 1.25 | 3 | 3.00 |"), "{text}");
+        assert!(lines.iter().all(|line| line.matches('|').count() == 14), "{text}");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct EngineOptions {
     pub filter_bits: Option<u8>,
     /// Blocks that are not in the cache are read past the page cache of the system.
     pub direct_reads: bool,
+    /// How many times what is alive the store may take, where it is not left to the engine and it has such an option.
+    pub space_amplification_max: Option<f64>,
     /// Hash partitions.
     pub partitions: u16,
     /// What a write promises.

@@ -103,14 +103,19 @@ impl FlagstoneEngine {
     pub fn open(options: &EngineOptions) -> flagstone::Result<Self> {
         let events = Arc::new(EventLog::default());
         let heard = Arc::clone(&events);
+        let defaults = Options::default();
         let chosen = Options {
             memory_budget: options.memory_bytes,
             durability: options.durability,
             memtable_bytes: options.memtable_bytes,
             direct_reads: options.direct_reads,
-            ..Options::default()
+            space_amplification_max: options
+                .space_amplification_max
+                .unwrap_or(defaults.space_amplification_max),
+            ..defaults
         };
         let workers = chosen.compaction_workers;
+        let space = chosen.space_amplification_max;
         let builder = Database::builder(&options.dir).options(chosen);
         let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
         let defaults = KeyspaceOptions::default();
@@ -122,7 +127,7 @@ impl FlagstoneEngine {
         };
         let tuning = format!(
             "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
-             {workers} compaction workers{}",
+             {workers} compaction workers, space amplification at most {space}{}",
             options.partitions,
             chosen.block_bytes,
             chosen.filter_bits,

@@ -24,6 +24,8 @@ pub struct StoreOptions {
     pub filter_bits: Option<u8>,
     /// Blocks that are not in the cache are read past the page cache of the system, where the engine can.
     pub direct_reads: bool,
+    /// How many times what is alive the store may take, where it is not left to the engine and it has such an option.
+    pub space_amplification_max: Option<f64>,
     /// What a write promises.
     pub durability: Durability,
 }
@@ -38,6 +40,7 @@ impl Default for StoreOptions {
             block_bytes: None,
             filter_bits: None,
             direct_reads: false,
+            space_amplification_max: None,
             durability: Durability::Buffered,
         }
     }
@@ -53,6 +56,7 @@ impl StoreOptions {
             block_bytes: self.block_bytes,
             filter_bits: self.filter_bits,
             direct_reads: self.direct_reads,
+            space_amplification_max: self.space_amplification_max,
             partitions: self.partitions,
             durability: self.durability,
         }
@@ -60,13 +64,14 @@ impl StoreOptions {
 
     /// Adds its options to those of a header; what is left to the engine is `null`.
     pub fn describe(&self, options: &mut BTreeMap<String, Value>) {
-        let pairs: [(&str, Value); 7] = [
+        let pairs: [(&str, Value); 8] = [
             ("partitions", self.partitions.into()),
             ("memory", self.memory_bytes.into()),
             ("memtable-bytes", self.memtable_bytes.into()),
             ("block-bytes", self.block_bytes.into()),
             ("filter-bits", self.filter_bits.into()),
             ("direct-reads", self.direct_reads.into()),
+            ("space-amplification-max", self.space_amplification_max.into()),
             ("durability", durability_name(self.durability).into()),
         ];
         options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));

@@ -130,6 +130,9 @@ pub(crate) struct StoreArgs {
     /// Read blocks that are not in the cache past the page cache of the system
     #[arg(long)]
     pub(crate) direct_reads: bool,
+    /// How many times what is alive the store may take [default: as the engine has it]
+    #[arg(long, value_name = "TIMES")]
+    pub(crate) space_amplification_max: Option<f64>,
 }
 
 /// What all workloads over a store of their own take.

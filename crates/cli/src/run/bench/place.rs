@@ -169,6 +169,7 @@ pub(super) fn store_options(
         block_bytes: block_bytes.map_err(|error| Failure::Usage(error.to_string()))?,
         filter_bits: args.filter_bits,
         direct_reads: args.direct_reads,
+        space_amplification_max: args.space_amplification_max,
         durability,
     })
 }

@@ -1,0 +1,23 @@
+//! flagstone, as it is unless a variant says how much garbage it may keep.
+
+use super::choice::has;
+use flagstone_bench::engine::{Engine, EngineOptions, Outcome, open_flagstone};
+
+/// Other bounds on space, for comparisons at the space that a peer takes.
+pub(super) const VARIANTS: &[(&str, &str)] = &[
+    ("space1.5", "space_amplification_max of 1.5"),
+    ("space3", "space_amplification_max of 3"),
+    ("space4", "space_amplification_max of 4"),
+    ("space6", "space_amplification_max of 6"),
+    ("space10", "space_amplification_max of 10"),
+];
+
+/// Opens a store.
+pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+    let asked = VARIANTS.iter().find(|(name, _)| has(variant, name));
+    let times = asked.and_then(|(name, _)| name.strip_prefix("space")?.parse().ok());
+    open_flagstone(&EngineOptions {
+        space_amplification_max: times.or(options.space_amplification_max),
+        ..options.clone()
+    })
+}
