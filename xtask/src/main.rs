@@ -44,6 +44,12 @@ cargo xtask COMMAND
   powercut [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
                   the same on an ext4 in a file, which is shut down without flushing its log,
                   and at times runs full; needs root, and says so where it may not mount
+  soak [--minutes N] [--ops N] [--live MIB] [--memory MIB] [--threads N] [--every SECONDS]
+       [--dir DIR] [--csv FILE] [--seed S]
+                  a process works on one database for 10 or N minutes, with reopens, and what is
+                  alive keeps its size; a row a minute of what it takes: memory, threads,
+                  descriptors, bytes on disk. Fails when the last third of the time took more
+                  than the middle third, or more room than Options allow; --ops: a second
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
                   hostile bytes for the reader of one format; without a target: the list
                   of them, and all options
@@ -74,6 +80,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["sim", ref options @ ..] => programs::run(root, &["simulate"], options),
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),
         ["powercut", ref options @ ..] => programs::run(root, &["stress", "power"], options),
+        ["soak", ref options @ ..] => programs::run(root, &["stress", "soak"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
         [] | ["help" | "--help" | "-h"] => {

@@ -32,6 +32,7 @@ pub mod history;
 pub mod fuzz;
 pub mod linear;
 pub mod sim;
+pub mod soak;
 pub mod stress;
 
 /// The checksum of headers, for tests that forge one.

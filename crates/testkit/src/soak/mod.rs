@@ -1,0 +1,22 @@
+//! The soak: a process works on one database for an hour or for days, and what it takes must not grow.
+//!
+//! ```text
+//! child:  a life:  open, read all and compare --> threads write and read --> close; and the next life
+//!         threads: each has keys of its own and knows what every one of them must hold
+//! parent: every few seconds: memory, threads, descriptors, bytes on disk, bytes alive --> a row
+//!         in the end:        the last third of the rows against the middle third
+//! ```
+//! What is alive keeps its size, so whatever grows from the middle third to the last is a leak. Each third of the time
+//! has the same lives, one of them longer than the others, so both thirds have seen the same work.
+
+mod child;
+mod judge;
+mod parent;
+mod place;
+mod readers;
+mod sample;
+mod worker;
+
+pub use child::work;
+pub use parent::{Asked, soak};
+pub use place::Setting;

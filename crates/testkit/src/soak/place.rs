@@ -1,0 +1,137 @@
+//! What parent and child agree on: the setting, the names, how much of each kind is alive.
+
+use flagstone::{Collection, Database, Keyspace, KeyspaceOptions, Options, Result, Routing};
+use std::path::Path;
+use std::time::Duration;
+
+/// How the child works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// For so long, without the filling before and the rest after.
+    pub time: Duration,
+    /// About so many bytes are alive.
+    pub live_bytes: u64,
+    /// The memory budget of the database.
+    pub memory_budget: u64,
+    /// Threads that write and read.
+    pub threads: u64,
+    /// Operations a second of all threads; 0: as fast as it goes.
+    pub ops_per_second: u64,
+    /// Draws everything.
+    pub seed: u64,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(600),
+            live_bytes: 256 << 20,
+            memory_budget: 64 << 20,
+            threads: 2,
+            ops_per_second: 0,
+            seed: 0,
+        }
+    }
+}
+
+impl Setting {
+    /// As words of a command line.
+    pub(super) fn words(&self) -> Vec<String> {
+        let Self { time, live_bytes, memory_budget, threads, ops_per_second, seed } = self;
+        let numbers =
+            [time.as_secs(), *live_bytes, *memory_budget, *threads, *ops_per_second, *seed];
+        numbers.map(|number| number.to_string()).to_vec()
+    }
+
+    /// What [`Setting::words`] has written.
+    pub fn of(words: &[&str]) -> Option<Self> {
+        let numbers: Vec<u64> =
+            words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+        let [seconds, live_bytes, memory_budget, threads, ops_per_second, seed] = numbers[..]
+        else {
+            return None;
+        };
+        let time = Duration::from_secs(seconds);
+        Some(Self { time, live_bytes, memory_budget, threads, ops_per_second, seed })
+    }
+
+    /// How much of each kind is alive in each thread.
+    pub(super) fn amounts(&self) -> Amounts {
+        let share = self.live_bytes / self.threads;
+        let entries = |percent: u64, bytes: u64| (share / 100 * percent / bytes).max(64);
+        Amounts {
+            slots: entries(60, VALUE_BYTES),
+            queue: entries(15, VALUE_BYTES),
+            bucket: entries(15, VALUE_BYTES) / BUCKETS + 1,
+            documents: entries(9, DOCUMENT_BYTES),
+        }
+    }
+
+    /// Options of every life.
+    pub(super) fn options(&self) -> Options {
+        Options { memory_budget: self.memory_budget, ..Options::default() }
+    }
+}
+
+/// About what a value has.
+pub(super) const VALUE_BYTES: u64 = 1000;
+/// About what a document has.
+pub(super) const DOCUMENT_BYTES: u64 = 400;
+/// Buckets of a series that are alive; older ones are deleted as ranges.
+pub(super) const BUCKETS: u64 = 16;
+/// Sums of a thread.
+pub(super) const SUMS: u64 = 64;
+
+/// How much of each kind is alive in a thread.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amounts {
+    /// Slots that are overwritten at random; one in 16 is absent at any time.
+    pub(super) slots: u64,
+    /// Entries between the two ends of the queue.
+    pub(super) queue: u64,
+    /// Entries of a bucket of the series.
+    pub(super) bucket: u64,
+    /// Documents; one in 16 is absent at any time.
+    pub(super) documents: u64,
+}
+
+/// Handles of all that is written.
+pub(super) struct Handles {
+    pub(super) slots: Keyspace,
+    pub(super) queue: Keyspace,
+    pub(super) series: Keyspace,
+    pub(super) sums: Keyspace,
+    pub(super) documents: Collection,
+}
+
+/// Opens the database of a life.
+pub(super) fn open(dir: &Path, options: Options) -> Result<(Database, Handles)> {
+    let db = Database::builder(dir).options(options).open()?;
+    let hashed = |partitions| KeyspaceOptions {
+        routing: Routing::Hash(partitions),
+        ..KeyspaceOptions::default()
+    };
+    let sums = KeyspaceOptions { fold: Some("add-i64/1".into()), ..hashed(2) };
+    let handles = Handles {
+        slots: db.keyspace_with("slots", hashed(4))?,
+        queue: db.keyspace_with("queue", hashed(2))?,
+        series: db.keyspace_with("series", hashed(1))?,
+        sums: db.keyspace_with("sums", sums)?,
+        documents: db.collection_with("documents", hashed(2))?,
+    };
+    Ok((db, handles))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_told_the_whole_setting() {
+        let setting = Setting { ops_per_second: 7, seed: u64::MAX, ..Setting::default() };
+        let words = setting.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        assert_eq!(Setting::of(&words), Some(setting));
+        assert_eq!(Setting::of(&words[1..]), None);
+    }
+}
