@@ -50,6 +50,10 @@ cargo xtask COMMAND
                   alive keeps its size; a row a minute of what it takes: memory, threads,
                   descriptors, bytes on disk. Fails when the last third of the time took more
                   than the middle third, or more room than Options allow; --ops: a second
+  memory [--case NAME] [--scale FACTOR] [--dir DIR]
+                  databases with a budget of 64 MiB under loads that are hard on memory, each in a
+                  process of its own: peaks against budget x 1.15 + 100 MiB. All cases take half
+                  an hour and 30 GB of disk; --scale 0.1: a tenth of the data
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
                   hostile bytes for the reader of one format; without a target: the list
                   of them, and all options
@@ -81,6 +85,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),
         ["powercut", ref options @ ..] => programs::run(root, &["stress", "power"], options),
         ["soak", ref options @ ..] => programs::run(root, &["stress", "soak"], options),
+        ["memory", ref options @ ..] => programs::run(root, &["memory"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
         [] | ["help" | "--help" | "-h"] => {

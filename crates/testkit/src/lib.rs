@@ -29,6 +29,7 @@ pub mod world;
 pub mod driver;
 pub mod history;
 
+pub mod budget;
 pub mod fuzz;
 pub mod linear;
 pub mod sim;

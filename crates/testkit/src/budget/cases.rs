@@ -1,0 +1,50 @@
+//! The cases by name.
+
+use super::meter::Meter;
+use super::work::{BUDGET, Place};
+use super::{documents, large, recovery, snapshots};
+use std::path::Path;
+
+/// What a child does.
+type Part = fn(&Place, &mut Meter);
+
+/// A case, what each of its children does, and its budget.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    pub(super) parts: &'static [(&'static str, Part)],
+    pub(super) budget: u64,
+}
+
+const fn case(name: &'static str, parts: &'static [(&'static str, Part)]) -> Case {
+    Case { name, parts, budget: BUDGET }
+}
+
+/// All of them. The first child of `recovery` is killed when it says that the log is full.
+pub(super) static CASES: [Case; 7] = [
+    case("writers", &[("writers", large::writers)]),
+    case(
+        "recovery",
+        &[("fill", recovery::fill), ("read-only", recovery::read_only), ("write", recovery::write)],
+    ),
+    case("snapshots", &[("snapshots", snapshots::snapshots)]),
+    case("documents", &[("documents", documents::documents)]),
+    case("ranges", &[("ranges", large::ranges)]),
+    case("keyspaces", &[("keyspaces", large::keyspaces)]),
+    case("large", &[("large", large::large)]),
+];
+
+/// Their names.
+pub const NAMES: &str = "writers, recovery, snapshots, documents, ranges, keyspaces, large";
+
+/// Does the part `name` in this process; false when there is none.
+pub fn run_child(name: &str, dir: &Path, scale: f64) -> bool {
+    for case in &CASES {
+        if let Some((_, part)) = case.parts.iter().find(|(part, _)| *part == name) {
+            let place = Place { dir: dir.to_owned(), scale, budget: case.budget };
+            let mut meter = Meter::new();
+            part(&place, &mut meter);
+            return true;
+        }
+    }
+    false
+}

@@ -1,0 +1,88 @@
+//! Documents of almost 16 MiB, the longest that the budget of 64 MiB lets into a batch: put, patched, read, scanned, parsed.
+
+use super::meter::Meter;
+use super::work::{Place, entries, noise};
+use flagstone::{Document, KeyspaceOptions, Patch, Routing};
+
+/// The length of a document's text.
+const TEXT: usize = (16 << 20) - (64 << 10);
+/// Threads that put at once.
+const THREADS: u64 = 2;
+
+pub(super) fn documents(place: &Place, meter: &mut Meter) {
+    let count = place.sized(200, 8);
+    let db = place.open();
+    let options = KeyspaceOptions { routing: Routing::Hash(4), ..KeyspaceOptions::default() };
+    let documents = db.collection_with("documents", options).expect("a collection");
+    let texts: Vec<Vec<u8>> = (0..THREADS).map(json).collect();
+    let made: Vec<Document> =
+        texts.iter().map(|text| Document::from_json(text).expect("a document")).collect();
+    // The texts and the documents; while they are put a thread holds no more.
+    let ours = (THREADS as usize * 2 * TEXT) as u64;
+    meter.hold(ours);
+    meter.phase("put by two threads", || {
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (documents, made) = (&documents, &made[thread as usize]);
+                scope.spawn(move || {
+                    (0..count / THREADS)
+                        .for_each(|n| documents.put(n * THREADS + thread, made).expect("a put"));
+                });
+            }
+        });
+    });
+    drop(made);
+    meter.hold(ours / 2);
+    meter.phase("put as JSON", || {
+        (0..count / 4).for_each(|n| documents.put_json(n, &texts[0]).expect("a put"));
+    });
+    // Its closure gets a document that is decoded: the text, and what it was.
+    meter.hold(ours / 2 + 2 * TEXT as u64);
+    meter.phase("update", || {
+        for n in 0..count / 4 {
+            documents.update(n, |document| document.set("m", 1)).expect("an update");
+        }
+    });
+    drop(texts);
+    meter.hold(0);
+    meter.phase("patch", || {
+        (0..count * 4).for_each(|n| {
+            documents.patch(n % count, &Patch::new().inc("n", 1)).expect("a patch");
+        });
+    });
+    // A document that is read is the caller's.
+    meter.hold(TEXT as u64);
+    meter.phase("get", || {
+        for n in 0..count {
+            let document = documents.get(n).expect("a get").expect("a document");
+            assert_eq!(document.int("n"), 4);
+        }
+    });
+    meter.phase("read a part", || {
+        (0..count).for_each(|n| {
+            assert!(documents.get_path(n, "n").expect("a get").is_some());
+        });
+    });
+    meter.phase("scan", || {
+        assert_eq!(entries(documents.scan_all()), count);
+    });
+    meter.hold(0);
+    meter.phase("compact", || db.compact().expect("a compaction"));
+    meter.hold(TEXT as u64);
+    meter.phase("scan backwards", || {
+        let scan = documents.scan_all().rev();
+        assert_eq!(entries(scan), count);
+    });
+    drop(documents);
+    meter.hold(0);
+    meter.phase("close", || db.close().expect("a close"));
+}
+
+/// `{"n":0,"text":".."}` with a text that shrinks to three quarters.
+fn json(n: u64) -> Vec<u8> {
+    let mut noise_bytes = vec![0; TEXT - 64];
+    noise(&mut noise_bytes, n, 0);
+    noise_bytes.iter_mut().for_each(|byte| *byte = b'0' + (*byte & 63).min(43));
+    // No quote and no backslash: '0'..='['.
+    [&br#"{"n":0,"text":""#[..], &noise_bytes, b"\"}"].concat()
+}
