@@ -14,7 +14,7 @@ use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, next_
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
 use flagstone_doc::Names;
 use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use flagstone_tree::Tree;
+use flagstone_tree::{Tree, TreeContext};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub(crate) struct KeyspaceCore {
     pub(crate) id: KeyspaceId,
     pub(crate) name: String,
-    pub(crate) record: KeyspaceRecord,
+    pub(crate) record: Arc<KeyspaceRecord>,
     pub(crate) route: Route,
     /// One tree a partition, in the order of the route.
     pub(crate) trees: Vec<Arc<Tree>>,
@@ -65,6 +65,17 @@ impl KeyspaceCore {
     /// The tree that `key` with this hash is in.
     pub(crate) fn tree_of(&self, key: &[u8], hash: u64) -> Trees<'_> {
         Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
+    }
+
+    /// Whether names of fields are defined that the manifest does not hold.
+    pub(crate) fn has_names_due(&self) -> bool {
+        let in_manifest = self.names_in_manifest.load(Ordering::Acquire);
+        self.names.as_ref().is_some_and(|names| names.len() > in_manifest)
+    }
+
+    /// Whether it is one of the database whose trees share `context`.
+    pub(crate) fn belongs_to(&self, context: &Arc<TreeContext>) -> bool {
+        self.trees.first().is_some_and(|tree| Arc::ptr_eq(tree.context(), context))
     }
 
     pub(crate) fn check_fold(&self) -> Result<()> {

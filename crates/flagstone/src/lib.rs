@@ -41,6 +41,7 @@ mod commit;
 mod read;
 
 mod keyspace;
+mod keyspaces;
 mod typed;
 
 mod collection;

@@ -9,7 +9,8 @@
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for lines
 //! 4. the state of a full compaction that is asked for, held for lines
-//! 5. `background`'s queue, the publisher's line, the snapshots' map: leaves, held for lines
+//! 5. `names_due` before the maps of the keyspaces; `background`'s queue, the publisher's line, the snapshots' map:
+//!    leaves, held for lines
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
@@ -19,18 +20,18 @@ use crate::event::{Event, Listener};
 use crate::fold::Fold;
 use crate::inside::Inside;
 use crate::keyspace::KeyspaceCore;
+use crate::keyspaces::Keyspaces;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::read::Snapshots;
 use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::executor::Job;
-use flagstone_env::sync::ArcSwap;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use flagstone_env::{Clock, Disk, DiskLock, Executor, Progress, Random};
 use flagstone_tree::{Found, Tree, TreeContext};
 use flagstone_wal::Log;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -46,13 +47,6 @@ pub struct Environment {
     pub random: Arc<dyn Random>,
     /// Who runs background work; `None` starts threads.
     pub executor: Option<Arc<dyn Executor>>,
-}
-
-/// The keyspaces, replaced as a whole when one comes or goes.
-#[derive(Clone, Default)]
-pub(crate) struct Keyspaces {
-    pub(crate) by_name: BTreeMap<String, Arc<KeyspaceCore>>,
-    pub(crate) by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
 }
 
 pub(crate) struct Shared {
@@ -72,7 +66,9 @@ pub(crate) struct Shared {
     pub(crate) stripes: Stripes,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) stall: Stall,
-    pub(crate) keyspaces: ArcSwap<Keyspaces>,
+    pub(crate) keyspaces: Keyspaces,
+    /// Keyspaces with names of fields that stand in the log, and perhaps not in the manifest.
+    pub(crate) names_due: Mutex<BTreeSet<KeyspaceId>>,
     pub(crate) trees: Arc<TreeContext>,
     pub(crate) background: Background,
     pub(crate) division: Division,
@@ -140,16 +136,13 @@ impl Shared {
             folds: parts.folds,
             log: parts.log,
             manifest: Mutex::new(parts.manifest),
-            numbering: Mutex::new(Numbering {
-                next: parts.visible.plus(1),
-                ceiling: parts.visible,
-                unlogged: false,
-            }),
+            numbering: Mutex::new(Numbering::new(parts.visible)),
             publisher: Publisher::new(parts.visible),
             stripes: Stripes::new(),
             snapshots: Arc::default(),
             stall: Stall::default(),
-            keyspaces: ArcSwap::from_pointee(parts.keyspaces),
+            names_due: Mutex::new(with_names_due(&parts.keyspaces)),
+            keyspaces: parts.keyspaces,
             trees: parts.trees,
             background: Background::new(parts.ballast),
             division: Division::default(),
@@ -282,14 +275,14 @@ impl Shared {
         self.log.as_ref().map_or(0, flagstone_wal::Log::bytes)
     }
 
-    /// Every tree of every keyspace.
+    /// Every tree of every keyspace, by number. Costs all of them: not for what is done again and again.
     pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
-        let keyspaces = self.keyspaces.load();
-        keyspaces.by_id.values().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
+        let keyspaces = self.keyspaces.all();
+        keyspaces.iter().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
     }
 
     pub(crate) fn keyspace_of(&self, tree: &Tree) -> Option<Arc<KeyspaceCore>> {
-        self.keyspaces.load().by_id.get(&tree.options().keyspace).cloned()
+        self.keyspaces.get(tree.options().keyspace)
     }
 
     /// The newest entry of `key` at `at`, which is registered; or now.
@@ -405,6 +398,12 @@ impl Shared {
         self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
         found
     }
+}
+
+/// The keyspaces with names that a recovery has found in the log alone.
+fn with_names_due(keyspaces: &Keyspaces) -> BTreeSet<KeyspaceId> {
+    let all = keyspaces.all();
+    all.iter().filter(|keyspace| keyspace.has_names_due()).map(|keyspace| keyspace.id).collect()
 }
 
 /// Whether a get folded enough operands that it pays to note the value.

@@ -9,7 +9,7 @@ enum State {
     Free,
     Running,
     /// Finished; its edit is being synced by the manifest.
-    Waiting(TreeEdit),
+    Waiting(Box<TreeEdit>),
 }
 
 /// The right to run one kind of work.
@@ -35,13 +35,13 @@ impl Slot {
 
     /// The work is done; the slot is free again once `edit` is installed or abandoned.
     pub(crate) fn wait_for(&self, edit: &TreeEdit) {
-        *self.state.lock() = State::Waiting(edit.clone());
+        *self.state.lock() = State::Waiting(Box::new(edit.clone()));
     }
 
     /// Frees the slot if it waits for `edit`.
     pub(crate) fn end(&self, edit: &TreeEdit) {
         let mut state = self.state.lock();
-        if matches!(&*state, State::Waiting(waiting) if waiting == edit) {
+        if matches!(&*state, State::Waiting(waiting) if **waiting == *edit) {
             *state = State::Free;
         }
     }

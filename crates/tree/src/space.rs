@@ -188,7 +188,7 @@ fn hardly_any(version: &Version, bytes: u64) -> bool {
 /// What was estimated last, as long as the tables and the snapshots that matter to them are the same.
 #[derive(Default)]
 pub(crate) struct SpaceCache {
-    last: Mutex<Option<Known>>,
+    last: Mutex<Option<Box<Known>>>,
 }
 
 struct Known {
@@ -217,7 +217,8 @@ impl SpaceCache {
             return known.space;
         }
         let space = estimate();
-        *last = Some(Known { version: Arc::downgrade(version), snapshots, space });
+        let version = Arc::downgrade(version);
+        *last = Some(Box::new(Known { version, snapshots, space }));
         space
     }
 }

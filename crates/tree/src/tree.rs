@@ -20,7 +20,7 @@ use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use flagstone_env::sync::{ArcSwap, Guard};
 use flagstone_sst::Table;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// One LSM-tree: one partition of a keyspace.
@@ -35,7 +35,7 @@ pub struct Tree {
     pub(crate) compaction_slot: Slot,
     keep_tombstones: AtomicBool,
     /// Tables that a flush or compaction has opened and checked, until they are installed.
-    ready: Mutex<HashMap<FileNumber, Arc<Table>>>,
+    ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
     pub(crate) reads: Reads,
     /// See [`Tree::brake`].
@@ -93,7 +93,7 @@ impl Tree {
         version: Version,
     ) -> Arc<Self> {
         let active = Memtable::new(&context, options.fold.as_ref(), Size::default());
-        let view = View { active, sealed: Vec::new(), version: Arc::new(version) };
+        let view = View { active, sealed: Vec::new(), version: version.shared() };
         Arc::new(Self {
             id,
             context,
@@ -104,7 +104,7 @@ impl Tree {
             flush_slot: Slot::default(),
             compaction_slot: Slot::default(),
             keep_tombstones: AtomicBool::new(false),
-            ready: Mutex::new(HashMap::new()),
+            ready: Mutex::default(),
             counters: Counters::default(),
             reads: Reads::default(),
             brake: AtomicU32::new(0),
@@ -210,6 +210,11 @@ impl Tree {
     /// Whether it has any table.
     pub fn has_tables(&self) -> bool {
         self.view.load().version.tables().next().is_some()
+    }
+
+    /// Bytes of its tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.view.load().version.tables().map(|(_, table)| table.meta().bytes).sum()
     }
 
     /// The smallest SeqNo that is not in tables yet: the log must be kept from there on.
@@ -410,5 +415,20 @@ impl Tree {
             report.entries += entries;
         }
         Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand keyspaces of four partitions are forty thousand of these. Maps and the allocator come on top.
+    #[test]
+    fn a_tree_that_nobody_has_written_takes_less_than_1600_bytes() {
+        let memtable = size_of::<Memtable>();
+        let (tree, view) = (size_of::<Tree>(), size_of::<View>());
+        assert!(tree + view + memtable < 1600, "{tree} + {view} + {memtable}");
+        let versions = [(); 2].map(|()| Version::empty().shared());
+        assert!(Arc::ptr_eq(&versions[0], &versions[1]), "one for all");
     }
 }

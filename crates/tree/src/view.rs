@@ -36,12 +36,19 @@ impl View {
 /// memtable is not flushed; dropping it gives the reference back.
 pub struct MemtableRef {
     table: Option<Arc<Memtable>>,
+    is_first: bool,
 }
 
 impl MemtableRef {
     pub(crate) fn new(table: &Arc<Memtable>, first: SeqNo) -> Self {
-        table.reserve(first);
-        Self { table: Some(Arc::clone(table)) }
+        let is_first = table.reserve(first);
+        Self { table: Some(Arc::clone(table)), is_first }
+    }
+
+    /// Whether nothing was reserved in the memtable before.
+    #[inline]
+    pub const fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// Adds an entry of any kind; `key_hash` is [`flagstone_base::hash::key_hash`] of the key (not

@@ -125,7 +125,7 @@ impl Shared {
             return;
         }
         let wanted = self.options.ballast_bytes.is_some() || self.is_ballast_given_up();
-        if !wanted && self.table_bytes() < TABLES_BY_BALLAST * self.options.ballast() {
+        if !wanted && self.background.table_bytes() < TABLES_BY_BALLAST * self.options.ballast() {
             return;
         }
         if self.is_ballast_given_up() && !self.has_room_for_ballast() {
@@ -143,15 +143,6 @@ impl Shared {
         if self.is_ballast_given_up() {
             self.try_ballast_later();
         }
-    }
-
-    fn table_bytes(&self) -> u64 {
-        let trees = self.all_trees();
-        let bytes = trees.iter().map(|tree| {
-            let view = tree.view();
-            view.version().tables().map(|(_, table)| table.meta().bytes).sum::<u64>()
-        });
-        bytes.sum()
     }
 
     /// Room for it, and as much again.

@@ -1,17 +1,25 @@
 //! Compaction jobs: the tree with the highest score first, one job a tree at a time.
 //!
-//! Only trees that changed since they were last found in shape are looked at. What fails in one tree stays there: it
-//! rests, longer each time, while the others go on.
+//! Only trees that changed since they were last found in shape are looked at:
+//!
+//! ```text
+//! changed --> watched --looked at in vain--> not looked at any more, when nobody reads at a SeqNo older than the tree
+//!              ^   \--------------------> held back, while somebody does: until the oldest such reader is gone
+//!              |    \-------------------> until rest, while writers are at work: until they rest
+//!              \__________________________________________________/
+//! ```
+//! What fails in one tree stays there: it rests, longer each time, while the others go on.
 
 use super::install::Install;
 use super::space::Room;
 use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result, TreeId};
+use flagstone_base::{Error, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Policy, Tree, Version, pick, pick_hidden};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +52,7 @@ impl Shared {
     /// to be done.
     fn next_compaction(&self) -> Option<CompactionJob> {
         self.may_compact(&self.background.lock()).then_some(())?;
+        self.watch_again();
         let watched = self.watched_trees();
         self.note_spaces(&watched);
         let mut space = self.room().score();
@@ -126,15 +135,36 @@ impl Shared {
 
     /// Holds back writers of trees with much garbage when there is too much of it.
     fn slow_down_for_space(&self, room: Room) {
-        // A step at a time: every tree is looked at.
+        // A step at a time: every tree with garbage is looked at.
         let brake = if self.writers_rest() { 0 } else { room.brake() / 10 * 10 };
         if std::mem::replace(&mut self.background.lock().spaces.brake, brake) == brake {
             return;
         }
-        for tree in self.all_trees() {
+        let concerned = {
+            let queue = self.background.lock();
+            queue.spaces.with_garbage(queue.brakes.keys().copied())
+        };
+        for tree in concerned {
             let runs = tree.pressure(Policy::Leveling).l0_runs;
             self.hold_writers_back(&mut self.background.lock(), &tree, runs);
         }
+    }
+
+    /// Watches the trees again that waited for writers to rest, or for readers of the past to be gone.
+    fn watch_again(&self) {
+        let rest = self.writers_rest();
+        let oldest = self.snapshots.live(&self.publisher).0.into_iter().min();
+        let mut queue = self.background.lock();
+        let Queue { watched, until_rest, held_back, .. } = &mut *queue;
+        if rest {
+            watched.append(until_rest);
+        }
+        let still_held = match oldest {
+            Some(oldest) => held_back.split_off(&(oldest, TreeId(0))),
+            None => BTreeMap::new(),
+        };
+        let free = std::mem::replace(held_back, still_held);
+        watched.extend(free.into_iter().map(|((_, id), tree)| (id, tree)));
     }
 
     /// Trees that may need a compaction, and are not resting after one that failed.
@@ -150,13 +180,20 @@ impl Shared {
         let runs = tree.pressure(Policy::Leveling).l0_runs;
         let mut queue = self.background.lock();
         queue.watched.insert(tree.id(), Arc::clone(tree));
+        queue.until_rest.remove(&tree.id());
         queue.blocked.remove(&tree.id());
         self.hold_writers_back(&mut queue, tree, runs);
     }
 
-    /// No compaction was found for `tree` in the `version` that it had. If it `is_in_shape`, none will be before it
-    /// changes.
-    fn unwatch(&self, tree: &Arc<Tree>, version: &Arc<Version>, is_in_shape: bool) {
+    /// No compaction was found for `tree` in the `version` that it had: there will be none before it changes, or before
+    /// writers rest, if they were at work, or before the `oldest` reader of the past is gone, if that is older than a part
+    /// of the tree.
+    fn unwatch(
+        &self,
+        tree: &Arc<Tree>,
+        version: &Arc<Version>,
+        (policy, oldest): (Policy, Option<SeqNo>),
+    ) {
         let mut queue = self.background.lock();
         if !Arc::ptr_eq(tree.view().version(), version) {
             // Whoever changed it has called `watch`, or will when this lock is free.
@@ -165,8 +202,11 @@ impl Shared {
         if let Some(damage) = version.damage() {
             queue.blocked.insert(tree.id(), damage);
         }
-        if is_in_shape {
-            queue.watched.remove(&tree.id());
+        queue.watched.remove(&tree.id());
+        if policy == Policy::Tiering {
+            queue.until_rest.insert(tree.id(), Arc::clone(tree));
+        } else if let Some(oldest) = oldest.filter(|oldest| *oldest < version.seqno_max()) {
+            queue.held_back.insert((oldest, tree.id()), Arc::clone(tree));
         }
     }
 
@@ -228,18 +268,14 @@ impl Shared {
     fn start_compaction(&self, tree: &Arc<Tree>) -> Option<CompactionJob> {
         let (snapshots, visible) = self.snapshots.live(&self.publisher);
         let (view, policy) = (tree.view(), self.policy(tree));
-        let hidden = || {
-            let oldest = snapshots.iter().copied().min().unwrap_or(visible);
-            pick_hidden(view.version(), tree.options(), oldest)
-        };
+        let oldest = snapshots.iter().copied().min();
+        let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
         let job = match pick(view.version(), tree.options(), policy) {
             None if policy == Policy::Leveling => hidden(),
             job => job,
         };
         let Some(job) = job else {
-            // Without readers of the past, time alone brings nothing new.
-            let is_in_shape = policy == Policy::Leveling && snapshots.is_empty();
-            self.unwatch(tree, view.version(), is_in_shape);
+            self.unwatch(tree, view.version(), (policy, oldest));
             return None;
         };
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;

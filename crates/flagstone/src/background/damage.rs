@@ -41,8 +41,8 @@ impl Shared {
 
     /// The keyspace of a tree by name, and which of its partitions the tree is. Looks at all trees.
     pub(super) fn place_of(&self, tree: TreeId) -> (String, usize) {
-        let keyspaces = self.keyspaces.load();
-        let place = keyspaces.by_id.values().find_map(|keyspace| {
+        let keyspaces = self.keyspaces.all();
+        let place = keyspaces.iter().find_map(|keyspace| {
             let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;
             Some((keyspace.name.clone(), partition))
         });

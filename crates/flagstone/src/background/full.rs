@@ -131,7 +131,7 @@ impl Shared {
 
 /// Bytes of a tree's tables.
 fn bytes_of(tree: &Arc<Tree>) -> u64 {
-    tree.view().version().tables().map(|(_, table)| table.meta().bytes).sum()
+    tree.table_bytes()
 }
 
 impl Call {

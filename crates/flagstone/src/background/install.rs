@@ -4,7 +4,7 @@ use super::groups::SealGroup;
 use crate::event::Event;
 use crate::manifest::{Definition, Edit, Manifest};
 use crate::shared::Shared;
-use flagstone_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeId};
+use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Tree, TreeEdit};
 use flagstone_wal::SegmentInfo;
@@ -54,7 +54,7 @@ impl Shared {
         let edit = Edit {
             tables: live.iter().map(|(_, edit)| edit.clone()).collect(),
             wal_from: release.map(|release| release.from),
-            ..self.edit_of_now()
+            ..self.edit_of_now(live.iter().map(|(tree, _)| tree.options().keyspace))
         };
         // An edit that does not fit would be refused by every open to come.
         let fits = live.iter().try_for_each(|(tree, edit)| tree.check(edit));
@@ -71,9 +71,15 @@ impl Shared {
         }
         self.note_definitions(&edit);
         for (tree, edit) in &live {
+            let before = tree.table_bytes();
             // The manifest has it: a tree that has not would write the wrong things from now on.
             tree.install(edit).inspect_err(|error| self.poison(error))?;
+            self.background.note_table_bytes(before, tree.table_bytes());
             self.watch(tree);
+        }
+        if matches!(from, Install::Flush(_)) {
+            let mut numbering = self.numbering.lock();
+            live.iter().for_each(|(tree, _)| numbering.note_flushed(tree));
         }
         if let Install::Flush(SealGroup { through, cut: Some(cut), .. }) = from {
             cut.give(*through, manifest, &self.all_trees());
@@ -105,16 +111,19 @@ impl Shared {
         self.note_granted(manifest);
         let is_in_doubt = manifest.is_in_doubt();
         if self.manifest_in_doubt.swap(is_in_doubt, Ordering::AcqRel) && !is_in_doubt {
-            self.keyspaces.load().by_id.values().for_each(|keyspace| keyspace.end_doubt());
+            self.keyspaces.all().iter().for_each(|keyspace| keyspace.end_doubt());
         }
     }
 
-    /// What every edit says besides its own: how far history and file numbers have come, and the
-    /// names that documents in the tables may use.
-    fn edit_of_now(&self) -> Edit {
+    /// What every edit says besides its own: how far history and file numbers have come, and the names that documents in
+    /// the tables may use, or that only a part of the log defines which may be released now: those of the keyspaces
+    /// `installed`, and of all others that have logged some.
+    fn edit_of_now(&self, installed: impl Iterator<Item = KeyspaceId>) -> Edit {
         let last_seqno = Some(self.publisher.visible());
-        let keyspaces = self.keyspaces.load();
-        let definitions = keyspaces.by_id.values().filter_map(|keyspace| {
+        let mut named = self.names_due.lock().clone();
+        named.extend(installed);
+        let definitions = named.into_iter().filter_map(|id| {
+            let keyspace = self.keyspaces.get(id)?;
             let names = keyspace.names.as_ref()?;
             let first_id = keyspace.names_in_manifest.load(Ordering::Acquire);
             let names: Vec<String> =
@@ -130,14 +139,22 @@ impl Shared {
     }
 
     fn note_definitions(&self, edit: &Edit) {
-        let keyspaces = self.keyspaces.load();
         for definition in &edit.definitions {
-            if let Some(keyspace) = keyspaces.by_id.get(&definition.keyspace) {
+            if let Some(keyspace) = self.keyspaces.get(definition.keyspace) {
                 let end = definition.first_id + definition.names.len() as u32;
                 keyspace.names_in_manifest.fetch_max(end, Ordering::AcqRel);
                 keyspace.names_logged.fetch_max(end, Ordering::AcqRel);
             }
         }
+        // A name that is defined from now on is noted behind this lock.
+        let is_due = |id: &KeyspaceId| self.keyspaces.get(*id).is_some_and(|k| k.has_names_due());
+        self.names_due.lock().retain(is_due);
+    }
+
+    /// Names of `keyspace` go to the log, under the numbering lock.
+    #[cold]
+    pub(crate) fn note_names_due(&self, keyspace: KeyspaceId) {
+        self.names_due.lock().insert(keyspace);
     }
 
     /// Everything at or below this SeqNo stands in tables once `edits` are installed.
@@ -147,9 +164,8 @@ impl Shared {
         let flushed =
             edits.iter().filter_map(|(tree, edit)| Some((tree.id(), edit.flushed_through?)));
         let flushed: HashMap<TreeId, SeqNo> = flushed.collect();
-        let keyspaces = self.keyspaces.load();
-        let trees = keyspaces.by_id.values().flat_map(|keyspace| &keyspace.trees);
-        let needed_above = trees.filter_map(|tree| {
+        let numbering = self.numbering.lock();
+        let needed_above = numbering.unflushed().filter_map(|tree| {
             let oldest = tree.oldest_unflushed()?;
             let through = flushed.get(&tree.id()).copied();
             Some(through.unwrap_or_else(|| SeqNo::new(oldest.get().saturating_sub(1))))
@@ -203,7 +219,7 @@ impl Shared {
     }
 
     pub(crate) fn end_doubt_of(&self, manifest: &mut Manifest) {
-        let edit = self.edit_of_now();
+        let edit = self.edit_of_now(std::iter::empty());
         let appended = manifest.append(&edit);
         self.note_doubt(manifest);
         match appended {

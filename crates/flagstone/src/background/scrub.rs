@@ -1,15 +1,16 @@
 //! The scrub: all tables are read again and again in the background, at a bounded rate, so that damage is found while
 //! there is still a copy to restore.
 //!
-//! Tables are taken in the order of their numbers, so a round needs no list: the next is the one with the smallest number
-//! above the last. What a table is held to is the checksum of its file in the manifest.
+//! Trees are taken one after another, and the tables of each in the order of their numbers, so a round needs no list: the
+//! next table is the one of the tree with the smallest number above the last. What a table is held to is the checksum of
+//! its file in the manifest.
 
 use crate::shared::Shared;
-use flagstone_base::FileNumber;
+use flagstone_base::{FileNumber, KeyspaceId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Scrub, TableHandle};
+use flagstone_tree::{Scrub, TableHandle, Tree};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,8 +29,16 @@ pub(crate) struct ScrubCounters {
 /// The round under way.
 #[derive(Default)]
 struct Round {
-    last: Option<FileNumber>,
+    last: Option<Place>,
     scrub: Option<Scrub>,
+}
+
+/// The place of a table in a round.
+#[derive(Clone, Copy)]
+struct Place {
+    keyspace: KeyspaceId,
+    partition: usize,
+    table: FileNumber,
 }
 
 impl Shared {
@@ -51,12 +60,12 @@ impl Shared {
     fn scrub_step(&self, round: &mut Round, rate: u64) -> Progress {
         let counters = &self.background.scrub;
         let Some(scrub) = &mut round.scrub else {
-            let Some(next) = self.next_table(round.last) else {
+            let Some((place, next)) = self.next_table(round.last) else {
                 counters.rounds.fetch_add(u64::from(round.last.is_some()), Ordering::Relaxed);
                 round.last = None;
                 return Progress::Rest(REST);
             };
-            round.last = Some(next.meta().number);
+            round.last = Some(place);
             match Scrub::start(&next) {
                 Ok(scrub) => round.scrub = Some(scrub),
                 Err(_noted) => self.note_scrubbed_damage(),
@@ -89,21 +98,37 @@ impl Shared {
         self.tell_damages(None);
     }
 
-    /// The table with the smallest number above `last`.
-    fn next_table(&self, last: Option<FileNumber>) -> Option<Arc<TableHandle>> {
-        let mut next: Option<Arc<TableHandle>> = None;
-        for tree in self.all_trees() {
-            let view = tree.view();
-            for (_, table) in view.version().tables() {
-                let number = table.meta().number;
-                let is_behind = last.is_none_or(|last| number > last);
-                if is_behind && next.as_ref().is_none_or(|next| number < next.meta().number) {
-                    next = Some(Arc::clone(table));
+    /// The next table after `last`, and its place.
+    fn next_table(&self, last: Option<Place>) -> Option<(Place, Arc<TableHandle>)> {
+        let mut from = last.map_or(KeyspaceId(0), |last| last.keyspace);
+        loop {
+            let keyspace = self.keyspaces.first_from(from)?;
+            for (partition, tree) in keyspace.trees.iter().enumerate() {
+                let here = (keyspace.id, partition);
+                let is_done = |last: &Place| here < (last.keyspace, last.partition);
+                if last.as_ref().is_some_and(is_done) {
+                    continue;
+                }
+                let above = last.filter(|last| here == (last.keyspace, last.partition));
+                if let Some(table) = first_above(tree, above.map(|above| above.table)) {
+                    let number = table.meta().number;
+                    return Some((
+                        Place { keyspace: keyspace.id, partition, table: number },
+                        table,
+                    ));
                 }
             }
+            from = KeyspaceId(keyspace.id.0.checked_add(1)?);
         }
-        next
     }
+}
+
+/// The table of `tree` with the smallest number above `last`.
+fn first_above(tree: &Tree, last: Option<FileNumber>) -> Option<Arc<TableHandle>> {
+    let view = tree.view();
+    let tables = view.version().tables().map(|(_, table)| table);
+    let behind = tables.filter(|table| Some(table.meta().number) > last);
+    behind.min_by_key(|table| table.meta().number).cloned()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use flagstone_base::SeqNo;
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::SegmentInfo;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What a seal takes.
@@ -78,8 +79,8 @@ impl Shared {
     /// Seals everything at `through`, the last SeqNo that a replay has inserted: what stands behind
     /// it in the log is still to come.
     pub(crate) fn seal_through(&self, through: SeqNo) {
-        let trees = self.all_trees();
-        let sealed: Vec<_> = trees.into_iter().filter(|tree| tree.seal(through)).collect();
+        let written: Vec<_> = self.numbering.lock().unflushed().cloned().collect();
+        let sealed: Vec<_> = written.into_iter().filter(|tree| tree.seal(through)).collect();
         if !sealed.is_empty() {
             self.background.push(SealGroup::new(through, sealed));
         }
@@ -87,8 +88,6 @@ impl Shared {
 
     fn seal(&self, take: Take, cut: Option<CutWanted>) -> bool {
         let mut numbering = self.numbering.lock();
-        // Behind the lock: a keyspace whose writes have numbers is among them.
-        let mut trees = self.all_trees();
         // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
         // installed by one edit.
         let is_unlogged = numbering.unlogged;
@@ -96,31 +95,31 @@ impl Shared {
         if take != Take::All && self.background.is_flush_pending() {
             return false;
         }
-        if take != Take::All {
-            // A memtable that is sealed behind one whose flush fails would only wait.
-            let stuck = self.background.lock().stuck_trees();
-            trees.retain(|tree| !stuck.contains(&tree.id()));
-        }
+        // A memtable that is sealed behind one whose flush fails would only wait.
+        let stuck = match take {
+            Take::All => HashSet::new(),
+            _ => self.background.lock().stuck_trees(),
+        };
+        // Under the lock: a tree whose writes have numbers is among them.
+        let trees: Vec<&Arc<Tree>> =
+            numbering.unflushed().filter(|tree| !stuck.contains(&tree.id())).collect();
         let seal_seqno = SeqNo::new(numbering.next.get() - 1);
+        // Full memtables are a reason to seal so often that a long log must not wait for a turn of its own.
+        let oldest = |wanted| self.trees_of_oldest_segment(&trees, wanted);
         let chosen = match take {
             Take::All => trees,
             Take::Largest => {
-                // Full memtables are a reason to seal so often that a long log must not wait for
-                // a turn of its own.
-                let mut chosen = self.trees_of_oldest_segment(&trees, self.is_log_long());
-                let largest = trees.into_iter().max_by_key(|tree| tree.active_bytes());
-                chosen.extend(largest);
-                chosen
+                let largest = trees.iter().copied().max_by_key(|tree| tree.active_bytes());
+                oldest(self.is_log_long()).into_iter().chain(largest).collect()
             }
             Take::Over(limit) => {
-                let mut chosen = self.trees_of_oldest_segment(&trees, self.is_log_long());
-                chosen.extend(trees.into_iter().filter(|tree| tree.active_bytes() >= limit));
-                chosen
+                let over = trees.iter().copied().filter(|tree| tree.active_bytes() >= limit);
+                oldest(self.is_log_long()).into_iter().chain(over).collect()
             }
-            Take::Oldest => self.trees_of_oldest_segment(&trees, true),
+            Take::Oldest => oldest(true),
         };
         let sealed: Vec<Arc<Tree>> =
-            chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).collect();
+            chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();
         if take == Take::All {
             numbering.unlogged = false;
         }
@@ -136,12 +135,16 @@ impl Shared {
     }
 
     /// The trees that hold the log's oldest segment, if that is `wanted`.
-    fn trees_of_oldest_segment(&self, trees: &[Arc<Tree>], wanted: bool) -> Vec<Arc<Tree>> {
+    fn trees_of_oldest_segment<'a>(
+        &self,
+        trees: &[&'a Arc<Tree>],
+        wanted: bool,
+    ) -> Vec<&'a Arc<Tree>> {
         let Some(log) = self.log.as_ref().filter(|_| wanted) else { return Vec::new() };
         let oldest = trees.iter().filter_map(|tree| tree.oldest_unflushed()).min();
         let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
         let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
-        trees.iter().filter(pins).cloned().collect()
+        trees.iter().copied().filter(pins).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use super::state::Queue;
 use crate::options::Options;
 use flagstone_base::TreeId;
 use flagstone_tree::{Space, Tree, Version};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 /// Under heavy writes compactions for space begin at this part of the room for garbage.
@@ -34,6 +34,8 @@ const FILL_MAX: f64 = 990.0;
 #[derive(Default)]
 pub(crate) struct Spaces {
     trees: HashMap<TreeId, Entry>,
+    /// Those of them with garbage, however little.
+    with_garbage: BTreeSet<TreeId>,
     bytes: u64,
     live: u64,
     /// What writers of wasteful trees are held back now, in thousandths.
@@ -64,12 +66,23 @@ impl Spaces {
         }
         self.bytes += space.bytes;
         self.live += space.live;
+        if space.garbage() > 0 {
+            self.with_garbage.insert(tree.id());
+        }
         let entry = Entry { tree: Arc::clone(tree), space, hopeless: None };
         self.trees.insert(tree.id(), entry);
     }
 
+    /// The trees with garbage, and those of `others` that are known.
+    pub(super) fn with_garbage(&self, others: impl Iterator<Item = TreeId>) -> Vec<Arc<Tree>> {
+        let ids: BTreeSet<TreeId> = self.with_garbage.iter().copied().chain(others).collect();
+        let known = ids.iter().filter_map(|id| self.trees.get(id));
+        known.map(|entry| Arc::clone(&entry.tree)).collect()
+    }
+
     /// The tree is gone, or will be noted again.
     fn forget(&mut self, tree: TreeId) {
+        self.with_garbage.remove(&tree);
         if let Some(old) = self.trees.remove(&tree) {
             self.bytes -= old.space.bytes;
             self.live -= old.space.live;
@@ -118,9 +131,8 @@ impl Spaces {
                 std::ptr::eq(version.as_ptr(), Arc::as_ptr(entry.tree.view().version()))
             })
         };
-        let mut found: Vec<&Entry> = self
-            .trees
-            .iter()
+        let known = self.with_garbage.iter().filter_map(|id| Some((id, self.trees.get(id)?)));
+        let mut found: Vec<&Entry> = known
             .filter(|(id, entry)| {
                 entry.space.garbage() >= GARBAGE_MIN && is_free(id) && !is_hopeless(entry)
             })

@@ -5,7 +5,7 @@ use super::ballast::Ballast;
 use super::groups::SealGroup;
 use super::scrub::ScrubCounters;
 use super::space::Spaces;
-use flagstone_base::{Error, TreeId};
+use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::sync::{Condvar, Mutex, MutexGuard};
 use flagstone_tree::Tree;
@@ -42,6 +42,8 @@ pub(crate) struct Background {
     pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job waits to look whether writers rest.
     pub(crate) settling: AtomicBool,
+    /// Bytes of all tables that are installed.
+    table_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
     pub(crate) stalls: AtomicU64,
@@ -59,6 +61,10 @@ pub(crate) struct Queue {
     pub(crate) compacting_for_callers: usize,
     /// Trees that changed since a compaction was last looked for in vain.
     pub(crate) watched: BTreeMap<TreeId, Arc<Tree>>,
+    /// Trees in which another compaction may be found when writers rest.
+    pub(crate) until_rest: BTreeMap<TreeId, Arc<Tree>>,
+    /// Trees in which another compaction may be found when nobody reads at this SeqNo any more, or at an older one.
+    pub(crate) held_back: BTreeMap<(SeqNo, TreeId), Arc<Tree>>,
     /// Trees whose compactions fail.
     pub(crate) failing: HashMap<TreeId, BackOff>,
     /// Trees that need a compaction and can have none, and the damage that is in the way.
@@ -117,6 +123,17 @@ impl Background {
         self.pending.store(queue.pending(), Ordering::Relaxed);
         let stuck = queue.lasting_groups().map(|(group, _)| group.trees.len() as u64).sum();
         self.stuck.store(stuck, Ordering::Relaxed);
+    }
+
+    /// The tables of a tree took `before` bytes, and take `after` now.
+    pub(crate) fn note_table_bytes(&self, before: u64, after: u64) {
+        // Each tree's own bytes are part of the sum, so it never wraps for good.
+        self.table_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// Bytes of all tables.
+    pub(super) fn table_bytes(&self) -> u64 {
+        self.table_bytes.load(Ordering::Relaxed)
     }
 
     pub(crate) fn note_flush(&self, now: Duration) {

@@ -6,7 +6,7 @@
 use super::record::{KeyspaceContent, KeyspaceRecord};
 use crate::options::KeyspaceOptions;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The longest name of a keyspace.
@@ -39,7 +39,7 @@ pub(crate) struct Counters {
     pub(crate) epoch: u64,
 }
 
-/// All keyspaces. A clone copies the maps and shares the records.
+/// All keyspaces. A change costs what it changes, however many there are; a clone copies the maps and shares the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceRecord>>,
@@ -58,6 +58,14 @@ impl Default for Catalog {
             counters,
         }
     }
+}
+
+/// A keyspace to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) content: &'a KeyspaceContent,
+    pub(crate) options: &'a KeyspaceOptions,
 }
 
 /// What an edit does to the catalog: creates, then alters, then drops.
@@ -102,6 +110,7 @@ impl Catalog {
     }
 
     /// Every tree, by number.
+    #[cfg(test)]
     pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
         self.by_tree.keys().copied()
     }
@@ -117,44 +126,45 @@ impl Catalog {
         self.counters.epoch
     }
 
-    /// The record of a keyspace to be created, with the next free numbers. Nothing changes until an
-    /// edit with it is appended to the manifest, so both happen under the manifest's lock.
+    /// The record of a keyspace to be created, with the numbers that are `free`, which it takes: a copy of
+    /// [`Catalog::counters`], or what is left of it for more keyspaces in the same edit, with other names. Nothing changes
+    /// until that edit is appended to the manifest, so both happen under the manifest's lock.
     ///
     /// # Errors
     /// InvalidInput for a bad name, options out of range, or a name that is taken; OutOfSpace when
     /// the numbers of 32 bits are used up.
     pub(crate) fn plan(
         &self,
-        name: &str,
-        content: KeyspaceContent,
-        options: &KeyspaceOptions,
+        wanted: Wanted<'_>,
         seed: u64,
+        free: &mut Counters,
     ) -> Result<KeyspaceRecord> {
+        let Wanted { name, content, options } = wanted;
         check_name(name)?;
         options.check()?;
         if self.by_name.contains_key(name) {
             return Err(Error::invalid(format!("there is a keyspace {name:?} already")));
         }
-        let Counters { next_keyspace, next_tree, .. } = self.counters;
+        let Counters { next_keyspace, next_tree, .. } = *free;
         let partitions = options.routing.partitions() as u32;
         if next_keyspace.0 == u32::MAX || next_tree.0.checked_add(partitions).is_none() {
             let text = "the 2^32 numbers of keyspaces and trees are used up";
             return Err(Error::new(ErrorKind::OutOfSpace, text));
         }
-        Ok(KeyspaceRecord::new(next_keyspace, name, next_tree, content, options, seed))
+        let record =
+            KeyspaceRecord::new(next_keyspace, name, next_tree, content.clone(), options, seed);
+        free.give(&record);
+        Ok(record)
     }
 
-    /// The catalog after `change`, or `None` when it changes nothing.
+    /// Finds whether `change` fits, and returns the catalog as it will be; nothing changes.
     ///
     /// # Errors
     /// Corruption when the change does not fit this catalog.
-    pub(crate) fn changed(&self, change: CatalogChange<'_>) -> Result<Option<Self>> {
-        if change.is_empty() {
-            return Ok(None);
-        }
-        let mut next = self.clone();
+    pub(crate) fn check<'a>(&'a self, change: &CatalogChange<'a>) -> Result<Changed<'a>> {
+        let mut next = Changed::of(self);
         for record in change.created {
-            next.create(record, self.counters)?;
+            next.create(record)?;
         }
         for record in change.altered {
             next.alter(record)?;
@@ -162,44 +172,116 @@ impl Catalog {
         for &id in change.dropped {
             next.drop(id)?;
         }
-        match change.counters {
-            None => next.counters.epoch += 1,
-            Some(counters)
-                if counters.next_keyspace < next.counters.next_keyspace
-                    || counters.next_tree < next.counters.next_tree =>
-            {
-                return Err(wrong("a snapshot whose next numbers are given already"));
-            }
-            Some(counters) => next.counters = counters,
+        if let Some(given) = change.counters
+            && (given.next_keyspace < next.counters.next_keyspace
+                || given.next_tree < next.counters.next_tree)
+        {
+            return Err(wrong("a snapshot whose next numbers are given already"));
         }
-        Ok(Some(next))
+        Ok(next)
     }
 
-    fn create(&mut self, record: &KeyspaceRecord, free: Counters) -> Result<()> {
-        let id = record.id;
-        if id < free.next_keyspace || self.by_id.contains_key(&id) {
+    /// Applies a change that was checked against this very catalog.
+    pub(crate) fn apply(&mut self, change: &CatalogChange<'_>) {
+        if change.is_empty() {
+            return;
+        }
+        for record in change.created {
+            self.counters.give(record);
+            self.by_name.insert(record.name.clone(), record.id);
+            self.by_tree.extend(record.trees.iter().map(|&tree| (tree, record.id)));
+            self.by_id.insert(record.id, Arc::new(record.clone()));
+        }
+        for record in change.altered {
+            self.by_id.insert(record.id, Arc::new(record.clone()));
+        }
+        for id in change.dropped {
+            let Some(record) = self.by_id.remove(id) else { continue };
+            self.by_name.remove(&record.name);
+            for tree in &record.trees {
+                self.by_tree.remove(tree);
+            }
+        }
+        match change.counters {
+            Some(counters) => self.counters = counters,
+            None => self.counters.epoch += 1,
+        }
+    }
+}
+
+impl Counters {
+    /// The numbers of `record` are given.
+    fn give(&mut self, record: &KeyspaceRecord) {
+        let last = record.trees.iter().max().map_or(0, |tree| tree.0.saturating_add(1));
+        self.next_tree = TreeId(self.next_tree.0.max(last));
+        self.next_keyspace = KeyspaceId(self.next_keyspace.0.max(record.id.0.saturating_add(1)));
+    }
+}
+
+/// A catalog with a change that is not applied yet.
+pub(crate) struct Changed<'a> {
+    catalog: &'a Catalog,
+    /// Created or altered.
+    records: BTreeMap<KeyspaceId, &'a KeyspaceRecord>,
+    names: BTreeMap<&'a str, KeyspaceId>,
+    trees: BTreeMap<TreeId, KeyspaceId>,
+    dropped: BTreeSet<KeyspaceId>,
+    counters: Counters,
+}
+
+impl<'a> Changed<'a> {
+    const fn of(catalog: &'a Catalog) -> Self {
+        Self {
+            catalog,
+            records: BTreeMap::new(),
+            names: BTreeMap::new(),
+            trees: BTreeMap::new(),
+            dropped: BTreeSet::new(),
+            counters: catalog.counters,
+        }
+    }
+
+    fn record(&self, id: KeyspaceId) -> Option<&'a KeyspaceRecord> {
+        let known = || self.catalog.by_id.get(&id).map(|record| &**record);
+        self.records.get(&id).copied().or_else(known).filter(|_| !self.dropped.contains(&id))
+    }
+
+    /// Whether there is a keyspace of this number.
+    pub(crate) fn has(&self, id: KeyspaceId) -> bool {
+        self.record(id).is_some()
+    }
+
+    /// The keyspace that a tree is a partition of.
+    pub(crate) fn keyspace_of(&self, tree: TreeId) -> Option<KeyspaceId> {
+        let known = || self.catalog.keyspace_of(tree);
+        let found = self.trees.get(&tree).copied().or_else(known);
+        found.filter(|id| !self.dropped.contains(id))
+    }
+
+    fn create(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
+        let (id, free) = (record.id, self.catalog.counters);
+        if id < free.next_keyspace || self.has(id) {
             return Err(wrong(format!("{id} is created, but that number was given before")));
         }
-        if let Some(other) = self.by_name.insert(record.name.clone(), id) {
+        let known = self.catalog.by_name.get(&record.name).copied();
+        if let Some(other) = known.or_else(|| self.names.insert(&record.name, id)) {
             let name = &record.name;
             return Err(wrong(format!("{id} is created as {name:?}, the name of {other}")));
         }
         for &tree in &record.trees {
-            if tree < free.next_tree || self.by_tree.insert(tree, id).is_some() {
+            let is_given = tree < free.next_tree || self.catalog.by_tree.contains_key(&tree);
+            if is_given || self.trees.insert(tree, id).is_some() {
                 let text = format!("{tree} is created in {id}, but that number was given before");
                 return Err(wrong(text));
             }
-            let next_tree = &mut self.counters.next_tree;
-            *next_tree = TreeId(next_tree.0.max(tree.0.saturating_add(1)));
         }
-        let next_keyspace = &mut self.counters.next_keyspace;
-        *next_keyspace = KeyspaceId(next_keyspace.0.max(id.0.saturating_add(1)));
-        self.by_id.insert(id, Arc::new(record.clone()));
+        self.counters.give(record);
+        self.records.insert(id, record);
         Ok(())
     }
 
-    fn alter(&mut self, record: &KeyspaceRecord) -> Result<()> {
-        let Some(found) = self.by_id.get_mut(&record.id) else {
+    fn alter(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
+        let Some(found) = self.record(record.id) else {
             return Err(wrong(format!("{} is altered, but there is none", record.id)));
         };
         if found.with_options(&record.options()) != *record {
@@ -208,18 +290,15 @@ impl Catalog {
                 found.id, found.name
             )));
         }
-        *found = Arc::new(record.clone());
+        self.records.insert(record.id, record);
         Ok(())
     }
 
     fn drop(&mut self, id: KeyspaceId) -> Result<()> {
-        let Some(record) = self.by_id.remove(&id) else {
+        if !self.has(id) {
             return Err(wrong(format!("{id} is dropped, but there is none")));
-        };
-        self.by_name.remove(&record.name);
-        for tree in &record.trees {
-            self.by_tree.remove(tree);
         }
+        self.dropped.insert(id);
         Ok(())
     }
 }
@@ -237,19 +316,32 @@ mod tests {
     const NOTHING: CatalogChange<'_> =
         CatalogChange { created: &[], altered: &[], dropped: &[], counters: None };
 
+    fn try_plan(
+        catalog: &Catalog,
+        name: &str,
+        options: &KeyspaceOptions,
+    ) -> Result<KeyspaceRecord> {
+        let wanted = Wanted { name, content: &KeyspaceContent::Bytes, options };
+        catalog.plan(wanted, 0, &mut catalog.counters())
+    }
+
     fn plan(catalog: &Catalog, name: &str) -> KeyspaceRecord {
         let options = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
-        catalog.plan(name, KeyspaceContent::Bytes, &options, 0).unwrap()
+        try_plan(catalog, name, &options).unwrap()
+    }
+
+    fn changed(catalog: &Catalog, change: &CatalogChange<'_>) -> Result<Catalog> {
+        catalog.check(change)?;
+        let mut next = catalog.clone();
+        next.apply(change);
+        Ok(next)
     }
 
     fn with(catalog: &Catalog, names: &[&str]) -> Catalog {
-        let mut catalog = catalog.clone();
-        for name in names {
+        names.iter().fold(catalog.clone(), |catalog, name| {
             let created = [plan(&catalog, name)];
-            catalog =
-                catalog.changed(CatalogChange { created: &created, ..NOTHING }).unwrap().unwrap();
-        }
-        catalog
+            changed(&catalog, &CatalogChange { created: &created, ..NOTHING }).unwrap()
+        })
     }
 
     #[test]
@@ -258,13 +350,12 @@ mod tests {
         assert_eq!(catalog.get("b").unwrap().trees, [TreeId(3), TreeId(4)]);
         let record = catalog.get("b").unwrap().as_ref().clone();
         let dropped = [record.id];
-        let gone = catalog.changed(CatalogChange { dropped: &dropped, ..NOTHING });
-        let gone = gone.unwrap().unwrap();
+        let gone = changed(&catalog, &CatalogChange { dropped: &dropped, ..NOTHING }).unwrap();
         assert!(gone.get("b").is_none() && gone.keyspace_of(TreeId(3)).is_none());
         assert_eq!(gone.epoch(), 3);
         assert_eq!((plan(&gone, "b").id, plan(&gone, "b").trees[0]), (KeyspaceId(3), TreeId(5)));
         let again = [record];
-        let error = gone.changed(CatalogChange { created: &again, ..NOTHING }).unwrap_err();
+        let error = changed(&gone, &CatalogChange { created: &again, ..NOTHING }).unwrap_err();
         assert_eq!(error.to_string(), "keyspace 2 is created, but that number was given before");
     }
 
@@ -273,8 +364,7 @@ mod tests {
         let catalog = with(&Catalog::default(), &["a"]);
         let long = "x".repeat(256);
         for name in ["", "a\nb", "\u{85}", "a", &long] {
-            let options = KeyspaceOptions::default();
-            let error = catalog.plan(name, KeyspaceContent::Bytes, &options, 0).unwrap_err();
+            let error = try_plan(&catalog, name, &KeyspaceOptions::default()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{name:?}");
         }
         assert!(check_name(&long[1..]).is_ok() && check_name("Ünïcode ☃").is_ok());
@@ -284,7 +374,7 @@ mod tests {
     fn changes_that_do_not_fit_are_refused() {
         let catalog = with(&Catalog::default(), &["a", "b"]);
         let refused = |change: CatalogChange<'_>, text: &str| {
-            let error = catalog.changed(change).unwrap_err();
+            let error = changed(&catalog, &change).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption);
             assert!(error.to_string().contains(text), "{error}");
         };
@@ -302,6 +392,6 @@ mod tests {
         refused(CatalogChange { dropped: &[KeyspaceId(9)], ..NOTHING }, "keyspace 9 is dropped");
         let counters = Counters { next_keyspace: KeyspaceId(2), ..catalog.counters() };
         refused(CatalogChange { counters: Some(counters), ..NOTHING }, "given already");
-        assert_eq!(catalog.changed(NOTHING).unwrap(), None);
+        assert_eq!(changed(&catalog, &NOTHING).unwrap(), catalog);
     }
 }

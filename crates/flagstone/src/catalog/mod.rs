@@ -14,5 +14,5 @@ mod keyspaces;
 mod record;
 
 pub(crate) use fields::{FieldWriter, Undecoded, items, number, read_fields};
-pub(crate) use keyspaces::{Catalog, CatalogChange, Counters, check_name};
+pub(crate) use keyspaces::{Catalog, CatalogChange, Changed, Counters, Wanted, check_name};
 pub(crate) use record::{KeyspaceContent, KeyspaceRecord};

@@ -1,6 +1,7 @@
 //! The commit path: batch -> stripes -> numbering -> log -> memtables -> publication -> sync.
 
 mod batch;
+mod numbering;
 mod pipeline;
 mod publish;
 pub(crate) mod record;
@@ -11,7 +12,7 @@ mod version;
 
 pub use batch::Batch;
 pub(crate) use batch::{Write, encode_op};
-pub(crate) use pipeline::Numbering;
+pub(crate) use numbering::Numbering;
 pub(crate) use publish::Publisher;
 pub(crate) use stall::{Pressure, STOP, Stall, free_bytes, graded};
 pub(crate) use stripes::{Gate, Stripes};

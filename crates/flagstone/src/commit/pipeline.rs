@@ -33,16 +33,6 @@ const UPKEEP_EVERY: u64 = 64;
 /// In bytes.
 const LARGE_PAYLOAD: usize = 16 << 10;
 
-/// What the numbering lock guards.
-pub(crate) struct Numbering {
-    /// The next SeqNo.
-    pub(crate) next: SeqNo,
-    /// The largest SeqNo that the synced manifest grants.
-    pub(crate) ceiling: SeqNo,
-    /// Unlogged writes stand in memtables: the next seal takes all trees.
-    pub(crate) unlogged: bool,
-}
-
 /// A commit that has its numbers.
 struct Numbered<'a> {
     first: SeqNo,
@@ -242,6 +232,9 @@ impl Shared {
         let log = self.log.as_ref().filter(|_| durability.is_logged() && count > 0);
         if let Some(log) = log {
             definitions = definitions_of(write);
+            for definition in &definitions {
+                self.note_names_due(write.keyspaces[definition.keyspace].id);
+            }
             first = first.plus(definitions.len() as u64);
             lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
                 Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
@@ -259,7 +252,7 @@ impl Shared {
             .iter()
             .map(|&(keyspace, partition)| {
                 let trees = &write.keyspaces[usize::from(keyspace)].trees;
-                trees[usize::from(partition)].reserve(first)
+                numbering.reserve(&trees[usize::from(partition)], first)
             })
             .collect();
         let place = InFlight { shared: self, place: Some(self.publisher.join(last)) };

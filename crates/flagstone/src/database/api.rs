@@ -1,24 +1,22 @@
 //! The database handle: keyspaces by name, commits over them, upkeep.
 
+use super::catalog::{check_content, closed};
 use super::checkpoint::{self, CheckpointReport};
 use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
 use super::{Builder, Handle};
 use crate::background::CompactProgress;
 use crate::backup::BackupReport;
-use crate::catalog::{KeyspaceContent, check_name};
+use crate::catalog::KeyspaceContent;
 use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
 use crate::commit::{Batch, Ticket};
 use crate::event::Event;
-use crate::fold::PATCH_FOLD;
-use crate::keyspace::{Fate, Keyspace, KeyspaceCore};
-use crate::manifest::Edit;
-use crate::open::{make_core, tree_options};
+use crate::keyspace::{Keyspace, KeyspaceCore};
 use crate::options::{Durability, KeyspaceOptions, check_interval};
 use crate::read::Snapshot;
 use crate::shared::Shared;
 use crate::typed::Typed;
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Error, Result};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -127,7 +125,7 @@ impl Database {
     /// InvalidInput when the name is that of something else; Closed.
     pub fn existing_collection(&self, name: &str) -> Result<Option<Collection>> {
         self.shared().check_open()?;
-        let found = self.shared().keyspaces.load().by_name.get(name).cloned();
+        let found = self.shared().keyspaces.named(name);
         let Some(core) = found else { return Ok(None) };
         check_content(&core, &KeyspaceContent::Documents)?;
         Ok(Some(Collection::new(Keyspace::new(Arc::clone(&self.handle), core))))
@@ -164,57 +162,31 @@ impl Database {
         Ok(Typed::new(Keyspace::new(Arc::clone(&self.handle), core)))
     }
 
+    /// The keyspaces `names` of bytes, those that are missing made with `options`, and all of these by one sync of the
+    /// disk: ten thousand take a fraction of a second, and after a crash all of them are there or none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace_with`]; after an error none was made.
+    pub fn keyspaces_with<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        options: &KeyspaceOptions,
+    ) -> Result<Vec<Keyspace>> {
+        let names: Vec<N> = names.into_iter().collect();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let cores = self.shared().open_or_make(&names, &KeyspaceContent::Bytes, Some(options))?;
+        let keyspace = |core| Keyspace::new(Arc::clone(&self.handle), core);
+        Ok(cores.into_iter().map(keyspace).collect())
+    }
+
     fn open_or_make(
         &self,
         name: &str,
         content: KeyspaceContent,
         options: Option<KeyspaceOptions>,
     ) -> Result<Arc<KeyspaceCore>> {
-        let shared = self.shared();
-        shared.check_open()?;
-        check_name(name)?;
-        if let Some(options) = &options {
-            options.check()?;
-        }
-        let found = shared.keyspaces.load().by_name.get(name).cloned();
-        if let Some(core) = found {
-            return check_same(core, &content, options.as_ref());
-        }
-        if shared.is_read_only() {
-            return Err(Error::invalid(format!(
-                "there is no keyspace {name:?}, and {} is open for reading only",
-                shared.dir.display()
-            )));
-        }
-        shared.check_may_wait("the creation of a keyspace")?;
-        let asked = options.clone();
-        let options = with_fold(options.unwrap_or_default(), &content)?;
-        let mut room = shared.manifest.lock();
-        let found = shared.keyspaces.load().by_name.get(name).cloned();
-        if let Some(core) = found {
-            return check_same(core, &content, asked.as_ref());
-        }
-        shared.check_open_for_writing()?;
-        let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
-        let fold = shared.fold_named(options.fold.as_deref(), name)?;
-        let seed = shared.environment.random.next_u64();
-        let record = manifest.state().catalog.plan(name, content, &options, seed)?;
-        let edit = Edit { keyspaces_created: vec![record.clone()], ..Edit::default() };
-        shared.append_edit(manifest, edit)?;
-        let core = Arc::new(make_core(record, fold, |id, core| {
-            let options = tree_options(core, id);
-            Ok(flagstone_tree::Tree::new(
-                id,
-                Arc::clone(&shared.trees),
-                options,
-                flagstone_tree::Version::empty(),
-            ))
-        })?);
-        let mut keyspaces = (**shared.keyspaces.load()).clone();
-        keyspaces.by_name.insert(name.to_owned(), Arc::clone(&core));
-        keyspaces.by_id.insert(core.id, Arc::clone(&core));
-        shared.keyspaces.store(Arc::new(keyspaces));
-        Ok(core)
+        let mut made = self.shared().open_or_make(&[name], &content, options.as_ref())?;
+        made.pop().ok_or_else(|| closed(self.shared()))
     }
 
     /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
@@ -226,57 +198,13 @@ impl Database {
     /// Io, OutOfSpace, Poisoned, Closed. A removal that the disk refused half-way may come back after a crash; until
     /// the disk has let that be ruled out, writes to the keyspace are answered with Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
-        let shared = self.shared();
-        shared.check_may_wait("the drop of a keyspace")?;
-        shared.check_open_for_writing()?;
-        if !shared.keyspaces.load().by_name.contains_key(name) {
-            return Ok(false);
-        }
-        shared.secure_history()?;
-        let mut room = shared.manifest.lock();
-        let found = shared.keyspaces.load().by_name.get(name).cloned();
-        let Some(core) = found else { return Ok(false) };
-        let Some(manifest) = room.as_mut() else { return Err(closed(shared)) };
-        let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-        let was_in_doubt = manifest.is_in_doubt();
-        if let Err(error) = shared.append_edit(manifest, edit) {
-            // In doubt before, it stands nowhere.
-            if !was_in_doubt && manifest.is_in_doubt() {
-                let numbering = shared.numbering.lock();
-                core.set_fate(Fate::InDoubt);
-                drop(numbering);
-                shared.end_doubt_of(manifest);
-                if manifest.is_in_doubt() {
-                    shared.end_doubt_later();
-                }
-            }
-            return Err(error);
-        }
-        {
-            // Commits look under this lock: none gets numbers behind the discard.
-            let _numbering = shared.numbering.lock();
-            core.set_fate(Fate::Dropped);
-        }
-        let mut keyspaces = (**shared.keyspaces.load()).clone();
-        keyspaces.by_name.remove(name);
-        keyspaces.by_id.remove(&core.id);
-        shared.keyspaces.store(Arc::new(keyspaces));
-        drop(room);
-        for tree in &core.trees {
-            tree.discard();
-            shared.watch(tree);
-        }
-        shared.forget_long_chains(core.id);
-        shared.sweep();
-        // What the keyspace made writers wait for is no more.
-        shared.schedule();
-        Ok(true)
+        self.shared().drop_keyspace(name)
     }
 
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let keyspaces = self.shared().keyspaces.load();
-        keyspaces.by_name.values().map(|core| KeyspaceInfo::of(core)).collect()
+        let keyspaces = self.shared().keyspaces.all_by_name();
+        keyspaces.iter().map(|core| KeyspaceInfo::of(core)).collect()
     }
 
     /// An empty batch.
@@ -325,10 +253,7 @@ impl Database {
             check_interval(interval)?;
         }
         for core in &batch.keyspaces {
-            let ours =
-                shared.keyspaces.load().by_id.get(&core.id).is_some_and(|o| Arc::ptr_eq(o, core));
-            if !ours {
-                core.check_not_dropped()?;
+            if !core.belongs_to(&shared.trees) {
                 return Err(Error::invalid("the batch holds a keyspace of another database"));
             }
         }
@@ -410,9 +335,8 @@ impl Database {
         self.flush()?;
         let shared = self.shared();
         let mut trees = shared.all_trees();
-        trees.sort_by_cached_key(|tree| {
-            tree.view().version().tables().map(|(_, table)| table.meta().bytes).sum::<u64>()
-        });
+        trees.retain(|tree| tree.has_tables());
+        trees.sort_by_cached_key(|tree| tree.table_bytes());
         let compacted = shared.compact_trees(trees, &mut watch);
         shared.sweep();
         compacted.inspect_err(|error| shared.note_failure(error))
@@ -527,36 +451,6 @@ impl Database {
         shared.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
         closed
     }
-}
-
-fn closed(shared: &Shared) -> Error {
-    Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
-}
-
-/// The options of a new keyspace: a collection folds patches unless it was given another fold.
-fn with_fold(mut options: KeyspaceOptions, content: &KeyspaceContent) -> Result<KeyspaceOptions> {
-    if *content == KeyspaceContent::Documents {
-        options.fold.get_or_insert_with(|| PATCH_FOLD.to_owned());
-    } else if options.fold.as_deref() == Some(PATCH_FOLD) {
-        return Err(Error::invalid(format!("the fold {PATCH_FOLD:?} is one of collections")));
-    }
-    Ok(options)
-}
-
-fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
-    core.record.content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
-}
-
-fn check_same(
-    core: Arc<KeyspaceCore>,
-    content: &KeyspaceContent,
-    options: Option<&KeyspaceOptions>,
-) -> Result<Arc<KeyspaceCore>> {
-    check_content(&core, content)?;
-    if let Some(text) = options.and_then(|options| core.record.mismatch(options, content)) {
-        return Err(Error::invalid(text));
-    }
-    Ok(core)
 }
 
 impl fmt::Debug for Database {

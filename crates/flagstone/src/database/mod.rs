@@ -3,6 +3,7 @@
 mod builder;
 mod handle;
 
+mod catalog;
 mod checkpoint;
 mod report;
 

@@ -185,13 +185,13 @@ impl fmt::Display for VerifyReport {
 }
 
 pub(super) fn stats(shared: &Shared) -> Stats {
-    let keyspaces = shared.keyspaces.load();
+    let keyspaces = shared.keyspaces.all_by_name();
     let cache = &shared.trees.cache;
     let counted = cache.stats();
     let log = shared.log.as_ref();
     let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
     Stats {
-        keyspaces: keyspaces.by_name.values().map(|core| keyspace_stats(core)).collect(),
+        keyspaces: keyspaces.iter().map(|core| keyspace_stats(core)).collect(),
         cache: CacheReport {
             capacity_bytes: cache.capacity(),
             used_bytes: cache.used_bytes(),
@@ -256,11 +256,11 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
 }
 
 pub(super) fn verify(shared: &Shared, is_quick: bool) -> Result<VerifyReport> {
-    let keyspaces = shared.keyspaces.load_full();
-    let keyspaces_count = keyspaces.by_id.len() as u64;
+    let keyspaces = shared.keyspaces.all();
+    let keyspaces_count = keyspaces.len() as u64;
     let mut report =
         VerifyReport { keyspaces: keyspaces_count, is_quick, ..VerifyReport::default() };
-    for core in keyspaces.by_id.values() {
+    for core in &keyspaces {
         for tree in &core.trees {
             let found = if is_quick { tree.verify_quickly()? } else { tree.verify()? };
             report.trees += 1;

@@ -1,7 +1,7 @@
 //! The state of a database: the fold of all edits. An edit that does not fit is refused whole.
 
 use super::edit::{Definition, Edit};
-use crate::catalog::{Catalog, CatalogChange};
+use crate::catalog::{Catalog, CatalogChange, Changed};
 use crate::commit::HistoryId;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
@@ -48,7 +48,7 @@ impl TreeState {
 pub(crate) struct State {
     /// The keyspaces.
     pub(crate) catalog: Catalog,
-    /// The trees of all keyspaces.
+    /// The trees of all keyspaces that were ever flushed: the others take no room.
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
     /// The names of keyspaces that have some; the place of a name is its number.
     pub(crate) definitions: BTreeMap<KeyspaceId, Vec<String>>,
@@ -85,11 +85,21 @@ impl Default for State {
     }
 }
 
-/// An edit that was found to fit, and the catalog after it if that changes.
+/// An edit that was found to fit.
 #[derive(Debug)]
 pub(super) struct Checked<'a> {
     edit: &'a Edit,
-    catalog: Option<Catalog>,
+}
+
+impl Edit {
+    fn catalog_change(&self) -> CatalogChange<'_> {
+        CatalogChange {
+            created: &self.keyspaces_created,
+            altered: &self.keyspaces_altered,
+            dropped: &self.keyspaces_dropped,
+            counters: self.counters,
+        }
+    }
 }
 
 impl State {
@@ -106,34 +116,30 @@ impl State {
     /// Finds whether an edit fits: keyspaces and trees are known and numbers new, tables added are
     /// absent and those removed present, names follow one another without gaps.
     pub(super) fn check<'a>(&self, edit: &'a Edit) -> Result<Checked<'a>> {
-        let catalog = self.catalog.changed(CatalogChange {
-            created: &edit.keyspaces_created,
-            altered: &edit.keyspaces_altered,
-            dropped: &edit.keyspaces_dropped,
-            counters: edit.counters,
-        })?;
-        let next = catalog.as_ref().unwrap_or(&self.catalog);
-        self.check_tables(next, &edit.tables)?;
-        self.check_definitions(next, &edit.definitions)?;
-        Ok(Checked { edit, catalog })
+        let change = edit.catalog_change();
+        let next = self.catalog.check(&change)?;
+        self.check_tables(&next, &edit.tables)?;
+        self.check_definitions(&next, &edit.definitions)?;
+        Ok(Checked { edit })
     }
 
     /// Applies an edit that was checked against this very state.
     pub(super) fn install(&mut self, checked: Checked<'_>) {
-        let Checked { edit, catalog } = checked;
-        if let Some(catalog) = catalog {
-            self.catalog = catalog;
-            let trees: BTreeMap<TreeId, TreeState> = self
-                .catalog
-                .trees()
-                .map(|tree| (tree, self.trees.remove(&tree).unwrap_or_default()))
-                .collect();
-            self.trees = trees;
-            let catalog = &self.catalog;
-            self.definitions.retain(|id, _| catalog.by_id(*id).is_some());
+        let Checked { edit } = checked;
+        for id in &edit.keyspaces_dropped {
+            let trees = self.catalog.by_id(*id).map_or(&[][..], |record| &record.trees);
+            for tree in trees {
+                self.trees.remove(tree);
+            }
+            self.definitions.remove(id);
         }
+        self.catalog.apply(&edit.catalog_change());
         for tables in &edit.tables {
-            self.trees.entry(tables.tree).or_default().apply(tables);
+            let tree = self.trees.entry(tables.tree).or_default();
+            tree.apply(tables);
+            if *tree == TreeState::default() {
+                self.trees.remove(&tables.tree);
+            }
             self.raise_numbers(tables);
         }
         for Definition { keyspace, first_id, names } in &edit.definitions {
@@ -162,7 +168,7 @@ impl State {
         self.last_seqno = self.last_seqno.max(tables.flushed_through.unwrap_or_default());
     }
 
-    fn check_tables(&self, catalog: &Catalog, edits: &[TreeEdit]) -> Result<()> {
+    fn check_tables(&self, catalog: &Changed<'_>, edits: &[TreeEdit]) -> Result<()> {
         // What the edits before in this list did: whether a table is there now.
         let mut changed: HashMap<(TreeId, FileNumber), bool> = HashMap::new();
         let mut flushed: HashMap<TreeId, SeqNo> = HashMap::new();
@@ -198,10 +204,10 @@ impl State {
         Ok(())
     }
 
-    fn check_definitions(&self, catalog: &Catalog, definitions: &[Definition]) -> Result<()> {
+    fn check_definitions(&self, catalog: &Changed<'_>, definitions: &[Definition]) -> Result<()> {
         let mut added: HashMap<KeyspaceId, Vec<&String>> = HashMap::new();
         for Definition { keyspace, first_id, names } in definitions {
-            if catalog.by_id(*keyspace).is_none() {
+            if !catalog.has(*keyspace) {
                 return Err(wrong(format!("names of {keyspace}: expected one of the catalog")));
             }
             let known = self.definitions.get(keyspace).map_or(&[][..], Vec::as_slice);
@@ -233,8 +239,6 @@ impl State {
 
     /// The one edit that makes this state of a new one.
     pub(crate) fn snapshot(&self) -> Edit {
-        let is_used = |tree: &TreeState| *tree != TreeState::default();
-        let trees = self.trees.iter().filter(|(_, tree)| is_used(tree));
         let definitions = self.definitions.iter().map(|(&keyspace, names)| Definition {
             keyspace,
             first_id: 0,
@@ -244,7 +248,7 @@ impl State {
             keyspaces_created: self.catalog.iter().map(|record| (**record).clone()).collect(),
             keyspaces_altered: Vec::new(),
             keyspaces_dropped: Vec::new(),
-            tables: trees.map(|(&id, tree)| tree.to_edit(id)).collect(),
+            tables: self.trees.iter().map(|(&id, tree)| tree.to_edit(id)).collect(),
             definitions: definitions.collect(),
             last_seqno: Some(self.last_seqno),
             next_file: Some(self.next_file),
@@ -402,7 +406,8 @@ mod tests {
         state.apply(&drop).unwrap();
         assert_eq!(state.live_tables().count(), 0);
         assert!(state.definitions.is_empty());
-        assert_eq!(state.trees.keys().copied().collect::<Vec<_>>(), [TreeId(2)]);
+        assert_eq!(state.catalog.trees().collect::<Vec<_>>(), [TreeId(2)]);
+        assert!(state.trees.is_empty());
         let mut both = flushed(2, 12, 200);
         both.keyspaces_dropped = vec![KeyspaceId(2)];
         refused(&state, &both, "an edit of tree 2: expected a tree of the catalog");

@@ -41,7 +41,7 @@ impl Shared {
 
 /// A keyspace of `record`; `make_tree` makes the tree of each partition.
 pub(crate) fn make_core(
-    record: KeyspaceRecord,
+    record: Arc<KeyspaceRecord>,
     fold: Option<Arc<TreeFold>>,
     mut make_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {

@@ -8,8 +8,9 @@ use crate::database::{Builder, Database};
 use crate::event::Event;
 use crate::fold::Fold;
 use crate::keyspace::KeyspaceCore;
+use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Manifest, Place, State};
-use crate::shared::{Keyspaces, Parts, Shared};
+use crate::shared::{Parts, Shared};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
@@ -48,6 +49,7 @@ pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
     shared.tell(&event);
     for tree in shared.all_trees() {
         if tree.has_tables() {
+            shared.background.note_table_bytes(0, tree.table_bytes());
             shared.watch(&tree);
         }
     }
@@ -317,10 +319,10 @@ fn make_keyspaces(
     folds: &[Arc<dyn Fold>],
     context: &Arc<TreeContext>,
 ) -> Result<Keyspaces> {
-    let mut keyspaces = Keyspaces::default();
+    let keyspaces = Keyspaces::default();
     for record in state.catalog.iter() {
         let fold = find_fold(folds, record.fold.as_deref(), &record.name)?;
-        let core = make_core((**record).clone(), fold, |id, core: &KeyspaceCore| {
+        let core = make_core(Arc::clone(record), fold, |id, core: &KeyspaceCore| {
             let version = match state.trees.get(&id) {
                 Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
                 None => Version::empty(),
@@ -335,9 +337,7 @@ fn make_keyspaces(
             core.names_logged.store(names.len(), Ordering::Relaxed);
             core.names_in_manifest.store(names.len(), Ordering::Relaxed);
         }
-        let core = Arc::new(core);
-        keyspaces.by_name.insert(core.name.clone(), Arc::clone(&core));
-        keyspaces.by_id.insert(core.id, core);
+        keyspaces.insert(&Arc::new(core));
     }
     Ok(keyspaces)
 }

@@ -5,8 +5,9 @@
 
 use crate::commit::record::{self, LoggedOp};
 use crate::keyspace::KeyspaceCore;
+use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
-use crate::shared::{Keyspaces, Shared};
+use crate::shared::Shared;
 use flagstone_base::{Decoder, EntryRef, Error, KeyspaceId, Kind, Malformed, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
@@ -102,7 +103,7 @@ fn check_given_out(
 
 fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {
     let names = record::Names::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
-    let Some(keyspace) = keyspaces.by_id.get(&names.keyspace) else { return Ok(()) };
+    let Some(keyspace) = keyspaces.get(names.keyspace) else { return Ok(()) };
     let Some(table) = &keyspace.names else {
         let expected = "a definition of a collection's names";
         return Err(damaged(dir, record, Malformed { at: 0, expected }));
@@ -151,7 +152,8 @@ fn each_op(
 /// records held such entries.
 pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
     let (disk, dir) = (&*shared.environment.disk, &shared.dir);
-    let keyspaces = shared.keyspaces.load_full();
+    // Most operations are of the keyspace of the one before.
+    let mut last: Option<Arc<KeyspaceCore>> = None;
     let mut replayed = 0;
     let mut visit = |record: Record<'_>| {
         if record.kind != record::BATCH {
@@ -159,8 +161,12 @@ pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
         }
         let mut is_new = false;
         let done = each_op(&record, |seqno, op| {
-            let Some(keyspace) = keyspaces.by_id.get(&op.keyspace) else { return Ok(()) };
-            is_new |= insert(keyspace, state, seqno, &op)?;
+            if last.as_ref().is_none_or(|last| last.id != op.keyspace) {
+                last = shared.keyspaces.get(op.keyspace);
+            }
+            // It was dropped.
+            let Some(keyspace) = &last else { return Ok(()) };
+            is_new |= insert(shared, (keyspace, state), seqno, &op)?;
             Ok(())
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
@@ -172,7 +178,12 @@ pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
 }
 
 /// Inserts an operation into the trees that do not have it in tables; false when all have.
-fn insert(keyspace: &KeyspaceCore, state: &State, seqno: SeqNo, op: &LoggedOp<'_>) -> Result<bool> {
+fn insert(
+    shared: &Shared,
+    (keyspace, state): (&KeyspaceCore, &State),
+    seqno: SeqNo,
+    op: &LoggedOp<'_>,
+) -> Result<bool> {
     let hash = keyspace.hash(op.key);
     let partition = keyspace.route.partition(op.key, hash);
     let into = |tree: &Arc<Tree>| {
@@ -180,7 +191,7 @@ fn insert(keyspace: &KeyspaceCore, state: &State, seqno: SeqNo, op: &LoggedOp<'_
         if flushed.is_some_and(|through| seqno <= through) {
             return Ok(false);
         }
-        let memtable = tree.reserve(seqno);
+        let memtable = shared.numbering.lock().reserve(tree, seqno);
         memtable.insert(EntryRef::new(op.key, seqno, op.kind, op.value), hash)?;
         Ok(true)
     };

@@ -15,6 +15,7 @@ mod faults;
 mod folds;
 mod guide;
 mod input;
+mod keyspaces;
 mod kill;
 mod linear;
 mod map;

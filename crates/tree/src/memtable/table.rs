@@ -80,10 +80,10 @@ impl Memtable {
         })
     }
 
-    /// Counts a reference for a batch whose first entry is `first`; under the numbering lock.
-    pub(crate) fn reserve(&self, first: SeqNo) {
+    /// Counts a reference for a batch whose first entry is `first`; under the numbering lock. True for the first batch.
+    pub(crate) fn reserve(&self, first: SeqNo) -> bool {
         self.references.fetch_add(1, Ordering::SeqCst);
-        self.first.fetch_min(first.get(), Ordering::AcqRel);
+        self.first.fetch_min(first.get(), Ordering::AcqRel) == NONE
     }
 
     /// Counts a reference for a change of nothing that can be read; false when it is sealed, and must not

@@ -117,6 +117,9 @@ fn missing(number: FileNumber) -> flagstone_base::Error {
 }
 
 fn sorted(mut tables: Vec<Arc<TableHandle>>) -> Run {
+    if tables.is_empty() {
+        return Run::default();
+    }
     tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
     tables.into()
 }

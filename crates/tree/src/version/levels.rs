@@ -12,7 +12,7 @@ use super::handle::TableHandle;
 use super::span::ends_before;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::edit::TreeEdit;
 
@@ -38,10 +38,19 @@ impl Version {
     pub fn empty() -> Self {
         Self {
             runs: Vec::new(),
-            levels: std::array::from_fn(|_| Arc::from([])),
+            // One allocation for all of them and all trees.
+            levels: Default::default(),
             flushed_through: SeqNo::ZERO,
             watermark: SeqNo::ZERO,
         }
+    }
+
+    /// The version to put into a view: trees without tables share one.
+    pub(crate) fn shared(self) -> Arc<Self> {
+        static EMPTY: LazyLock<Arc<Version>> = LazyLock::new(|| Arc::new(Version::empty()));
+        let is_empty = self.tables().next().is_none()
+            && self.flushed_through.max(self.watermark) == SeqNo::ZERO;
+        if is_empty { Arc::clone(&EMPTY) } else { Arc::new(self) }
     }
 
     /// The runs of L0, oldest first.

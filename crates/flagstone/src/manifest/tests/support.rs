@@ -109,7 +109,7 @@ pub(crate) fn after(state: &State, edit: &Edit) -> State {
 /// The next edit of a random history: it fits `state` whatever came before.
 pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit {
     let below = |n: u64| random.next_u64() % n;
-    let trees: Vec<TreeId> = state.trees.keys().copied().collect();
+    let trees: Vec<TreeId> = state.catalog.trees().collect();
     let counters = state.catalog.counters();
     let choice = if trees.is_empty() { 0 } else { below(10) };
     let tree = || trees[below(trees.len() as u64) as usize];
@@ -132,8 +132,8 @@ pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit
         4 | 5 => {
             let tree = tree();
             let mut tables = TreeEdit::new(tree);
-            let old = state.trees[&tree].tables.keys().copied();
-            tables.removed = old.take(below(3) as usize).collect();
+            let old = state.trees.get(&tree).into_iter().flat_map(|tree| tree.tables.keys());
+            tables.removed = old.copied().take(below(3) as usize).collect();
             tables.added = vec![(6, table(file))];
             tables.watermark = state.last_seqno;
             Edit { tables: vec![tables], wal_from: Some(FileNumber(file)), ..Edit::default() }

@@ -1,0 +1,181 @@
+//! Changes of the catalog: keyspaces are found, made and dropped.
+
+use crate::catalog::{KeyspaceContent, Wanted, check_name};
+use crate::fold::PATCH_FOLD;
+use crate::keyspace::{Fate, KeyspaceCore};
+use crate::manifest::{Edit, Manifest};
+use crate::open::{make_core, tree_options};
+use crate::options::KeyspaceOptions;
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
+use flagstone_tree::{Tree, Version};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Shared {
+    /// The keyspaces of these names; those that are missing are made, by one edit.
+    pub(super) fn open_or_make(
+        &self,
+        names: &[&str],
+        content: &KeyspaceContent,
+        asked: Option<&KeyspaceOptions>,
+    ) -> Result<Vec<Arc<KeyspaceCore>>> {
+        self.check_open()?;
+        names.iter().try_for_each(|name| check_name(name))?;
+        if let Some(options) = asked {
+            options.check()?;
+        }
+        if let Some(found) = self.find_all(names, content, asked)? {
+            return Ok(found);
+        }
+        if self.is_read_only() {
+            let missing = names.iter().find(|name| self.keyspaces.named(name).is_none());
+            return Err(Error::invalid(format!(
+                "there is no keyspace {:?}, and {} is open for reading only",
+                missing.unwrap_or(&""),
+                self.dir.display()
+            )));
+        }
+        self.check_may_wait("the creation of a keyspace")?;
+        let options = with_fold(asked.cloned().unwrap_or_default(), content)?;
+        let mut room = self.manifest.lock();
+        if let Some(found) = self.find_all(names, content, asked)? {
+            return Ok(found);
+        }
+        self.check_open_for_writing()?;
+        let manifest = room.as_mut().ok_or_else(|| closed(self))?;
+        self.make_missing(manifest, names, (content, &options))?;
+        // Nobody drops one meanwhile: that takes the same lock.
+        self.find_all(names, content, asked)?.ok_or_else(|| closed(self))
+    }
+
+    /// The keyspaces of these names if all are there; an error if one is there and is another kind.
+    fn find_all(
+        &self,
+        names: &[&str],
+        content: &KeyspaceContent,
+        asked: Option<&KeyspaceOptions>,
+    ) -> Result<Option<Vec<Arc<KeyspaceCore>>>> {
+        let (mut found, mut is_one_missing) = (Vec::with_capacity(names.len()), false);
+        for name in names {
+            match self.keyspaces.named(name) {
+                Some(core) => found.push(check_same(core, content, asked)?),
+                None => is_one_missing = true,
+            }
+        }
+        Ok((!is_one_missing).then_some(found))
+    }
+
+    fn make_missing(
+        &self,
+        manifest: &mut Manifest,
+        names: &[&str],
+        (content, options): (&KeyspaceContent, &KeyspaceOptions),
+    ) -> Result<()> {
+        // Each once, in the order in which they were given.
+        let mut seen = BTreeSet::new();
+        let missing: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|&name| self.keyspaces.named(name).is_none() && seen.insert(name))
+            .collect();
+        let mut records = Vec::with_capacity(missing.len());
+        let catalog = &manifest.state().catalog;
+        let mut free = catalog.counters();
+        for name in missing {
+            let seed = self.environment.random.next_u64();
+            let wanted = Wanted { name, content, options };
+            records.push(catalog.plan(wanted, seed, &mut free)?);
+        }
+        if let Some(first) = records.first() {
+            self.fold_named(first.fold.as_deref(), &first.name)?;
+        }
+        let ids: Vec<KeyspaceId> = records.iter().map(|record| record.id).collect();
+        let edit = Edit { keyspaces_created: records, ..Edit::default() };
+        self.append_edit(manifest, edit)?;
+        for record in ids.iter().filter_map(|id| manifest.state().catalog.by_id(*id)) {
+            let fold = self.fold_named(record.fold.as_deref(), &record.name)?;
+            let core = make_core(Arc::clone(record), fold, |id, core| {
+                let options = tree_options(core, id);
+                Ok(Tree::new(id, Arc::clone(&self.trees), options, Version::empty()))
+            })?;
+            self.keyspaces.insert(&Arc::new(core));
+        }
+        Ok(())
+    }
+
+    pub(super) fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        self.check_may_wait("the drop of a keyspace")?;
+        self.check_open_for_writing()?;
+        if self.keyspaces.named(name).is_none() {
+            return Ok(false);
+        }
+        self.secure_history()?;
+        let mut room = self.manifest.lock();
+        let Some(core) = self.keyspaces.named(name) else { return Ok(false) };
+        let Some(manifest) = room.as_mut() else { return Err(closed(self)) };
+        let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
+        let was_in_doubt = manifest.is_in_doubt();
+        if let Err(error) = self.append_edit(manifest, edit) {
+            // In doubt before, it stands nowhere.
+            if !was_in_doubt && manifest.is_in_doubt() {
+                let numbering = self.numbering.lock();
+                core.set_fate(Fate::InDoubt);
+                drop(numbering);
+                self.end_doubt_of(manifest);
+                if manifest.is_in_doubt() {
+                    self.end_doubt_later();
+                }
+            }
+            return Err(error);
+        }
+        {
+            // Commits look under this lock: none gets numbers behind the discard.
+            let mut numbering = self.numbering.lock();
+            core.set_fate(Fate::Dropped);
+            core.trees.iter().for_each(|tree| numbering.forget(tree));
+        }
+        self.keyspaces.remove(&core);
+        drop(room);
+        for tree in &core.trees {
+            self.background.note_table_bytes(tree.table_bytes(), 0);
+            tree.discard();
+            self.watch(tree);
+        }
+        self.forget_long_chains(core.id);
+        self.sweep();
+        // What the keyspace made writers wait for is no more.
+        self.schedule();
+        Ok(true)
+    }
+}
+
+pub(super) fn closed(shared: &Shared) -> Error {
+    Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
+}
+
+/// The options of a new keyspace: a collection folds patches unless it was given another fold.
+fn with_fold(mut options: KeyspaceOptions, content: &KeyspaceContent) -> Result<KeyspaceOptions> {
+    if *content == KeyspaceContent::Documents {
+        options.fold.get_or_insert_with(|| PATCH_FOLD.to_owned());
+    } else if options.fold.as_deref() == Some(PATCH_FOLD) {
+        return Err(Error::invalid(format!("the fold {PATCH_FOLD:?} is one of collections")));
+    }
+    Ok(options)
+}
+
+pub(super) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
+    core.record.content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
+}
+
+fn check_same(
+    core: Arc<KeyspaceCore>,
+    content: &KeyspaceContent,
+    options: Option<&KeyspaceOptions>,
+) -> Result<Arc<KeyspaceCore>> {
+    check_content(&core, content)?;
+    if let Some(text) = options.and_then(|options| core.record.mismatch(options, content)) {
+        return Err(Error::invalid(text));
+    }
+    Ok(core)
+}
