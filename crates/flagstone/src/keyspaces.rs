@@ -88,6 +88,10 @@ mod tests {
 
     impl Opened {
         fn new(keyspaces: usize) -> Self {
+            Self::with(keyspaces, 1 << 20)
+        }
+
+        fn with(keyspaces: usize, memory_budget: u64) -> Self {
             let (steps, clock) = (Arc::new(StepExecutor::default()), Arc::default());
             let environment = Environment {
                 disk: Arc::new(MemDisk::default()),
@@ -95,8 +99,7 @@ mod tests {
                 random: Arc::new(SeededRandom::new(1)),
                 executor: Some(Arc::<StepExecutor>::clone(&steps)),
             };
-            let options =
-                Options { memory_budget: 1 << 20, compaction_workers: 1, ..Options::default() };
+            let options = Options { memory_budget, compaction_workers: 1, ..Options::default() };
             let builder = Database::builder("db").options(options);
             let db = builder.environment(environment).open().unwrap();
             let options =
@@ -152,6 +155,18 @@ mod tests {
         assert!(stats.flushes > 4 && stats.compactions > 0, "{stats:?}");
         assert_eq!(opened.looked_at(), (0, 0));
         assert_eq!(shared.keyspaces.walks.load(Ordering::Relaxed), walks);
+    }
+
+    /// One tree at a time, each flush wrote a table and synced an edit for 24 KiB of memory.
+    #[test]
+    fn many_trees_that_hold_little_are_flushed_together() {
+        let opened = Opened::with(800, 64 << 20);
+        opened.all.iter().for_each(|kv| kv.put("a", "1").unwrap());
+        opened.steps.run_all();
+        let stats = opened.db.stats();
+        let groups = opened.shared().background.lock().sealed;
+        assert!(groups >= 1 && stats.flushes >= 15 * groups, "{groups} groups, {stats:?}");
+        assert!(opened.shared().memtable_bytes() > 10 << 20, "but not all of them");
     }
 
     #[test]

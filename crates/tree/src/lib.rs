@@ -22,6 +22,7 @@ mod memtable;
 
 mod version;
 
+mod deletes;
 mod merge;
 mod space;
 
@@ -38,6 +39,7 @@ mod write;
 pub use context::{Obsolete, TreeContext};
 pub use counters::TreeCounters;
 pub use damage::{Damage, Damages};
+pub use deletes::{DeletedBytes, DeletesInMemory};
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};

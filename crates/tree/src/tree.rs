@@ -6,6 +6,7 @@
 
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
+use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
 use crate::memtable::{Memtable, Size};
 use crate::merge::Retention;
 use crate::options::TreeOptions;
@@ -194,6 +195,22 @@ impl Tree {
     /// Memory of the sealed memtables.
     pub fn sealed_bytes(&self) -> u64 {
         self.view.load().sealed.iter().map(|table| table.bytes()).sum()
+    }
+
+    /// The deletes in the active memtable.
+    pub fn deletes_in_memory(&self) -> DeletesInMemory {
+        let active = &self.view.load().active;
+        DeletesInMemory {
+            newest: active.last(),
+            has_ranges: active.has_ranges(),
+            tombstones: active.tombstones(),
+        }
+    }
+
+    /// Bytes of the tables that the deletes in the active memtable concern.
+    pub fn deleted_bytes(&self) -> DeletedBytes {
+        let view = self.view.load();
+        deleted_bytes(&view.version, &view.active.ranges(), view.active.tombstones() > 0)
     }
 
     /// How many sealed memtables wait to be flushed.

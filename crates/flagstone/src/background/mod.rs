@@ -13,6 +13,7 @@ mod damage;
 mod back_pressure;
 mod compact;
 mod cut;
+mod deletes;
 mod divide;
 mod failures;
 mod flush;

@@ -8,23 +8,29 @@
 use super::cut::CutWanted;
 use super::groups::SealGroup;
 use crate::shared::Shared;
-use flagstone_base::SeqNo;
+use flagstone_base::{SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::SegmentInfo;
+use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// A seal of the largest takes at least this part of the memtables' share, from as many trees as that needs: with thousands
+/// that hold little each, one a flush would cost a sync for next to nothing.
+const GROUP_PARTS: u64 = 64;
+
 /// What a seal takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Take {
-    /// And the trees that hold the oldest part of the log, if that is too long.
+enum Take<'a> {
+    /// Several where each holds little; and the trees that hold the oldest part of the log, if that is too long.
     Largest,
     All,
     /// Those that hold so many bytes, too.
     Over(u64),
     /// The trees that hold the oldest part of the log.
     Oldest,
+    Trees(&'a [TreeId]),
 }
 
 impl Shared {
@@ -58,7 +64,12 @@ impl Shared {
         }
     }
 
-    fn seal_one(&self, take: Take) {
+    /// Seals the memtables of these trees, unless others are being flushed.
+    pub(super) fn seal_trees(&self, trees: &[TreeId]) {
+        self.seal_one(Take::Trees(trees));
+    }
+
+    fn seal_one(&self, take: Take<'_>) {
         let busy = self.background.is_flush_pending() || self.replaying.load(Ordering::Relaxed);
         if !busy && self.seal(take, None) {
             self.schedule();
@@ -86,7 +97,7 @@ impl Shared {
         }
     }
 
-    fn seal(&self, take: Take, cut: Option<CutWanted>) -> bool {
+    fn seal(&self, take: Take<'_>, cut: Option<CutWanted>) -> bool {
         let mut numbering = self.numbering.lock();
         // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
         // installed by one edit.
@@ -109,7 +120,7 @@ impl Shared {
         let chosen = match take {
             Take::All => trees,
             Take::Largest => {
-                let largest = trees.iter().copied().max_by_key(|tree| tree.active_bytes());
+                let largest = largest(&trees, self.options.memtable_share() / GROUP_PARTS);
                 oldest(self.is_log_long()).into_iter().chain(largest).collect()
             }
             Take::Over(limit) => {
@@ -117,6 +128,9 @@ impl Shared {
                 oldest(self.is_log_long()).into_iter().chain(over).collect()
             }
             Take::Oldest => oldest(true),
+            Take::Trees(ids) => {
+                trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect()
+            }
         };
         let sealed: Vec<Arc<Tree>> =
             chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();
@@ -146,6 +160,24 @@ impl Shared {
         let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
         trees.iter().copied().filter(pins).collect()
     }
+}
+
+/// The tree with the largest active memtable; where that holds less than `bytes`, as many of the next as do together.
+fn largest<'a>(trees: &[&'a Arc<Tree>], bytes: u64) -> Vec<&'a Arc<Tree>> {
+    let sized = trees.iter().map(|&tree| (tree.active_bytes(), tree));
+    let Some(first) = sized.clone().max_by_key(|(bytes, _)| *bytes) else { return Vec::new() };
+    if first.0 >= bytes {
+        return vec![first.1];
+    }
+    let mut all: Vec<(u64, &Arc<Tree>)> = sized.collect();
+    all.sort_by_key(|(bytes, _)| Reverse(*bytes));
+    let mut sum = 0;
+    let is_wanted = |(of_tree, _): &(u64, _)| {
+        let is_wanted = sum < bytes;
+        sum += *of_tree;
+        is_wanted
+    };
+    all.into_iter().take_while(is_wanted).map(|(_, tree)| tree).collect()
 }
 
 #[cfg(test)]

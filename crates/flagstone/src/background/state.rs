@@ -2,6 +2,7 @@
 
 use super::back_off::BackOff;
 use super::ballast::Ballast;
+use super::deletes::Deletes;
 use super::groups::SealGroup;
 use super::scrub::ScrubCounters;
 use super::space::Spaces;
@@ -37,6 +38,7 @@ pub(crate) struct Background {
     /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
     last_flush: AtomicU64,
     pub(crate) ballast: Ballast,
+    pub(super) deletes: Deletes,
     pub(crate) scrub: ScrubCounters,
     /// Since when the disk is full.
     pub(crate) full_since: Mutex<Option<Duration>>,

@@ -127,13 +127,19 @@ impl Shared {
         written?;
         self.fold_long_chains(write);
         self.seal_if_full();
-        if let Some(limit) = self.options.memtable_bytes {
-            let tree = |&(keyspace, partition): &(u16, u16)| {
+        let trees = || {
+            targets.iter().map(|&(keyspace, partition)| {
                 &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
-            };
-            self.seal_if_over(limit, targets.iter().map(tree));
+            })
+        };
+        if let Some(limit) = self.options.memtable_bytes {
+            self.seal_if_over(limit, trees());
+        }
+        if write.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
+            trees().for_each(|tree| self.note_deleted_range(tree));
         }
         if is_upkeep_due(numbered.first, last) || write.payload.len() > LARGE_PAYLOAD {
+            trees().for_each(|tree| self.note_deletes(tree));
             self.keep_log_short();
             self.prepare_spare_segment();
             self.supply_soon(last);

@@ -53,6 +53,9 @@ pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
             shared.watch(&tree);
         }
     }
+    // What the replay has put into memtables.
+    let replayed: Vec<_> = shared.numbering.lock().unflushed().cloned().collect();
+    replayed.iter().for_each(|tree| shared.note_deletes(tree));
     shared.look_after_found_ballast();
     shared.start_scrub();
     shared.schedule();

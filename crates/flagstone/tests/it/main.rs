@@ -10,6 +10,7 @@ mod checkpoint;
 mod compaction;
 mod crashes;
 mod damage;
+mod deletes;
 mod documents;
 mod faults;
 mod folds;

@@ -32,6 +32,7 @@ pub(crate) struct Memtable {
     first: AtomicU64,
     last: AtomicU64,
     entries: AtomicU64,
+    tombstones: AtomicU64,
     /// Memory charged to `context.memtable_bytes`.
     charged: AtomicU64,
     has_shortcuts: AtomicBool,
@@ -73,6 +74,7 @@ impl Memtable {
             first: AtomicU64::new(NONE),
             last: AtomicU64::new(0),
             entries: AtomicU64::new(0),
+            tombstones: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             has_shortcuts: AtomicBool::new(false),
             sealed: AtomicBool::new(false),
@@ -133,6 +135,16 @@ impl Memtable {
         self.entries.load(Ordering::Relaxed)
     }
 
+    /// How many tombstones were inserted.
+    pub(crate) fn tombstones(&self) -> u64 {
+        self.tombstones.load(Ordering::Relaxed)
+    }
+
+    /// Whether a range was deleted in it.
+    pub(crate) fn has_ranges(&self) -> bool {
+        self.ranges.load().is_some()
+    }
+
     /// How many different keys it holds, and in how much memory.
     pub(crate) fn size(&self) -> Size {
         Size { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
@@ -169,6 +181,9 @@ impl Memtable {
             self.insert_range(&mut writer, entry);
         } else {
             is_long = self.insert_key(&mut writer, entry, remix(key_hash))?;
+            if entry.kind() == Kind::Delete {
+                self.tombstones.fetch_add(1, Ordering::Relaxed);
+            }
         }
         self.charge(&writer);
         drop(writer);

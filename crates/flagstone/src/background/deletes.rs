@@ -1,0 +1,124 @@
+//! Deleted ranges give their room back though nobody writes any more: a memtable that holds some, or many tombstones, is
+//! flushed when its tree has been quiet for a while.
+//!
+//! ```text
+//! a range is deleted, or the 1,024th key --> waiting --quiet for 2 s, over tables--> sealed, flushed, compacted
+//!                                              |  ^                                  as after any other flush
+//!                                    written meanwhile: the 2 s begin again, at most for 10 s
+//! ```
+//! Only a flush brings deletes to where compactions see them. A memtable that is written on is flushed when it is full; one
+//! in which a queue is emptied, say, would stay for ever, and the tables under it too.
+
+use crate::shared::Shared;
+use flagstone_base::{SeqNo, TreeId};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicBool, Ordering};
+use flagstone_env::{Lane, Progress};
+use flagstone_tree::Tree;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A tree that nobody has written for so long is quiet.
+const QUIET: Duration = Duration::from_secs(2);
+/// After this time a tree is flushed that is written all the while, if that gives room back for certain.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// So much room.
+const FREED_MIN: u64 = 1 << 20;
+/// How often waiting trees are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// From so many tombstones on a flush pays.
+const TOMBSTONES_MANY: u64 = 1024;
+
+/// Trees whose memtables hold deletes.
+#[derive(Default)]
+pub(crate) struct Deletes {
+    waiting: Mutex<BTreeMap<TreeId, Waiting>>,
+    /// A job waits to look at them.
+    is_armed: AtomicBool,
+}
+
+struct Waiting {
+    tree: Arc<Tree>,
+    /// The newest write at the last look, when it was new, and when the tree began to wait, or was found too little.
+    newest: SeqNo,
+    quiet_since: Duration,
+    since: Duration,
+}
+
+impl Waiting {
+    /// Whether its memtable should be flushed at the time `now`; `None`: it need not wait any longer.
+    fn is_due(&mut self, now: Duration) -> Option<bool> {
+        let held = self.tree.deletes_in_memory();
+        if !held.has_ranges && held.tombstones < TOMBSTONES_MANY {
+            // It was flushed since.
+            return None;
+        }
+        if std::mem::replace(&mut self.newest, held.newest) != held.newest {
+            self.quiet_since = now;
+        }
+        if now.saturating_sub(self.quiet_since) >= QUIET {
+            // What lies over no table frees nothing.
+            return (self.tree.deleted_bytes().touched > 0).then_some(true);
+        }
+        if now.saturating_sub(self.since) < PATIENCE {
+            return Some(false);
+        }
+        self.since = now;
+        Some(self.tree.deleted_bytes().whole >= FREED_MIN)
+    }
+}
+
+impl Shared {
+    /// A range was deleted in `tree`.
+    #[cold]
+    pub(crate) fn note_deleted_range(&self, tree: &Arc<Tree>) {
+        let now = self.environment.clock.monotonic();
+        let newest = tree.deletes_in_memory().newest;
+        let waiting = Waiting { tree: Arc::clone(tree), newest, quiet_since: now, since: now };
+        self.background.deletes.waiting.lock().entry(tree.id()).or_insert(waiting);
+        self.look_at_deletes_later();
+    }
+
+    /// The same for a tree with many tombstones in its memtable, or any of a recovery; asked now and then.
+    pub(crate) fn note_deletes(&self, tree: &Arc<Tree>) {
+        let held = tree.deletes_in_memory();
+        if held.has_ranges || held.tombstones >= TOMBSTONES_MANY {
+            self.note_deleted_range(tree);
+        }
+    }
+
+    fn look_at_deletes_later(&self) {
+        if self.background.deletes.is_armed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let job = self.job(|shared| {
+            // Before the look: a delete that comes behind it asks for another.
+            shared.background.deletes.is_armed.store(false, Ordering::Release);
+            if shared.check_open_for_writing().is_ok() && shared.flush_deletes() {
+                shared.look_at_deletes_later();
+            }
+            Progress::Done
+        });
+        self.executor.submit_after(LOOK_EVERY, Lane::Flush, job);
+    }
+
+    /// Flushes what is due; whether others wait.
+    fn flush_deletes(&self) -> bool {
+        let now = self.environment.clock.monotonic();
+        let mut due = Vec::new();
+        let mut waiting = self.background.deletes.waiting.lock();
+        waiting.retain(|id, tree| {
+            let is_due = tree.is_due(now);
+            due.extend(is_due.filter(|is_due| *is_due).map(|_| *id));
+            is_due.is_some()
+        });
+        let is_any_left = !waiting.is_empty();
+        drop(waiting);
+        if !due.is_empty() {
+            // One that is sealed now holds no deletes at the next look.
+            self.seal_trees(&due);
+        }
+        is_any_left
+    }
+}
