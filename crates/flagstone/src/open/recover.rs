@@ -191,12 +191,18 @@ impl Opening {
                 history: Some(history),
                 ..state
             };
+            // A snapshot of the manifest is no longer than the manifest.
+            let needed = self.loaded.as_ref().map_or(0, |loaded| loaded.valid_end)
+                + self.builder.options.segment_bytes();
+            let told = |error| told_what_to_free(&dir, needed, error);
             let opened = match self.loaded {
                 Some(mut loaded) => {
                     loaded.state = granted(loaded.state);
-                    Manifest::reopen(place, loaded)?
+                    Manifest::reopen(place, loaded).map_err(told)?
                 }
-                None => Manifest::create(place, self.id, granted(State::default()))?,
+                None => {
+                    Manifest::create(place, self.id, granted(State::default())).map_err(told)?
+                }
             };
             removed_files = remove_leftovers(&*disk, &dir, &self.files, &opened)?;
             manifest = Some(opened);
@@ -206,8 +212,8 @@ impl Opening {
             };
             let random = Arc::clone(&environment.random);
             let recovered = &self.found.recovered;
-            let made = Log::create(Arc::clone(&disk), &dir, self.id, random, options, recovered)?;
-            log = Some(made.with_clock(Arc::clone(&environment.clock)));
+            let made = Log::create(Arc::clone(&disk), &dir, self.id, random, options, recovered);
+            log = Some(made.map_err(told)?.with_clock(Arc::clone(&environment.clock)));
         }
         let executor: Arc<dyn Executor> = match &environment.executor {
             Some(executor) => Arc::clone(executor),
@@ -248,6 +254,18 @@ impl Opening {
         let took = std::time::Duration::ZERO;
         Ok((shared, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
     }
+}
+
+/// An open for writing begins a manifest and a segment of the log.
+fn told_what_to_free(dir: &Path, needed: u64, error: Error) -> Error {
+    if error.kind() != ErrorKind::OutOfSpace {
+        return error;
+    }
+    error.context(format_args!(
+        "{}: the disk is full: an open for writing needs about {needed} bytes of it, which must be freed elsewhere; \
+         an open for reading needs none",
+        dir.display()
+    ))
 }
 
 /// Refuses a log that would not fit into memory: who opens for reading only cannot flush what is replayed.

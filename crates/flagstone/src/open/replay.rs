@@ -8,7 +8,9 @@ use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
 use crate::shared::Shared;
-use flagstone_base::{Decoder, EntryRef, Error, KeyspaceId, Kind, Malformed, Result, SeqNo};
+use flagstone_base::{
+    Decoder, EntryRef, Error, ErrorKind, KeyspaceId, Kind, Malformed, Result, SeqNo,
+};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
 use flagstone_env::sync::atomic::Ordering;
@@ -154,6 +156,7 @@ pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
     let (disk, dir) = (&*shared.environment.disk, &shared.dir);
     // Most operations are of the keyspace of the one before.
     let mut last: Option<Arc<KeyspaceCore>> = None;
+    let mut room = Room::default();
     let mut replayed = 0;
     let mut visit = |record: Record<'_>| {
         if record.kind != record::BATCH {
@@ -171,7 +174,7 @@ pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
         replayed += u64::from(is_new);
-        make_room(shared, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
+        room.make(shared, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
     };
     flagstone_wal::read(disk, dir, shared.id, &state.listed(), &mut visit)?;
     Ok(replayed)
@@ -203,10 +206,49 @@ fn insert(
     }
 }
 
-/// Replay keeps the memory budget: it flushes as writes do, in this thread's time.
-fn make_room(shared: &Arc<Shared>, through: SeqNo) -> Result<()> {
-    if shared.is_read_only() || shared.memtable_bytes() < shared.options.memtable_share() / 2 {
-        return Ok(());
+/// Replay keeps the memory budget: it flushes as writes do, in this thread's time. On a full disk what is replayed stays in
+/// memory, up to the whole budget, of which nobody else uses anything yet: a database that is open can give room back.
+#[derive(Default)]
+struct Room {
+    /// The disk was full: flushes are tried again when memtables hold so much.
+    again_at: u64,
+}
+
+impl Room {
+    fn make(&mut self, shared: &Arc<Shared>, through: SeqNo) -> Result<()> {
+        let share = shared.options.memtable_share();
+        let bytes = shared.memtable_bytes();
+        if shared.is_read_only() || bytes < self.again_at.max(share / 2) {
+            return Ok(());
+        }
+        let had_ballast = !shared.is_ballast_given_up();
+        let mut flushed = shared.flush_replayed(through);
+        let is_full = |flushed: &Result<()>| {
+            flushed.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace)
+        };
+        if is_full(&flushed) && had_ballast && shared.is_ballast_given_up() {
+            // There is room now.
+            flushed = shared.flush_replayed(through);
+        }
+        if !is_full(&flushed) {
+            self.again_at = 0;
+            return flushed;
+        }
+        if bytes >= shared.options.memory_budget {
+            return flushed.map_err(|error| no_room(shared, error));
+        }
+        self.again_at = bytes + share / 4;
+        Ok(())
     }
-    shared.flush_replayed(through)
+}
+
+#[cold]
+fn no_room(shared: &Shared, error: Error) -> Error {
+    error.context(format_args!(
+        "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: free about {} bytes on \
+         the disk, or open it once with a larger budget",
+        shared.dir.display(),
+        shared.options.memory_budget,
+        shared.log_bytes()
+    ))
 }

@@ -146,3 +146,86 @@ fn unless_it_is_asked_for_a_small_database_has_none_and_of_another_size_it_is_ma
         session.db.close().unwrap();
     }
 }
+
+/// Without a ballast, and without room for a flush: what is replayed stays in memory, and the database is open, so that
+/// something in it can be given up.
+#[test]
+fn a_log_that_does_not_fit_on_a_full_disk_stays_in_memory_until_there_is_room() {
+    let world = World::new(5);
+    let session = world.open(&options(0)).unwrap();
+    let old = session.db.keyspace_with("old", hashed(1)).unwrap();
+    (0..1000_u32).for_each(|n| old.put(n.to_be_bytes(), noise(n)).unwrap());
+    session.db.flush().unwrap();
+    session.settle();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let mut count = 0_u32;
+    // A replay flushes from 256 KiB on.
+    while session.db.stats().memtable_bytes < 350 << 10 {
+        kv.put(count.to_be_bytes(), noise(count)).unwrap();
+        count += 1;
+    }
+    let after = world.after_kill(1);
+    after.disk.set_room(Some(100_000));
+    let session = after.open(&options(0)).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    assert_eq!(kv.count().unwrap(), u64::from(count));
+    session.settle();
+    assert!(session.db.stats().memtable_bytes >= 256 << 10, "nothing fits");
+    assert!(session.db.drop_keyspace("old").unwrap());
+    after.clock.advance(Duration::from_secs(2));
+    session.settle();
+    session.db.flush().unwrap();
+    assert_eq!(session.db.stats().memtable_bytes, 0);
+    kv.put("more", noise(0)).unwrap();
+    assert_eq!(kv.count().unwrap(), u64::from(count) + 1);
+}
+
+#[test]
+fn a_ballast_that_is_as_large_as_what_is_free_is_given_up_for_the_replay() {
+    let world = World::new(6);
+    let session = world.open(&options(BYTES)).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    session.settle();
+    assert!(is_there(&world));
+    while session.db.stats().memtable_bytes < 350 << 10 {
+        let n = session.db.stats().visible_seqno as u32;
+        kv.put(n.to_be_bytes(), noise(n)).unwrap();
+    }
+    let after = world.after_kill(1);
+    // Looked at as a whole it is enough; the manifest and the flush take more than its half.
+    after.disk.set_room(Some(100_000));
+    let session = after.open(&options(BYTES)).unwrap();
+    assert!(!is_there(&after));
+    session.db.flush().unwrap();
+    assert_eq!(session.db.stats().memtable_bytes, 0);
+}
+
+#[test]
+fn an_open_that_finds_no_room_says_how_much_it_needs_or_that_memory_would_do() {
+    let world = World::new(7);
+    let large = Options { memory_budget: 4 << 20, ..options(0) };
+    let session = world.open(&large).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let mut count = 0_u32;
+    while session.db.stats().memtable_bytes < 1500 << 10 {
+        kv.put(count.to_be_bytes(), noise(count)).unwrap();
+        count += 1;
+    }
+    let full = |room| {
+        let after = world.after_kill(1);
+        after.disk.set_room(Some(room));
+        after
+    };
+    let refused = |room, options: &Options| {
+        let error = full(room).open(options).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfSpace, "{error}");
+        error.to_string()
+    };
+    let text = refused(0, &large);
+    assert!(text.contains("must be freed elsewhere"), "{text}");
+    let text = refused(100_000, &options(0));
+    assert!(text.contains("open it once with a larger budget"), "{text}");
+    let session = full(100_000).open(&large).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    assert_eq!(kv.count().unwrap(), u64::from(count));
+}
