@@ -48,6 +48,17 @@ mod block {
     }
 }
 
+/// Stands in for the crate's indexes, of which no trace has any.
+mod index {
+    pub(crate) struct Index;
+
+    impl Index {
+        pub(crate) fn bytes(&self) -> u64 {
+            0
+        }
+    }
+}
+
 use block::Block;
 use cache::{BlockCache, BlockKey};
 use flagstone_base::Slice;

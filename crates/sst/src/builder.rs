@@ -2,9 +2,9 @@
 
 use crate::block::BlockBuilder;
 use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, Label};
+use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS, Label};
 use crate::format::{encode_header, seal_block, section_raw_max};
-use crate::index::IndexBuilder;
+use crate::index_builder::{BuiltIndex, IndexBuilder};
 use crate::meta::TableMeta;
 use crate::options::{TableIdent, TableOptions};
 use crate::output::Output;
@@ -74,6 +74,7 @@ impl TableBuilder {
             filter_key: options.filter_key.id,
             ..Properties::default()
         };
+        let index = IndexBuilder::new(HEADER_BYTES as u64, options.index_part_blocks);
         Ok(Self {
             output,
             ident,
@@ -81,7 +82,7 @@ impl TableBuilder {
             block: BlockBuilder::default(),
             stored: Vec::new(),
             worth: Worth::default(),
-            index: IndexBuilder::default(),
+            index,
             block_first: (Vec::new(), SeqNo::ZERO),
             block_before: None,
             last: None,
@@ -301,7 +302,24 @@ impl TableBuilder {
         Ok(Some(FilterParts { offset, blocks }))
     }
 
-    fn sections(&mut self) -> Result<Sections> {
+    /// Writes the parts of the index, if it has some, right in front of the tail. Answers where they are, and the
+    /// section that belongs into the tail.
+    fn index(&mut self) -> Result<(Option<Handle>, Vec<u8>)> {
+        let next = IndexBuilder::new(HEADER_BYTES as u64, self.options.index_part_blocks);
+        match std::mem::replace(&mut self.index, next).finish() {
+            BuiltIndex::Whole(section) => Ok((None, section)),
+            BuiltIndex::InParts { parts, top } => {
+                let offset = self.output.position();
+                for part in parts {
+                    self.section(&part, Compression::None)?;
+                }
+                let len = self.output.position() - offset;
+                Ok((Some(Handle { offset, len }), top.encode(offset)))
+            }
+        }
+    }
+
+    fn sections(&mut self, index: &[u8]) -> Result<Sections> {
         let compression = self.options.compression;
         let mut sections = Sections::default();
         if !self.ranges.is_empty() {
@@ -317,8 +335,7 @@ impl TableBuilder {
             sections.sample = Some(self.section(&raw, compression)?);
         }
         // It is read at every open: never compressed.
-        let index = self.index.encode(encode_header(self.ident).len() as u64);
-        sections.index = Some(self.section(&index, Compression::None)?);
+        sections.index = Some(self.section(index, Compression::None)?);
         Ok(sections)
     }
 
@@ -347,13 +364,16 @@ impl TableBuilder {
         let first = self.properties.content.smallest.clone();
         self.bound(first);
         let filter_parts = self.filter()?;
+        let (index_parts, index) = self.index()?;
         let tail_offset = self.output.position();
-        self.properties.sections = Sections { filter_parts, ..self.sections()? };
+        self.properties.sections = Sections { filter_parts, index_parts, ..self.sections(&index)? };
         self.properties.sample_shift = Some(self.sampler.shift());
         let mut raw = Vec::new();
         self.properties.encode(&mut raw);
         let properties = self.section(&raw, Compression::None)?;
-        let footer = Footer { properties, tail_offset, label: Label::new(self.ident) }.encode();
+        let read_incompatible = if index_parts.is_some() { INDEX_IN_PARTS } else { 0 };
+        let label = Label { read_incompatible, ..Label::new(self.ident) };
+        let footer = Footer { properties, tail_offset, label }.encode();
         debug_assert_eq!(footer.len(), FOOTER_BYTES);
         self.output.append(&footer)?;
         let (bytes, checksum) = self.output.finish()?;

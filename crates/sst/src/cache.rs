@@ -1,8 +1,9 @@
-//! The block cache: blocks of all tables, checked and decompressed, within one budget.
+//! The block cache: blocks of all tables, checked and decompressed, and parts of indexes and filters, within one budget.
 
 use crate::block::Block;
 use crate::buffers::{Buffers, bytes_for};
 use crate::format::BLOCK_TRAILER_BYTES;
+use crate::index::Index;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 use std::fmt;
@@ -14,6 +15,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 const SLOT_BYTES: u64 = 160;
 /// Counters are spread over this many cache lines, so that threads seldom meet on one.
 const COUNTER_LINES: usize = 16;
+
+/// What is kept of a table.
+#[derive(Clone)]
+enum Cached {
+    /// A block, or a part of a filter.
+    Block(Block),
+    /// A part of an index.
+    Index(Arc<Index>),
+}
 
 /// A block of a table: the table's number in this cache and the number of the block.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,11 +73,15 @@ impl BuildHasher for OneWord {
 #[derive(Clone, Copy)]
 struct ByBytes;
 
-impl Weighter<BlockKey, Block> for ByBytes {
+impl Weighter<BlockKey, Cached> for ByBytes {
     #[inline]
-    fn weight(&self, _key: &BlockKey, block: &Block) -> u64 {
-        // It was read with its trailer.
-        bytes_for(block.bytes().len() + BLOCK_TRAILER_BYTES) as u64 + SLOT_BYTES
+    fn weight(&self, _key: &BlockKey, cached: &Cached) -> u64 {
+        SLOT_BYTES
+            + match cached {
+                // It was read with its trailer.
+                Cached::Block(block) => bytes_for(block.bytes().len() + BLOCK_TRAILER_BYTES) as u64,
+                Cached::Index(index) => index.bytes() + size_of::<Index>() as u64,
+            }
     }
 }
 
@@ -92,11 +106,12 @@ pub struct CacheStats {
 ///
 /// Eviction resists scans (a block read once is the first to go). A
 /// block that is larger than its share of the budget (the budget over the number of the cache's
-/// shards) is not kept. Indexes of open tables, and filters while there is room, are not in it, but their bytes
-/// ([`BlockCache::pinned_bytes`]) are taken off its capacity, down to an eighth of it. Beyond its capacity
+/// shards) is not kept. What open tables keep in memory ([`BlockCache::pinned_bytes`]) is not in it, but is taken off
+/// its capacity, down to an eighth of it: indexes and filters while all of it together leaves half for blocks, what a
+/// table cannot do without in any case. Beyond its capacity
 /// a 64th of it (64 KiB at least) may wait in buffers of blocks that went, for those that come.
 pub struct BlockCache {
-    blocks: Cache<BlockKey, Block, ByBytes, OneWord>,
+    blocks: Cache<BlockKey, Cached, ByBytes, OneWord>,
     buffers: Arc<Buffers>,
     counters: [Counters; COUNTER_LINES],
     tables: AtomicU64,
@@ -189,7 +204,7 @@ impl BlockCache {
         self.blocks.weight()
     }
 
-    /// How many bytes the indexes, filters and small sections of all open tables take.
+    /// How many bytes all open tables keep: indexes or the tops of them, filters, deleted ranges, properties.
     pub fn pinned_bytes(&self) -> u64 {
         self.pinned.load(Ordering::Relaxed)
     }
@@ -223,24 +238,9 @@ impl BlockCache {
         self.tables.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether `bytes` more may be pinned: with what is pinned already they leave half of it for blocks.
-    pub(crate) fn has_room_to_pin(&self, bytes: u64) -> bool {
-        self.pinned_bytes().saturating_add(bytes) <= self.limit.load(Ordering::Relaxed) / 2
-    }
-
-    pub(crate) fn pin(&self, bytes: u64) {
-        self.pinned.fetch_add(bytes, Ordering::Relaxed);
-        self.fit();
-    }
-
-    pub(crate) fn unpin(&self, bytes: u64) {
-        self.pinned.fetch_sub(bytes, Ordering::Relaxed);
-        self.fit();
-    }
-
     #[inline]
     pub(crate) fn get(&self, key: BlockKey) -> Option<Block> {
-        let found = self.blocks.get(&key);
+        let found = self.get_uncounted(key);
         let line = &self.counters[key.block as usize % COUNTER_LINES];
         let counter = if found.is_some() { &line.hits } else { &line.misses };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -250,20 +250,87 @@ impl BlockCache {
     /// The same for what is no block of entries: not counted.
     #[inline]
     pub(crate) fn get_uncounted(&self, key: BlockKey) -> Option<Block> {
-        self.blocks.get(&key)
+        match self.blocks.get(&key) {
+            Some(Cached::Block(block)) => Some(block),
+            _ => None,
+        }
     }
 
     /// The same for who wants no part in what stays: neither counted nor a use of the block.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<Block> {
-        self.blocks.peek(&key)
+        match self.blocks.peek(&key) {
+            Some(Cached::Block(block)) => Some(block),
+            _ => None,
+        }
+    }
+
+    /// A part of an index; a use of it if `counts`.
+    pub(crate) fn index(&self, key: BlockKey, counts: bool) -> Option<Arc<Index>> {
+        match if counts { self.blocks.get(&key) } else { self.blocks.peek(&key) } {
+            Some(Cached::Index(index)) => Some(index),
+            _ => None,
+        }
     }
 
     pub(crate) fn insert(&self, key: BlockKey, block: Block) {
-        self.blocks.insert(key, block);
+        self.blocks.insert(key, Cached::Block(block));
+    }
+
+    pub(crate) fn insert_index(&self, key: BlockKey, index: Arc<Index>) {
+        self.blocks.insert(key, Cached::Index(index));
     }
 
     pub(crate) fn remove(&self, key: BlockKey) {
         self.blocks.remove(&key);
+    }
+}
+
+/// What one open table keeps in memory, taken off the capacity of the cache until it is dropped.
+pub(crate) struct Pin {
+    cache: Arc<BlockCache>,
+    bytes: u64,
+}
+
+impl Pin {
+    /// Nothing yet.
+    pub(crate) fn new(cache: &Arc<BlockCache>) -> Self {
+        Self { cache: Arc::clone(cache), bytes: 0 }
+    }
+
+    /// Takes `bytes` more, if all that is pinned then leaves half of the cache for blocks.
+    pub(crate) fn try_add(&mut self, bytes: u64) -> bool {
+        let most = self.cache.limit.load(Ordering::Relaxed) / 2;
+        let add = |pinned: u64| pinned.checked_add(bytes).filter(|sum| *sum <= most);
+        let added = self.cache.pinned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        if added.is_ok() {
+            self.bytes += bytes;
+            self.cache.fit();
+        }
+        added.is_ok()
+    }
+
+    /// Takes `bytes` more, which are in memory in any case.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.cache.pinned.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        self.cache.fit();
+    }
+
+    /// Gives back `bytes` of what it took.
+    pub(crate) fn release(&mut self, bytes: u64) {
+        self.cache.pinned.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes -= bytes;
+        self.cache.fit();
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.release(self.bytes);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use crate::cache::BlockCache;
 use crate::format::{Footer, Label, encode_header, seal_block};
+use crate::index_builder::IndexSection;
 use crate::options::TableIdent;
 use crate::properties::{Handle, Properties, Sections};
 use crate::table::Table;
@@ -58,6 +59,18 @@ impl Crafted {
         self.sections.index = Some(self.section(&raw, Compression::None));
     }
 
+    /// An index in one part, `part`, of which the top tells that it has so many blocks of so many bytes.
+    fn index_part(&mut self, part: &[u8], blocks: u32, bytes: u64) {
+        let part = self.section(part, Compression::None);
+        let (mut section, mut top) = (IndexSection::default(), Vec::new());
+        section.add(part.len, b"k", None);
+        put_bytes(&mut top, &section.encode(part.offset));
+        put_varint(&mut top, blocks.into());
+        put_varint(&mut top, bytes);
+        self.sections.index = Some(self.section(&top, Compression::None));
+        self.sections.index_parts = Some(part);
+    }
+
     /// The whole file of `data_blocks`, whose tail begins at `tail_offset`.
     fn finish(mut self, data_blocks: u64, tail_offset: u64) -> Vec<u8> {
         let properties = Properties {
@@ -78,9 +91,17 @@ impl Crafted {
 
 /// Opens such a file and uses it; what it takes at its worst moment.
 fn memory_of<T>(file: &[u8], reads: impl FnOnce(&Arc<Table>) -> Result<T>) -> (Result<T>, usize) {
+    memory_in(0, file, reads)
+}
+
+fn memory_in<T>(
+    cache_bytes: u64,
+    file: &[u8],
+    reads: impl FnOnce(&Arc<Table>) -> Result<T>,
+) -> (Result<T>, usize) {
     let (disk, path) = (MemDisk::default(), Path::new("/000042.sst"));
     disk.put_content(path, file);
-    let cache = BlockCache::new(0);
+    let cache = BlockCache::new(cache_bytes);
     let (done, bytes) = peak(|| reads(&Table::open(disk.open(path)?, IDENT, None, &cache)?));
     (done, bytes.unwrap())
 }
@@ -108,6 +129,41 @@ fn separators_of_64_kib_each_take_what_they_take_on_disk() {
     let text = corruption(found).to_string();
     assert!(text.contains("000042.sst") && text.contains("block"), "{text}");
     assert!(bytes < 20 * file.len(), "{bytes} bytes for {}", file.len());
+}
+
+#[test]
+fn a_part_of_an_index_that_is_not_as_its_table_tells_takes_little_memory() {
+    let get =
+        |table: &Arc<Table>| table.get(b"kk", 1, SeqNo::MAX, &mut |_, _| ControlFlow::Continue(()));
+    // Two thousand million blocks of one byte each would take 48 GB.
+    for (blocks, told) in [(7, 900), ((1 << 31) - 1, 900), (u32::MAX, 900), (0, 900), (7, u64::MAX)]
+    {
+        let mut crafted = Crafted::new(&[1; 900]);
+        let mut part = IndexSection::default();
+        (0..9).for_each(|_| part.add(100, b"k", None));
+        crafted.index_part(&part.encode(64), blocks, told);
+        let parts = crafted.sections.index_parts.unwrap();
+        let file = crafted.finish(blocks.into(), parts.offset + parts.len);
+        for cache_bytes in [0, 1 << 20, 1 << 40] {
+            let (read, bytes) = memory_in(cache_bytes, &file, get);
+            let text = corruption(read).to_string();
+            assert!(text.contains("000042.sst") && text.contains("offset "), "{text}");
+            assert!(bytes < 1 << 20, "{bytes} bytes for {}", file.len());
+        }
+    }
+}
+
+#[test]
+fn a_part_of_an_index_may_not_be_long() {
+    let mut crafted = Crafted::new(&[1; 900]);
+    crafted.index_part(&vec![0; 8 << 20], 9, 900);
+    let parts = crafted.sections.index_parts.unwrap();
+    let file = crafted.finish(9, parts.offset + parts.len);
+    for cache_bytes in [0, 1 << 30] {
+        let (opened, bytes) = memory_in(cache_bytes, &file, |_| Ok(()));
+        corruption(opened);
+        assert!(bytes < 1 << 20, "{bytes} bytes");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A cursor over the entries of a table, in both directions.
 
 use crate::block::{Block, Parsed};
+use crate::lookup::{CacheUse, Nearby};
 use crate::table::Table;
 use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
 use std::ops::Range;
@@ -64,6 +65,8 @@ pub struct TableCursor {
     table: Arc<Table>,
     options: CursorOptions,
     ahead: Ahead,
+    /// The part of the index that it is in, if the index is in parts.
+    nearby: Nearby,
     /// The block it is in, and that block's number.
     block: Option<Block>,
     number: usize,
@@ -84,6 +87,7 @@ impl Table {
             table: Arc::clone(self),
             options,
             ahead: Ahead::default(),
+            nearby: Nearby::default(),
             block: None,
             number: 0,
             index: 0,
@@ -124,7 +128,8 @@ impl TableCursor {
         if self.table.index.count() == 0 {
             return Ok(());
         }
-        let Some(number) = self.table.index.find(key, at) else {
+        let cache_use = self.cache_use();
+        let Some(number) = self.table.find(&mut self.nearby, (key, at), cache_use)? else {
             return self.seek_first();
         };
         self.enter(number)?;
@@ -143,7 +148,8 @@ impl TableCursor {
     /// Goes to the last entry whose key is below `key`: its oldest version.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.valid = false;
-        let Some(number) = self.table.index.find_before(key) else {
+        let cache_use = self.cache_use();
+        let Some(number) = self.table.find_before(&mut self.nearby, key, cache_use)? else {
             return Ok(());
         };
         self.enter(number)?;
@@ -231,6 +237,10 @@ impl TableCursor {
         &self.table
     }
 
+    const fn cache_use(&self) -> CacheUse {
+        if self.options.fill_cache { CacheUse::Fill } else { CacheUse::Leave }
+    }
+
     fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<(usize, usize)> {
         let Some(block) = &self.block else {
             return Ok((0, 0));
@@ -302,11 +312,13 @@ impl TableCursor {
     /// Reads block `number` from the file, and what lies beyond it too when blocks are missed in a row.
     #[cold]
     fn read(&mut self, number: usize) -> Result<Block> {
-        let fill = self.options.fill_cache;
-        let handle = self.table.index.handle(number);
+        let (fill, cache_use) = (self.options.fill_cache, self.cache_use());
+        let index = self.table.index_of(&mut self.nearby, number, cache_use)?;
+        let handle = index.handle(number);
+        let place = (number, handle.offset);
         self.ahead.note(number);
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
-            let block = self.table.open_stored(number, stored, fill);
+            let block = self.table.open_stored(place, stored, fill);
             return block.inspect_err(|_| self.ahead.bytes.clear());
         }
         let most = self.options.ahead_bytes;
@@ -317,8 +329,8 @@ impl TableCursor {
         } else {
             0
         };
-        // Whole blocks only, about so many, and never past the last: the tail is in memory already.
-        let (index, reach) = (&self.table.index, wanted + handle.len / 2);
+        // Whole blocks only, about so many, and never past those of this part of the index.
+        let reach = wanted + handle.len / 2;
         let (start, end) = match self.ahead.is_back {
             false => (handle.offset, index.end_within(number, handle.offset + reach)),
             true => {
@@ -329,7 +341,7 @@ impl TableCursor {
         self.ahead.row_bytes += end - start;
         let is_alone = end - start == handle.len && !self.options.readahead;
         if is_alone || handle.len >= most {
-            return self.table.read_block(number, fill);
+            return self.table.read_block(index, number, fill);
         }
         self.ahead.offset = start;
         self.ahead.bytes.resize((end - start) as usize, 0);
@@ -337,7 +349,7 @@ impl TableCursor {
         let block = read.and_then(|()| {
             let from = (handle.offset - start) as usize;
             let stored = &self.ahead.bytes[from..from + handle.len as usize];
-            self.table.open_stored(number, stored, fill)
+            self.table.open_stored(place, stored, fill)
         });
         block.inspect_err(|_| self.ahead.bytes.clear())
     }

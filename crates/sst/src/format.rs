@@ -30,6 +30,11 @@ use std::sync::Arc;
 
 /// The version this code writes, and the newest it reads.
 pub(crate) const VERSION: u32 = 1;
+/// A feature that a reader must know: the index has parts. The footer tells it alone: the header is written before it
+/// is known.
+pub(crate) const INDEX_IN_PARTS: u32 = 1;
+/// The features that this code knows.
+const READ_FEATURES: u32 = INDEX_IN_PARTS;
 pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FSSTHEAD";
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FSSTFOOT";
 pub(crate) const LABEL_BYTES: usize = 48;
@@ -91,12 +96,13 @@ impl Label {
 
     /// Refuses a file that needs a newer reader, or that is another than `expected`.
     pub(crate) fn check(&self, file: impl Display, expected: TableIdent) -> Result<()> {
-        if self.version == 0 || self.version > VERSION || self.read_incompatible != 0 {
+        let unknown = self.read_incompatible & !READ_FEATURES;
+        if self.version == 0 || self.version > VERSION || unknown != 0 {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
                     "{file}: table format {} with features {:#x}: this flagstone reads format \
-                     {VERSION} without such features",
+                     {VERSION} with features {READ_FEATURES:#x}",
                     self.version, self.read_incompatible
                 ),
             ));

@@ -1,4 +1,4 @@
-//! The index: which block a key is in. Flat and resident: 4,000 blocks for a table of 64 MiB.
+//! An index in memory: which block a key is in. Of a whole table, of a part of one, or of the parts (`index_parts.rs`).
 //!
 //! Each block has a separator: the shortest front of its first key that lies above the last key of
 //! the block before (for the first block, its whole first key). A block that begins inside the
@@ -19,67 +19,18 @@
 use crate::properties::Handle;
 use crate::separators::Separators;
 use flagstone_base::bytes::common_prefix;
-use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::key::{KEY_BYTES_MAX, key_front as front};
 use flagstone_base::{Decoder, Malformed, SeqNo};
-
-/// Gathers the index of a table being written.
-#[derive(Default)]
-pub(crate) struct IndexBuilder {
-    blocks: Vec<u8>,
-    count: u64,
-    last_separator: Vec<u8>,
-    continued: Vec<u8>,
-    continued_count: u64,
-    continued_last: u64,
-}
-
-impl IndexBuilder {
-    /// Adds the next block: its stored length, its first entry, and the last key before it.
-    pub(crate) fn add(&mut self, len: u64, first: (&[u8], SeqNo), last_before: Option<&[u8]>) {
-        let (key, seqno) = first;
-        let separator = match last_before {
-            Some(last) => &key[..(common_prefix(last, key) + 1).min(key.len())],
-            None => key,
-        };
-        let shared = common_prefix(&self.last_separator, separator);
-        put_varint(&mut self.blocks, len);
-        put_varint(&mut self.blocks, shared as u64);
-        put_bytes(&mut self.blocks, &separator[shared..]);
-        if last_before == Some(key) {
-            put_varint(&mut self.continued, self.count - self.continued_last);
-            put_varint(&mut self.continued, seqno.get());
-            self.continued_last = self.count;
-            self.continued_count += 1;
-        }
-        self.count += 1;
-        self.last_separator.clear();
-        self.last_separator.extend_from_slice(separator);
-    }
-
-    /// Bytes gathered so far.
-    pub(crate) fn bytes(&self) -> usize {
-        self.blocks.len() + self.continued.len()
-    }
-
-    /// The bytes of the section.
-    pub(crate) fn encode(&self, first_offset: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.bytes() + 30);
-        put_varint(&mut out, self.count);
-        put_varint(&mut out, first_offset);
-        put_varint(&mut out, self.continued_count);
-        out.extend_from_slice(&self.blocks);
-        out.extend_from_slice(&self.continued);
-        out
-    }
-}
+use std::ops::Range;
 
 /// So many fronts stand between two of the guide: two cache lines.
 const GUIDE_STEP: usize = 16;
 
-/// The index of an open table.
+/// Blocks that follow one another. Block numbers are those of the table.
 #[derive(Default)]
 pub(crate) struct Index {
+    /// The number of its first block.
+    first: usize,
     /// What all separators begin with.
     common: Vec<u8>,
     /// The eight bytes of each separator behind `common`, zeros where it is shorter.
@@ -97,12 +48,27 @@ pub(crate) struct Index {
 /// The blocks that a section lists, one after another.
 struct Blocks<'a> {
     decoder: Decoder<'a>,
+    count: usize,
+    continued: usize,
     offset: u64,
     /// The separator of the block read last.
     separator: Vec<u8>,
 }
 
-impl Blocks<'_> {
+impl<'a> Blocks<'a> {
+    /// Before the first block of `section`.
+    fn of(section: &'a [u8]) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(section);
+        let count = decoder.varint_u32("the number of blocks")? as usize;
+        let offset = decoder.varint("the offset of the first block")?;
+        let continued = decoder.varint_u32("the number of continued blocks")? as usize;
+        // A block takes at least three bytes here, a continued one two more.
+        if count > decoder.remaining() / 3 || continued > count {
+            return Err(decoder.refuse("as many blocks as it says"));
+        }
+        Ok(Self { decoder, count, continued, offset, separator: Vec::new() })
+    }
+
     /// Reads the next block: how much its separator shares with the one before. `offset` is its end then.
     fn next(&mut self) -> Result<usize, Malformed> {
         let at = self.decoder.position();
@@ -123,72 +89,112 @@ impl Blocks<'_> {
     }
 }
 
-impl Index {
-    /// Reads a section. Memory: a fixed multiple of its bytes.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes);
-        let count = decoder.varint_u32("the number of blocks")? as usize;
-        let offset = decoder.varint("the offset of the first block")?;
-        let continued_count = decoder.varint_u32("the number of continued blocks")? as usize;
-        // A block takes at least three bytes here, a continued one two more.
-        if count > decoder.remaining() / 3 || continued_count > count {
-            return Err(decoder.refuse("as many blocks as it says"));
+/// Reads an index from one section, or from several that follow one another: all are measured, then all are filled in.
+#[derive(Default)]
+pub(crate) struct IndexReader {
+    index: Index,
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// Bytes of all separators put together.
+    whole_bytes: u64,
+    section_bytes: usize,
+}
+
+impl IndexReader {
+    /// Looks through the next section.
+    pub(crate) fn measure(&mut self, section: &[u8]) -> Result<(), Malformed> {
+        let mut blocks = Blocks::of(section)?;
+        let Index { offsets, .. } = &mut self.index;
+        let before = offsets.len().saturating_sub(1);
+        offsets.reserve(blocks.count + 1);
+        match offsets.last() {
+            None => offsets.push(blocks.offset),
+            Some(end) if *end == blocks.offset => {}
+            Some(_) => return Err(Malformed { at: 0, expected: "the blocks that follow" }),
         }
-        let start = || Blocks { decoder: decoder.clone(), offset, separator: Vec::new() };
-        // Once for what all separators have in common and what they take, once to keep them.
-        let mut index = Self { offsets: Vec::with_capacity(count + 1), ..Self::default() };
-        index.offsets.push(offset);
-        let (mut blocks, mut first, mut bytes_whole) = (start(), Vec::new(), 0);
-        for number in 0..count {
+        for number in 0..blocks.count {
+            let at = blocks.decoder.position();
             blocks.next()?;
-            index.offsets.push(blocks.offset);
-            bytes_whole += blocks.separator.len() as u64;
-            if number == 0 {
-                first.clone_from(&blocks.separator);
+            offsets.push(blocks.offset);
+            self.whole_bytes += blocks.separator.len() as u64;
+            if number == 0 && before == 0 {
+                self.first.clone_from(&blocks.separator);
+            } else if number == 0 && self.last > blocks.separator {
+                return Err(Malformed { at, expected: "separators in order" });
             }
         }
-        index.decode_continued(&mut blocks.decoder, continued_count, count)?;
+        self.continued(&mut blocks, before)?;
         blocks.decoder.finish("the end of the index")?;
-        let common = common_prefix(&first, &blocks.separator);
-        index.common = first[..common].to_vec();
-        bytes_whole -= (common * count) as u64;
-        index.rests = Separators::new(count, bytes_whole, bytes.len());
+        self.section_bytes += section.len();
+        self.last = blocks.separator;
+        Ok(())
+    }
+
+    /// Reads which blocks of a section are continued; `before` blocks are in the sections before.
+    fn continued(&mut self, blocks: &mut Blocks<'_>, before: usize) -> Result<(), Malformed> {
+        self.index.continued.reserve(blocks.continued);
+        let (decoder, mut block) = (&mut blocks.decoder, 0_u32);
+        for nth in 0..blocks.continued {
+            let at = decoder.position();
+            let distance = decoder.varint_u32("the distance to a continued block")?;
+            let seqno = SeqNo::new(decoder.varint("the SeqNo of a continued block")?);
+            block = match block.checked_add(distance) {
+                // The first block of a part may be one.
+                Some(next) if (distance > 0 || nth == 0) && (next as usize) < blocks.count => next,
+                _ => return Err(Malformed { at, expected: "the number of a block" }),
+            };
+            self.index.continued.push((before as u32 + block, seqno));
+        }
+        Ok(())
+    }
+
+    /// How many blocks were measured, and where the last of them ends.
+    pub(crate) fn measured(&self) -> (usize, u64) {
+        (self.index.offsets.len().saturating_sub(1), self.index.end())
+    }
+
+    /// The index of all `sections`, each of which was measured, in this order.
+    pub(crate) fn fill(self, sections: &[&[u8]]) -> Result<Index, Malformed> {
+        let (count, _end) = self.measured();
+        let mut index = self.index;
+        let common = common_prefix(&self.first, &self.last);
+        index.common = self.first[..common].to_vec();
+        let whole_bytes = self.whole_bytes - (common * count) as u64;
+        index.rests = Separators::new(count, whole_bytes, self.section_bytes);
         index.fronts.reserve_exact(count);
-        let mut blocks = start();
-        for _ in 0..count {
-            let shared = blocks.next()?;
-            let rest = &blocks.separator[common..];
-            index.fronts.push(front(rest));
-            index.rests.push(shared.saturating_sub(common), rest);
+        for section in sections {
+            let mut blocks = Blocks::of(section)?;
+            for _ in 0..blocks.count {
+                let shared = blocks.next()?;
+                let rest = &blocks.separator[common..];
+                index.fronts.push(front(rest));
+                index.rests.push(shared.saturating_sub(common), rest);
+            }
         }
         index.guide = index.fronts.iter().copied().step_by(GUIDE_STEP).collect();
+        index.offsets.shrink_to_fit();
+        index.continued.shrink_to_fit();
+        index.rests.shrink_to_fit();
         Ok(index)
+    }
+}
+
+impl Index {
+    /// Reads a section. Memory: a fixed multiple of its bytes.
+    pub(crate) fn decode(section: &[u8]) -> Result<Self, Malformed> {
+        let mut reader = IndexReader::default();
+        reader.measure(section)?;
+        reader.fill(&[section])
+    }
+
+    /// The same index, whose first block has the number `first` in its table.
+    pub(crate) fn starting_at(self, first: usize) -> Self {
+        Self { first, ..self }
     }
 
     /// The stored length of the longest block.
     pub(crate) fn block_len_max(&self) -> u64 {
         self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
-    }
-
-    fn decode_continued(
-        &mut self,
-        decoder: &mut Decoder<'_>,
-        count: usize,
-        blocks: usize,
-    ) -> Result<(), Malformed> {
-        self.continued.reserve_exact(count);
-        let mut block = 0_u32;
-        for _ in 0..count {
-            let at = decoder.position();
-            let distance = decoder.varint_u32("the distance to a continued block")?;
-            let seqno = SeqNo::new(decoder.varint("the SeqNo of a continued block")?);
-            block = match block.checked_add(distance) {
-                Some(next) if distance > 0 && (next as usize) < blocks => next,
-                _ => return Err(Malformed { at, expected: "the number of a block" }),
-            };
-            self.continued.push((block, seqno));
-        }
-        Ok(())
     }
 
     /// How many fronts are below `front`.
@@ -206,25 +212,37 @@ impl Index {
         self.rests.count()
     }
 
+    /// The numbers of its blocks.
+    #[inline]
+    pub(crate) fn blocks(&self) -> Range<usize> {
+        self.first..self.first + self.count()
+    }
+
+    /// Where block `number` begins; for the number behind the last, where that ends.
+    #[inline]
+    pub(crate) fn offset(&self, number: usize) -> u64 {
+        self.offsets[number - self.first]
+    }
+
     /// Where block `number` is stored.
     #[inline]
     pub(crate) fn handle(&self, number: usize) -> Handle {
-        let offset = self.offsets[number];
-        Handle { offset, len: self.offsets[number + 1] - offset }
+        let offset = self.offset(number);
+        Handle { offset, len: self.offset(number + 1) - offset }
     }
 
     /// The largest end at or below `limit` of block `number` or a later one; that of `number` if all lie
     /// beyond.
     pub(crate) fn end_within(&self, number: usize, limit: u64) -> u64 {
-        let ends = &self.offsets[number + 1..];
+        let ends = &self.offsets[number - self.first + 1..];
         ends[ends.partition_point(|end| *end <= limit).saturating_sub(1)]
     }
 
     /// The smallest start at or above `limit` of block `number` or an earlier one; that of `number` if all lie
     /// below.
     pub(crate) fn start_within(&self, number: usize, limit: u64) -> u64 {
-        let starts = &self.offsets[..=number];
-        starts[starts.partition_point(|start| *start < limit).min(number)]
+        let starts = &self.offsets[..=number - self.first];
+        starts[starts.partition_point(|start| *start < limit).min(starts.len() - 1)]
     }
 
     /// Where the blocks end.
@@ -240,13 +258,19 @@ impl Index {
     /// The separator of block `number`, put together.
     pub(crate) fn separator(&self, number: usize) -> Vec<u8> {
         let mut separator = self.common.clone();
-        self.rests.append(number, &mut separator);
+        self.rests.append(number - self.first, &mut separator);
         separator
     }
 
     /// The first SeqNo of block `number` if it begins inside the versions of a key.
+    #[inline]
     pub(crate) fn continued(&self, number: usize) -> Option<SeqNo> {
-        let found = self.continued.binary_search_by_key(&number, |(block, _)| *block as usize);
+        self.continued_at(number - self.first)
+    }
+
+    /// The same for the block at this place.
+    fn continued_at(&self, place: usize) -> Option<SeqNo> {
+        let found = self.continued.binary_search_by_key(&place, |(block, _)| *block as usize);
         found.ok().map(|at| self.continued[at].1)
     }
 
@@ -282,59 +306,68 @@ impl Index {
     /// of the next block. `None` when `key` lies before the first key.
     #[inline]
     pub(crate) fn find(&self, key: &[u8], at: SeqNo) -> Option<usize> {
-        let mut number = self.at_or_below(key).checked_sub(1)?;
+        let mut place = self.at_or_below(key).checked_sub(1)?;
         if self.continued.is_empty() {
-            return Some(number);
+            return Some(self.first + place);
         }
         // Back over blocks that begin with versions of this key older than wanted.
-        while let Some(first) = self.continued(number) {
-            if !self.begins_with(number, key) || first >= at || number == 0 {
+        while let Some(first) = self.continued_at(place) {
+            if !self.begins_with(place, key) || first >= at || place == 0 {
                 break;
             }
-            number -= 1;
+            place -= 1;
         }
-        Some(number)
+        Some(self.first + place)
     }
 
-    /// Whether the separator of block `number` is `key`.
-    fn begins_with(&self, number: usize, key: &[u8]) -> bool {
+    /// Whether the separator of the block at this place is `key`.
+    fn begins_with(&self, place: usize, key: &[u8]) -> bool {
         let rest = key.strip_prefix(self.common.as_slice());
-        rest.is_some_and(|rest| self.rests.is(number, rest))
+        rest.is_some_and(|rest| self.rests.is(place, rest))
     }
 
     /// The last block that may hold a key below `key`; `None` when none does.
     pub(crate) fn find_before(&self, key: &[u8]) -> Option<usize> {
-        let mut number = self.at_or_below(key).checked_sub(1)?;
+        let mut place = self.at_or_below(key).checked_sub(1)?;
         // A block that begins with `key` itself has nothing below it, except the first block,
         // which then has nothing below either: the cursor finds out.
-        while number > 0 && self.continued(number).is_some() && self.begins_with(number, key) {
-            number -= 1;
+        while place > 0 && self.continued_at(place).is_some() && self.begins_with(place, key) {
+            place -= 1;
         }
-        Some(number)
+        Some(self.first + place)
     }
 
     /// Bytes in memory.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.common.len()
-            + (self.fronts.len() + self.guide.len()) * 8
-            + self.offsets.len() * 8
+        (self.common.capacity()
+            + (self.fronts.capacity() + self.guide.capacity()) * 8
+            + self.offsets.capacity() * 8
             + self.rests.memory()
-            + self.continued.len() * size_of::<(u32, SeqNo)>()) as u64
+            + self.continued.capacity() * size_of::<(u32, SeqNo)>()) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index_builder::{BuiltIndex, IndexBuilder};
+
+    /// The section of a whole index.
+    fn whole(builder: IndexBuilder) -> Vec<u8> {
+        match builder.finish() {
+            BuiltIndex::Whole(section) => section,
+            BuiltIndex::InParts { .. } => panic!("it has parts"),
+        }
+    }
 
     fn index(blocks: &[(&[u8], &[u8], u64)]) -> Vec<u8> {
-        let mut builder = IndexBuilder::default();
+        let mut builder = IndexBuilder::new(64, 4096);
         let mut last = None;
         for (first, end, seqno) in blocks {
             builder.add(10, (first, SeqNo::new(*seqno)), last);
             last = Some(*end);
         }
-        builder.encode(64)
+        whole(builder)
     }
 
     #[test]
@@ -367,14 +400,14 @@ mod tests {
     #[test]
     fn every_key_is_found_among_many_blocks() {
         for count in [1_u32, 15, 16, 17, 32, 33, 100, 1000] {
-            let mut builder = IndexBuilder::default();
+            let mut builder = IndexBuilder::new(64, 4096);
             let key = |i: u32| (3 * i + 1000).to_be_bytes();
             for i in 0..count {
                 let last = i.checked_sub(1).map(|before| (3 * before + 1001).to_be_bytes());
                 let last = last.as_ref().map(<[u8; 4]>::as_slice);
                 builder.add(10, (key(i).as_slice(), SeqNo::new(1)), last);
             }
-            let index = Index::decode(&builder.encode(64)).unwrap();
+            let index = Index::decode(&whole(builder)).unwrap();
             for i in 0..count {
                 let found = index.find(&key(i), SeqNo::MAX);
                 assert_eq!(found, Some(i as usize), "{i} of {count}");

@@ -3,8 +3,13 @@
 use crate::block::Block;
 use crate::cache::BlockCache;
 use crate::format::{FOOTER_BYTES, HEADER_BYTES, Label, decode_header};
+use crate::index::Index;
+use crate::index_parts::TableIndex;
+use crate::lookup::{CacheUse, Nearby};
+use crate::open::read_tail;
 use crate::options::TableIdent;
-use crate::table::{Table, read_tail};
+use crate::properties::Handle;
+use crate::table::Table;
 use flagstone_base::{EntryRef, Error, Result};
 use flagstone_env::{Disk, ReadFile};
 use std::fmt::Write;
@@ -98,14 +103,31 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
         let (count, len) = (parts.count(), parts.len());
         say(out, format_args!("filter   {}+{len} in {count} parts", parts.offset))?;
     }
+    if let (Some(place), TableIndex::InParts(parts)) = (sections.index_parts, &table.index) {
+        let (Handle { offset, len }, count) = (place, parts.count());
+        say(out, format_args!("index    {offset}+{len} in {count} parts"))?;
+    }
     for range in table.range_deletes() {
         say(out, format_args!("deleted  {range:?}"))?;
     }
     for (id, bytes) in table.attachments()? {
         say(out, format_args!("attached {id}: {} bytes", bytes.len()))?;
     }
-    for number in 0..table.index.count() {
-        say_block(out, table, number, options)?;
+    let (mut nearby, mut number) = (Nearby::default(), 0);
+    while number < table.index.count() {
+        match table.index_of(&mut nearby, number, CacheUse::Pass) {
+            Ok(index) => {
+                say_block(out, table, (index, number), options)?;
+                number += 1;
+            }
+            Err(error) => {
+                let TableIndex::InParts(parts) = &table.index else { return Err(error) };
+                let blocks = parts.blocks(parts.part_of(number));
+                let (first, last) = (blocks.start, blocks.end - 1);
+                say(out, format_args!("blocks   {first} to {last} DAMAGED {error}"))?;
+                number = blocks.end;
+            }
+        }
     }
     Ok(())
 }
@@ -113,13 +135,13 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
 fn say_block(
     out: &mut dyn Write,
     table: &Table,
-    number: usize,
+    (index, number): (&Index, usize),
     options: InspectOptions,
 ) -> Result<()> {
-    let handle = table.index.handle(number);
-    let separator = Shown(&table.index.separator(number)).to_string();
+    let handle = index.handle(number);
+    let separator = Shown(&index.separator(number)).to_string();
     let place = format!("block    {number} {}+{} from {separator}", handle.offset, handle.len);
-    let block = match table.block(number, false) {
+    let block = match table.block(index, number, false) {
         Ok(block) => block,
         Err(error) => return say(out, format_args!("{place} DAMAGED {error}")),
     };

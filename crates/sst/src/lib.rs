@@ -25,13 +25,18 @@ mod sample;
 mod separators;
 
 mod index;
+mod index_builder;
+mod index_parts;
 
 mod cache;
 mod output;
 mod worth;
 
 mod builder;
+mod open;
 mod table;
+
+mod lookup;
 
 mod cursor;
 mod estimate;

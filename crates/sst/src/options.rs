@@ -4,6 +4,8 @@ use flagstone_base::{Compression, DatabaseId, Error, FileNumber, KeyspaceId, Res
 
 /// Block sizes beyond these help nobody: below, columns outweigh entries; above, a miss reads much.
 const BLOCK_BYTES_RANGE: std::ops::RangeInclusive<usize> = 64..=(1 << 20);
+/// Parts of more blocks would not be small.
+pub(crate) const INDEX_PART_BLOCKS_MAX: usize = 1024;
 
 /// How a table is built. All of it can differ from table to table of one tree.
 #[derive(Clone, Debug)]
@@ -19,6 +21,9 @@ pub struct TableOptions {
     pub hash_seed: u64,
     /// What part of a key the filter holds.
     pub filter_key: FilterKey,
+    /// How many blocks a part of the index tells of, 1 to 1,024. Default 256: a part takes a page of 4 KiB in the file and
+    /// two in memory, and a table of 32 MiB has eight.
+    pub index_part_blocks: usize,
     /// The keyspace the table belongs to: recorded for repair, not used.
     pub keyspace: KeyspaceId,
     /// The tree the table belongs to: recorded for repair, not used.
@@ -33,6 +38,7 @@ impl Default for TableOptions {
             filter_bits: 10,
             hash_seed: 0,
             filter_key: FilterKey::WHOLE,
+            index_part_blocks: 256,
             keyspace: KeyspaceId(0),
             tree: TreeId(0),
         }
@@ -48,6 +54,12 @@ impl TableOptions {
                 self.block_bytes,
                 BLOCK_BYTES_RANGE.start(),
                 BLOCK_BYTES_RANGE.end()
+            )));
+        }
+        if !(1..=INDEX_PART_BLOCKS_MAX).contains(&self.index_part_blocks) {
+            return Err(Error::invalid(format!(
+                "index_part_blocks is {}: expected 1 to {INDEX_PART_BLOCKS_MAX}",
+                self.index_part_blocks
             )));
         }
         if self.filter_bits > 32 {

@@ -55,7 +55,10 @@ pub(crate) struct Sections {
     pub(crate) filter: Option<Handle>,
     /// Between the data blocks and the tail.
     pub(crate) filter_parts: Option<FilterParts>,
+    /// The whole index, or the top of one in parts.
     pub(crate) index: Option<Handle>,
+    /// All parts of an index that has some, in front of the tail.
+    pub(crate) index_parts: Option<Handle>,
 }
 
 /// Where the parts of a filter are (`parts.rs`).
@@ -82,6 +85,7 @@ const SECTION_FILTER: u64 = 34;
 const SECTION_INDEX: u64 = 35;
 const FILTER_PARTS: u64 = 36;
 const SECTION_SAMPLE: u64 = 37;
+const INDEX_PARTS: u64 = 38;
 
 impl Properties {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
@@ -112,8 +116,12 @@ impl Properties {
         if let Some(parts) = self.sections.filter_parts {
             fields.bytes(FILTER_PARTS, &pair(parts.offset, u64::from(parts.blocks)));
         }
-        if let Some(handle) = self.sections.sample {
-            fields.bytes(SECTION_SAMPLE, &pair(handle.offset, handle.len));
+        for (tag, handle) in
+            [(SECTION_SAMPLE, self.sections.sample), (INDEX_PARTS, self.sections.index_parts)]
+        {
+            if let Some(handle) = handle {
+                fields.bytes(tag, &pair(handle.offset, handle.len));
+            }
         }
     }
 
@@ -140,6 +148,7 @@ impl Properties {
             SECTION_INDEX => self.sections.index = Some(handle(field)?),
             FILTER_PARTS => self.sections.filter_parts = Some(filter_parts(field)?),
             SECTION_SAMPLE => self.sections.sample = Some(handle(field)?),
+            INDEX_PARTS => self.sections.index_parts = Some(handle(field)?),
             _ => {}
         }
         Ok(())
@@ -206,6 +215,7 @@ mod tests {
                 index: Some(Handle { offset: u64::MAX, len: 7 }),
                 filter_parts: Some(FilterParts { offset: 64, blocks: 513 }),
                 sample: Some(Handle { offset: 7, len: 99 }),
+                index_parts: Some(Handle { offset: 8, len: 98 }),
                 ..Sections::default()
             },
         };

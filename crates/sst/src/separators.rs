@@ -124,13 +124,22 @@ impl Separators {
         }
     }
 
+    /// Gives back memory that was reserved and not needed.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        match &mut self.places {
+            Places::Whole(ends) => ends.shrink_to_fit(),
+            Places::Linked(links) => links.shrink_to_fit(),
+        }
+    }
+
     /// Bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         let places = match &self.places {
-            Places::Whole(ends) => ends.len() * size_of::<u32>(),
-            Places::Linked(links) => links.len() * size_of::<Link>(),
+            Places::Whole(ends) => ends.capacity() * size_of::<u32>(),
+            Places::Linked(links) => links.capacity() * size_of::<Link>(),
         };
-        self.bytes.len() + places
+        self.bytes.capacity() + places
     }
 
     /// The bytes that separator `number` does not share.
@@ -221,6 +230,7 @@ mod tests {
             separator[59_996..].copy_from_slice(&number.to_be_bytes());
             separators.push(if number == 0 { 0 } else { 59_996 }, &separator);
         }
+        separators.shrink_to_fit();
         assert!(separators.memory() < 300_000, "{}", separators.memory());
         let mut found = Vec::new();
         separators.append(9_999, &mut found);

@@ -2,7 +2,9 @@
 //! themselves.
 
 use crate::format::{HEADER_BYTES, check_block, decode_header};
-use crate::table::Table;
+use crate::index::Index;
+use crate::lookup::{CacheUse, Nearby};
+use crate::table::{Filtering, Table};
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
 use flagstone_base::checksum::fits;
 use flagstone_base::{Error, Result};
@@ -13,8 +15,9 @@ const READ_BYTES: u64 = 256 << 10;
 
 impl Table {
     /// Reads all of the file, past the block cache, and checks that it is what was written: header,
-    /// place and checksum of every block, the checksum of the whole file if the manifest's is known; index, filter and the rest
-    /// of the tail were checked when it was opened, but for the sample, which is read here. Nothing is decompressed and no entry decoded.
+    /// place and checksum of every block, filter and index if they are in parts, the checksum of the whole file if the
+    /// manifest's is known; what is in memory was checked when it was opened. The sample is read here. Nothing is
+    /// decompressed and no entry decoded.
     ///
     /// Cost: about 0.1 us a KiB stored, from the page cache (`examples/table.rs`).
     ///
@@ -22,14 +25,29 @@ impl Table {
     /// Corruption that tells the first thing wrong; what reading the file answers.
     pub fn verify_stored(&self) -> Result<()> {
         self.check_header()?;
-        let checksum = self.read_stored(|number, offset, stored| {
-            match check_block(stored, self.ident, offset) {
+        let checksum = self.read_stored(|index, number, stored| {
+            match check_block(stored, self.ident, index.offset(number)) {
                 Ok(_) => Ok(()),
                 Err(wrong) => Err(self.wrong_in_block(number, wrong)),
             }
         })?;
+        self.check_filter_parts()?;
         let _checked = self.sample()?;
         self.check_checksum(checksum)
+    }
+
+    /// Checks the parts of a filter that is not in memory.
+    pub(crate) fn check_filter_parts(&self) -> Result<()> {
+        let Filtering::InParts(parts) = &self.filter else { return Ok(()) };
+        let mut stored = Vec::new();
+        for number in 0..parts.count() {
+            let handle = parts.handle(number);
+            stored.resize(handle.len as usize, 0);
+            self.file.read_exact_at(&mut stored, handle.offset)?;
+            check_block(&stored, self.ident, handle.offset)
+                .map_err(|wrong| wrong.in_file(self.path().display(), handle.offset))?;
+        }
+        Ok(())
     }
 
     /// Checks the header, which no other reading of a table needs.
@@ -48,11 +66,11 @@ impl Table {
             .check(self.path().display(), self.ident)
     }
 
-    /// Reads the file from front to back; `visit` gets the number, the offset and the stored bytes
-    /// of every data block. Answers the CRC-32C of the whole file.
+    /// Reads the file from front to back; `visit` gets the number and the stored bytes of every data block, and the
+    /// index that tells of it. Answers the CRC-32C of the whole file.
     pub(crate) fn read_stored(
         &self,
-        mut visit: impl FnMut(usize, u64, &[u8]) -> Result<()>,
+        mut visit: impl FnMut(&Index, usize, &[u8]) -> Result<()>,
     ) -> Result<u32> {
         let mut digest = Digest::new(Crc32Iscsi);
         let mut buffer = vec![0; HEADER_BYTES];
@@ -61,29 +79,26 @@ impl Table {
         if self.index.start() != HEADER_BYTES as u64 {
             return Err(self.wrong(0, format_args!("a gap between header and first block")));
         }
-        let mut number = 0;
+        let (mut nearby, mut number) = (Nearby::default(), 0);
         while number < self.index.count() {
-            let first = self.index.handle(number);
+            let index = self.index_of(&mut nearby, number, CacheUse::Pass)?;
+            let (first, behind) = (index.offset(number), index.blocks().end);
             let mut end = number + 1;
-            while end < self.index.count() && {
-                let next = self.index.handle(end);
-                next.offset + next.len - first.offset <= READ_BYTES
-            } {
+            while end < behind && index.offset(end + 1) - first <= READ_BYTES {
                 end += 1;
             }
-            let last = self.index.handle(end - 1);
             // The index was checked to end where the filter or the tail begins, within the file.
-            buffer.resize((last.offset + last.len - first.offset) as usize, 0);
-            self.file.read_exact_at(&mut buffer, first.offset)?;
+            buffer.resize((index.offset(end) - first) as usize, 0);
+            self.file.read_exact_at(&mut buffer, first)?;
             digest.update(&buffer);
             for number in number..end {
-                let handle = self.index.handle(number);
-                let start = (handle.offset - first.offset) as usize;
-                visit(number, handle.offset, &buffer[start..start + handle.len as usize])?;
+                let handle = index.handle(number);
+                let start = (handle.offset - first) as usize;
+                visit(index, number, &buffer[start..start + handle.len as usize])?;
             }
             number = end;
         }
-        // Filter and tail.
+        // Filter, parts of the index, tail.
         let mut offset = self.index.end();
         while offset < self.bytes() {
             let len = (self.bytes() - offset).min(READ_BYTES);

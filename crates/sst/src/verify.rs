@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::format::FOOTER_BYTES;
+use crate::index::Index;
 use crate::meta::TableMeta;
 use crate::sample::Sampler;
 use crate::table::Table;
@@ -50,7 +51,7 @@ impl Table {
                 bytes: self.bytes(),
                 tail_bytes: self.bytes() - self.footer.tail_offset,
                 salt: self.ident.salt,
-                checksum: self.read_stored(|_number, _offset, _stored| Ok(()))?,
+                checksum: self.read_stored(|_index, _number, _stored| Ok(()))?,
                 ..self.properties.content.clone()
             }),
         }
@@ -66,10 +67,12 @@ impl Table {
     pub fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
         self.check_header()?;
         let mut walk = Walk::new(self);
-        let checksum = self.read_stored(|number, _offset, stored| {
-            walk.block(number, &self.open_stored(number, stored, false)?)
+        let checksum = self.read_stored(|index, number, stored| {
+            let place = (number, index.offset(number));
+            walk.block((index, number), &self.open_stored(place, stored, false)?)
         })?;
         self.check_checksum(checksum)?;
+        self.check_filter_parts()?;
         self.attachments()?;
         if let Some(sample) = self.sample()?
             && sample != *walk.sampler.sample()
@@ -89,23 +92,23 @@ impl Table {
         })
     }
 
-    /// Checks the separator of block `number` against its first entry and the key before.
+    /// Checks what `index` tells of block `number` against its first entry and the key before.
     fn verify_separator(
         &self,
-        number: usize,
+        (index, number): (&Index, usize),
         first: EntryRef<'_>,
         before: Option<&[u8]>,
     ) -> Result<()> {
-        let separator = self.index.separator(number);
+        let separator = index.separator(number);
         let continues = before == Some(first.key);
         let fits = separator.as_slice() <= first.key
             && before.is_none_or(|before| continues || before < separator.as_slice())
             && (!continues || separator == first.key)
-            && self.index.continued(number) == continues.then(|| first.seqno());
+            && index.continued(number) == continues.then(|| first.seqno());
         if fits {
             return Ok(());
         }
-        let offset = self.index.handle(number).offset;
+        let offset = index.offset(number);
         Err(self.wrong(offset, format_args!("block {number}: not what the index tells of it")))
     }
 
@@ -173,8 +176,8 @@ impl<'t> Walk<'t> {
         Self { table, content, sampler, keys: 0, key: Vec::new(), last: None }
     }
 
-    /// Checks all entries of block `number`.
-    fn block(&mut self, number: usize, block: &Block) -> Result<()> {
+    /// Checks all entries of block `number`, of which `index` tells.
+    fn block(&mut self, (index_of, number): (&Index, usize), block: &Block) -> Result<()> {
         let malformed = |wrong| self.table.wrong_in_block(number, wrong);
         for index in 0..block.count() {
             let parsed = block.parse(index).map_err(malformed)?;
@@ -186,7 +189,8 @@ impl<'t> Walk<'t> {
             let entry = EntryRef { key: &self.key, trailer: parsed.trailer, value };
             let last = self.last.as_ref();
             if index == 0 {
-                self.table.verify_separator(number, entry, last.map(|(key, _)| &key[..]))?;
+                let told = (index_of, number);
+                self.table.verify_separator(told, entry, last.map(|(key, _)| &key[..]))?;
             }
             let is_new = last.is_none_or(|(last, _)| *last != self.key);
             let in_order = last.is_none_or(|(last, seqno)| {
@@ -200,7 +204,7 @@ impl<'t> Walk<'t> {
                 Some("entries out of order")
             };
             if let Some(what) = wrong {
-                let offset = self.table.index.handle(number).offset;
+                let offset = index_of.offset(number);
                 return Err(self.table.wrong(offset, format_args!("block {number}: {what}")));
             }
             self.keys += u64::from(is_new);

@@ -112,6 +112,7 @@ impl TreeOptions {
             filter_key: self.filter_key,
             keyspace: self.keyspace,
             tree,
+            ..TableOptions::default()
         }
     }
 }

@@ -6,10 +6,11 @@ use crate::block::Block;
 use crate::cache::BlockCache;
 use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, HEADER_BYTES, decode_header, open_block};
 use crate::meta::TableMeta;
+use crate::open::read_tail;
 use crate::options::TableIdent;
 use crate::properties::{Handle, Properties};
 use crate::ranges::{RangeDelete, decode_attachments, decode_ranges};
-use crate::table::{Table, read_tail};
+use crate::table::Table;
 use flagstone_base::{EntryRef, Error, Result, SeqNo, Slice};
 use flagstone_env::ReadFile;
 use flagstone_env::disk::Access;
@@ -50,7 +51,7 @@ pub struct LostPart {
 impl Salvage {
     /// Reads all of the table `ident` in `file`. `known` is what a manifest says of it, if one does.
     ///
-    /// Memory: 16 bytes a block; the file, if its tail is damaged and it is no longer than 1 GiB.
+    /// Memory: 32 bytes a block; the file, if its tail or index is damaged and it is no longer than 1 GiB.
     pub fn of(file: Arc<dyn ReadFile>, ident: TableIdent, known: Option<&TableMeta>) -> Self {
         file.advise(Access::Sequential);
         let salt = known.map_or_else(|| salt_in(&*file), |meta| meta.salt);
@@ -68,8 +69,10 @@ impl Salvage {
         };
         let mut survey = Survey { salvage, last: None, pending: None, known };
         // A cache of nothing: everything is read once.
-        match Table::open(Arc::clone(&survey.salvage.file), ident, None, &BlockCache::new(0)) {
-            Ok(table) => survey.by_index(&table),
+        let opened =
+            Table::open(Arc::clone(&survey.salvage.file), ident, None, &BlockCache::new(0));
+        match opened.and_then(|table| Ok((table.handles()?, table))) {
+            Ok((blocks, table)) => survey.by_index(&table, blocks),
             Err(error) => survey.by_walking(&error),
         }
         survey.finish()
@@ -117,12 +120,11 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    fn by_index(&mut self, table: &Table) {
+    fn by_index(&mut self, table: &Table, blocks: Vec<Handle>) {
         self.salvage.properties = Some(table.properties().clone());
         self.salvage.range_deletes = Some(table.range_deletes().to_vec());
         self.salvage.attachments = table.attachments().ok();
-        for number in 0..table.index.count() {
-            let handle = table.index.handle(number);
+        for handle in blocks {
             // The index was checked: no block is longer than the file.
             let mut stored = vec![0; handle.len as usize];
             let read = self.salvage.file.read_exact_at(&mut stored, handle.offset);
@@ -164,8 +166,9 @@ impl Survey<'_> {
         if let Some(properties) = properties {
             let sections = properties.sections;
             // What stands between the data blocks and the tail.
-            let parts = sections.filter_parts.map(|parts| parts.offset);
-            data_end = parts.or(data_end);
+            let filter = sections.filter_parts.map(|parts| parts.offset);
+            let index = sections.index_parts.map(|parts| parts.offset);
+            data_end = filter.or(index).or(data_end);
             self.salvage.range_deletes = match sections.range_deletes {
                 None => Some(Vec::new()),
                 Some(handle) => {

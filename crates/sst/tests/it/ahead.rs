@@ -24,6 +24,14 @@ fn table(disk: &MemDisk, cache: &Arc<BlockCache>) -> Arc<Table> {
     Table::open(disk.open(path).unwrap(), IDENT, None, cache).unwrap()
 }
 
+/// The same with its index in memory and no block in a cache.
+fn uncached_table(disk: &MemDisk) -> Arc<Table> {
+    let cache = BlockCache::new(1 << 20);
+    let table = table(disk, &cache);
+    cache.set_capacity(0);
+    table
+}
+
 fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
@@ -66,8 +74,7 @@ fn is_about(wanted: u64, read: u64) -> bool {
 #[test]
 fn a_cursor_reads_more_at_once_the_longer_it_goes() {
     let disk = MemDisk::default();
-    // Without a cache.
-    let table = table(&disk, &BlockCache::new(0));
+    let table = uncached_table(&disk);
     let short = reads(&disk, &table, SCAN, 201, 1);
     assert!(short.len() == 1 && short[0] <= BLOCK_MAX, "{short:?}");
 
@@ -90,7 +97,7 @@ fn a_cursor_reads_more_at_once_the_longer_it_goes() {
 #[test]
 fn a_cursor_that_goes_back_reads_more_at_once_too() {
     let disk = MemDisk::default();
-    let table = table(&disk, &BlockCache::new(0));
+    let table = uncached_table(&disk);
     let before = disk.counts();
     let mut cursor = table.cursor(SCAN);
     cursor.seek_last().unwrap();
@@ -109,7 +116,7 @@ fn a_cursor_that_goes_back_reads_more_at_once_too() {
 #[test]
 fn cursors_that_share_keep_less_each() {
     let disk = MemDisk::default();
-    let table = table(&disk, &BlockCache::new(0));
+    let table = uncached_table(&disk);
     for (cursors, most) in [(1, 256 << 10), (16, 256 << 10), (64, 64 << 10), (5000, 16 << 10)] {
         let all = reads(&disk, &table, SCAN.shared_by(cursors), 0, ENTRIES);
         let longest = *all.iter().max().unwrap();
@@ -145,7 +152,7 @@ fn blocks_in_the_cache_are_not_read_and_do_not_end_a_row() {
 #[test]
 fn a_row_ends_where_a_cursor_seeks_elsewhere() {
     let disk = MemDisk::default();
-    let table = table(&disk, &BlockCache::new(0));
+    let table = uncached_table(&disk);
     let mut cursor = table.cursor(SCAN);
     cursor.seek(&key(0), SeqNo::MAX).unwrap();
     (0..200).for_each(|_| cursor.next().unwrap());

@@ -11,6 +11,8 @@ use flagstone_sst::{
 const GOLDEN: &[u8] = include_bytes!("golden.sst");
 /// The same as it was written when the filter was one section of the tail.
 const GOLDEN_ONE_FILTER: &[u8] = include_bytes!("golden_one_filter.sst");
+/// The same in blocks of 64 bytes, with an index in parts of one block.
+const GOLDEN_INDEX_PARTS: &[u8] = include_bytes!("golden_index_parts.sst");
 /// The same as it was written before tables told their compression.
 const GOLDEN_NO_COMPRESSION: &[u8] = include_bytes!("golden_no_compression.sst");
 
@@ -42,14 +44,41 @@ fn fill(builder: &mut TableBuilder) -> Result<()> {
 
 #[test]
 fn the_same_entries_give_the_same_bytes_for_ever() {
-    let folder = Folder::new();
-    folder.write(options(), fill).unwrap();
-    let written = std::fs::read(folder.path()).unwrap();
-    if std::env::var_os("FLAGSTONE_GOLDEN").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/golden.sst"), &written)
-            .unwrap();
+    let in_parts = TableOptions { block_bytes: 64, index_part_blocks: 1, ..options() };
+    for (name, options, golden) in [
+        ("golden.sst", options(), GOLDEN),
+        ("golden_index_parts.sst", in_parts, GOLDEN_INDEX_PARTS),
+    ] {
+        let folder = Folder::new();
+        folder.write(options, fill).unwrap();
+        let written = std::fs::read(folder.path()).unwrap();
+        if std::env::var_os("FLAGSTONE_GOLDEN").is_some() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/");
+            std::fs::write(format!("{folder}{name}"), &written).unwrap();
+        }
+        assert!(written == golden, "the format of {name} changed: version 1 never does");
     }
-    assert!(written == GOLDEN, "the format changed: version 1 never does");
+}
+
+#[test]
+fn an_index_in_parts_is_a_feature_that_a_reader_must_know() {
+    let feature = |bytes: &[u8]| bytes[bytes.len() - 80 + 28 + 16];
+    assert_eq!((feature(GOLDEN), feature(GOLDEN_INDEX_PARTS)), (0, 1));
+    let folder = Folder::new();
+    std::fs::write(folder.path(), GOLDEN_INDEX_PARTS).unwrap();
+    for cache_bytes in [0, 1 << 20] {
+        let table = folder.open_in(None, &BlockCache::new(cache_bytes)).unwrap();
+        table.verify().unwrap();
+        table.verify_stored().unwrap();
+        assert_eq!(get(&table, b"apple", 99).unwrap(), entries()[..2]);
+        assert_eq!(get(&table, b"pear", 99).unwrap(), entries()[3..]);
+    }
+    let mut text = String::new();
+    let options = InspectOptions { entries: true };
+    inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
+    for word in ["in 2 parts", "features 0x0/0x1/0x0", "entry    0 apple#9:Put=red", "pear#5"] {
+        assert!(text.contains(word), "{word} is missing in\n{text}");
+    }
 }
 
 #[test]

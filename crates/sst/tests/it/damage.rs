@@ -9,7 +9,10 @@ use flagstone_sst::{
 
 /// A table of some blocks with everything in it.
 fn write(folder: &Folder, compression: Compression) -> (TableMeta, Vec<u8>) {
-    let options = TableOptions { block_bytes: 256, compression, ..TableOptions::default() };
+    write_with(folder, TableOptions { block_bytes: 256, compression, ..TableOptions::default() })
+}
+
+fn write_with(folder: &Folder, options: TableOptions) -> (TableMeta, Vec<u8>) {
     let meta = folder
         .write(options, |builder| {
             builder.attach(1, b"an attachment");
@@ -24,8 +27,8 @@ fn write(folder: &Folder, compression: Compression) -> (TableMeta, Vec<u8>) {
 }
 
 /// Reads everything there is in every way; the first error ends it.
-fn read_all(folder: &Folder, meta: Option<&TableMeta>) -> Result<()> {
-    let table = folder.open(meta)?;
+fn read_all(folder: &Folder, meta: Option<&TableMeta>, cache_bytes: u64) -> Result<()> {
+    let table = folder.open_in(meta, &BlockCache::new(cache_bytes))?;
     let mut cursor = table.cursor(CursorOptions::COMPACTION);
     cursor.seek_first()?;
     while cursor.valid() {
@@ -43,10 +46,13 @@ fn read_all(folder: &Folder, meta: Option<&TableMeta>) -> Result<()> {
 #[test]
 fn every_flipped_bit_is_found_and_nothing_panics() {
     let mut dice = Dice::new(seed());
-    for compression in [Compression::None, Compression::Lz4] {
+    for (compression, index_part_blocks) in
+        [(Compression::None, 256), (Compression::Lz4, 256), (Compression::None, 4)]
+    {
         let folder = Folder::new();
-        let (meta, good) = write(&folder, compression);
-        read_all(&folder, Some(&meta)).unwrap();
+        let options = TableOptions { block_bytes: 256, compression, ..TableOptions::default() };
+        let (meta, good) = write_with(&folder, TableOptions { index_part_blocks, ..options });
+        read_all(&folder, Some(&meta), 0).unwrap();
         folder.open(Some(&meta)).unwrap().verify_stored().unwrap();
         for at in 0..good.len() {
             let mut broken = good.clone();
@@ -54,8 +60,12 @@ fn every_flipped_bit_is_found_and_nothing_panics() {
             std::fs::write(folder.path(), &broken).unwrap();
             let with_meta = dice.below(2) == 0;
             let known = with_meta.then_some(&meta);
-            let stored = folder.open(known).and_then(|table| table.verify_stored());
-            for error in [read_all(&folder, known).unwrap_err(), stored.unwrap_err()] {
+            // Index and filter are in memory, or in parts.
+            let cache_bytes = dice.pick(&[0, 1 << 20]);
+            let opened = folder.open_in(known, &BlockCache::new(cache_bytes));
+            let stored = opened.and_then(|table| table.verify_stored());
+            let read = read_all(&folder, known, cache_bytes);
+            for error in [read.unwrap_err(), stored.unwrap_err()] {
                 assert_eq!(error.kind(), ErrorKind::Corruption, "byte {at}: {error}");
             }
             if at % 7 == 0 {

@@ -6,6 +6,7 @@ mod ahead;
 mod bytes;
 mod damage;
 mod filter_parts;
+mod index_parts;
 mod map;
 mod salvage;
 mod tools;

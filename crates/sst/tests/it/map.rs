@@ -2,7 +2,7 @@
 
 use crate::tools::{Dice, Entry, Folder, get, seed};
 use flagstone_base::{Compression, Kind, SeqNo};
-use flagstone_sst::{CursorOptions, FilterKey, Table, TableCursor, TableOptions};
+use flagstone_sst::{BlockCache, CursorOptions, FilterKey, Table, TableCursor, TableOptions};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +55,7 @@ fn random_options(dice: &mut Dice) -> TableOptions {
         block_bytes: dice.pick(&[64, 200, 1000, 4096, 16 << 10]),
         compression: dice.pick(&[Compression::None, Compression::Lz4, Compression::Zstd(1)]),
         filter_bits: dice.pick(&[0, 10, 10, 16]),
+        index_part_blocks: dice.pick(&[1, 2, 3, 7, 256]),
         hash_seed: dice.word(),
         ..TableOptions::default()
     }
@@ -175,7 +176,9 @@ fn a_table_is_the_map_it_was_written_from() {
         assert_eq!(meta.entries, entries.len() as u64);
         assert_eq!(meta.smallest, entries[0].key);
         assert_eq!(meta.largest, entries[entries.len() - 1].key);
-        let table = folder.open((dice.below(2) == 0).then_some(&meta)).unwrap();
+        // Without a cache index and filter are in parts, none of which is kept; in a small one some are.
+        let cache = BlockCache::new(dice.pick(&[0, 4 << 10, 40 << 10, 1 << 20]));
+        let table = folder.open_in((dice.below(2) == 0).then_some(&meta), &cache).unwrap();
         assert_eq!(table.meta().unwrap(), meta);
         table.verify().unwrap();
         let options = cursor_options(&mut dice);
@@ -190,14 +193,21 @@ fn a_key_with_many_versions_is_read_at_every_seqno() {
     let mut entries = vec![Entry::put("a", 9, "first")];
     entries.extend((1..=400).rev().map(|seqno| Entry::put("hot", seqno * 2, seqno.to_string())));
     entries.push(Entry::put("z", 3, "last"));
-    let options = TableOptions { block_bytes: 64, ..TableOptions::default() };
-    folder
-        .write(options, |builder| entries.iter().try_for_each(|e| builder.add(e.as_ref())))
-        .unwrap();
-    let table = folder.open(None).unwrap();
+    for (index_part_blocks, cache_bytes) in [(256, 1 << 20), (3, 1 << 20), (3, 0), (1, 8 << 10)] {
+        let options =
+            TableOptions { block_bytes: 64, index_part_blocks, ..TableOptions::default() };
+        folder
+            .write(options, |builder| entries.iter().try_for_each(|e| builder.add(e.as_ref())))
+            .unwrap();
+        let table = folder.open_in(None, &BlockCache::new(cache_bytes)).unwrap();
+        check_versions(&table, &entries);
+    }
+}
+
+fn check_versions(table: &Arc<Table>, entries: &[Entry]) {
     let mut cursor = table.cursor(CursorOptions::SCAN);
     for at in 0..=802 {
-        let newest = get(&table, b"hot", at).unwrap();
+        let newest = get(table, b"hot", at).unwrap();
         assert_eq!(newest.len() as u64, (at / 2).min(400));
         assert!(newest.iter().rev().map(|e| e.seqno).eq((1..=newest.len() as u64).map(|s| s * 2)));
         cursor.seek(b"hot", SeqNo::new(at)).unwrap();

@@ -13,8 +13,17 @@ const KEYS: u32 = 120;
 
 /// 120 keys with two versions each, in blocks of 256 bytes, a range delete and an attachment.
 fn table(disk: &MemDisk) -> TableMeta {
-    let options =
-        TableOptions { block_bytes: 256, compression: Compression::Lz4, ..TableOptions::default() };
+    table_with(disk, 256)
+}
+
+fn table_with(disk: &MemDisk, index_part_blocks: usize) -> TableMeta {
+    let compression = Compression::Lz4;
+    let options = TableOptions {
+        block_bytes: 256,
+        compression,
+        index_part_blocks,
+        ..TableOptions::default()
+    };
     let mut builder =
         TableBuilder::new(disk.create(Path::new(PATH)).unwrap(), IDENT, options).unwrap();
     for n in 0..KEYS {
@@ -71,8 +80,18 @@ fn check(entries: &[(u32, u64)], salvage: &Salvage, lost_max: usize) {
 
 #[test]
 fn each_byte_damaged_loses_one_block_at_most() {
+    each_byte_damaged(256, 200);
+}
+
+#[test]
+fn a_damaged_part_of_the_index_loses_nothing() {
+    each_byte_damaged(4, 700);
+}
+
+/// Filter and parts of the index are within the last `no_data` bytes before the tail.
+fn each_byte_damaged(index_part_blocks: usize, no_data: u64) {
     let disk = MemDisk::default();
-    let meta = table(&disk);
+    let meta = table_with(&disk, index_part_blocks);
     let bytes = disk.content(Path::new(PATH)).unwrap();
     let (entries, whole) = salvage(&bytes, None);
     assert_eq!((entries.len(), whole.lost().len()), (240, 0));
@@ -85,8 +104,9 @@ fn each_byte_damaged_loses_one_block_at_most() {
         for known in [None, Some(&meta)] {
             let (entries, salvage) = salvage(&damaged, known);
             check(&entries, &salvage, 24);
-            // Between them stands the filter, which holds no entries.
-            let (data, tail) = (meta.bytes - meta.tail_bytes - 200, meta.bytes - meta.tail_bytes);
+            // Between them are filter and parts of the index, which hold no entries.
+            let tail = meta.bytes - meta.tail_bytes;
+            let data = tail - no_data;
             let (at, is_lost) = (at as u64, !salvage.lost().is_empty());
             assert!(is_lost || at < 64 || at >= data, "byte {at}");
             assert!(!is_lost || (64..tail).contains(&at), "byte {at}");

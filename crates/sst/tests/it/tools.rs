@@ -40,7 +40,16 @@ impl Folder {
 
     /// Opens the table with a cache of its own.
     pub(crate) fn open(&self, meta: Option<&TableMeta>) -> Result<Arc<Table>> {
-        Table::open(self.disk.open(&self.path())?, IDENT, meta, &BlockCache::new(1 << 20))
+        self.open_in(meta, &BlockCache::new(1 << 20))
+    }
+
+    /// Opens the table with this cache.
+    pub(crate) fn open_in(
+        &self,
+        meta: Option<&TableMeta>,
+        cache: &Arc<BlockCache>,
+    ) -> Result<Arc<Table>> {
+        Table::open(self.disk.open(&self.path())?, IDENT, meta, cache)
     }
 }
 

@@ -96,15 +96,18 @@ fn read(table: &Arc<Table>) -> Result<()> {
 pub(super) fn body(bytes: &[u8]) {
     let disk = MemDisk::default();
     disk.put_content(Path::new(PATH), bytes);
-    let cache = BlockCache::new(64 << 10);
-    let open = || Table::open(disk.open(Path::new(PATH))?, IDENT, None, &cache);
-    match bounded(bytes.len(), 100, "opening a table", open) {
-        Ok(table) => {
-            read(&table).unwrap_or_else(|error| refused(&error));
-            drop(table);
-            assert_eq!(cache.pinned_bytes(), 0);
+    // Index and filter in memory, and in parts.
+    for cache_bytes in [64 << 10, 0] {
+        let cache = BlockCache::new(cache_bytes);
+        let open = || Table::open(disk.open(Path::new(PATH))?, IDENT, None, &cache);
+        match bounded(bytes.len(), 100, "opening a table", open) {
+            Ok(table) => {
+                read(&table).unwrap_or_else(|error| refused(&error));
+                drop(table);
+                assert_eq!(cache.pinned_bytes(), 0);
+            }
+            Err(error) => refused(&error),
         }
-        Err(error) => refused(&error),
     }
     let mut text = String::new();
     let options = InspectOptions { entries: bytes.len().is_multiple_of(2) };
@@ -144,12 +147,26 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     }
     // One key over many blocks, no filter.
     let options = TableOptions { block_bytes: 64, filter_bits: 0, ..TableOptions::default() };
-    seeds.push(table(options, |builder| {
+    let versions = |builder: &mut TableBuilder| {
         for seqno in (1..20).rev() {
             let entry = EntryRef::new(b"k", SeqNo::new(seqno), Kind::Merge, &[1; 40]);
             builder.add(entry).unwrap();
         }
-    }));
+    };
+    seeds.push(table(options.clone(), versions));
+    // The same with an index in parts, and one of many keys.
+    seeds.push(table(TableOptions { index_part_blocks: 3, ..options.clone() }, versions));
+    seeds.push(table(
+        TableOptions { index_part_blocks: 2, filter_bits: 10, ..options },
+        |builder| {
+            for n in 0..24 {
+                let (key, value) = (format!("key{n:02}"), [n; 30]);
+                builder
+                    .add(EntryRef::new(key.as_bytes(), SeqNo::new(9), Kind::Put, &value))
+                    .unwrap();
+            }
+        },
+    ));
     // Range deletes alone; long keys that share their front.
     seeds.push(table(TableOptions::default(), |builder| {
         builder.add_range_delete(b"", b"z", SeqNo::new(3)).unwrap();

@@ -6,8 +6,8 @@ use crate::support::{hashed, small};
 use flagstone::env::names::{FileKind, Name, parse};
 use flagstone::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
 use flagstone::{
-    DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, Listener, Options,
-    StallCause,
+    DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, KeyspaceOptions,
+    Listener, Options, StallCause,
 };
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,6 +127,49 @@ fn a_damaged_table_is_quarantined_and_all_keyspaces_go_on() {
     assert_eq!(b.count().unwrap(), 149);
     let error = a.count().unwrap_err();
     assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains(&table), "{error}");
+}
+
+/// Where the parts of the index of a table are.
+fn index_parts(world: &World, table: &str) -> u64 {
+    let mut text = String::new();
+    flagstone::inspect::file_on(&world.mem, &World::path(table), &mut text).unwrap();
+    let line = text.lines().find(|line| line.starts_with("index    ")).unwrap();
+    line["index    ".len()..].split('+').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_damaged_part_of_an_index_is_told_with_its_place_and_stays_in_its_keyspace() {
+    let world = World::new(9);
+    let options = Options { memory_budget: 8 << 20, ..small() };
+    let blocks = KeyspaceOptions { block_bytes: 1024, ..hashed(1) };
+    let open = || {
+        let watched = Watched::open_with(&world, options.clone(), |_: &Event| {});
+        let a = watched.db.keyspace_with("a", blocks.clone()).unwrap();
+        (a, watched.keyspace("b"), watched)
+    };
+    let (a, b, watched) = open();
+    // 600 blocks, of which a part of the index holds 256.
+    (0..600_u32).for_each(|n| a.put(n.to_be_bytes(), vec![n as u8; 1000]).unwrap());
+    watched.db.flush().unwrap();
+    let table = tables(&world).remove(0);
+    b.put("key", "value").unwrap();
+    drop((a, b, watched));
+    let offset = index_parts(&world, &table);
+    let mut content = world.mem.content(&World::path(&table)).unwrap();
+    content[offset as usize + 9] ^= 1;
+    world.mem.put_content(&World::path(&table), &content);
+    let (a, b, watched) = open();
+    let error = a.get(5_u32.to_be_bytes()).unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{text}");
+    assert!(text.contains(&table) && text.contains(&format!("offset {offset}")), "{text}");
+    assert_eq!(b.get("key").unwrap().unwrap(), b"value");
+    a.put("written", "later").unwrap();
+    b.put("key", "other").unwrap();
+    watched.db.flush().unwrap();
+    assert_eq!(a.get("written").unwrap().unwrap(), b"later");
+    assert_eq!(b.get("key").unwrap().unwrap(), b"other");
+    assert_eq!(watched.damaged().len(), 1);
 }
 
 #[test]

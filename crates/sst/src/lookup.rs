@@ -1,0 +1,163 @@
+//! Finds blocks in the index of an open table: in memory, or in its parts, which come and go in the cache.
+
+use crate::cache::BlockKey;
+use crate::format::{BLOCK_TRAILER_BYTES, open_owned_block};
+use crate::index::Index;
+use crate::index_parts::{IndexParts, TableIndex};
+use crate::properties::Handle;
+use crate::table::Table;
+use flagstone_base::{Malformed, Result, SeqNo};
+use std::sync::Arc;
+
+/// What a lookup does with the cache when the index is in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CacheUse {
+    /// Takes parts from it, and puts those into it that were missing.
+    Fill,
+    /// Takes parts from it, and leaves it as it is.
+    Leave,
+    /// Reads parts from the file, whatever it has.
+    Pass,
+}
+
+/// The part of an index that a cursor or a walk is in. It is kept, so the blocks beside need no look into the cache.
+#[derive(Default)]
+pub(crate) struct Nearby(Option<(usize, Arc<Index>)>);
+
+impl Table {
+    /// The index that tells of block `number`, which must be one of the table.
+    pub(crate) fn index_of<'a>(
+        &'a self,
+        nearby: &'a mut Nearby,
+        number: usize,
+        cache_use: CacheUse,
+    ) -> Result<&'a Index> {
+        match &self.index {
+            TableIndex::Resident(index) => Ok(index),
+            TableIndex::InParts(parts) => {
+                self.nearby(parts, nearby, parts.part_of(number), cache_use)
+            }
+        }
+    }
+
+    /// The block that [`Index::find`] finds.
+    pub(crate) fn find(
+        &self,
+        nearby: &mut Nearby,
+        (key, at): (&[u8], SeqNo),
+        cache_use: CacheUse,
+    ) -> Result<Option<usize>> {
+        match &self.index {
+            TableIndex::Resident(index) => Ok(index.find(key, at)),
+            TableIndex::InParts(parts) => {
+                let Some(part) = parts.find(key, at) else { return Ok(None) };
+                Ok(self.nearby(parts, nearby, part, cache_use)?.find(key, at))
+            }
+        }
+    }
+
+    /// The block that [`Index::find_before`] finds.
+    pub(crate) fn find_before(
+        &self,
+        nearby: &mut Nearby,
+        key: &[u8],
+        cache_use: CacheUse,
+    ) -> Result<Option<usize>> {
+        match &self.index {
+            TableIndex::Resident(index) => Ok(index.find_before(key)),
+            TableIndex::InParts(parts) => {
+                let Some(part) = parts.find_before(key) else { return Ok(None) };
+                Ok(self.nearby(parts, nearby, part, cache_use)?.find_before(key))
+            }
+        }
+    }
+
+    /// Where each block is stored; reads every part of an index in parts.
+    pub(crate) fn handles(&self) -> Result<Vec<Handle>> {
+        let mut nearby = Nearby::default();
+        let handle = |number| {
+            let index = self.index_of(&mut nearby, number, CacheUse::Pass)?;
+            Ok(index.handle(number))
+        };
+        (0..self.index.count()).map(handle).collect()
+    }
+
+    /// Where block `number` begins, for an error: if its part of the index cannot be read, where the first block of that
+    /// part begins.
+    #[cold]
+    pub(crate) fn offset_of(&self, number: usize) -> u64 {
+        let mut nearby = Nearby::default();
+        match (&self.index, self.index_of(&mut nearby, number, CacheUse::Leave)) {
+            (_, Ok(index)) => index.offset(number),
+            (index, Err(_)) => index.piece_offset(match index {
+                TableIndex::Resident(_) => number,
+                TableIndex::InParts(parts) => parts.part_of(number),
+            }),
+        }
+    }
+
+    fn nearby<'a>(
+        &self,
+        parts: &IndexParts,
+        nearby: &'a mut Nearby,
+        number: usize,
+        cache_use: CacheUse,
+    ) -> Result<&'a Index> {
+        let kept = match nearby.0.take().filter(|(kept, _)| *kept == number) {
+            Some(kept) => kept,
+            None => (number, self.index_part(parts, number, cache_use)?),
+        };
+        Ok(&nearby.0.insert(kept).1)
+    }
+
+    /// Part `number` of the index.
+    pub(crate) fn index_part(
+        &self,
+        parts: &IndexParts,
+        number: usize,
+        cache_use: CacheUse,
+    ) -> Result<Arc<Index>> {
+        let key = self.index_part_key(number);
+        let found = match cache_use {
+            CacheUse::Fill => self.cache.index(key, true),
+            CacheUse::Leave => self.cache.index(key, false),
+            CacheUse::Pass => None,
+        };
+        if let Some(index) = found {
+            return Ok(index);
+        }
+        let index = Arc::new(self.read_index_part(parts, number)?);
+        if cache_use == CacheUse::Fill {
+            self.cache.insert_index(key, Arc::clone(&index));
+        }
+        Ok(index)
+    }
+
+    #[cold]
+    fn read_index_part(&self, parts: &IndexParts, number: usize) -> Result<Index> {
+        let handle = parts.handle(number);
+        let (path, buffers) = (self.file.path(), self.cache.buffers());
+        let mut stored = buffers.take(handle.len as usize);
+        self.file.read_block_at(&mut stored, handle.offset)?;
+        // Stored plain: no longer than what is stored.
+        let raw_max = handle.len as usize;
+        let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
+        let part = parts.part(number, &raw).and_then(|part| self.check_block_lens(part));
+        part.map_err(|wrong| wrong.in_file(path.display(), handle.offset))
+    }
+
+    /// Passes on `part`, unless a block of it is longer than any block of the table may be.
+    fn check_block_lens(&self, part: Index) -> Result<Index, Malformed> {
+        let most = self.raw_max() as u64 + BLOCK_TRAILER_BYTES as u64;
+        if part.block_len_max() > most {
+            return Err(Malformed { at: 0, expected: "blocks no longer than the longest" });
+        }
+        Ok(part)
+    }
+
+    /// Blocks are numbered from below, parts of the filter from above, and parts of the index below those.
+    pub(crate) fn index_part_key(&self, number: usize) -> BlockKey {
+        let filter_parts = self.properties.sections.filter_parts.map_or(0, |parts| parts.count());
+        BlockKey { table: self.cache_number, block: u32::MAX - filter_parts - number as u32 }
+    }
+}

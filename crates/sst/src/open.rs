@@ -1,0 +1,330 @@
+//! Opens a table: reads its tail, and what of index and filter there is room for.
+
+use crate::cache::{BlockCache, Pin};
+use crate::filter::Filter;
+use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, FILE_BYTES_MIN, FOOTER_BYTES, Footer};
+use crate::format::{check_block, open_block};
+use crate::index::Index;
+use crate::index_parts::{IndexParts, TableIndex};
+use crate::meta::TableMeta;
+use crate::options::{INDEX_PART_BLOCKS_MAX, TableIdent};
+use crate::properties::{FilterParts, Handle, Properties};
+use crate::ranges::{RangeDelete, decode_ranges};
+use crate::table::{Filtering, Table};
+use flagstone_base::{Compression, Error, Malformed, Result};
+use flagstone_env::ReadFile;
+use std::sync::Arc;
+
+/// How much of the end of a file is read first when its tail's length is not known.
+const TAIL_GUESS_BYTES: u64 = 64 << 10;
+/// No index, filter, .. of one table is longer.
+pub(crate) const TAIL_BYTES_MAX: u64 = 2 << 30;
+/// An index of one section takes more memory as its own only part unless it is larger than this.
+const INDEX_BYTES_KEPT: u64 = 512;
+
+impl Table {
+    /// Opens the table in `file`, which must be `ident`, with the salt that `meta` tells. One read of the file's tail when `meta` (what
+    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Range deletes stay in memory; so do
+    /// index and filter while there is room in the cache's budget, for another read each. Together they are
+    /// 1.1% of a table of 100-byte values (`examples/table.rs`).
+    ///
+    /// # Errors
+    /// Corruption for a file that is damaged, cut short, or another table; Unsupported for a newer
+    /// format; what reading the file answers.
+    pub fn open(
+        file: Arc<dyn ReadFile>,
+        ident: TableIdent,
+        meta: Option<&TableMeta>,
+        cache: &Arc<BlockCache>,
+    ) -> Result<Arc<Self>> {
+        let path = file.path();
+        if let Some(meta) = meta.filter(|meta| meta.bytes != file.len()) {
+            return Err(Error::corruption(
+                path.display(),
+                file.len(),
+                format_args!("a table of {} bytes: expected {}", file.len(), meta.bytes),
+            ));
+        }
+        let tail = read_tail(&*file, meta.map(|meta| meta.tail_bytes))?;
+        let salt = meta.map_or(tail.footer.label.ident.salt, |meta| meta.salt);
+        let ident = TableIdent { salt, ..ident };
+        tail.footer.label.check(path.display(), ident)?;
+        let tail = tail.complete(&*file)?;
+        Opening { file, ident, tail: &tail, meta, cache, pin: Pin::new(cache) }.open()
+    }
+}
+
+/// A table whose tail was read.
+struct Opening<'a> {
+    file: Arc<dyn ReadFile>,
+    ident: TableIdent,
+    tail: &'a Tail,
+    meta: Option<&'a TableMeta>,
+    cache: &'a Arc<BlockCache>,
+    pin: Pin,
+}
+
+impl Opening<'_> {
+    fn open(mut self) -> Result<Arc<Table>> {
+        let global = self.meta.and_then(|meta| meta.global_seqno);
+        let handle = self.tail.footer.properties;
+        let properties = Properties::decode(&self.section(handle, handle.len)?)
+            .map_err(|wrong| self.wrong(handle, wrong))?;
+        let raw_max = properties.block_bytes_max.min(BLOCK_RAW_MAX as u64);
+        let index = self.index(&properties, raw_max)?;
+        let filter = self.filter(&properties, raw_max)?;
+        let ranges = match properties.sections.range_deletes {
+            Some(handle) => decode_ranges(self.section(handle, raw_max.min(handle.len))?, global)
+                .map_err(|wrong| self.wrong(handle, wrong))?,
+            None => Vec::new(),
+        };
+        if let Some(handle) = properties.sections.attachments {
+            // Kept by nobody: all names of a collection in every one of its tables.
+            check_block(self.stored(handle)?, self.ident, handle.offset)
+                .map_err(|wrong| self.wrong(handle, wrong))?;
+        }
+        let meta = self.meta.cloned();
+        self.pin.add(small_bytes(&ranges, [Some(&properties.content), meta.as_ref()]));
+        Ok(Arc::new(Table {
+            ident: self.ident,
+            index,
+            filter,
+            properties,
+            footer: self.tail.footer,
+            ranges,
+            meta,
+            global,
+            cache: Arc::clone(self.cache),
+            cache_number: self.cache.number_table(),
+            pin: self.pin,
+            file: self.file,
+        }))
+    }
+
+    /// The stored bytes of a section.
+    fn stored(&self, handle: Handle) -> Result<&[u8]> {
+        self.tail.part(handle).ok_or_else(|| {
+            self.wrong(handle, Malformed { at: 0, expected: "a section within the tail" })
+        })
+    }
+
+    /// The bytes of a section, at most `raw_max`. One that is never compressed gets at most what is stored of it, so it
+    /// cannot say that it is larger than it is.
+    fn section(&self, handle: Handle, raw_max: u64) -> Result<Vec<u8>> {
+        let stored = self.stored(handle)?;
+        let raw_max = raw_max.min(BLOCK_RAW_MAX as u64) as usize;
+        let path = self.file.path();
+        open_block(stored, self.ident, handle.offset, raw_max, path, |len| vec![0; len])
+    }
+
+    #[cold]
+    fn wrong(&self, handle: Handle, wrong: Malformed) -> Error {
+        wrong.in_file(self.file.path().display(), handle.offset)
+    }
+
+    fn index(&mut self, properties: &Properties, raw_max: u64) -> Result<TableIndex> {
+        let sections = &properties.sections;
+        let Some(handle) = sections.index else {
+            let wrong = Malformed { at: 0, expected: "an index among the sections" };
+            return Err(self.wrong(self.tail.footer.properties, wrong));
+        };
+        let section = self.section(handle, raw_max.min(handle.len))?;
+        let index = match sections.index_parts {
+            None => Index::decode(&section).map(TableIndex::Resident),
+            Some(_) => IndexParts::decode(&section).map(TableIndex::InParts),
+        };
+        let index = index.map_err(|wrong| self.wrong(handle, wrong))?;
+        self.check_places(properties, &index).map_err(|wrong| self.wrong(handle, wrong))?;
+        let index = match index {
+            TableIndex::InParts(parts) => self.parts_or_whole(parts)?,
+            TableIndex::Resident(index) => self.whole_or_part(index, handle),
+        };
+        // Blocks that do not shrink are stored as they are, so none is longer; and none is read into more
+        // memory than this.
+        if let TableIndex::Resident(index) = &index
+            && index.block_len_max() > raw_max.saturating_add(BLOCK_TRAILER_BYTES as u64)
+        {
+            let wrong = Malformed { at: 0, expected: "blocks no longer than the longest" };
+            return Err(self.wrong(handle, wrong));
+        }
+        Ok(index)
+    }
+
+    /// Whether blocks, parts of the filter, parts of the index and tail follow one another without a gap.
+    fn check_places(&self, properties: &Properties, index: &TableIndex) -> Result<(), Malformed> {
+        let sections = &properties.sections;
+        let tail_offset = self.tail.footer.tail_offset;
+        let index_parts = match (sections.index_parts, index) {
+            (Some(told), TableIndex::InParts(parts)) => {
+                if told != parts.place() || told.end() != Some(tail_offset) {
+                    return Err(Malformed { at: 0, expected: "parts of the index up to the tail" });
+                }
+                told.offset
+            }
+            _ => tail_offset,
+        };
+        let filter = sections.filter_parts;
+        let blocks_end = filter.map_or(index_parts, |parts| parts.offset);
+        let filter_end = filter.map_or(blocks_end, |parts| parts.offset + parts.len());
+        if index.end() != blocks_end
+            || filter_end != index_parts
+            || index.count() as u64 != properties.data_blocks
+        {
+            return Err(Malformed { at: 0, expected: "an index of all data blocks" });
+        }
+        Ok(())
+    }
+
+    /// One index of all parts while there is room, read at once.
+    fn parts_or_whole(&mut self, parts: IndexParts) -> Result<TableIndex> {
+        let guess = parts.whole_memory();
+        if !self.pin.try_add(guess) {
+            return Ok(self.in_parts(parts));
+        }
+        let place = parts.place();
+        let mut stored = vec![0; place.len as usize];
+        self.file.read_exact_at(&mut stored, place.offset)?;
+        let mut sections = Vec::with_capacity(parts.count());
+        for number in 0..parts.count() {
+            let handle = parts.handle(number);
+            let at = (handle.offset - place.offset) as usize;
+            let part = &stored[at..at + handle.len as usize];
+            let section = plain(part, self.ident, handle);
+            sections.push(section.map_err(|wrong| self.wrong(handle, wrong))?);
+        }
+        let index = parts
+            .whole(&sections)
+            .map_err(|(number, wrong)| self.wrong(parts.handle(number), wrong))?;
+        self.pin.release(guess);
+        if self.pin.try_add(index.bytes()) {
+            return Ok(TableIndex::Resident(index));
+        }
+        Ok(self.in_parts(parts))
+    }
+
+    fn in_parts(&mut self, parts: IndexParts) -> TableIndex {
+        let index = TableIndex::InParts(parts);
+        self.pin.add(index.bytes());
+        index
+    }
+
+    /// An index of one section, which was read with the tail: kept while there is room, else as its only part.
+    fn whole_or_part(&mut self, index: Index, handle: Handle) -> TableIndex {
+        let bytes = index.bytes();
+        if bytes > INDEX_BYTES_KEPT && !self.pin.try_add(bytes) {
+            if let Some(parts) = IndexParts::of_whole(&index, handle, INDEX_PART_BLOCKS_MAX) {
+                return self.in_parts(parts);
+            }
+            self.pin.add(bytes);
+        } else if bytes <= INDEX_BYTES_KEPT {
+            self.pin.add(bytes);
+        }
+        TableIndex::Resident(index)
+    }
+
+    fn filter(&mut self, properties: &Properties, raw_max: u64) -> Result<Filtering> {
+        match (properties.sections.filter_parts, properties.sections.filter) {
+            (Some(parts), _) if self.pin.try_add(parts.bytes()) => {
+                Ok(Filtering::Pinned(read_filter(&*self.file, self.ident, parts)?))
+            }
+            (Some(parts), _) => Ok(Filtering::InParts(parts)),
+            (None, Some(handle)) => {
+                let filter = Filter::decode(&self.section(handle, raw_max.min(handle.len))?)
+                    .map_err(|wrong| self.wrong(handle, wrong))?;
+                Ok(filter.map_or(Filtering::None, |filter| {
+                    self.pin.add(filter.bytes());
+                    Filtering::Pinned(filter)
+                }))
+            }
+            (None, None) => Ok(Filtering::None),
+        }
+    }
+}
+
+/// What an open table takes in memory besides index and filter.
+fn small_bytes(ranges: &[RangeDelete], contents: [Option<&TableMeta>; 2]) -> u64 {
+    let range =
+        |range: &RangeDelete| range.start.len() + range.end.len() + size_of::<RangeDelete>();
+    let bounds = |meta: &TableMeta| meta.smallest.capacity() + meta.largest.capacity();
+    let ranges: usize = ranges.iter().map(range).sum();
+    let bounds: usize = contents.into_iter().flatten().map(bounds).sum();
+    (ranges + bounds + size_of::<Table>()) as u64
+}
+
+/// The payload of a stored block that is not compressed.
+fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
+    match check_block(stored, ident, handle.offset)? {
+        (payload, raw_len, tag) if tag == Compression::None.tag() && raw_len == payload.len() => {
+            Ok(payload)
+        }
+        _ => Err(Malformed { at: 0, expected: "a part that is stored plain" }),
+    }
+}
+
+/// Reads a whole filter: all its parts by one read.
+fn read_filter(file: &dyn ReadFile, ident: TableIdent, parts: FilterParts) -> Result<Filter> {
+    let mut stored = vec![0; parts.len() as usize];
+    file.read_exact_at(&mut stored, parts.offset)?;
+    let mut bytes = Vec::with_capacity(parts.bytes() as usize);
+    for number in 0..parts.count() {
+        let handle = parts.handle(number);
+        let at = (handle.offset - parts.offset) as usize;
+        let part = &stored[at..at + handle.len as usize];
+        let part = plain(part, ident, handle);
+        bytes.extend_from_slice(
+            part.map_err(|wrong| wrong.in_file(file.path().display(), handle.offset))?,
+        );
+    }
+    Ok(Filter::from_bytes(&bytes))
+}
+
+/// The end of a file in memory, from some offset on, and the footer in it.
+pub(crate) struct Tail {
+    offset: u64,
+    bytes: Vec<u8>,
+    pub(crate) footer: Footer,
+}
+
+/// Reads the end of `file`: `tail_bytes` if known, else a guess, and the footer in it.
+pub(crate) fn read_tail(file: &dyn ReadFile, tail_bytes: Option<u64>) -> Result<Tail> {
+    let len = file.len();
+    if len < FILE_BYTES_MIN {
+        return Err(Error::corruption(
+            file.path().display(),
+            len,
+            format_args!("{len} bytes: expected a table of at least {FILE_BYTES_MIN}"),
+        ));
+    }
+    let bytes = tail_bytes.unwrap_or(TAIL_GUESS_BYTES).clamp(FOOTER_BYTES as u64, TAIL_BYTES_MAX);
+    let offset = len.saturating_sub(bytes);
+    let mut tail = vec![0; (len - offset) as usize];
+    file.read_exact_at(&mut tail, offset)?;
+    let footer = Footer::decode(&tail[tail.len() - FOOTER_BYTES..], len)
+        .map_err(|wrong| wrong.in_file(file.path().display(), len - FOOTER_BYTES as u64))?;
+    Ok(Tail { offset, bytes: tail, footer })
+}
+
+impl Tail {
+    /// Reads what is missing of the tail that the footer tells of.
+    pub(crate) fn complete(mut self, file: &dyn ReadFile) -> Result<Self> {
+        let wanted = self.footer.tail_offset;
+        if wanted >= self.offset {
+            return Ok(self);
+        }
+        if file.len() - wanted > TAIL_BYTES_MAX {
+            let wrong = Malformed { at: 0, expected: "a tail of at most 2 GiB" };
+            return Err(wrong.in_file(file.path().display(), wanted));
+        }
+        let mut bytes = vec![0; (self.offset - wanted) as usize];
+        file.read_exact_at(&mut bytes, wanted)?;
+        bytes.append(&mut self.bytes);
+        Ok(Self { offset: wanted, bytes, footer: self.footer })
+    }
+
+    /// The stored bytes of the section at `handle`.
+    pub(crate) fn part(&self, handle: Handle) -> Option<&[u8]> {
+        let start = usize::try_from(handle.offset.checked_sub(self.offset)?).ok()?;
+        let end = usize::try_from(handle.end()?.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..end)
+    }
+}
