@@ -5,16 +5,20 @@
 pub mod error;
 
 pub mod bytes;
+pub mod check;
 pub mod checksum;
 pub mod codec;
 pub mod compress;
 pub mod entry;
+#[doc(hidden)]
+pub mod flip;
 pub mod hash;
 pub mod heap;
 pub mod key;
 pub mod number;
 pub mod slice;
 
+pub use check::EntryCheck;
 pub use codec::{Decoder, Malformed};
 pub use compress::Compression;
 pub use entry::{EntryRef, Kind, Trailer};

@@ -37,6 +37,8 @@ pub(crate) struct KeyspaceCore {
     pub(crate) fold: Option<Arc<TreeFold>>,
     /// The same fold, if it is the one of patches.
     pub(crate) patches: Option<Arc<PatchFold>>,
+    /// Whether entries carry checks.
+    pub(crate) entry_checks: bool,
     /// A [`Fate`].
     pub(crate) fate: AtomicU8,
     /// Keeps deletes of ranges out of updates.

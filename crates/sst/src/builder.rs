@@ -1,6 +1,6 @@
 //! Writes a table: entries in order, then the sections, then the footer.
 
-use crate::block::BlockBuilder;
+use crate::block::{BlockBuilder, check_entries};
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS, Label};
 use crate::format::{encode_header, seal_block, section_raw_max};
@@ -15,7 +15,7 @@ use crate::worth::Worth;
 use flagstone_base::bytes::order;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Compression, EntryRef, Error, Kind, Result, SeqNo, Slice};
+use flagstone_base::{Compression, EntryCheck, EntryRef, Error, Kind, Result, SeqNo, Slice};
 use flagstone_env::WriteFile;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub struct TableBuilder {
     ident: TableIdent,
     options: TableOptions,
     block: BlockBuilder,
+    /// Of the entries in `block`; none without checks.
+    checks: Vec<EntryCheck>,
     stored: Vec<u8>,
     worth: Worth,
     index: IndexBuilder,
@@ -39,7 +41,8 @@ pub struct TableBuilder {
     block_first: (Vec<u8>, SeqNo),
     block_before: Option<Vec<u8>>,
     last: Option<(Vec<u8>, SeqNo)>,
-    /// The remixed hash of the last key, and those of all parts of keys that the filter gets.
+    /// The hash of the last key, plain and remixed, and those of all parts of keys that the filter gets.
+    last_key_hash: u64,
     last_hash: u64,
     filter_hashes: Vec<u64>,
     filter_last: Vec<u8>,
@@ -80,12 +83,14 @@ impl TableBuilder {
             ident,
             options,
             block: BlockBuilder::default(),
+            checks: Vec::new(),
             stored: Vec::new(),
             worth: Worth::default(),
             index,
             block_first: (Vec::new(), SeqNo::ZERO),
             block_before: None,
             last: None,
+            last_key_hash: 0,
             last_hash: 0,
             filter_hashes: Vec::new(),
             filter_last: Vec::new(),
@@ -101,8 +106,18 @@ impl TableBuilder {
     ///
     /// # Errors
     /// InvalidInput for an entry out of order (the same key and SeqNo again is), a range delete, or
-    /// a key or value out of its limits; what appending to the file answers.
+    /// a key or value out of its limits; what appending to the file answers. Corruption as of
+    /// [`TableBuilder::add_checked`].
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+        self.add_checked(entry, None)
+    }
+
+    /// As [`TableBuilder::add`]; `check` is what the entry has carried since it was written, its SeqNo included.
+    /// Without one it is computed here. Before a block is appended, its entries are compared with their checks.
+    ///
+    /// # Errors
+    /// As [`TableBuilder::add`]; Corruption when an entry of a full block is not what it was.
+    pub fn add_checked(&mut self, entry: EntryRef<'_>, check: Option<EntryCheck>) -> Result<()> {
         let position = match &self.last {
             Some((key, _)) => order(key, entry.key),
             None => Ordering::Less,
@@ -110,7 +125,10 @@ impl TableBuilder {
         match (position, &self.last) {
             (Ordering::Less, _) => check_key(entry.key)?,
             (Ordering::Equal, Some((_, seqno))) if entry.seqno() < *seqno => {}
-            _ => return Err(out_of_order(entry)),
+            _ => {
+                self.check_changed(&entry, check)?;
+                return Err(out_of_order(entry));
+            }
         }
         let new_key = position == Ordering::Less;
         check_value(entry.value)?;
@@ -131,6 +149,10 @@ impl TableBuilder {
             self.block_first.1 = entry.seqno();
         }
         self.block.add(entry, self.last_hash);
+        if self.options.entry_checks {
+            let computed = || self.check_of(&entry);
+            self.checks.push(check.unwrap_or_else(computed));
+        }
         self.sampler.offer(entry, self.last_hash, new_key);
         self.count(entry, new_key);
         match &mut self.last {
@@ -152,7 +174,8 @@ impl TableBuilder {
     /// Hashes a new key for its block and for the filter.
     fn hash(&mut self, key: &[u8]) {
         let seed = self.options.hash_seed;
-        self.last_hash = remix(key_hash(key, seed));
+        self.last_key_hash = key_hash(key, seed);
+        self.last_hash = remix(self.last_key_hash);
         if self.options.filter_bits == 0 {
             return;
         }
@@ -165,6 +188,27 @@ impl TableBuilder {
             self.filter_hashes.push(remix(key_hash(part, seed)));
             self.filter_last.clear();
             self.filter_last.extend_from_slice(part);
+        }
+    }
+
+    /// The check of an entry of the last key.
+    fn check_of(&self, entry: &EntryRef<'_>) -> EntryCheck {
+        EntryCheck::of(self.last_key_hash, entry.kind(), entry.value).at(entry.seqno())
+    }
+
+    /// Whether the order is wrong because an entry has changed in memory, and not by the caller's fault.
+    #[cold]
+    fn check_changed(&self, entry: &EntryRef<'_>, check: Option<EntryCheck>) -> Result<()> {
+        let seed = self.options.hash_seed;
+        if !self.options.entry_checks {
+            return Ok(());
+        }
+        if let Some(check) = check {
+            check.verify(entry, seed)?;
+        }
+        match self.block.is_empty() {
+            true => Ok(()),
+            false => check_entries(self.block.clone().finish(), &self.checks, seed),
         }
     }
 
@@ -252,6 +296,11 @@ impl TableBuilder {
         let compression = self.worth.choose(self.options.compression, raw, &mut self.stored);
         let shrank = seal_block(raw, compression, self.ident, offset, &mut self.stored);
         self.worth.note(shrank);
+        // After the block was compressed, so that a bit that flipped before that is found.
+        if self.options.entry_checks {
+            check_entries(raw, &self.checks, self.options.hash_seed)?;
+            self.checks.clear();
+        }
         self.block.clear();
         self.output.append(&self.stored)?;
         self.properties.data_blocks += 1;

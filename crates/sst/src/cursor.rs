@@ -21,6 +21,9 @@ pub struct CursorOptions {
     /// Whether blocks read from the file go into the cache. Without it blocks found there are used, but do not
     /// count as used.
     pub fill_cache: bool,
+    /// Whether blocks found in the cache are used. Without it every block comes from the file, past its checksum: a
+    /// bit may have flipped in a cached block since it was read.
+    pub use_cache: bool,
     /// Whether to read as much as it may at once from the first block on. Without it a cursor begins with one
     /// block, and at the next that it misses, in either direction, reads as much as in this row of blocks before:
     /// 16 KiB at least.
@@ -32,10 +35,11 @@ pub struct CursorOptions {
 
 impl CursorOptions {
     /// For scans: fills the cache, reads ahead when it proves long.
-    pub const SCAN: Self = Self { fill_cache: true, readahead: false, ahead_bytes: AHEAD_MAX };
+    pub const SCAN: Self =
+        Self { fill_cache: true, use_cache: true, readahead: false, ahead_bytes: AHEAD_MAX };
     /// For compactions: leaves the cache alone, reads ahead from the start.
     pub const COMPACTION: Self =
-        Self { fill_cache: false, readahead: true, ahead_bytes: AHEAD_MAX };
+        Self { fill_cache: false, use_cache: true, readahead: true, ahead_bytes: AHEAD_MAX };
 
     /// The same for one of `cursors` that read ahead at once: all of them together keep about 4 MiB, and each a
     /// block or two.
@@ -259,7 +263,9 @@ impl TableCursor {
             return Ok(());
         }
         self.block = None;
-        self.block = Some(match self.table.cached_block(number, self.options.fill_cache) {
+        let CursorOptions { use_cache, fill_cache, .. } = self.options;
+        let cached = use_cache.then(|| self.table.cached_block(number, fill_cache)).flatten();
+        self.block = Some(match cached {
             Some(block) => block,
             None => self.read(number)?,
         });

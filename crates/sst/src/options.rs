@@ -28,6 +28,10 @@ pub struct TableOptions {
     pub keyspace: KeyspaceId,
     /// The tree the table belongs to: recorded for repair, not used.
     pub tree: TreeId,
+    /// Whether every entry is compared with its check when it lies in its block; see [`TableBuilder::add_checked`].
+    ///
+    /// [`TableBuilder::add_checked`]: crate::TableBuilder::add_checked
+    pub entry_checks: bool,
 }
 
 impl Default for TableOptions {
@@ -41,6 +45,7 @@ impl Default for TableOptions {
             index_part_blocks: 256,
             keyspace: KeyspaceId(0),
             tree: TreeId(0),
+            entry_checks: true,
         }
     }
 }

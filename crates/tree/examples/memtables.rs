@@ -163,6 +163,7 @@ fn context(bytes: usize) -> Arc<TreeContext> {
         cache: BlockCache::new(1 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,
+        entry_checks: true,
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(bytes),
         obsolete: Obsolete::default(),

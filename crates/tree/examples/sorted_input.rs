@@ -61,6 +61,7 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
         cache: BlockCache::new(64 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,
+        entry_checks: true,
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(256 << 20),
         obsolete: Obsolete::default(),

@@ -55,6 +55,7 @@ fn context(dir: Option<String>) -> Arc<TreeContext> {
         cache: BlockCache::new(2 << 30),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,
+        entry_checks: true,
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(512 << 20),
         obsolete: Obsolete::default(),

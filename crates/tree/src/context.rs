@@ -21,6 +21,8 @@ pub struct TreeContext {
     pub dir: PathBuf,
     /// Blocks that gets miss in the cache come past the page cache of the system.
     pub direct_reads: bool,
+    /// Entries carry checks from the write call into the block, and compactions take no block from the cache.
+    pub entry_checks: bool,
     /// The identity that every table carries.
     pub database: DatabaseId,
     /// Blocks of tables.

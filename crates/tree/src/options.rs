@@ -103,7 +103,12 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    pub(crate) fn table_options(&self, tree: TreeId, compression: Compression) -> TableOptions {
+    pub(crate) fn table_options(
+        &self,
+        tree: TreeId,
+        compression: Compression,
+        entry_checks: bool,
+    ) -> TableOptions {
         TableOptions {
             block_bytes: self.block_bytes,
             compression,
@@ -112,6 +117,7 @@ impl TreeOptions {
             filter_key: self.filter_key,
             keyspace: self.keyspace,
             tree,
+            entry_checks,
             ..TableOptions::default()
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::memtable::Memtable;
 use crate::version::Version;
-use flagstone_base::{EntryRef, Result, SeqNo};
+use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo};
 use std::sync::Arc;
 
 /// The sources of a tree at one moment. Holding it keeps memtables in memory and files on disk.
@@ -51,8 +51,8 @@ impl MemtableRef {
         self.is_first
     }
 
-    /// Adds an entry of any kind; `key_hash` is [`flagstone_base::hash::key_hash`] of the key (not
-    /// looked at for a range delete). One short lock; from any thread. True when the key has many merge
+    /// Adds an entry of any kind; `key_hash` is [`flagstone_base::hash::key_hash`] of the key or,
+    /// for a range delete, of its start. One short lock; from any thread. True when the key has many merge
     /// operands that cannot be combined: 32, and again 64, 128, and so on. Then the next write of it
     /// should write its value.
     ///
@@ -61,7 +61,24 @@ impl MemtableRef {
     #[inline]
     pub fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<bool> {
         match &self.table {
-            Some(table) => table.insert(entry, key_hash),
+            Some(table) => table.insert(entry, key_hash, None),
+            None => Ok(false),
+        }
+    }
+
+    /// As [`MemtableRef::insert`], of an entry that carries its `check` since it was written, the SeqNo included.
+    ///
+    /// # Errors
+    /// As [`MemtableRef::insert`].
+    #[inline]
+    pub fn insert_checked(
+        &self,
+        entry: EntryRef<'_>,
+        key_hash: u64,
+        check: EntryCheck,
+    ) -> Result<bool> {
+        match &self.table {
+            Some(table) => table.insert(entry, key_hash, Some(check)),
             None => Ok(false),
         }
     }

@@ -15,7 +15,7 @@ use super::space::Room;
 use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
-use flagstone_base::{Error, Result, SeqNo, TreeId};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress};
 use flagstone_tree::{Compaction, Policy, Tree, Version, pick, pick_hidden};
@@ -333,7 +333,11 @@ impl CompactionJob {
 
     pub(super) fn try_step(&mut self) -> Result<Progress> {
         let Some(compaction) = &mut self.compaction else { return Ok(Progress::Done) };
-        let Some(edit) = compaction.step()? else { return Ok(Progress::Again) };
+        let done = compaction.step().map_err(|error| match error.kind() {
+            ErrorKind::Corruption => self.shared.in_tree(&error, self.tree.id(), "the compaction"),
+            _ => error,
+        });
+        let Some(edit) = done? else { return Ok(Progress::Again) };
         let event = Event::CompactionFinished {
             tree: self.tree.id(),
             removed: edit.removed.len(),

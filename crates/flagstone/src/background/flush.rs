@@ -135,7 +135,7 @@ impl FlushJob {
             Err(error) => {
                 let tree = self.current.take().map(|running| running.tree);
                 let error = match &tree {
-                    Some(tree) => shared.in_tree(&error, tree.id(), "the flush"),
+                    Some(tree) => shared.in_tree(&self.with_advice(error), tree.id(), "the flush"),
                     None => error,
                 };
                 if let Some(tree) = tree
@@ -220,6 +220,17 @@ impl FlushJob {
         self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
         self.shared.install(Install::Flush(&self.group), edits)?;
         Ok(Progress::Done)
+    }
+
+    /// What memory does not hold any more may still be in the log.
+    fn with_advice(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Corruption {
+            return error;
+        }
+        error.context(match self.group.is_unlogged {
+            true => "what was written without the log since the last flush cannot be stored",
+            false => "the log still has what was written, close the database and open it again",
+        })
     }
 
     fn start(&self, tree: Arc<Tree>) -> Option<Running> {
@@ -349,7 +360,8 @@ mod tests {
             let shared = self.shared();
             for i in 0..100_000_u64 {
                 self.executor.steps.run_all();
-                self.kv.put(i.to_be_bytes(), [7; 1024]).unwrap();
+                // With its key and headers 1,056 bytes: how full memory is when a flush begins depends on it.
+                self.kv.put(i.to_be_bytes(), [7; 1020]).unwrap();
                 if shared.background.is_flush_pending() {
                     return self.executor.answers.lock().clear();
                 }

@@ -5,8 +5,10 @@
 use super::record::{self, LoggedOp};
 use super::version::VersionToken;
 use crate::keyspace::{Keyspace, KeyspaceCore};
+use flagstone_base::check::{Short, changed};
+use flagstone_base::flip::{self, Site};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Error, Kind, Result};
+use flagstone_base::{EntryCheck, Error, Kind, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,6 +36,8 @@ pub(crate) struct Op {
     pub(crate) hash: u64,
     pub(crate) key: Range<u32>,
     pub(crate) value: Range<u32>,
+    /// What key, kind and value were when the caller gave them.
+    pub(crate) check: EntryCheck,
 }
 
 /// Something that must hold, or the batch is refused with `Conflict`.
@@ -231,6 +235,30 @@ impl Batch {
     }
 }
 
+impl Write<'_> {
+    /// Compares every operation with what the caller gave. Whoever has summed up the payload before knows by this that
+    /// it was the right one.
+    ///
+    /// # Errors
+    /// Corruption that names the first one that has changed in memory since.
+    pub(crate) fn check_ops(&self) -> Result<()> {
+        for op in self.ops {
+            let core = &self.keyspaces[usize::from(op.keyspace)];
+            let bytes =
+                |range: &Range<u32>| &self.payload[range.start as usize..range.end as usize];
+            let (key, value) = (bytes(&op.key), bytes(&op.value));
+            if core.entry_checks && EntryCheck::of(core.hash(key), op.kind, value) != op.check {
+                return Err(changed(format_args!(
+                    "an operation of a batch on keyspace {:?}, whose key reads as {} now",
+                    core.name,
+                    Short(key)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Appends an operation to `payload`, routed.
 #[inline]
 pub(crate) fn encode_op(
@@ -245,6 +273,16 @@ pub(crate) fn encode_op(
     let partition = core.route.partition(key, hash) as u16;
     let op = LoggedOp { kind, keyspace: core.id, key, value };
     let (key_at, value_at) = record::put_op(payload, &op);
+    let check = match core.entry_checks {
+        true => EntryCheck::of(hash, kind, value),
+        false => EntryCheck::default(),
+    };
+    flip::arrived_at(
+        Site::Batch,
+        payload,
+        key_at..key_at + key.len(),
+        value_at..value_at + value.len(),
+    );
     let range = |at: usize, len: usize| at as u32..(at + len) as u32;
     Op {
         kind,
@@ -253,5 +291,6 @@ pub(crate) fn encode_op(
         hash,
         key: range(key_at, key.len()),
         value: range(value_at, value.len()),
+        check,
     }
 }

@@ -98,6 +98,7 @@ impl Shared {
         self.check_writable(write)?;
         let targets = targets(write);
         let checksum = checksum_of(write.payload);
+        write.check_ops()?;
         let own = held.is_none().then(|| self.stripes.hold(write));
         for condition in write.conditions {
             self.check_condition(write, condition)?;
@@ -288,11 +289,12 @@ impl Shared {
         for (i, op) in write.ops.iter().enumerate() {
             let seqno = numbered.first.plus(i as u64);
             let entry = EntryRef::new(bytes(&op.key), seqno, op.kind, bytes(&op.value));
+            let check = op.check.at(seqno);
             if op.kind == Kind::RangeDelete {
                 let partitions = partitions_of(write, op);
                 for (target, memtable) in targets.iter().zip(&numbered.refs) {
                     if target.0 == op.keyspace && partitions.contains(&usize::from(target.1)) {
-                        memtable.insert(entry, op.hash)?;
+                        memtable.insert_checked(entry, op.hash, check)?;
                     }
                 }
                 continue;
@@ -300,7 +302,7 @@ impl Shared {
             let target = (op.keyspace, op.partition);
             let at = if targets.len() == 1 { Ok(0) } else { targets.binary_search(&target) };
             if let Ok(at) = at
-                && numbered.refs[at].insert(entry, op.hash)?
+                && numbered.refs[at].insert_checked(entry, op.hash, check)?
             {
                 self.note_long_chain(&write.keyspaces[usize::from(op.keyspace)], entry.key);
             }

@@ -60,6 +60,12 @@ impl Builder {
         self
     }
 
+    /// Whether entries carry checks against changes in memory; see [`Options::entry_checks`].
+    pub const fn entry_checks(mut self, on: bool) -> Self {
+        self.options.entry_checks = on;
+        self
+    }
+
     /// How much room is kept for a full disk; see [`Options::ballast_bytes`].
     pub const fn ballast_bytes(mut self, bytes: u64) -> Self {
         self.options.ballast_bytes = Some(bytes);

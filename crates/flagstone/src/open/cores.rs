@@ -66,10 +66,12 @@ pub(crate) fn make_core(
         patches,
         fate: AtomicU8::new(Fate::Lives as u8),
         gate: Gate::default(),
+        entry_checks: false,
         record,
     };
     for at in 0..core.record.trees.len() {
         let tree = make_tree(core.record.trees[at], &core)?;
+        core.entry_checks = tree.context().entry_checks;
         core.trees.push(tree);
     }
     Ok(core)

@@ -135,6 +135,7 @@ impl Opening {
             files: OpenFiles::new(Arc::clone(&environment.disk), builder.options.files_open()),
             dir: builder.dir.clone(),
             direct_reads: builder.options.direct_reads,
+            entry_checks: builder.options.entry_checks,
             database: id,
             random: Arc::clone(&environment.random),
             cache: BlockCache::new(builder.options.cache_bytes(0)),

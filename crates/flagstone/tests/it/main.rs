@@ -7,6 +7,8 @@ mod backup;
 mod ballast;
 mod callbacks;
 mod checkpoint;
+#[cfg(debug_assertions)]
+mod checks;
 mod compaction;
 mod crashes;
 mod damage;

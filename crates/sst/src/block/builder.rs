@@ -6,7 +6,7 @@ use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_u32, put_u64, put_varint};
 
 /// The block being filled; reused for the next.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct BlockBuilder {
     raw: Vec<u8>,
     seqnos: Vec<u64>,

@@ -15,7 +15,10 @@
 mod builder;
 mod view;
 
+mod check;
+
 pub(crate) use builder::BlockBuilder;
+pub(crate) use check::check_entries;
 pub(crate) use view::{Block, Parsed};
 
 /// Bytes of the trailer.

@@ -5,15 +5,15 @@ use crate::prefetch::prefetch;
 use flagstone_base::bytes::{order, same};
 use flagstone_base::{Decoder, Kind, Malformed, SeqNo, Slice, Trailer};
 use std::cmp::Ordering;
-use std::ops::{ControlFlow, Range};
+use std::ops::{ControlFlow, Deref, Range};
 
 /// What is fetched of the columns ahead of a search: all of them in a block of some 20 entries.
 const PLACES_FETCHED: usize = 128;
 const COLUMN_LINES: usize = 4;
 
-/// A raw data block, shared, with its trailer parsed. Cheap to clone.
-pub(crate) struct Block {
-    bytes: Slice,
+/// A raw data block with its trailer parsed. Shared and cheap to clone, unless somebody has it lent.
+pub(crate) struct Block<B = Slice> {
+    bytes: B,
     base: u64,
     /// Every entry reads as this SeqNo, if set.
     global: Option<SeqNo>,
@@ -66,9 +66,9 @@ impl Clone for Block {
     }
 }
 
-impl Block {
+impl<B: Deref<Target = [u8]>> Block<B> {
     /// A view of `raw`: its trailer is parsed and its columns lie within it.
-    pub(crate) fn new(raw: Slice, global: Option<SeqNo>) -> Result<Self, Malformed> {
+    pub(crate) fn new(raw: B, global: Option<SeqNo>) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed { at: raw.len().saturating_sub(TRAILER_BYTES), expected };
         let Some((body, trailer)) = raw.split_last_chunk::<TRAILER_BYTES>() else {
             return Err(wrong("a block with its trailer"));
@@ -108,21 +108,6 @@ impl Block {
         })
     }
 
-    /// Bytes that are no entries, to be cached like a block.
-    pub(crate) const fn opaque(bytes: Slice) -> Self {
-        Self {
-            bytes,
-            base: 0,
-            global: None,
-            count: 0,
-            places_at: 0,
-            fingerprints_at: 0,
-            seqno_width: 0,
-            offset_width: 0,
-            restart_shift: 0,
-        }
-    }
-
     /// How many entries it has; at least one, or none in a part of a filter.
     #[inline]
     pub(crate) const fn count(&self) -> usize {
@@ -133,12 +118,6 @@ impl Block {
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
-    }
-
-    /// The part `range` of it, shared. The range comes from [`Parsed`], so it lies within.
-    #[inline]
-    pub(crate) fn slice(&self, range: Range<usize>) -> Slice {
-        if range.is_empty() { Slice::default() } else { self.bytes.slice(range) }
     }
 
     /// The index of the restart that entry `index` depends on.
@@ -312,6 +291,29 @@ impl Block {
         Ok(same(&self.bytes[parsed.suffix()], back)
             && (front.is_empty() || same(self.shared(index, front.len())?, front)))
     }
+}
+
+impl Block {
+    /// Bytes that are no entries, to be cached like a block.
+    pub(crate) const fn opaque(bytes: Slice) -> Self {
+        Self {
+            bytes,
+            base: 0,
+            global: None,
+            count: 0,
+            places_at: 0,
+            fingerprints_at: 0,
+            seqno_width: 0,
+            offset_width: 0,
+            restart_shift: 0,
+        }
+    }
+
+    /// The part `range` of it, shared. The range comes from [`Parsed`], so it lies within.
+    #[inline]
+    pub(crate) fn slice(&self, range: Range<usize>) -> Slice {
+        if range.is_empty() { Slice::default() } else { self.bytes.slice(range) }
+    }
 
     /// Visits the entries of `key` at or before `at`, newest first. Answers `None` when a visit
     /// broke off, else whether the last entry of the block has this key, so that more may follow
@@ -391,7 +393,7 @@ mod tests {
     #[test]
     fn a_get_visits_the_versions_of_a_key_newest_first() {
         let raw = raw(&[("a", 9, "x"), ("ab", 300, "new"), ("ab", 7, "old"), ("b", 8, "y")]);
-        let block = Block::new(raw.into(), None).unwrap();
+        let block = Block::new(Slice::from(raw), None).unwrap();
         let get = |at| {
             let mut seen = Vec::new();
             let more = block.visit(b"ab", hash(b"ab"), SeqNo::new(at), &mut |trailer, value| {
@@ -411,9 +413,9 @@ mod tests {
         let same = raw(&[("a", 70_000, ""), ("b", 70_000, "")]);
         let wide = raw(&[("a", 70_000, ""), ("b", 1, "")]);
         assert_eq!(wide.len() - same.len(), 2 * 3);
-        let block = Block::new(wide.into(), None).unwrap();
+        let block = Block::new(Slice::from(wide), None).unwrap();
         assert_eq!((block.seqno(0).get(), block.seqno(1).get()), (70_000, 1));
-        let global = Block::new(same.into(), Some(SeqNo::new(5))).unwrap();
+        let global = Block::new(Slice::from(same), Some(SeqNo::new(5))).unwrap();
         assert_eq!(global.parse(1).unwrap().trailer.seqno().get(), 5);
     }
 
@@ -427,7 +429,7 @@ mod tests {
             for flip in [1, 2, 4, 8, 16, 32, 64, 128, 255] {
                 let mut broken = good.clone();
                 broken[at] ^= flip;
-                let Ok(block) = Block::new(broken.into(), None) else { continue };
+                let Ok(block) = Block::new(Slice::from(broken), None) else { continue };
                 let _ = block.lower_bound(b"key020", SeqNo::MAX);
                 let _ = block.visit(b"key021", hash(b"key021"), SeqNo::MAX, &mut |_, _| {
                     ControlFlow::Continue(())

@@ -109,6 +109,7 @@ fn near_key(dice: &mut Dice, entries: &[Entry]) -> Vec<u8> {
 fn cursor_options(dice: &mut Dice) -> CursorOptions {
     CursorOptions {
         fill_cache: dice.below(2) == 0,
+        use_cache: dice.below(4) > 0,
         readahead: dice.below(2) == 0,
         ahead_bytes: [0, 5000, 256 << 10][dice.below(3)],
     }

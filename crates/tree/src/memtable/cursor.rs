@@ -7,7 +7,7 @@ use super::versions::{KeyAt, StoredVersion, VersionAt};
 use crate::options::Direction;
 use crate::ranges::RangeSet;
 use flagstone_base::heap::{heapify, sift_down};
-use flagstone_base::{EntryRef, Kind, SeqNo};
+use flagstone_base::{EntryCheck, EntryRef, Kind, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -187,6 +187,12 @@ impl MemCursor {
     /// Whether no older entry of the current key follows.
     pub(crate) fn is_last_of_key(&self) -> bool {
         self.direction == Direction::Forward && self.table.store().versions.is_oldest(self.version)
+    }
+
+    /// The check that the current entry has carried; it says nothing without checks.
+    #[inline]
+    pub(crate) fn check(&self) -> Option<EntryCheck> {
+        self.table.store().versions.version_at(self.version).map(|version| version.check)
     }
 
     /// The current entry.

@@ -244,6 +244,7 @@ fn merge(runs: &[Run], store: &Store) -> Run {
 mod tests {
     use super::super::arena::ChunkPool;
     use super::super::store::StoreWriter;
+    use super::super::versions::StoredVersion;
     use super::*;
     use flagstone_base::hash::{key_hash, remix};
     use flagstone_base::{Kind, SeqNo, Trailer};
@@ -267,7 +268,8 @@ mod tests {
         let place = |number| {
             let key = key(number);
             let hash = remix(key_hash(&key, 0));
-            store.insert(&mut writer, &pool, &key, hash, (trailer, b"")).unwrap();
+            let version = StoredVersion::new(trailer, b"", None);
+            store.insert(&mut writer, &pool, &key, hash, version).unwrap();
             Ranked::new(&key, store.find(&key, hash).unwrap())
         };
         let ranks = (0..count).map(place).collect();

@@ -38,6 +38,8 @@ pub(super) struct Combining<'a> {
     pub(super) pool: &'a ChunkPool,
     pub(super) fold: &'a dyn Fold,
     pub(super) key: &'a [u8],
+    /// The hash of the key, if entries carry checks: a combined operand gets one of its own.
+    pub(super) key_hash: Option<u64>,
 }
 
 /// What came of a merge.
@@ -56,7 +58,7 @@ pub(super) fn after_merge(
     bump: &mut Bump,
     inserted: &Inserted,
 ) -> Merged {
-    if !inserted.is_newest {
+    if !inserted.linked.is_newest {
         return Merged::default();
     }
     let tally = combining.versions.tally(inserted.at);
@@ -93,7 +95,8 @@ impl Combining<'_> {
         let mut is_combined = false;
         for level in 0.. {
             let Some(block) = self.block(self.versions.first(at), level) else { break };
-            let (memory, header) = ((&mut *bump, self.pool), (block.newest, level + 1));
+            let memory = (&mut *bump, self.pool);
+            let header = (block.newest, level + 1, self.key_hash);
             let value = block.value.as_deref();
             if !self.versions.add_shortcut(memory, at, header, block.end, value) {
                 break;
@@ -110,11 +113,12 @@ impl Combining<'_> {
         let mut count = 0;
         while count < FAN_IN {
             let version = self.versions.version_at(place)?;
+            let is_operand = version.trailer.kind() == Kind::Merge;
+            let is_sound = || self.key_hash.is_none_or(|hash| version.is_sound(hash));
             let value = match self.versions.what(place)? {
-                What::Version if level == 0 && version.trailer.kind() == Kind::Merge => {
-                    Some(version.value)
-                }
-                What::Combined(of) if level > 0 && of == level => Some(version.value),
+                // What has changed in memory is left alone: the flush finds it.
+                What::Version if level == 0 && is_operand && is_sound() => Some(version.value),
+                What::Combined(of) if level > 0 && of == level && is_sound() => Some(version.value),
                 What::Passage(of) if level > 0 && of == level => None,
                 // Older readers pass it, too; the others end there.
                 What::State if level > 0 && count > 0 => {
@@ -154,6 +158,7 @@ impl Combining<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::store::{Store, StoreWriter};
+    use super::super::versions::StoredVersion;
     use super::*;
     use flagstone_base::Trailer;
     use flagstone_base::hash::{key_hash, remix};
@@ -190,8 +195,10 @@ mod tests {
     impl Chain {
         fn insert(&mut self, seqno: u64, kind: Kind, value: &[u8]) -> Merged {
             let store = self.store.get_or_insert_with(Store::new);
-            let (pool, hash) = (ChunkPool::new(0), remix(key_hash(KEY, 0)));
-            let version = (Trailer::new(SeqNo::new(seqno), kind), value);
+            let (pool, key_hash) = (ChunkPool::new(0), Some(key_hash(KEY, 0)));
+            let hash = remix(key_hash.unwrap());
+            let trailer = Trailer::new(SeqNo::new(seqno), kind);
+            let version = StoredVersion::new(trailer, value, key_hash);
             let inserted = store.insert(&mut self.writer, &pool, KEY, hash, version).unwrap();
             let place = self.all.partition_point(|other| other.0 < seqno);
             self.all.insert(place, (seqno, kind, value.to_vec()));
@@ -200,7 +207,8 @@ mod tests {
                 return Merged::default();
             }
             let versions = &store.versions;
-            let combining = Combining { versions, pool: &pool, fold: &Letters, key: KEY };
+            let fold = &Letters;
+            let combining = Combining { versions, pool: &pool, fold, key: KEY, key_hash };
             after_merge(&combining, self.writer.bump(), &inserted)
         }
 
@@ -210,7 +218,9 @@ mod tests {
             let found = store.find(KEY, remix(key_hash(KEY, 0))).unwrap();
             let trailer = Trailer::new(SeqNo::new(seqno), Kind::Put);
             let pool = ChunkPool::new(0);
-            store.versions.add_state((self.writer.bump(), &pool), found, trailer, b"state");
+            let state = StoredVersion::new(trailer, b"state", Some(key_hash(KEY, 0)));
+            assert!(store.versions.is_sound(found, SeqNo::new(seqno), key_hash(KEY, 0)));
+            store.versions.add_state((self.writer.bump(), &pool), found, state);
             store.versions.tally(found).store(0, Ordering::Relaxed);
         }
 

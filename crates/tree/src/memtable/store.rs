@@ -13,8 +13,7 @@
 //! memtable is dropped (a reader in one misses only keys that were added after it began).
 
 use super::arena::{Bump, ChunkPool};
-use super::versions::{KeyAt, VERSION_HEADER, Versions, write_version};
-use flagstone_base::Trailer;
+use super::versions::{KeyAt, Linked, StoredVersion, VERSION_HEADER, Versions, write_version};
 use flagstone_base::bytes::same;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr;
@@ -151,41 +150,43 @@ impl Store {
         pool: &ChunkPool,
         key: &[u8],
         hash: u64,
-        (trailer, value): (Trailer, &[u8]),
+        version: StoredVersion<'_>,
     ) -> Option<Inserted> {
         if let Some(at) = self.find(key, hash) {
-            let room = VERSION_HEADER + value.len();
+            let room = VERSION_HEADER + version.value.len();
             let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, room)?;
             // SAFETY: the room was just allocated for a header and the value.
-            unsafe { write_version(pointer.as_ptr(), trailer, value) };
-            let is_newest = self.versions.link(at, trailer.seqno(), address);
-            return Some(Inserted { at, is_new: false, is_newest });
+            unsafe { write_version(pointer.as_ptr(), version) };
+            let linked = self.versions.link(at, version.trailer.seqno(), address);
+            return Some(Inserted { at, is_new: false, linked });
         }
         self.make_room(writer);
         let key_room = (KEY_HEADER + key.len()).next_multiple_of(8);
-        let room = key_room + VERSION_HEADER + value.len();
+        let version_room = VERSION_HEADER + version.value.len();
+        let room = key_room + version_room;
         // A value of 512 KiB or more goes to a chunk of its own, where only the start has an
         // address: key and version must not share it.
         let shared = room <= 64 << 10;
         let first = if shared { room } else { key_room };
         let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, first)?;
-        let (version, place) = if shared {
+        let (newest, place) = if shared {
             // SAFETY: the version's room lies behind the key's, in the same allocation.
             (address + (key_room / 8) as u32, unsafe { pointer.as_ptr().add(key_room) })
         } else {
-            let room = VERSION_HEADER + value.len();
-            let (version, place) = self.versions.arena.allocate(&mut writer.bump, pool, room)?;
-            (version, place.as_ptr())
+            let (newest, place) =
+                self.versions.arena.allocate(&mut writer.bump, pool, version_room)?;
+            (newest, place.as_ptr())
         };
         // SAFETY: `place` has room for a version header and the value.
-        unsafe { write_version(place, trailer, value) };
+        unsafe { write_version(place, version) };
         // SAFETY: `pointer` has room for a key header and the key, and nobody knows it yet.
-        unsafe { write_key(pointer.as_ptr(), version, key) };
+        unsafe { write_key(pointer.as_ptr(), newest, key) };
         if let Some(table) = self.table() {
             claim(table, hash >> 32 << 32 | u64::from(address));
         }
         writer.keys += 1;
-        Some(Inserted { at: KeyAt(address), is_new: true, is_newest: true })
+        let linked = Linked { is_newest: true, has_replaced: false };
+        Some(Inserted { at: KeyAt(address), is_new: true, linked })
     }
 
     /// Publishes a larger table when the current one is more than 5/8 full.
@@ -217,8 +218,7 @@ impl Store {
 pub(super) struct Inserted {
     pub(super) at: KeyAt,
     pub(super) is_new: bool,
-    /// Whether nothing newer of the key was there.
-    pub(super) is_newest: bool,
+    pub(super) linked: Linked,
 }
 
 /// Puts `slot` into the first free place from its hash on.
@@ -259,7 +259,11 @@ unsafe fn write_key(place: *mut u8, newest: u32, key: &[u8]) {
 mod tests {
     use super::*;
     use flagstone_base::hash::{key_hash, remix};
-    use flagstone_base::{Kind, SeqNo};
+    use flagstone_base::{Kind, SeqNo, Trailer};
+
+    fn version(seqno: u64, value: &[u8]) -> StoredVersion<'_> {
+        StoredVersion::new(Trailer::new(SeqNo::new(seqno), Kind::Put), value, None)
+    }
 
     fn hash(key: &[u8]) -> u64 {
         remix(key_hash(key, 7))
@@ -269,11 +273,12 @@ mod tests {
     fn versions_are_chained_by_seqno_whatever_order_they_arrive_in() {
         let (store, pool) = (Store::new(), ChunkPool::new(0));
         let mut writer = StoreWriter::default();
+        let mut replaced = 0;
         for seqno in [5_u64, 9, 1, 7, 7, 3] {
-            let trailer = Trailer::new(SeqNo::new(seqno), Kind::Put);
             let value = seqno.to_string();
-            let key = b"key";
-            store.insert(&mut writer, &pool, key, hash(key), (trailer, value.as_bytes())).unwrap();
+            let (key, version) = (b"key", version(seqno, value.as_bytes()));
+            let inserted = store.insert(&mut writer, &pool, key, hash(key), version).unwrap();
+            replaced += usize::from(inserted.linked.has_replaced);
         }
         let at = store.find(b"key", hash(b"key")).unwrap();
         let mut chain = Vec::new();
@@ -283,6 +288,7 @@ mod tests {
             place = store.versions.follow(place);
         }
         assert_eq!(chain, [9, 7, 5, 3, 1]);
+        assert_eq!(replaced, 1);
         assert_eq!(writer.keys(), 1);
     }
 
@@ -291,10 +297,9 @@ mod tests {
         let (store, pool) = (Store::new(), ChunkPool::new(0));
         let mut writer = StoreWriter::default();
         let keys = if cfg!(miri) { 2_000_u32 } else { 50_000 };
-        let trailer = Trailer::new(SeqNo::new(1), Kind::Put);
         for i in 0..keys {
             let key = i.to_be_bytes();
-            store.insert(&mut writer, &pool, &key, hash(&key), (trailer, &key)).unwrap();
+            store.insert(&mut writer, &pool, &key, hash(&key), version(1, &key)).unwrap();
         }
         for i in 0..keys {
             let key = i.to_be_bytes();
@@ -308,12 +313,11 @@ mod tests {
     fn large_and_empty_values_come_back() {
         let (mut store, pool) = (Store::new(), ChunkPool::new(0));
         let mut writer = StoreWriter::expecting(Size { keys: 10, bytes: 0 });
-        let trailer = Trailer::new(SeqNo::new(1), Kind::Put);
         let sizes = [0, 1, 65_000, 66_000, 262_144, 3 << 20];
         for len in sizes {
             let (key, value) = (format!("k{len}"), vec![len as u8; len]);
             let key = key.as_bytes();
-            store.insert(&mut writer, &pool, key, hash(key), (trailer, &value)).unwrap();
+            store.insert(&mut writer, &pool, key, hash(key), version(1, &value)).unwrap();
         }
         for len in sizes {
             let key = format!("k{len}");

@@ -4,11 +4,14 @@ use super::arena::ChunkPool;
 use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
 use super::shortcuts::{self, Combining};
 use super::store::{Size, Store, StoreWriter};
+use super::versions::StoredVersion;
 use crate::context::TreeContext;
 use crate::fold::Fold;
 use crate::ranges::RangeSet;
+use flagstone_base::check::changed;
+use flagstone_base::flip::{self, Site};
 use flagstone_base::hash::remix;
-use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{EntryCheck, EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::sync::{ArcSwapOption, Guard};
@@ -45,6 +48,9 @@ struct Writer {
     store: StoreWriter,
     ordered: OrderedWriter,
     ranges_charged: u64,
+    /// How many deleted ranges there are, and the sum of their checks.
+    ranges_count: u64,
+    ranges_sum: u64,
     is_let_go: bool,
 }
 
@@ -130,7 +136,7 @@ impl Memtable {
         SeqNo::new(self.last.load(Ordering::Acquire))
     }
 
-    /// How many entries were inserted, deleted ranges included.
+    /// How many entries it holds, deleted ranges included.
     pub(crate) fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
@@ -169,25 +175,40 @@ impl Memtable {
         self.has_shortcuts.load(Ordering::Acquire)
     }
 
-    /// Adds an entry; `key_hash` is the key's hash as the router knows it. True when the key's operands
-    /// are many and cannot be combined: whoever writes it next should write its value.
+    /// Adds an entry; `key_hash` is the key's hash as the router knows it, and `check` what the entry has carried
+    /// since it was written; without one it is computed here. True when the key's operands are many and cannot be
+    /// combined: whoever writes it next should write its value.
     ///
     /// # Errors
     /// Busy when the arena has no addresses left, which takes more than 8 GiB.
-    pub(crate) fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<bool> {
+    pub(crate) fn insert(
+        &self,
+        entry: EntryRef<'_>,
+        key_hash: u64,
+        check: Option<EntryCheck>,
+    ) -> Result<bool> {
+        let computed = || EntryCheck::of(key_hash, entry.kind(), entry.value).at(entry.seqno());
+        let check = match self.context.entry_checks {
+            true => check.unwrap_or_else(computed),
+            false => EntryCheck::default(),
+        };
+        let mut room = Vec::new();
+        let entry = flip::arrived(Site::Memtable, entry, &mut room);
         let mut writer = self.writer.lock();
-        let mut is_long = false;
+        let (mut is_long, mut is_more) = (false, true);
         if entry.kind() == Kind::RangeDelete {
+            writer.ranges_count += 1;
+            writer.ranges_sum = writer.ranges_sum.wrapping_add(u64::from(check.to_u32()));
             self.insert_range(&mut writer, entry);
         } else {
-            is_long = self.insert_key(&mut writer, entry, remix(key_hash))?;
+            (is_long, is_more) = self.insert_key(&mut writer, entry, key_hash, check)?;
             if entry.kind() == Kind::Delete {
                 self.tombstones.fetch_add(1, Ordering::Relaxed);
             }
         }
         self.charge(&writer);
         drop(writer);
-        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.entries.fetch_add(u64::from(is_more), Ordering::Relaxed);
         self.last.fetch_max(entry.seqno().get(), Ordering::AcqRel);
         Ok(is_long)
     }
@@ -198,9 +219,14 @@ impl Memtable {
         let Some(at) = self.store.find(key, remix(key_hash)) else { return };
         let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
         let memory = (writer.store.bump(), &self.context.chunks);
-        let trailer = Trailer::new(seqno, kind);
+        let key_hash = self.context.entry_checks.then_some(key_hash);
+        if key_hash.is_some_and(|hash| !self.store.versions.is_sound(at, seqno, hash)) {
+            // The flush tells: the value may have been folded from what has changed in memory.
+            return;
+        }
+        let (trailer, value) = (Trailer::new(seqno, kind), value.unwrap_or_default());
         self.has_shortcuts.store(true, Ordering::Release);
-        self.store.versions.add_state(memory, at, trailer, value.unwrap_or_default());
+        self.store.versions.add_state(memory, at, StoredVersion::new(trailer, value, key_hash));
         self.store.versions.tally(at).store(0, Ordering::Relaxed);
         self.charge(&writer);
     }
@@ -214,8 +240,16 @@ impl Memtable {
         }
     }
 
-    fn insert_key(&self, writer: &mut Writer, entry: EntryRef<'_>, hash: u64) -> Result<bool> {
-        let version = (entry.trailer, entry.value);
+    /// Whether the key's operands are many, and whether there is one entry more now.
+    fn insert_key(
+        &self,
+        writer: &mut Writer,
+        entry: EntryRef<'_>,
+        key_hash: u64,
+        check: EntryCheck,
+    ) -> Result<(bool, bool)> {
+        let version = StoredVersion { trailer: entry.trailer, check, value: entry.value };
+        let hash = remix(key_hash);
         let pool = &self.context.chunks;
         let Some(inserted) = self.store.insert(&mut writer.store, pool, entry.key, hash, version)
         else {
@@ -224,6 +258,7 @@ impl Memtable {
                 "a memtable has no addresses left: it must be flushed before more is written",
             ));
         };
+        let is_more = !inserted.linked.has_replaced;
         if inserted.is_new {
             let rank = Ranked::new(entry.key, inserted.at);
             writer.ordered.push(rank, &self.store, &self.ordered);
@@ -232,15 +267,17 @@ impl Memtable {
             if !inserted.is_new {
                 self.store.versions.tally(inserted.at).store(0, Ordering::Relaxed);
             }
-            return Ok(false);
+            return Ok((false, is_more));
         }
-        let Some(fold) = self.fold.as_deref() else { return Ok(false) };
-        let combining = Combining { versions: &self.store.versions, pool, fold, key: entry.key };
+        let Some(fold) = self.fold.as_deref() else { return Ok((false, is_more)) };
+        let (versions, key) = (&self.store.versions, entry.key);
+        let key_hash = self.context.entry_checks.then_some(key_hash);
+        let combining = Combining { versions, pool, fold, key, key_hash };
         let merged = shortcuts::after_merge(&combining, writer.store.bump(), &inserted);
         if merged.is_combined && !self.has_shortcuts() {
             self.has_shortcuts.store(true, Ordering::Release);
         }
-        Ok(merged.is_long)
+        Ok((merged.is_long, is_more))
     }
 
     fn insert_range(&self, writer: &mut Writer, entry: EntryRef<'_>) {
@@ -280,6 +317,32 @@ impl Memtable {
             Some(ranges) if ranges.tail.is_empty() => Arc::clone(&ranges.set),
             Some(ranges) => Arc::new(RangeSet::new([ranges.set.all(), &ranges.tail].concat())),
         }
+    }
+
+    /// Compares `ranges`, all of its deleted ranges, with what was inserted; nothing may be inserted meanwhile.
+    ///
+    /// # Errors
+    /// Corruption when one of them has changed in memory.
+    pub(crate) fn check_ranges(&self, ranges: &RangeSet, seed: u64) -> Result<()> {
+        let check = |range: &RangeDelete| {
+            let (start, end) = (&range.start, &range.end);
+            let entry = EntryRef::new(start, range.seqno, Kind::RangeDelete, end);
+            u64::from(EntryCheck::of_entry(&entry, seed).to_u32())
+        };
+        let found = ranges.all().iter().map(check).fold(0, u64::wrapping_add);
+        match found == self.writer.lock().ranges_sum {
+            true => Ok(()),
+            false => {
+                let count = ranges.all().len();
+                Err(changed(format_args!("one of {count} deleted ranges of a memtable")))
+            }
+        }
+    }
+
+    /// How many entries a walk over it meets; `None` when some stand for others.
+    pub(crate) fn entries_to_walk(&self) -> Option<u64> {
+        let ranges = self.writer.lock().ranges_count;
+        (!self.has_shortcuts()).then(|| self.entries().saturating_sub(ranges))
     }
 
     /// The entries of `key` not above `at`, newest first, until `visit` returns false; `hash` is

@@ -1,9 +1,10 @@
 //! The versions of keys in an arena: chains, and the shortcuts beside them.
 //!
 //! ```text
-//! version, aligned to 8:  trailer u64 | older version u32 (atomic) | value length u32 | value
+//! version, aligned to 8:  trailer u64 | older version u32 (atomic) | value length u32 | check u32
+//!                         | value
 //! shortcut, aligned to 8: trailer u64 | older version u32 (atomic) | value length + 2^31 u32
-//!                         | skip u32 | level u32 (atomic) | value
+//!                         | check u32 | skip u32 | level u32 (atomic) | value
 //! ```
 //!
 //! Everything but the links and levels is written before its address is published and never changes;
@@ -23,12 +24,12 @@
 //! memtable; what is older counts for readers at older SeqNos alone.
 
 use super::arena::{Arena, Bump, ChunkPool};
-use flagstone_base::{Kind, SeqNo, Trailer};
+use flagstone_base::{EntryCheck, Kind, SeqNo, Trailer};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-pub(super) const VERSION_HEADER: usize = 16;
-const SHORTCUT_HEADER: usize = 24;
+pub(super) const VERSION_HEADER: usize = 20;
+const SHORTCUT_HEADER: usize = 28;
 /// Set in the length of a shortcut's value: no value has more than 512 MiB.
 const SHORTCUT: u32 = 1 << 31;
 /// The level of a shortcut that must not be used: a version came into what it covers.
@@ -175,13 +176,13 @@ impl Versions {
     }
 
     /// Puts a shortcut before everything else of the key at `at`: `value` combines all from there to
-    /// before `skip`, of which the newest has `seqno`; without one it is a passage. False when the arena
-    /// has no addresses left.
+    /// before `skip`, of which the newest has `seqno`; without one it is a passage. With the hash of its key it
+    /// gets a check. False when the arena has no addresses left.
     pub(super) fn add_shortcut(
         &self,
         (bump, pool): (&mut Bump, &ChunkPool),
         at: KeyAt,
-        (seqno, level): (SeqNo, u32),
+        (seqno, level, key_hash): (SeqNo, u32, Option<u64>),
         skip: VersionAt,
         value: Option<&[u8]>,
     ) -> bool {
@@ -193,9 +194,10 @@ impl Versions {
         };
         let link = self.newest(at);
         let trailer = Trailer::new(seqno, Kind::Merge);
-        let header = (trailer, link.load(Ordering::Acquire), skip.0, level);
+        let version = StoredVersion::new(trailer, value, key_hash);
+        let links = (link.load(Ordering::Acquire), skip.0, level);
         // SAFETY: the room was just allocated for a header and the value, and nobody knows it.
-        unsafe { write_shortcut(place.as_ptr(), header, value) };
+        unsafe { write_shortcut(place.as_ptr(), links, version) };
         link.store(address, Ordering::Release);
         true
     }
@@ -213,40 +215,59 @@ impl Versions {
     /// Where the shortcut at `address` leads; 0: to the end.
     fn skip(&self, address: u32) -> u32 {
         // SAFETY: as in `version`; a shortcut stands there.
-        unsafe { self.arena.pointer(address).add(16).cast::<u32>().read() }
+        unsafe { self.arena.pointer(address).add(20).cast::<u32>().read() }
     }
 
     fn level(&self, address: u32) -> &AtomicU32 {
         // SAFETY: as in `version`; a shortcut stands there.
-        unsafe { &*self.arena.pointer(address).add(20).cast::<AtomicU32>() }
+        unsafe { &*self.arena.pointer(address).add(24).cast::<AtomicU32>() }
     }
 
-    /// Adds what the key at `at` is at the SeqNo of `trailer`, before the version that has this SeqNo;
+    /// Adds what the key at `at` is at the SeqNo of `state`, before the version that has this SeqNo;
     /// nothing if there is none, or its state is there.
     pub(super) fn add_state(
         &self,
         (bump, pool): (&mut Bump, &ChunkPool),
         at: KeyAt,
-        trailer: Trailer,
-        value: &[u8],
+        state: StoredVersion<'_>,
     ) {
+        let seqno = state.trailer.seqno();
         let mut link = self.newest(at);
         let mut next = link.load(Ordering::Acquire);
-        while next != 0 && self.head(next).0 > trailer.seqno() {
+        while next != 0 && self.head(next).0 > seqno {
             link = self.older(next);
             next = link.load(Ordering::Acquire);
         }
         let is_there = self.what(VersionAt(next)) == Some(What::State);
-        if next == 0 || self.head(next).0 != trailer.seqno() || is_there {
+        if next == 0 || self.head(next).0 != seqno || is_there {
             return;
         }
-        let room = SHORTCUT_HEADER + value.len();
+        let room = SHORTCUT_HEADER + state.value.len();
         let Some((address, place)) = self.arena.allocate(bump, pool, room) else {
             return;
         };
         // SAFETY: the room was just allocated for a header and the value, and nobody knows it.
-        unsafe { write_shortcut(place.as_ptr(), (trailer, next, next, STATE), value) };
+        unsafe { write_shortcut(place.as_ptr(), (next, next, STATE), state) };
         link.store(address, Ordering::Release);
+    }
+
+    /// Whether everything from which the state of the key at `at` at `seqno` is folded is what was written.
+    pub(super) fn is_sound(&self, at: KeyAt, seqno: SeqNo, key_hash: u64) -> bool {
+        let mut place = self.first(at);
+        while let Some(version) = self.version_at(place) {
+            let what = self.what(place).filter(|what| !matches!(what, What::Passage(_)));
+            if what.is_some() && version.trailer.seqno() <= seqno {
+                if !version.is_sound(key_hash) {
+                    return false;
+                }
+                let is_value = version.trailer.kind() != Kind::Merge;
+                if is_value || what == Some(What::State) {
+                    return true;
+                }
+            }
+            place = VersionAt(self.older(place.0).load(Ordering::Acquire));
+        }
+        true
     }
 
     /// The SeqNo of the version at `address`, and whether it is a shortcut.
@@ -269,17 +290,18 @@ impl Versions {
         let trailer = unsafe { pointer.cast::<Trailer>().read() };
         // SAFETY: as above.
         let len = unsafe { pointer.add(12).cast::<u32>().read() };
+        // SAFETY: as above.
+        let check = EntryCheck::from_u32(unsafe { pointer.add(16).cast::<u32>().read() });
         let is_shortcut = len & SHORTCUT != 0;
         let header = if is_shortcut { SHORTCUT_HEADER } else { VERSION_HEADER };
         let len = (len & !SHORTCUT) as usize;
         // SAFETY: the value's bytes stand behind the header and never change.
         let value = unsafe { std::slice::from_raw_parts(pointer.add(header), len) };
-        StoredVersion { trailer, value }
+        StoredVersion { trailer, check, value }
     }
 
-    /// Links the version at `address` into the chain of `at` before the first older one; whether that
-    /// is the chain's front. A shortcut that it passes may cover it now, and is not used any more.
-    pub(super) fn link(&self, at: KeyAt, seqno: SeqNo, address: u32) -> bool {
+    /// Links the version at `address` into the chain of `at` before the first older one. A shortcut that it passes may cover it now, and is not used any more.
+    pub(super) fn link(&self, at: KeyAt, seqno: SeqNo, address: u32) -> Linked {
         let mut link = self.newest(at);
         let mut next = link.load(Ordering::Acquire);
         let mut is_newest = true;
@@ -295,19 +317,49 @@ impl Versions {
             link = self.older(next);
             next = link.load(Ordering::Acquire);
         }
-        if next != 0 && self.head(next).0 == seqno {
+        let has_replaced = next != 0 && self.head(next).0 == seqno;
+        if has_replaced {
             next = self.older(next).load(Ordering::Acquire);
         }
         self.older(address).store(next, Ordering::Relaxed);
         link.store(address, Ordering::Release);
-        is_newest
+        Linked { is_newest, has_replaced }
     }
 }
 
+/// Where a version came into its chain.
+#[derive(Clone, Copy)]
+pub(super) struct Linked {
+    /// Before all others.
+    pub(super) is_newest: bool,
+    /// In the place of one with the same SeqNo.
+    pub(super) has_replaced: bool,
+}
+
 /// One version of a key.
+#[derive(Clone, Copy)]
 pub(super) struct StoredVersion<'a> {
     pub(super) trailer: Trailer,
+    /// What the entry has carried since it was written; without checks it says nothing.
+    pub(super) check: EntryCheck,
     pub(super) value: &'a [u8],
+}
+
+impl<'a> StoredVersion<'a> {
+    /// A version made here, with a check if the hash of its key is given.
+    pub(super) fn new(trailer: Trailer, value: &'a [u8], key_hash: Option<u64>) -> Self {
+        let made = Self { trailer, check: EntryCheck::default(), value };
+        Self { check: key_hash.map_or(made.check, |hash| made.computed(hash)), ..made }
+    }
+
+    fn computed(&self, key_hash: u64) -> EntryCheck {
+        EntryCheck::of(key_hash, self.trailer.kind(), self.value).at(self.trailer.seqno())
+    }
+
+    /// Whether it is what was written.
+    pub(super) fn is_sound(&self, key_hash: u64) -> bool {
+        self.computed(key_hash) == self.check
+    }
 }
 
 /// A place in a chain of versions; used only with the store it came from.
@@ -326,13 +378,16 @@ impl VersionAt {
 
 /// # Safety
 /// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
-pub(super) unsafe fn write_version(place: *mut u8, trailer: Trailer, value: &[u8]) {
+pub(super) unsafe fn write_version(place: *mut u8, version: StoredVersion<'_>) {
+    let StoredVersion { trailer, check, value } = version;
     // SAFETY: by the contract of this function.
     unsafe { place.cast::<Trailer>().write(trailer) };
     // SAFETY: as above.
     unsafe { place.add(8).cast::<AtomicU32>().write(AtomicU32::new(0)) };
     // SAFETY: as above; a value has at most 512 MiB.
     unsafe { place.add(12).cast::<u32>().write(value.len() as u32) };
+    // SAFETY: as above.
+    unsafe { place.add(16).cast::<u32>().write(check.to_u32()) };
     // SAFETY: as above; fresh memory does not overlap the caller's value.
     unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(VERSION_HEADER), value.len()) };
 }
@@ -341,9 +396,10 @@ pub(super) unsafe fn write_version(place: *mut u8, trailer: Trailer, value: &[u8
 /// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
 unsafe fn write_shortcut(
     place: *mut u8,
-    (trailer, older, skip, level): (Trailer, u32, u32, u32),
-    value: &[u8],
+    (older, skip, level): (u32, u32, u32),
+    version: StoredVersion<'_>,
 ) {
+    let StoredVersion { trailer, check, value } = version;
     // SAFETY: by the contract of this function.
     unsafe { place.cast::<Trailer>().write(trailer) };
     // SAFETY: as above.
@@ -351,9 +407,11 @@ unsafe fn write_shortcut(
     // SAFETY: as above.
     unsafe { place.add(12).cast::<u32>().write(value.len() as u32 | SHORTCUT) };
     // SAFETY: as above.
-    unsafe { place.add(16).cast::<u32>().write(skip) };
+    unsafe { place.add(16).cast::<u32>().write(check.to_u32()) };
     // SAFETY: as above.
-    unsafe { place.add(20).cast::<AtomicU32>().write(AtomicU32::new(level)) };
+    unsafe { place.add(20).cast::<u32>().write(skip) };
+    // SAFETY: as above.
+    unsafe { place.add(24).cast::<AtomicU32>().write(AtomicU32::new(level)) };
     // SAFETY: as above; fresh memory does not overlap the caller's value.
     unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(SHORTCUT_HEADER), value.len()) };
 }

@@ -5,7 +5,7 @@ use crate::memtable::MemCursor;
 use crate::options::Direction;
 use flagstone_base::heap::{heapify, sift_down};
 use flagstone_base::key::key_front;
-use flagstone_base::{EntryRef, Result, SeqNo, Slice};
+use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo, Slice};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -140,6 +140,29 @@ impl MergeCursor {
         let entry = cursor.entry().filter(|_| cursor.is_last_of_key())?;
         let mut next = others.iter().take(2).filter_map(|other| self.sources[other.place].entry());
         next.all(|other| other.key != entry.key).then_some(entry)
+    }
+
+    /// The check of the current entry: what it has carried since it was written to a memtable, or what it is as it
+    /// comes out of a block whose checksum was right. `seed` is that of the keyspace.
+    #[inline]
+    pub(crate) fn check(&self, seed: u64) -> Option<EntryCheck> {
+        match &self.sources[self.heap.first()?.place] {
+            Source::Memory(cursor) => cursor.check(),
+            Source::Run(cursor) => Some(EntryCheck::of_entry(&cursor.entry()?, seed)),
+        }
+    }
+
+    /// Compares the current entry with its check: for one that goes no further.
+    ///
+    /// # Errors
+    /// Corruption when it has changed in its memtable.
+    pub(crate) fn verify(&self, seed: u64) -> Result<()> {
+        let Some(top) = self.heap.first() else { return Ok(()) };
+        let Source::Memory(cursor) = &self.sources[top.place] else { return Ok(()) };
+        match (cursor.check(), cursor.entry()) {
+            (Some(check), Some(entry)) => check.verify(&entry, seed),
+            _ => Ok(()),
+        }
     }
 
     /// The current value; shares memory where the source can.

@@ -1,7 +1,7 @@
 //! Tables become fewer or deeper tables.
 
 use super::key::write_next_key;
-use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
+use super::output::{OutputPlan, Outputs, check_count, is_enough, ranges_to_write};
 use crate::counters::TreeCounters;
 use crate::merge::{MergeCursor, Retention, RunCursor, Source};
 use crate::options::Direction;
@@ -33,6 +33,9 @@ struct Work {
     retention: Retention,
     outputs: Outputs,
     below: Below,
+    entries_read: u64,
+    /// How many entries it is to read, if that is checked.
+    expected: Option<u64>,
     is_written: bool,
 }
 
@@ -74,7 +77,7 @@ impl Compaction {
     /// pass the edit to the manifest, then to [`Tree::install`] or [`Tree::abandon`].
     ///
     /// # Errors
-    /// Io, OutOfSpace, Corruption of an input. Its files are removed then; drop it.
+    /// Io, OutOfSpace, Corruption of an input or of an entry on its way. Its files are removed then; drop it.
     pub fn step(&mut self) -> Result<Option<TreeEdit>> {
         if self.is_finished {
             return Ok(None);
@@ -173,9 +176,10 @@ impl Compaction {
             ranges: ranges_to_write(&ranges, &retention, |piece| below.is_empty_under(piece)),
             fences: self.fences(),
         };
-        let merge = self.merge(&ranges, &retention)?;
-        let outputs = Outputs::new(&self.tree, plan);
-        Ok(Work { merge, ranges, retention, outputs, below, is_written: false })
+        let (merge, entries) = self.merge(&ranges, &retention)?;
+        let expected = self.tree.context().entry_checks.then_some(entries);
+        let (outputs, is_written, entries_read) = (Outputs::new(&self.tree, plan), false, 0);
+        Ok(Work { merge, ranges, retention, outputs, below, entries_read, expected, is_written })
     }
 
     /// The fences of the tree, and the first keys of the tables of the output level that lie between the inputs and
@@ -199,23 +203,26 @@ impl Compaction {
         fences
     }
 
-    /// The inputs run by run, without the tables that a deleted range hides whole.
-    fn merge(&self, ranges: &RangeSet, retention: &Retention) -> Result<MergeCursor> {
+    /// The inputs run by run, without the tables that a deleted range hides whole, and how many entries they have.
+    fn merge(&self, ranges: &RangeSet, retention: &Retention) -> Result<(MergeCursor, u64)> {
         let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
-        let mut sources = Vec::new();
+        let use_cache = !self.tree.context().entry_checks;
+        let options = CursorOptions { use_cache, ..CursorOptions::COMPACTION };
+        let (mut sources, mut entries) = (Vec::new(), 0);
         for run in self.version.newest_first() {
             let is_read = |table: &&Arc<TableHandle>| {
                 wanted.contains(&table.number()) && !is_deleted(table, ranges, retention)
             };
             let part: Run = run.iter().filter(is_read).map(Arc::clone).collect();
             if !part.is_empty() {
-                let cursor = RunCursor::new(part, Direction::Forward, CursorOptions::COMPACTION);
+                entries += part.iter().map(|table| table.meta().entries).sum::<u64>();
+                let cursor = RunCursor::new(part, Direction::Forward, options);
                 sources.push(Source::Run(cursor));
             }
         }
         let mut merge = MergeCursor::new(sources, Direction::Forward);
         merge.seek(Bound::Unbounded)?;
-        Ok(merge)
+        Ok((merge, entries))
     }
 }
 
@@ -225,13 +232,17 @@ impl Work {
         if self.is_written {
             return Ok(!self.outputs.check_one()?);
         }
-        let Self { merge, ranges, retention, outputs, below, .. } = self;
+        let Self { merge, ranges, retention, outputs, below, entries_read, .. } = self;
         let mut bytes = 0;
         while !is_enough(bytes) {
             let is_bottom = |key: &[u8]| below.is_bottom(key);
             match write_next_key(merge, outputs, retention, ranges, is_bottom)? {
-                Some(moved) => bytes += moved.bytes,
+                Some(moved) => {
+                    bytes += moved.bytes;
+                    *entries_read += moved.entries;
+                }
                 None => {
+                    check_count(*entries_read, self.expected)?;
                     outputs.finish()?;
                     self.is_written = true;
                     break;

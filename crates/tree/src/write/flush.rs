@@ -1,7 +1,7 @@
 //! Sealed memtables become tables of L0.
 
 use super::key::{entry_bytes, write_next_key};
-use super::output::{OutputPlan, Outputs, is_enough, ranges_to_write};
+use super::output::{OutputPlan, Outputs, check_count, is_enough, ranges_to_write};
 use crate::counters::TreeCounters;
 use crate::memtable::{MemCursor, Memtable, Shortcuts};
 use crate::merge::{MergeCursor, Retention, Source};
@@ -36,6 +36,8 @@ struct Work {
     ranges: Arc<RangeSet>,
     retention: Retention,
     outputs: Outputs,
+    /// How many entries it is to read, if that is known and checked.
+    expected: Option<u64>,
     is_written: bool,
 }
 
@@ -104,7 +106,8 @@ impl Flush {
     /// pass the edit to the manifest, then to [`Tree::install`] or [`Tree::abandon`].
     ///
     /// # Errors
-    /// Io, OutOfSpace. Its files are removed then; drop it and start again later.
+    /// Io, OutOfSpace; Corruption when something has changed in memory since it was inserted. Its files are removed then;
+    /// drop it and start again later.
     pub fn step(&mut self) -> Result<Option<TreeEdit>> {
         if self.is_finished {
             return Ok(None);
@@ -149,7 +152,15 @@ impl Flush {
         let options = self.tree.options();
         let mut retention =
             Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
-        let all = self.tables.iter().flat_map(|table| table.ranges().all().to_vec()).collect();
+        let sets: Vec<Arc<RangeSet>> = self.tables.iter().map(|table| table.ranges()).collect();
+        let mut expected = None;
+        if self.tree.context().entry_checks {
+            for (table, ranges) in self.tables.iter().zip(&sets) {
+                table.check_ranges(ranges, options.hash_seed)?;
+            }
+            expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
+        }
+        let all = sets.iter().flat_map(|ranges| ranges.all().to_vec()).collect();
         let ranges = Arc::new(RangeSet::new(all));
         // A newer deletion of a range takes the place of an older one, and combined operands that of
         // those which they combine.
@@ -168,7 +179,7 @@ impl Flush {
             fences: coarse(fences(&version, options), self.bytes(), options),
         };
         let outputs = Outputs::new(&self.tree, plan);
-        Ok(Work { merge, ranges, retention, outputs, is_written: false })
+        Ok(Work { merge, ranges, retention, outputs, expected, is_written: false })
     }
 
     /// Everything in the memtables, but for operands that are combined and that no reader divides.
@@ -204,7 +215,8 @@ impl Work {
                 bytes += entry_bytes(&entry);
                 *entries_done += 1;
                 self.outputs.cut_before(entry.key)?;
-                self.outputs.add(entry)?;
+                let check = self.outputs.checks().and_then(|seed| self.merge.check(seed));
+                self.outputs.add(entry, check)?;
                 self.merge.next()?;
                 continue;
             }
@@ -216,6 +228,7 @@ impl Work {
                 |_| false,
             )?
             else {
+                check_count(*entries_done, self.expected)?;
                 self.outputs.finish()?;
                 self.is_written = true;
                 break;

@@ -15,7 +15,7 @@ use crate::fold::Fold;
 use crate::merge::{Chain, MergeCursor, Retention};
 use crate::options::Direction;
 use crate::ranges::RangeSet;
-use flagstone_base::{EntryRef, Kind, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{EntryCheck, EntryRef, Kind, Result, SeqNo, Slice, Trailer};
 use std::ops::Bound;
 
 /// What an entry counts in a step.
@@ -60,7 +60,8 @@ pub(super) fn write_next_key(
             Some(boundary) => writer.write_stripe(merge, boundary)?,
             None => {
                 writer.count(&entry);
-                writer.keep(entry.trailer, entry.value)?;
+                let check = writer.carried(merge);
+                writer.keep(entry.trailer, entry.value, check)?;
                 merge.next()?;
             }
         }
@@ -80,7 +81,7 @@ struct KeyWriter<'a> {
     retention: &'a Retention,
     ranges: &'a RangeSet,
     /// Tombstones that are written if something older follows.
-    held: Vec<Trailer>,
+    held: Vec<(Trailer, Option<EntryCheck>)>,
     has_begun: bool,
     /// Whether something was left out.
     has_dropped: bool,
@@ -111,13 +112,21 @@ struct Contents {
     newest: Option<SeqNo>,
     /// The operands were too many to be held.
     is_long: bool,
-    base: Option<(Trailer, Slice)>,
+    base: Option<Base>,
+}
+
+/// The put or the tombstone that ends a stripe.
+struct Base {
+    trailer: Trailer,
+    value: Slice,
+    /// What it has carried.
+    check: Option<EntryCheck>,
 }
 
 impl Contents {
     fn base_value(&self) -> Option<&Slice> {
-        let put = self.base.as_ref().filter(|(trailer, _)| trailer.kind() == Kind::Put);
-        put.map(|(_, value)| value)
+        let put = self.base.as_ref().filter(|base| base.trailer.kind() == Kind::Put);
+        put.map(|base| &base.value)
     }
 }
 
@@ -125,6 +134,30 @@ impl KeyWriter<'_> {
     fn count(&mut self, entry: &EntryRef<'_>) {
         self.moved.entries += 1;
         self.moved.bytes += entry_bytes(entry);
+    }
+
+    /// The check that the current entry of `merge` passes on.
+    fn carried(&self, merge: &MergeCursor) -> Option<EntryCheck> {
+        self.outputs.checks().and_then(|seed| merge.check(seed))
+    }
+
+    /// Looks at the current entry of `merge`, which is not written as it is: what has changed in memory must neither be
+    /// folded, nor be left out for another key that it reads as.
+    fn verify(&self, merge: &MergeCursor) -> Result<()> {
+        self.outputs.checks().map_or(Ok(()), |seed| merge.verify(seed))
+    }
+
+    /// The same of a base that is folded into.
+    fn verify_base(&self, base: &Base) -> Result<()> {
+        let entry = EntryRef { key: self.key, trailer: base.trailer, value: &base.value };
+        match (self.outputs.checks(), base.check) {
+            (Some(seed), Some(check)) => check.verify(&entry, seed),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep_base(&mut self, base: Option<&Base>) -> Result<()> {
+        base.map_or(Ok(()), |base| self.keep(base.trailer, &base.value, base.check))
     }
 
     fn fold_bytes(&self) -> usize {
@@ -138,10 +171,7 @@ impl KeyWriter<'_> {
         let stripe = Stripe { boundary, floor, covered };
         let mut found = self.read_stripe(merge, &stripe)?;
         let Some(newest) = found.newest else {
-            return match &found.base {
-                Some((trailer, value)) => self.keep(*trailer, value),
-                None => Ok(()),
-            };
+            return self.keep_base(found.base.as_ref());
         };
         let nothing_older = self.is_bottom && merge.entry().is_none_or(|e| e.key != self.key);
         // A deletion of the stripe's own hides everything older, here and below.
@@ -150,6 +180,7 @@ impl KeyWriter<'_> {
         let fold = self.retention.fold();
         if let Some(fold) = fold.filter(|_| ends) {
             self.has_dropped = true;
+            found.base.as_ref().map_or(Ok(()), |base| self.verify_base(base))?;
             let value = if found.is_long {
                 self.fold_again(merge, fold, &stripe, &found)?
             } else {
@@ -157,8 +188,8 @@ impl KeyWriter<'_> {
                 fold.fold(self.key, base, &found.chain.oldest_first()).map(Slice::from)
             };
             return match value {
-                Some(value) => self.keep(Trailer::new(newest, Kind::Put), &value),
-                None => self.keep(Trailer::new(newest, Kind::Delete), b""),
+                Some(value) => self.keep(Trailer::new(newest, Kind::Put), &value, None),
+                None => self.keep(Trailer::new(newest, Kind::Delete), b"", None),
             };
         }
         if found.is_long {
@@ -166,10 +197,7 @@ impl KeyWriter<'_> {
         } else {
             self.keep_chain(&mut found.chain)?;
         }
-        match &found.base {
-            Some((trailer, value)) => self.keep(*trailer, value),
-            None => Ok(()),
-        }
+        self.keep_base(found.base.as_ref())
     }
 
     /// Walks over the stripe; `merge` is after it then.
@@ -182,9 +210,12 @@ impl KeyWriter<'_> {
             self.count(&entry);
             if found.base.is_some() || entry.seqno() < stripe.covered {
                 self.has_dropped = true;
+                self.verify(merge)?;
             } else if entry.kind() != Kind::Merge {
-                found.base = Some((entry.trailer, merge.value()));
+                let (trailer, value, check) = (entry.trailer, merge.value(), self.carried(merge));
+                found.base = Some(Base { trailer, value, check });
             } else {
+                self.verify(merge)?;
                 found.newest.get_or_insert(entry.seqno());
                 if !found.is_long {
                     let (fold, seqno) = (self.retention.fold(), entry.seqno());
@@ -208,7 +239,7 @@ impl KeyWriter<'_> {
         stripe: &Stripe,
         found: &Contents,
     ) -> Result<Option<Slice>> {
-        let base = found.base.as_ref().map(|(trailer, _)| trailer.seqno());
+        let base = found.base.as_ref().map(|base| base.trailer.seqno());
         let hidden = base.max(stripe.floor).unwrap_or_default();
         let mut value = found.base_value().cloned();
         let mut back = merge.again(Direction::Reverse);
@@ -226,6 +257,7 @@ impl KeyWriter<'_> {
             }
             let Some(entry) = next else { return Ok(value) };
             if entry.seqno() > hidden && entry.seqno() >= stripe.covered {
+                self.verify(&back)?;
                 let operand = back.value();
                 bytes += operand.len() + size_of::<Slice>();
                 operands.push(operand);
@@ -247,6 +279,7 @@ impl KeyWriter<'_> {
                 if entry.kind() != Kind::Merge || entry.seqno() < stripe.covered {
                     break;
                 }
+                self.verify(&again)?;
                 chain.push(self.retention.fold(), self.key, entry.seqno(), again.value());
                 if chain.bytes() > self.fold_bytes() {
                     self.keep_chain(&mut chain)?;
@@ -261,30 +294,31 @@ impl KeyWriter<'_> {
         chain.settle(self.retention.fold(), self.key);
         self.has_dropped |= chain.is_combined();
         for (seqno, value) in chain.parts() {
-            self.keep(Trailer::new(*seqno, Kind::Merge), value)?;
+            self.keep(Trailer::new(*seqno, Kind::Merge), value, None)?;
         }
         chain.clear();
         Ok(())
     }
 
-    /// Writes an entry; a tombstone that may hide nothing, when something older is written.
-    fn keep(&mut self, trailer: Trailer, value: &[u8]) -> Result<()> {
+    /// Writes an entry; a tombstone that may hide nothing, when something older is written. One without `check` was
+    /// made here.
+    fn keep(&mut self, trailer: Trailer, value: &[u8], check: Option<EntryCheck>) -> Result<()> {
         let may_go = self.is_bottom && !self.retention.keeps_tombstones();
         if trailer.kind() == Kind::Delete && may_go {
-            self.held.push(trailer);
+            self.held.push((trailer, check));
             return Ok(());
         }
-        for held in std::mem::take(&mut self.held) {
-            self.add(held, b"")?;
+        for (held, check) in std::mem::take(&mut self.held) {
+            self.add(held, b"", check)?;
         }
-        self.add(trailer, value)
+        self.add(trailer, value, check)
     }
 
-    fn add(&mut self, trailer: Trailer, value: &[u8]) -> Result<()> {
+    fn add(&mut self, trailer: Trailer, value: &[u8], check: Option<EntryCheck>) -> Result<()> {
         if !self.has_begun {
             self.outputs.cut_before(self.key)?;
             self.has_begun = true;
         }
-        self.outputs.add(EntryRef { key: self.key, trailer, value })
+        self.outputs.add(EntryRef { key: self.key, trailer, value }, check)
     }
 }

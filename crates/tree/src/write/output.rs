@@ -4,7 +4,9 @@ use crate::merge::Retention;
 use crate::options::OutputCheck;
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
-use flagstone_base::{Compression, EntryRef, FileNumber, Result, SeqNo, Slice};
+use flagstone_base::check::changed;
+use flagstone_base::flip::{self, Site};
+use flagstone_base::{Compression, EntryCheck, EntryRef, FileNumber, Result, SeqNo, Slice};
 use flagstone_sst::{RangeDelete, TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,6 +62,12 @@ impl Outputs {
         self.tree.options().fold_bytes
     }
 
+    /// The seed of the keyspace, if entries carry checks.
+    pub(super) fn checks(&self) -> Option<u64> {
+        let tree = &self.tree;
+        tree.context().entry_checks.then_some(tree.options().hash_seed)
+    }
+
     /// Ends the current table before `key` when it is full, or a table that stays lies between.
     pub(super) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let is_passed = self.plan.fences.get(self.fence).is_some_and(|f| f.as_slice() <= key);
@@ -68,11 +76,13 @@ impl Outputs {
         if must_end { self.finish_table(Some(key)) } else { Ok(()) }
     }
 
-    /// Adds an entry to the current table.
-    pub(super) fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
+    /// Adds an entry to the current table, with the check that it has carried; without one it is new.
+    pub(super) fn add(&mut self, entry: EntryRef<'_>, check: Option<EntryCheck>) -> Result<()> {
+        let mut room = Vec::new();
+        let entry = flip::arrived(Site::Output, entry, &mut room);
         match &mut self.builder {
-            Some(builder) => builder.add(entry),
-            None => self.begin()?.add(entry),
+            Some(builder) => builder.add_checked(entry, check),
+            None => self.begin()?.add_checked(entry, check),
         }
     }
 
@@ -84,7 +94,8 @@ impl Outputs {
         self.created.push(number);
         let salt = (context.random.next_u64() as u32).max(1);
         let ident = TableIdent { database: context.database, number, salt };
-        let options = self.tree.options().table_options(self.tree.id(), self.plan.compression);
+        let (tree, compression) = (&self.tree, self.plan.compression);
+        let options = tree.options().table_options(tree.id(), compression, context.entry_checks);
         let mut builder = TableBuilder::new(file, ident, options)?;
         for (id, bytes) in &self.plan.attachments {
             builder.attach(*id, bytes);
@@ -220,4 +231,14 @@ pub(super) fn ranges_to_write(
 /// Whether a step has done enough.
 pub(super) const fn is_enough(bytes: u64) -> bool {
     bytes >= STEP_BYTES
+}
+
+/// Whether as many entries were read as there are, if that is known.
+pub(super) fn check_count(read: u64, expected: Option<u64>) -> Result<()> {
+    match expected.filter(|expected| *expected != read) {
+        Some(expected) => {
+            Err(changed(format_args!("{read} entries were met, expected {expected}")))
+        }
+        None => Ok(()),
+    }
 }

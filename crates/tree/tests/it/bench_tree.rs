@@ -65,7 +65,15 @@ pub(crate) fn small_options() -> TreeOptions {
     }
 }
 
-pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
+/// A tree whose entries carry no checks.
+pub(crate) fn unchecked(options: TreeOptions) -> BenchTree {
+    let tree = BenchTree::new(options);
+    let (context, id) = (context(&tree.disk, 1, false), tree.tree.id());
+    let options = tree.tree.options().clone();
+    BenchTree { tree: Tree::new(id, context, options, Version::empty()), ..tree }
+}
+
+pub(crate) fn context(disk: &MemDisk, first_file: u64, entry_checks: bool) -> Arc<TreeContext> {
     use flagstone_env::Disk;
     let next = AtomicU64::new(first_file);
     disk.create_dir(&PathBuf::from("/db")).unwrap();
@@ -79,6 +87,7 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64) -> Arc<TreeContext> {
         cache: BlockCache::new(1 << 20),
         next_file: Arc::new(move || FileNumber(next.fetch_add(1, Ordering::SeqCst))),
         direct_reads: false,
+        entry_checks,
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(4 << 20),
         obsolete: Obsolete::default(),
@@ -97,7 +106,7 @@ pub(crate) struct BenchTree {
 impl BenchTree {
     pub(crate) fn new(options: TreeOptions) -> Self {
         let disk = MemDisk::default();
-        let tree = Tree::new(TreeId(3), context(&disk, 1), options, Version::empty());
+        let tree = Tree::new(TreeId(3), context(&disk, 1, true), options, Version::empty());
         Self { disk, tree, last: SeqNo::ZERO, edits: Vec::new(), snapshots: Vec::new() }
     }
 
@@ -192,7 +201,7 @@ impl BenchTree {
         let edits: Vec<TreeEdit> =
             self.edits.iter().map(|bytes| TreeEdit::decode(bytes).unwrap()).collect();
         let next = (self.tree.context().next_file)();
-        let context = context(&self.disk, next.0 + 1);
+        let context = context(&self.disk, next.0 + 1, true);
         let version = Version::from_edits(&context, &edits).unwrap();
         assert_eq!(version.to_string(), self.tree.view().version().to_string());
         self.tree = Tree::new(TreeId(3), context, options, version);

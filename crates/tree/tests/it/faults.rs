@@ -14,7 +14,7 @@ fn on_fault_disk() -> (BenchTree, Arc<FaultDisk>) {
 fn with_options(options: TreeOptions) -> (BenchTree, Arc<FaultDisk>) {
     let disk = MemDisk::default();
     let faults = Arc::new(FaultDisk::new(Arc::new(disk.clone())));
-    let mut shared = context(&disk, 1);
+    let mut shared = context(&disk, 1, true);
     let shared_disk: Arc<dyn Disk> = Arc::clone(&faults) as Arc<dyn Disk>;
     let context: &mut TreeContext = Arc::get_mut(&mut shared).unwrap();
     context.files = OpenFiles::new(Arc::clone(&shared_disk), 3);

@@ -8,6 +8,8 @@
 )]
 
 mod bench_tree;
+#[cfg(debug_assertions)]
+mod checks;
 mod compression;
 mod concurrent;
 mod faults;

@@ -33,7 +33,7 @@ fn version(tables: &[&str]) -> Version {
         };
         edit.added.push((words[0][1..].parse().unwrap(), meta));
     }
-    Version::from_edits(&context(&MemDisk::default(), 1), [&edit]).unwrap()
+    Version::from_edits(&context(&MemDisk::default(), 1, true), [&edit]).unwrap()
 }
 
 fn options() -> TreeOptions {
@@ -205,7 +205,7 @@ fn runs_follow_from_overlap_and_numbers_alone() {
 
 #[test]
 fn an_edit_that_does_not_fit_is_refused() {
-    let context = context(&MemDisk::default(), 1);
+    let context = context(&MemDisk::default(), 1, true);
     let base = version(&["L6 1 a..f #3 100"]);
     let meta = base.tables().next().unwrap().1.meta().clone();
     let apply = |edit: &TreeEdit| base.apply(&context, edit).map(|_| ());

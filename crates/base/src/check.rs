@@ -1,0 +1,172 @@
+//! The check of an entry: 32 bits that go with it from the write call into its block.
+//!
+//! ```text
+//! check = CRC-32C(value) ^ part(hash of the key) ^ part(kind) ^ part(SeqNo)
+//! ```
+//! Whoever copies an entry passes its check on and does not compute it again; whoever seals the entry under a
+//! checksum of its own computes the check and compares. So what changed in memory between the two is found. The
+//! parts of one flipped bit of the value, of the kind or of the SeqNo always differ; those of two keys do but for
+//! one case in 2^32. A check is never written to a file.
+
+use crate::checksum::crc32c;
+use crate::entry::{EntryRef, Kind};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::key_hash;
+use crate::number::SeqNo;
+use std::fmt;
+
+/// The check of an entry, with or without its SeqNo.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct EntryCheck(u32);
+
+/// Odd, so that it loses nothing; a multiple of it by a power of two below 2^56 shows in the upper half.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl EntryCheck {
+    /// The check of an entry that has no SeqNo yet; `key_hash` is [`key_hash`] of its key.
+    #[inline]
+    pub fn of(key_hash: u64, kind: Kind, value: &[u8]) -> Self {
+        let key = (key_hash ^ key_hash >> 32) as u32;
+        Self(crc32c(value) ^ key ^ (kind as u32).wrapping_mul(SPREAD as u32))
+    }
+
+    /// The check of an entry of a keyspace with this `seed`, its SeqNo included.
+    #[inline]
+    pub fn of_entry(entry: &EntryRef<'_>, seed: u64) -> Self {
+        Self::of(key_hash(entry.key, seed), entry.kind(), entry.value).at(entry.seqno())
+    }
+
+    /// The check with `seqno` in it, of one without, and the other way round.
+    #[inline]
+    #[must_use]
+    pub const fn at(self, seqno: SeqNo) -> Self {
+        Self(self.0 ^ (seqno.get().wrapping_mul(SPREAD) >> 32) as u32)
+    }
+
+    /// Compares the check that `entry` has carried with what it is now.
+    ///
+    /// # Errors
+    /// Corruption that names the key as it reads now.
+    #[inline]
+    pub fn verify(self, entry: &EntryRef<'_>, seed: u64) -> Result<()> {
+        let found = Self::of_entry(entry, seed);
+        if found == self { Ok(()) } else { Err(self.refuse(entry, found)) }
+    }
+
+    #[cold]
+    fn refuse(self, entry: &EntryRef<'_>, found: Self) -> Error {
+        changed(format_args!(
+            "the entry that reads as {}{:?} now: its check is {found}, expected {self}",
+            Short(entry.key),
+            entry.trailer
+        ))
+    }
+
+    /// The number that memory keeps.
+    #[inline]
+    pub const fn to_u32(self) -> u32 {
+        self.0
+    }
+
+    /// The check that [`EntryCheck::to_u32`] gave.
+    #[inline]
+    pub const fn from_u32(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// The error that `what` is not in memory as it was written there.
+#[cold]
+pub fn changed(what: impl fmt::Display) -> Error {
+    let text = format!("memory has changed since it was written, and is not stored: {what}");
+    Error::new(ErrorKind::Corruption, text)
+}
+
+/// The front of a key, for messages.
+pub struct Short<'a>(pub &'a [u8]);
+
+impl fmt::Display for Short<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 40;
+        match self.0.get(..SHOWN) {
+            Some(front) if self.0.len() > SHOWN => write!(f, "{}..", front.escape_ascii()),
+            _ => write!(f, "{}", self.0.escape_ascii()),
+        }
+    }
+}
+
+impl fmt::Display for EntryCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+impl fmt::Debug for EntryCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(key: &[u8], seqno: u64, kind: Kind, value: &[u8]) -> EntryCheck {
+        EntryCheck::of_entry(&EntryRef::new(key, SeqNo::new(seqno), kind, value), 7)
+    }
+
+    #[test]
+    fn every_flipped_bit_of_an_entry_changes_its_check() {
+        let (key, value) = (b"user:1234", (0..300_u16).map(|i| i as u8).collect::<Vec<u8>>());
+        let right = check(key, 77, Kind::Put, &value);
+        for bit in 0..key.len() * 8 {
+            let mut flipped = *key;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(check(&flipped, 77, Kind::Put, &value), right, "bit {bit} of the key");
+        }
+        for bit in 0..value.len() * 8 {
+            let mut flipped = value.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(check(key, 77, Kind::Put, &flipped), right, "bit {bit} of the value");
+        }
+        for bit in 0..56 {
+            assert_ne!(check(key, 77 ^ 1 << bit, Kind::Put, &value), right, "bit {bit}, SeqNo");
+        }
+        for kind in [Kind::Delete, Kind::RangeDelete, Kind::Merge] {
+            assert_ne!(check(key, 77, kind, &value), right, "{kind:?}");
+        }
+        assert_ne!(check(key, 77, Kind::Put, &value[1..]), right);
+    }
+
+    #[test]
+    fn a_changed_entry_is_named_by_the_front_of_its_key() {
+        let key = [b'k'; 1000];
+        let entry = EntryRef::new(&key, SeqNo::new(7), Kind::Put, b"value");
+        let check = EntryCheck::of_entry(&entry, 3);
+        assert!(check.verify(&entry, 3).is_ok());
+        let error = check.verify(&EntryRef { value: b"valuf", ..entry }, 3).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        let text = error.to_string();
+        assert!(text.contains("kkk..#7:Put") && text.len() < 200, "{text}");
+    }
+
+    /// Whatever the other bits are: what a bit adds or takes shows in the upper half, with a carry or without.
+    #[test]
+    fn no_bit_of_a_seqno_is_lost() {
+        for bit in 0..56 {
+            let added = SPREAD << bit;
+            for change in [added, added.wrapping_neg()] {
+                assert!((1..u64::from(u32::MAX)).contains(&(change >> 32)), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_seqno_is_put_in_and_taken_out() {
+        let plain = EntryCheck::of(1, Kind::Put, b"v");
+        let numbered = plain.at(SeqNo::new(9));
+        assert_ne!(plain, numbered);
+        assert_eq!(numbered.at(SeqNo::new(9)), plain);
+        assert_eq!(EntryCheck::from_u32(numbered.to_u32()), numbered);
+    }
+}
