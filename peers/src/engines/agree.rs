@@ -59,6 +59,7 @@ impl Place {
             filter_bits: None,
             direct_reads: false,
             space_amplification_max: None,
+            entry_checks: true,
             partitions: 2,
             durability,
         }

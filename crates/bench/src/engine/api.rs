@@ -31,6 +31,8 @@ pub struct EngineOptions {
     pub direct_reads: bool,
     /// How many times what is alive the store may take, where it is not left to the engine and it has such an option.
     pub space_amplification_max: Option<f64>,
+    /// Entries carry checks against changes in memory, where the engine can.
+    pub entry_checks: bool,
     /// Hash partitions.
     pub partitions: u16,
     /// What a write promises.

@@ -112,6 +112,7 @@ impl FlagstoneEngine {
             space_amplification_max: options
                 .space_amplification_max
                 .unwrap_or(defaults.space_amplification_max),
+            entry_checks: options.entry_checks,
             ..defaults
         };
         let workers = chosen.compaction_workers;
@@ -127,13 +128,14 @@ impl FlagstoneEngine {
         };
         let tuning = format!(
             "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
-             {workers} compaction workers, space amplification at most {space}{}",
+             {workers} compaction workers, space amplification at most {space}{}{}",
             options.partitions,
             chosen.block_bytes,
             chosen.filter_bits,
             chosen.compression,
             chosen.bottom_compression,
             if options.direct_reads { ", direct reads" } else { "" },
+            if options.entry_checks { "" } else { ", no entry checks" },
         );
         let keyspace = database.keyspace_with("bench", chosen)?;
         Ok(Self { database, keyspace, events, tuning })

@@ -26,6 +26,8 @@ pub struct StoreOptions {
     pub direct_reads: bool,
     /// How many times what is alive the store may take, where it is not left to the engine and it has such an option.
     pub space_amplification_max: Option<f64>,
+    /// Entries carry checks against changes in memory, where the engine can.
+    pub entry_checks: bool,
     /// What a write promises.
     pub durability: Durability,
 }
@@ -41,6 +43,7 @@ impl Default for StoreOptions {
             filter_bits: None,
             direct_reads: false,
             space_amplification_max: None,
+            entry_checks: true,
             durability: Durability::Buffered,
         }
     }
@@ -57,6 +60,7 @@ impl StoreOptions {
             filter_bits: self.filter_bits,
             direct_reads: self.direct_reads,
             space_amplification_max: self.space_amplification_max,
+            entry_checks: self.entry_checks,
             partitions: self.partitions,
             durability: self.durability,
         }
@@ -64,7 +68,7 @@ impl StoreOptions {
 
     /// Adds its options to those of a header; what is left to the engine is `null`.
     pub fn describe(&self, options: &mut BTreeMap<String, Value>) {
-        let pairs: [(&str, Value); 8] = [
+        let pairs: [(&str, Value); 9] = [
             ("partitions", self.partitions.into()),
             ("memory", self.memory_bytes.into()),
             ("memtable-bytes", self.memtable_bytes.into()),
@@ -72,6 +76,7 @@ impl StoreOptions {
             ("filter-bits", self.filter_bits.into()),
             ("direct-reads", self.direct_reads.into()),
             ("space-amplification-max", self.space_amplification_max.into()),
+            ("entry-checks", self.entry_checks.into()),
             ("durability", durability_name(self.durability).into()),
         ];
         options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));

@@ -133,6 +133,9 @@ pub(crate) struct StoreArgs {
     /// How many times what is alive the store may take [default: as the engine has it]
     #[arg(long, value_name = "TIMES")]
     pub(crate) space_amplification_max: Option<f64>,
+    /// Entries carry no checks against changes in memory
+    #[arg(long)]
+    pub(crate) no_entry_checks: bool,
 }
 
 /// What all workloads over a store of their own take.

@@ -170,6 +170,7 @@ pub(super) fn store_options(
         filter_bits: args.filter_bits,
         direct_reads: args.direct_reads,
         space_amplification_max: args.space_amplification_max,
+        entry_checks: !args.no_entry_checks,
         durability,
     })
 }
