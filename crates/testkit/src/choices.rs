@@ -20,6 +20,7 @@ pub fn random_options(rng: &mut Rng) -> Options {
         direct_reads: rng.percent(20),
         durability: *rng.pick(&durabilities),
         compaction_workers: rng.between(1, 3) as usize,
+        entry_checks: rng.percent(80),
         ..Options::default()
     }
 }

@@ -9,6 +9,7 @@ use crate::rng::Rng;
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{Durability, KeyspaceOptions, Options};
+use flagstone_base::flip::Part;
 use flagstone_base::hash::remix;
 use std::time::Duration;
 
@@ -91,7 +92,8 @@ fn durability(rng: &mut Rng, profile: &Profile) -> Durability {
 /// The steps of the history with this seed.
 pub fn plan(seed: u64) -> Vec<Planned> {
     let profile = Setting::draw(seed).profile;
-    let mut planner = Planner { rng: Rng::new(remix(seed ^ 2)), profile, names: 1, steps: vec![] };
+    let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
+    let mut planner = Planner { rng, flips, profile, names: 1, steps: vec![] };
     for _ in 0..planner.rng.between(2, 6) {
         planner.life();
     }
@@ -100,6 +102,8 @@ pub fn plan(seed: u64) -> Vec<Planned> {
 
 struct Planner {
     rng: Rng,
+    /// Of flips alone, so that they leave a history of old as it was but for them.
+    flips: Rng,
     profile: Profile,
     /// Names of fields used so far.
     names: u16,
@@ -141,6 +145,11 @@ impl Planner {
                 for _ in 0..self.rng.below(4) {
                     let fault = self.fault();
                     self.push(Step::Fault(fault));
+                }
+                if self.flips.percent(30) {
+                    let part = *self.flips.pick(&[Part::Key, Part::Value]);
+                    let step = Step::Flip(part, self.flips.below(200));
+                    self.steps.push(Planned { step, seed: self.flips.number() });
                 }
             }
             Ills::Moods => {

@@ -8,6 +8,7 @@ use super::plan::Setting;
 use super::step::{Planned, Step};
 use flagstone::env::MemDisk;
 use flagstone::{Error, ErrorKind, KeyspaceOptions, VersionToken};
+use flagstone_base::flip::{self, Site};
 use flagstone_base::hash::remix;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -29,6 +30,8 @@ pub struct Totals {
     pub power_cuts: u64,
     /// Operations of the disk that failed.
     pub faults: u64,
+    /// Bits that flipped in memory.
+    pub flips: u64,
     /// Commits that happened.
     pub commits: u64,
     /// Steps run.
@@ -45,6 +48,7 @@ impl AddAssign for Totals {
         self.kills += other.kills;
         self.power_cuts += other.power_cuts;
         self.faults += other.faults;
+        self.flips += other.flips;
         self.commits += other.commits;
         self.steps += other.steps;
         self.copies += other.copies;
@@ -54,11 +58,12 @@ impl AddAssign for Totals {
 
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { histories, kills, power_cuts, faults, commits, steps, copies, poisoned } = self;
+        let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
+        let Self { steps, copies, poisoned, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
-             faults, {commits} commits, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+             faults, {flips} flipped bits, {commits} commits, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }
@@ -195,6 +200,7 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
         run.note(run.place.changes());
     }
     run.totals.faults += run.place.hits();
+    run.totals.flips += flip::count();
     Ok(Outcome { totals: run.totals, fingerprint: run.fingerprint })
 }
 
@@ -206,6 +212,8 @@ impl Run {
 
     fn step(&mut self, planned: &Planned) -> Check {
         if let Step::Crash(ending) = &planned.step {
+            // Recoveries must succeed.
+            let _happened = flip::flipped();
             self.totals.steps += 1;
             return self.crash(*ending, planned.seed);
         }
@@ -219,6 +227,7 @@ impl Run {
             Step::Work(steps) => life.executor.work(*steps),
             Step::Clock(millis) => self.place.clock.advance(Duration::from_millis(*millis)),
             Step::Fault(fault) => self.place.faults.inject(fault.clone()),
+            Step::Flip(part, before) => flip::flip_after(Site::Output, *part, *before),
             Step::Mood(mood) => self.place.moods.set(*mood, planned.seed),
             Step::Room(bytes) => self.place.set_room(*bytes),
             Step::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
@@ -244,7 +253,7 @@ impl Run {
     pub(super) fn excuse_of_copy(&mut self, error: &Error) -> Check {
         print(|| format!("    {error}"));
         self.note(error.kind() as u64 + 100);
-        match self.place.has_failed() {
+        match self.place.has_failed() || flip::count() > 0 {
             true => Ok(()),
             false => Err(format!("an error without a cause: {error:?}")),
         }
@@ -260,6 +269,7 @@ impl Run {
 
     /// The disk works again: unless it is poisoned, so does the database.
     fn heal(&mut self) -> Check {
+        let _happened = flip::flipped();
         self.place.heal();
         let Some(life) = &self.life else { return Ok(()) };
         // The error of a flush that failed before may be told once more, to each that waits.

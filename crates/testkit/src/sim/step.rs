@@ -5,6 +5,7 @@ use super::model::Key;
 use super::place::Crash;
 use flagstone::Durability;
 use flagstone::env::Fault;
+use flagstone_base::flip::Part;
 
 /// A value by its length and the seed of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,8 @@ pub(super) enum Step {
     Verify,
     /// Lets an operation of the disk fail.
     Fault(Fault),
+    /// Lets a bit flip in an entry on its way into a table, of its key or its value, after so many others.
+    Flip(Part, u64),
     /// Lets operations of the disk fail now and then.
     Mood(Mood),
     /// Lets only so many bytes more fit on the disk.
