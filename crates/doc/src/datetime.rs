@@ -20,6 +20,28 @@ impl DateTime {
         self.0
     }
 
+    /// The point that `text` writes by RFC 3339, `2019-08-01T02:00:00.5+02:00`; `None` when it does not, or
+    /// says more than microseconds.
+    pub fn parse_rfc3339(text: &str) -> Option<Self> {
+        let (date, rest) = text.split_at_checked(10)?;
+        let (separator, rest) = rest.split_at_checked(1)?;
+        let (time, rest) = rest.split_at_checked(8)?;
+        let [year, month, day] = numbers(date, b'-', [4, 2, 2])?;
+        let [hour, minute, second] = numbers(time, b':', [2, 2, 2])?;
+        let days = days_before(year, month, day)?;
+        let is_time = hour < 24 && minute < 60 && second < 60 && "Tt ".contains(separator);
+        let digits = rest
+            .strip_prefix('.')
+            .map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count());
+        if !is_time || rest.starts_with('.') && digits == 0 {
+            return None;
+        }
+        let (fraction, zone) = rest.split_at(if digits == 0 { 0 } else { digits + 1 });
+        let micros = micros(fraction.trim_start_matches('.'))?;
+        let seconds = (hour * 60 + minute) * 60 + second - offset_seconds(zone)?;
+        Some(Self(days * DAY + seconds * SECOND + micros))
+    }
+
     /// Whether its year has four digits, so that it has a text by RFC 3339.
     pub(crate) const fn has_rfc3339(self) -> bool {
         const YEAR_0: i64 = -719_528 * DAY;
@@ -42,6 +64,72 @@ const fn civil(days: i64) -> (i64, i64, i64) {
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
     (year, month, day)
+}
+
+/// The days from 1970-01-01 to a day of the calendar, if it has it.
+fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days_of_month = match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=days_of_month).contains(&day) {
+        return None;
+    }
+    // Years are counted from March, as above.
+    let march_year = if month <= 2 { year - 1 } else { year };
+    let march_month = (month + 9) % 12;
+    let day_of_year = (153 * march_month + 2) / 5 + day - 1;
+    let (era, year_of_era) = (march_year.div_euclid(400), march_year.rem_euclid(400));
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    Some(era * 146_097 + day_of_era - 719_468)
+}
+
+/// The numbers between the marks, each of so many digits.
+fn numbers(text: &str, mark: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
+    let mut parts = text.split(char::from(mark));
+    let mut found = [0; 3];
+    for (number, width) in found.iter_mut().zip(widths) {
+        *number = digits(parts.next()?, width)?;
+    }
+    parts.next().is_none().then_some(found)
+}
+
+/// The value of exactly so many digits.
+fn digits(text: &str, width: usize) -> Option<i64> {
+    let is_number = text.len() == width && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { text.parse().ok() } else { None }
+}
+
+/// The microseconds of a fraction of a second.
+fn micros(fraction: &str) -> Option<i64> {
+    let (kept, finer) = fraction.split_at(fraction.len().min(6));
+    if finer.bytes().any(|digit| digit != b'0') {
+        return None;
+    }
+    Some(
+        kept.bytes()
+            .chain(std::iter::repeat(b'0'))
+            .take(6)
+            .fold(0, |value, digit| value * 10 + i64::from(digit - b'0')),
+    )
+}
+
+/// By how many seconds a zone is ahead of UTC.
+fn offset_seconds(zone: &str) -> Option<i64> {
+    if zone == "Z" || zone == "z" {
+        return Some(0);
+    }
+    let sign = match zone.as_bytes().first()? {
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let (hour, minute) = zone[1..].split_once(':')?;
+    let (hour, minute) = (digits(hour, 2)?, digits(minute, 2)?);
+    (hour < 24 && minute < 60).then_some(sign * (hour * 60 + minute) * 60)
 }
 
 impl fmt::Display for DateTime {
@@ -71,6 +159,30 @@ mod tests {
             (-1, "1969-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(DateTime::from_micros(micros).to_string(), text);
+        }
+        let mut micros = -719_528 * DAY;
+        while micros < 2_932_897 * DAY {
+            let time = DateTime::from_micros(micros);
+            assert_eq!(DateTime::parse_rfc3339(&time.to_string()), Some(time), "{time}");
+            micros += 97 * DAY + 12_345_678_901;
+        }
+        for (text, micros) in [
+            ("2019-08-01T02:00:00+02:00", Some(1_564_617_600 * SECOND)),
+            ("2019-07-31t23:30:00.250-00:30", Some(1_564_617_600 * SECOND + 250_000)),
+            ("2000-02-29 00:00:00.000005000z", Some(951_782_400 * SECOND + 5)),
+            ("2000-02-29T00:00:00.0000051Z", None),
+            ("1900-02-29T00:00:00Z", None),
+            ("2019-08-01T00:00:60Z", None),
+            ("2019-08-01T24:00:00Z", None),
+            ("2019-08-01T00:00:00.Z", None),
+            ("2019-08-01T00:00:00", None),
+            ("2019-08-01T00:00:00+0200", None),
+            ("2019-8-01T00:00:00Z", None),
+            ("+019-08-01T00:00:00Z", None),
+            ("2019-08-01T00:00:00é", None),
+            ("", None),
+        ] {
+            assert_eq!(DateTime::parse_rfc3339(text), micros.map(DateTime::from_micros), "{text}");
         }
         for days in [-719_528, 2_932_896] {
             assert!(DateTime::from_micros(days * DAY).has_rfc3339());

@@ -62,6 +62,12 @@ impl Document {
         Ok(Self { bytes: bytes.into(), names: None })
     }
 
+    /// The document in bytes that an encoder has just made without a names table.
+    #[cfg(feature = "serde")]
+    pub(crate) fn self_contained_of(bytes: Vec<u8>) -> Self {
+        Self { bytes: bytes.into(), names: None }
+    }
+
     /// The root, read in place.
     pub fn root(&self) -> View<'_> {
         // Checked when it was made, so the fallback is never taken.

@@ -31,6 +31,9 @@ mod patch;
 
 mod document;
 
+#[cfg(feature = "serde")]
+mod structs;
+
 pub use datetime::DateTime;
 pub use document::{Document, DocumentMut};
 pub use encode::{Duplicates, Encoder};
@@ -40,5 +43,7 @@ pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
 pub use patch::{Patch, Patcher};
 pub use sort_key::Direction;
+#[cfg(feature = "serde")]
+pub use structs::adapt;
 pub use value::{DEPTH_MAX, Value};
 pub use view::{FieldKey, Fields, Items, View, validate};

@@ -29,6 +29,11 @@ pub(crate) enum Container {
     Array,
     /// A map whose keys were all put as names.
     Names(Duplicates),
+    /// A map whose names were appended to [`Builder::inline`] from `at` on, and differ.
+    #[cfg(feature = "serde")]
+    Inline {
+        at: usize,
+    },
     /// A map whose keys and values were put in turn, sorted.
     Pairs,
 }
@@ -45,7 +50,7 @@ pub(crate) enum BuildError {
 /// Where an open container begins in each stack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    pub(super) keys: usize,
+    pub(crate) keys: usize,
     pub(super) tags: usize,
     pub(super) fixed: usize,
     pub(super) heap: usize,
@@ -57,6 +62,8 @@ pub(crate) struct Builder {
     pub(crate) keys: Vec<u32>,
     /// Where the names stood, if that is asked for when one comes twice; else empty.
     pub(crate) places: Vec<u32>,
+    /// The names of open maps that stand in the document itself whatever the table has: length, text.
+    pub(crate) inline: Vec<u8>,
     pub(super) tags: Vec<u8>,
     pub(super) fixed: Vec<u8>,
     pub(super) heap: Vec<u8>,
@@ -71,6 +78,7 @@ impl Builder {
             memory: KeyMemory::new(),
             keys: Vec::new(),
             places: Vec::new(),
+            inline: Vec::new(),
             tags: Vec::new(),
             fixed: Vec::new(),
             heap: Vec::new(),
@@ -85,6 +93,7 @@ impl Builder {
         self.rest();
         self.keys.clear();
         self.places.clear();
+        self.inline.clear();
         self.tags.clear();
         self.fixed.clear();
         self.heap.clear();
@@ -95,6 +104,7 @@ impl Builder {
     pub(crate) fn rest(&mut self) {
         forget_large(&mut self.keys);
         forget_large(&mut self.places);
+        forget_large(&mut self.inline);
         forget_large(&mut self.tags);
         forget_large(&mut self.fixed);
         forget_large(&mut self.heap);
@@ -105,7 +115,7 @@ impl Builder {
     pub(crate) const fn kept_bytes(&self) -> usize {
         let keys = (self.keys.capacity() + self.places.capacity()) * size_of::<u32>();
         let values = self.tags.capacity() + self.fixed.capacity() + self.heap.capacity();
-        keys + values + self.head.capacity()
+        keys + values + self.inline.capacity() + self.head.capacity()
     }
 
     /// How many bytes all open containers have in their heaps.
@@ -299,6 +309,13 @@ impl Builder {
                 out.extend_from_slice(if one { &tags[..1] } else { tags });
                 out.extend_from_slice(fixed);
                 return Ok(if one { form::ARRAY_OF_ONE_TAG } else { form::ARRAY });
+            }
+            #[cfg(feature = "serde")]
+            Container::Inline { at } => {
+                put_varint(out, tags.len() as u64);
+                out.extend_from_slice(&self.inline[at..]);
+                self.inline.truncate(at);
+                form::INLINE_NAMES
             }
             _ => {
                 put_varint(out, tags.len() as u64 / 2);

@@ -13,7 +13,7 @@ use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
 /// Writes values in the binary form. Reuse one for many documents: it remembers their names and
 /// keeps its memory, but for what documents of over a MiB take.
 pub struct Encoder {
-    builder: Builder,
+    pub(crate) builder: Builder,
 }
 
 impl Default for Encoder {
@@ -94,7 +94,7 @@ impl Encoder {
         self.finish(root, out)
     }
 
-    fn finish(&mut self, root: Option<Container>, out: &mut Vec<u8>) -> Result<u32> {
+    pub(crate) fn finish(&mut self, root: Option<Container>, out: &mut Vec<u8>) -> Result<u32> {
         let start = out.len();
         self.builder.finish(root, out).map_err(|error| {
             out.truncate(start);
@@ -131,7 +131,14 @@ impl Encoder {
         Ok(Container::Names(Duplicates::Last))
     }
 
-    fn name(&mut self, name: &str, names: Option<&Names>, parent: u32, previous: u32) -> u32 {
+    #[inline]
+    pub(crate) fn name(
+        &mut self,
+        name: &str,
+        names: Option<&Names>,
+        parent: u32,
+        previous: u32,
+    ) -> u32 {
         let memory = &mut self.builder.memory;
         let mut slot = memory.likely(parent, previous);
         if slot == NONE || memory.name(slot) != name.as_bytes() {
@@ -142,7 +149,7 @@ impl Encoder {
         slot
     }
 
-    fn put(
+    pub(crate) fn put(
         &mut self,
         value: &Value,
         names: Option<&Names>,

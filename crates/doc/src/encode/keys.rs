@@ -66,9 +66,7 @@ impl Builder {
     #[cold]
     fn drop_duplicates(&mut self, frame: &Frame, duplicates: Duplicates) {
         let keys = self.keys.split_off(frame.keys);
-        let tags = self.tags.split_off(frame.tags);
-        let fixed = self.fixed.split_off(frame.fixed);
-        let heap = self.heap.split_off(frame.heap);
+        let values = Scattered::take(self, frame);
         let mut places = std::collections::HashMap::new();
         let mut kept: Vec<(u32, usize)> = Vec::new();
         for (i, key) in keys.iter().enumerate() {
@@ -79,20 +77,62 @@ impl Builder {
                 kept[place].1 = i;
             }
         }
-        let mut ends = Vec::with_capacity(tags.len() + 1);
-        let (mut fixed_at, mut heap_at) = (0, 0);
-        ends.push((0, 0));
-        for tag in &tags {
-            heap_at += heap_len(*tag, &fixed[fixed_at..]);
-            fixed_at += width(*tag);
-            ends.push((fixed_at, heap_at));
-        }
         for (key, i) in kept {
             self.keys.push(key);
-            self.tags.push(tags[i]);
-            self.fixed.extend_from_slice(&fixed[ends[i].0..ends[i + 1].0]);
-            self.heap.extend_from_slice(&heap[ends[i].1..ends[i + 1].1]);
+            values.put(i, self);
         }
+    }
+}
+
+/// The values of an open container, taken out to be put back otherwise.
+pub(crate) struct Scattered {
+    tags: Vec<u8>,
+    fixed: Vec<u8>,
+    heap: Vec<u8>,
+    /// Where each begins in tags, fixed bytes and heap, and where the last one ends.
+    bounds: Vec<[usize; 3]>,
+}
+
+impl Scattered {
+    fn new(builder: &mut Builder, frame: &Frame) -> Self {
+        Self {
+            tags: builder.tags.split_off(frame.tags),
+            fixed: builder.fixed.split_off(frame.fixed),
+            heap: builder.heap.split_off(frame.heap),
+            bounds: Vec::new(),
+        }
+    }
+
+    /// Takes them out one by one.
+    pub(crate) fn take(builder: &mut Builder, frame: &Frame) -> Self {
+        let mut all = Self::new(builder, frame);
+        let (mut fixed_at, mut heap_at) = (0, 0);
+        all.bounds.push([0; 3]);
+        for (i, tag) in all.tags.iter().enumerate() {
+            heap_at += heap_len(*tag, &all.fixed[fixed_at..]);
+            fixed_at += width(*tag);
+            all.bounds.push([i + 1, fixed_at, heap_at]);
+        }
+        all
+    }
+
+    /// Takes out groups of them: each begins where one of `starts` was.
+    #[cfg(feature = "serde")]
+    pub(crate) fn take_groups(builder: &mut Builder, frame: &Frame, starts: &[Frame]) -> Self {
+        let mut all = Self::new(builder, frame);
+        let bound =
+            |at: &Frame| [at.tags - frame.tags, at.fixed - frame.fixed, at.heap - frame.heap];
+        all.bounds = starts.iter().map(bound).collect();
+        all.bounds.push([all.tags.len(), all.fixed.len(), all.heap.len()]);
+        all
+    }
+
+    /// Puts one of them, or a group, behind what the builder holds.
+    pub(crate) fn put(&self, index: usize, builder: &mut Builder) {
+        let ([tags, fixed, heap], end) = (self.bounds[index], self.bounds[index + 1]);
+        builder.tags.extend_from_slice(&self.tags[tags..end[0]]);
+        builder.fixed.extend_from_slice(&self.fixed[fixed..end[1]]);
+        builder.heap.extend_from_slice(&self.heap[heap..end[2]]);
     }
 }
 

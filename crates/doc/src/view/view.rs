@@ -207,6 +207,18 @@ impl<'a> View<'a> {
         Some((signed(coefficient), *scale))
     }
 
+    /// The integer, if it is stored as an unsigned one.
+    #[cfg(feature = "serde")]
+    pub(crate) fn as_stored_u64(&self) -> Option<u64> {
+        (self.tag == tag::U64).then(|| unsigned(self.payload))
+    }
+
+    /// The float, if it is stored as one.
+    #[cfg(feature = "serde")]
+    pub(crate) fn as_stored_float(&self) -> Option<f64> {
+        (self.tag == tag::FLOAT).then(|| f64::from_bits(unsigned(self.payload)))
+    }
+
     /// Tag and payload of what is no container.
     pub(crate) const fn raw_scalar(&self) -> (u8, &'a [u8]) {
         (self.tag, self.payload)

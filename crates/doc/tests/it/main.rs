@@ -8,6 +8,8 @@ mod oracles;
 mod patches;
 mod random;
 mod real;
+#[cfg(feature = "serde")]
+mod structs;
 mod suite;
 
 use std::path::PathBuf;

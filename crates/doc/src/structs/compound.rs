@@ -1,0 +1,375 @@
+//! Arrays, structs and maps of Rust values being written.
+
+use super::error::Failure;
+use super::key::{Capture, Captured};
+use super::write::{Place, Put, Run};
+use crate::encode::{Container, Duplicates, Frame, NONE, Scattered};
+use crate::sort_key;
+use crate::value::Value;
+use flagstone_base::Decoder;
+use flagstone_base::codec::put_varint;
+use serde::Serialize;
+use serde::ser::{
+    SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
+    SerializeTupleStruct, SerializeTupleVariant,
+};
+use std::collections::HashSet;
+
+/// The map of one field around the values of an enum variant.
+pub(super) struct Outer {
+    pub(super) frame: Frame,
+    pub(super) place: Place,
+}
+
+const FIELDS: Container = Container::Names(Duplicates::Error);
+
+fn close_outer(run: &mut Run<'_>, outer: Option<Outer>) -> Result<(), Failure> {
+    match outer {
+        Some(outer) => run.close(outer.frame, outer.place, FIELDS),
+        None => Ok(()),
+    }
+}
+
+/// An array.
+pub(super) struct Items<'r, 'a> {
+    pub(super) run: &'r mut Run<'a>,
+    pub(super) frame: Frame,
+    pub(super) place: Place,
+    pub(super) outer: Option<Outer>,
+    pub(super) index: usize,
+}
+
+impl Items<'_, '_> {
+    #[inline]
+    fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        let place = self.place.inside(self.place.parent);
+        let put = value.serialize(Put { run: &mut *self.run, place });
+        put.map_err(|failure| failure.within(self.index))?;
+        self.index += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        self.run.close(self.frame, self.place, Container::Array)?;
+        close_outer(self.run, self.outer)
+    }
+}
+
+macro_rules! items {
+    ($($of:ident $put:ident;)*) => {$(
+        impl $of for Items<'_, '_> {
+            type Ok = ();
+            type Error = Failure;
+
+            #[inline]
+            fn $put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+                self.put(value)
+            }
+
+            fn end(self) -> Result<(), Failure> {
+                self.finish()
+            }
+        }
+    )*};
+}
+
+items! {
+    SerializeSeq serialize_element;
+    SerializeTuple serialize_element;
+    SerializeTupleStruct serialize_field;
+    SerializeTupleVariant serialize_field;
+}
+
+/// A struct.
+pub(super) struct Parts<'r, 'a> {
+    pub(super) run: &'r mut Run<'a>,
+    pub(super) frame: Frame,
+    pub(super) place: Place,
+    pub(super) outer: Option<Outer>,
+    /// The name that was put last.
+    pub(super) previous: u32,
+    /// The private name of a struct that is a scalar here.
+    pub(super) private: Option<&'static str>,
+}
+
+impl Parts<'_, '_> {
+    #[inline]
+    fn put<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), Failure> {
+        if let Some(private) = self.private {
+            return self.private(private, value);
+        }
+        let slot = self.run.name(name, self.place.parent, self.previous);
+        self.previous = slot;
+        let put = value.serialize(Put { run: &mut *self.run, place: self.place.inside(slot) });
+        put.map_err(|failure| failure.within(name))
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        if self.private.is_none() {
+            self.run.close(self.frame, self.place, FIELDS)?;
+        }
+        close_outer(self.run, self.outer)
+    }
+}
+
+macro_rules! parts {
+    ($($of:ident)*) => {$(
+        impl $of for Parts<'_, '_> {
+            type Ok = ();
+            type Error = Failure;
+
+            #[inline]
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                name: &'static str,
+                value: &T,
+            ) -> Result<(), Failure> {
+                self.put(name, value)
+            }
+
+            fn end(self) -> Result<(), Failure> {
+                self.finish()
+            }
+        }
+    )*};
+}
+
+parts! { SerializeStruct SerializeStructVariant }
+
+/// How the keys of a map are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    /// As fields, whose names may enter the table.
+    Fields,
+    /// As names in the document itself: the keys of a Rust map are data, and would fill the table.
+    Inline,
+    /// Key, value, key, value: some key is no text.
+    Pairs,
+}
+
+/// Where a pair begins in each area of its map, and its key as it sorts.
+struct Pair {
+    key: Vec<u8>,
+    at: Frame,
+}
+
+/// A map.
+pub(super) struct Entries<'r, 'a> {
+    run: &'r mut Run<'a>,
+    frame: Frame,
+    place: Place,
+    keys: Keys,
+    previous: u32,
+    inline_at: usize,
+    pairs: Vec<Pair>,
+    /// Where the name that was put last begins among the inline ones.
+    last_at: usize,
+    /// Whether a key was put and its value was not.
+    awaits_value: bool,
+}
+
+impl<'r, 'a> Entries<'r, 'a> {
+    pub(super) fn new(run: &'r mut Run<'a>, frame: Frame, place: Place, are_fields: bool) -> Self {
+        let inline_at = run.builder().inline.len();
+        let keys = if are_fields { Keys::Fields } else { Keys::Inline };
+        let (previous, pairs) = (NONE, Vec::new());
+        let (last_at, awaits_value) = (inline_at, false);
+        Self { run, frame, place, keys, previous, inline_at, pairs, last_at, awaits_value }
+    }
+
+    /// Puts the key that is in [`Run::text`].
+    #[inline]
+    fn text_key(&mut self) -> Result<(), Failure> {
+        match self.keys {
+            Keys::Fields => {
+                let text = std::mem::take(&mut self.run.text);
+                let name = std::str::from_utf8(&text).map_err(Failure::mismatch)?;
+                self.previous = self.run.name(name, self.place.parent, self.previous);
+                self.run.text = text;
+                Ok(())
+            }
+            Keys::Inline => {
+                let Run { encoder, text, .. } = &mut *self.run;
+                self.last_at = encoder.builder.inline.len();
+                put_varint(&mut encoder.builder.inline, text.len() as u64);
+                encoder.builder.inline.extend_from_slice(text);
+                Ok(())
+            }
+            Keys::Pairs => {
+                let text = String::from_utf8_lossy(&self.run.text).into_owned();
+                self.pair_key(&Value::Text(text))
+            }
+        }
+    }
+
+    /// Puts a key that may be anything.
+    #[cold]
+    fn pair_key(&mut self, key: &Value) -> Result<(), Failure> {
+        if self.keys != Keys::Pairs {
+            self.turn_to_pairs()?;
+        }
+        self.pairs.push(Pair { key: sort_key::of(key), at: self.run.encoder.builder.begin() });
+        let (names, depth) = (self.run.names, self.place.depth + 1);
+        let put = self.run.encoder.put(key, names, NONE, depth);
+        put.map_err(Failure::mismatch)
+    }
+
+    /// Writes the keys that were names as values in front of their own.
+    #[cold]
+    fn turn_to_pairs(&mut self) -> Result<(), Failure> {
+        let keys = self.names()?;
+        let are_fields = self.keys == Keys::Fields;
+        let builder = self.run.builder();
+        let values = Scattered::take(builder, &self.frame);
+        if are_fields {
+            builder.keys.truncate(self.frame.keys);
+            builder.places.truncate(self.frame.keys);
+        } else {
+            builder.inline.truncate(self.inline_at);
+        }
+        self.keys = Keys::Pairs;
+        for (i, key) in keys.into_iter().enumerate() {
+            self.pair_key(&Value::Text(key))?;
+            values.put(i, self.run.builder());
+        }
+        Ok(())
+    }
+
+    /// The names so far.
+    fn names(&self) -> Result<Vec<String>, Failure> {
+        let builder = &self.run.encoder.builder;
+        if self.keys == Keys::Fields {
+            let slots = builder.keys[self.frame.keys..].iter();
+            let name =
+                |slot: &u32| String::from_utf8_lossy(builder.memory.name(*slot)).into_owned();
+            return Ok(slots.map(name).collect());
+        }
+        let mut names = Vec::new();
+        let mut decoder = Decoder::new(&builder.inline[self.inline_at..]);
+        while decoder.remaining() > 0 {
+            names.push(decoder.text("a name")?.to_owned());
+        }
+        Ok(names)
+    }
+
+    /// Refuses inline names that do not differ.
+    fn check_inline(&self) -> Result<(), Failure> {
+        let names = &self.run.encoder.builder.inline[self.inline_at..];
+        let mut decoder = Decoder::new(names);
+        let mut last: Option<&[u8]> = None;
+        while decoder.remaining() > 0 {
+            let name = decoder.bytes("a name")?;
+            if last.is_some_and(|last| last >= name) {
+                // Not in order: they may differ all the same.
+                let mut decoder = Decoder::new(names);
+                let mut seen = HashSet::new();
+                while decoder.remaining() > 0 {
+                    let name = decoder.bytes("a name")?;
+                    if !seen.insert(name) {
+                        return Err(twice(&String::from_utf8_lossy(name)));
+                    }
+                }
+                return Ok(());
+            }
+            last = Some(name);
+        }
+        Ok(())
+    }
+
+    /// Puts the pairs in the order of their keys.
+    fn sort(&mut self) -> Result<(), Failure> {
+        if self.pairs.is_sorted_by(|a, b| a.key < b.key) {
+            return Ok(());
+        }
+        let starts: Vec<Frame> = self.pairs.iter().map(|pair| pair.at).collect();
+        let mut order: Vec<usize> = (0..self.pairs.len()).collect();
+        order.sort_by(|a, b| self.pairs[*a].key.cmp(&self.pairs[*b].key));
+        for two in order.windows(2) {
+            if self.pairs[two[0]].key == self.pairs[two[1]].key {
+                let key =
+                    sort_key::decode(&self.pairs[two[0]].key, sort_key::Direction::Ascending)?;
+                return Err(twice(&key));
+            }
+        }
+        let builder = self.run.builder();
+        let pairs = Scattered::take_groups(builder, &self.frame, &starts);
+        for i in order {
+            pairs.put(i, builder);
+        }
+        Ok(())
+    }
+
+    /// What the entry that was begun last is called.
+    #[cold]
+    fn step(&self) -> String {
+        let builder = &self.run.encoder.builder;
+        let name = match self.keys {
+            Keys::Fields => builder.memory.name(self.previous),
+            Keys::Inline => {
+                let mut decoder = Decoder::new(&builder.inline[self.last_at..]);
+                decoder.bytes("a name").unwrap_or_default()
+            }
+            Keys::Pairs => {
+                let key = self.pairs.last().map_or(&[][..], |pair| &pair.key);
+                let key = sort_key::decode(key, sort_key::Direction::Ascending);
+                return key.unwrap_or_default().to_string();
+            }
+        };
+        String::from_utf8_lossy(name).into_owned()
+    }
+}
+
+#[cold]
+fn twice(key: &dyn std::fmt::Display) -> Failure {
+    Failure::mismatch(format_args!("key {key} comes twice"))
+}
+
+impl SerializeMap for Entries<'_, '_> {
+    type Ok = ();
+    type Error = Failure;
+
+    #[inline]
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.awaits_value, true) {
+            return Err(Failure::mismatch("a key without a value"));
+        }
+        let capture = Capture { text: &mut self.run.text, is_readable: true, wraps: 0 };
+        match key.serialize(capture) {
+            Ok(Captured::Text) => self.text_key(),
+            Ok(Captured::Value(value)) => self.pair_key(&value),
+            Err(failure) if failure.is_compound() => {
+                let value = Value::from_serialize(key).map_err(Failure::mismatch)?;
+                self.pair_key(&value)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    #[inline]
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Failure> {
+        if !std::mem::replace(&mut self.awaits_value, false) {
+            return Err(Failure::mismatch("a value without a key"));
+        }
+        let parent = if self.keys == Keys::Fields { self.previous } else { NONE };
+        let put = value.serialize(Put { run: &mut *self.run, place: self.place.inside(parent) });
+        put.map_err(|failure| failure.within(self.step()))
+    }
+
+    fn end(mut self) -> Result<(), Failure> {
+        if self.awaits_value {
+            return Err(Failure::mismatch("a key without a value"));
+        }
+        let container = match self.keys {
+            Keys::Fields => FIELDS,
+            Keys::Inline => {
+                self.check_inline()?;
+                Container::Inline { at: self.inline_at }
+            }
+            Keys::Pairs => {
+                self.sort()?;
+                Container::Pairs
+            }
+        };
+        self.run.close(self.frame, self.place, container)
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a Rust value does not become a document, or a document a Rust value; and at which path.
+
+use flagstone_base::{Error, ErrorKind, Malformed};
+use serde::{de, ser};
+use std::fmt::{self, Display, Write};
+
+/// The longest text of an error: serde quotes the values it refuses, and those may be of any length.
+const TEXT_BYTES_MAX: usize = 300;
+/// The longest name in a path of an error.
+const STEP_BYTES_MAX: usize = 80;
+
+/// One word wide, so that results stay small.
+#[derive(Debug)]
+pub(super) struct Failure(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    reason: Reason,
+    text: String,
+    /// Dotted; empty at the root.
+    path: String,
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// The Rust type and the document do not fit.
+    Mismatch,
+    /// The bytes are no document.
+    Malformed,
+    /// A key is no scalar: [`Failure::is_compound`].
+    Compound,
+}
+
+impl Failure {
+    #[cold]
+    fn of(reason: Reason, text: &dyn Display) -> Self {
+        let mut cut = Cut { text: String::new(), left: TEXT_BYTES_MAX };
+        // Refused only where the text is cut.
+        let _is_cut = write!(cut, "{text}");
+        Self(Box::new(Inner { reason, text: cut.text, path: String::new() }))
+    }
+
+    /// The type and the document do not fit.
+    pub(super) fn mismatch(text: impl Display) -> Self {
+        Self::of(Reason::Mismatch, &text)
+    }
+
+    /// A key is an array or a map.
+    pub(super) fn compound() -> Self {
+        Self::of(Reason::Compound, &"a key that is no scalar")
+    }
+
+    pub(super) fn is_compound(&self) -> bool {
+        self.0.reason == Reason::Compound
+    }
+
+    /// The same failure, of a part that is called `step` in what is around it.
+    #[cold]
+    pub(super) fn within(mut self, step: impl Display) -> Self {
+        let mut path = Cut { text: String::new(), left: STEP_BYTES_MAX };
+        let _is_cut = write!(path, "{step}");
+        if !self.0.path.is_empty() {
+            path.text.push('.');
+            path.text.push_str(&self.0.path);
+        }
+        self.0.path = path.text;
+        self
+    }
+
+    /// The failure as callers see it: Corruption for bytes that are no document, else InvalidInput.
+    pub(super) fn into_error(self) -> Error {
+        let kind = match self.0.reason {
+            Reason::Malformed => ErrorKind::Corruption,
+            _ => ErrorKind::InvalidInput,
+        };
+        Error::new(kind, self.to_string())
+    }
+}
+
+/// Text that takes so many bytes and ends in two dots when there were more.
+struct Cut {
+    text: String,
+    left: usize,
+}
+
+impl Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut fits = text.len().min(self.left);
+        while !text.is_char_boundary(fits) {
+            fits -= 1;
+        }
+        self.text.push_str(&text[..fits]);
+        self.left -= fits;
+        if fits == text.len() {
+            return Ok(());
+        }
+        self.text.push_str("..");
+        self.left = 0;
+        Err(fmt::Error)
+    }
+}
+
+impl From<Malformed> for Failure {
+    #[cold]
+    fn from(malformed: Malformed) -> Self {
+        Self::of(Reason::Malformed, &malformed)
+    }
+}
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.path.is_empty() {
+            write!(f, "{}: ", self.0.path)?;
+        }
+        f.write_str(&self.0.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl de::Error for Failure {
+    fn custom<T: Display>(text: T) -> Self {
+        Self::mismatch(text)
+    }
+}
+
+impl ser::Error for Failure {
+    fn custom<T: Display>(text: T) -> Self {
+        Self::mismatch(text)
+    }
+}

@@ -1,0 +1,133 @@
+//! Rust values in and out of documents, by serde: straight to the binary form and straight from it, with neither
+//! JSON nor a [`Value`] between.
+//!
+//! ```
+//! use flagstone_doc::Document;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Comment<'a> {
+//!     author: &'a str,
+//!     score: u64,
+//!     #[serde(default)]
+//!     tags: Vec<&'a str>,
+//! }
+//!
+//! let document = Document::from_serialize(&Comment { author: "x", score: 7, tags: vec!["a"] })?;
+//! assert_eq!(document.to_json()?, r#"{"author":"x","score":7,"tags":["a"]}"#);
+//! let document = Document::from_json(r#"{"author":"y","score":1e3}"#)?;
+//! let comment: Comment = document.to()?;
+//! assert_eq!((comment.author, comment.score, comment.tags.len()), ("y", 1000, 0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The rules, and what is limited, are in `docs/guide/serde.md`.
+
+pub mod adapt;
+
+mod compound;
+mod error;
+mod key;
+mod number;
+mod parts;
+mod private;
+mod read;
+mod special;
+mod value;
+mod write;
+
+use crate::document::Document;
+use crate::encode::Encoder;
+use crate::names::Names;
+use crate::value::Value;
+use crate::view::View;
+use error::Failure;
+use flagstone_base::Result;
+use read::Reader;
+use serde::de::{Deserialize, DeserializeOwned};
+use serde::ser::Serialize;
+use write::{Place, Put, Run};
+
+impl Encoder {
+    /// Appends the document of a Rust value, as [`Encoder::encode`] does of a document value: with `names`, the
+    /// fields of structs are ids of that table and new names are defined there. The keys of Rust maps are data
+    /// and stay in the document.
+    ///
+    /// Returns one more than the highest name id used, 0 for none: definitions below it must be
+    /// logged before the document is.
+    ///
+    /// # Errors
+    /// InvalidInput, with the path, when the value refuses to be serialized, is nested deeper than
+    /// [`DEPTH_MAX`](crate::DEPTH_MAX), has one field twice, or is beyond 512 MiB; nothing is appended then.
+    pub fn encode_serialize<T: Serialize + ?Sized>(
+        &mut self,
+        value: &T,
+        names: Option<&Names>,
+        out: &mut Vec<u8>,
+    ) -> Result<u32> {
+        self.builder.start(names);
+        let start = out.len();
+        let mut run = Run { encoder: self, names, text: Vec::new(), root: None };
+        let written = value.serialize(Put { run: &mut run, place: Place::ROOT });
+        let root = run.root;
+        let finished = written.and_then(|()| {
+            let finished = run.builder().finish(root, out);
+            finished.map_err(|error| run.refused(error))
+        });
+        finished.map_err(|failure| {
+            out.truncate(start);
+            self.builder.rest();
+            failure.into_error()
+        })
+    }
+}
+
+impl Document {
+    /// The self-contained document of a Rust value.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode_serialize`].
+    pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
+        let mut bytes = Vec::new();
+        Encoder::new().encode_serialize(value, None, &mut bytes)?;
+        Ok(Self::self_contained_of(bytes))
+    }
+
+    /// The document as a Rust value, which may borrow text and bytes from it. Only what the type asks for is
+    /// decoded.
+    ///
+    /// # Errors
+    /// InvalidInput with the path of what does not fit the type: `stats.votes.3: invalid value: integer `300`,
+    /// expected u8`.
+    pub fn to<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
+        self.root().to()
+    }
+}
+
+impl<'a> View<'a> {
+    /// What is shown as a Rust value, which may borrow from the bytes.
+    ///
+    /// # Errors
+    /// As [`Document::to`]; Corruption where the bytes are no document.
+    pub fn to<T: Deserialize<'a>>(&self) -> Result<T> {
+        T::deserialize(Reader::new(*self, 0)).map_err(Failure::into_error)
+    }
+}
+
+impl Value {
+    /// The document value of a Rust value.
+    ///
+    /// # Errors
+    /// As [`Encoder::encode_serialize`].
+    pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
+        Ok(Document::from_serialize(value)?.to_value())
+    }
+
+    /// The value as a Rust value that borrows nothing.
+    ///
+    /// # Errors
+    /// As [`Document::to`]; InvalidInput when it is nested too deep.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
+        Document::from_value(self)?.to()
+    }
+}

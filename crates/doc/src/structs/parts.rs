@@ -1,0 +1,223 @@
+//! The parts of arrays, maps and enums of a document being read.
+
+use super::error::Failure;
+use super::read::Reader;
+use super::special::Name;
+use crate::view::{FieldKey, Fields, Items, View};
+use serde::de::value::U8Deserializer;
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, SeqAccess,
+    Unexpected, VariantAccess, Visitor,
+};
+
+/// The values of an array.
+pub(super) struct ItemsOf<'de> {
+    items: Items<'de>,
+    depth: usize,
+    len: usize,
+    read: usize,
+}
+
+impl<'de> ItemsOf<'de> {
+    pub(super) const fn new(items: Items<'de>, len: usize, depth: usize) -> Self {
+        Self { items, depth, len, read: 0 }
+    }
+
+    /// Refuses an array that has more values than were asked for: a tuple would silently lose them.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        if self.read == self.len {
+            return Ok(());
+        }
+        Err(Failure::invalid_length(self.len, &format!("an array of {}", self.read).as_str()))
+    }
+}
+
+impl<'de> SeqAccess<'de> for &mut ItemsOf<'de> {
+    type Error = Failure;
+
+    #[inline]
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Failure> {
+        let Some(item) = self.items.next() else { return Ok(None) };
+        let value = seed.deserialize(Reader::new(item?, self.depth));
+        let value = value.map_err(|failure| failure.within(self.read))?;
+        self.read += 1;
+        Ok(Some(value))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.len - self.read)
+    }
+}
+
+/// Bytes, as the array of integers that serde takes a `Vec<u8>` for.
+pub(super) struct Bytes<'de>(std::slice::Iter<'de, u8>);
+
+impl<'de> Bytes<'de> {
+    pub(super) fn new(bytes: &'de [u8]) -> Self {
+        Self(bytes.iter())
+    }
+}
+
+impl<'de> SeqAccess<'de> for Bytes<'de> {
+    type Error = Failure;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Failure> {
+        let Some(byte) = self.0.next() else { return Ok(None) };
+        let byte: U8Deserializer<Failure> = byte.into_deserializer();
+        seed.deserialize(byte).map(Some)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.0.len())
+    }
+}
+
+/// The fields of a map.
+pub(super) struct FieldsOf<'de> {
+    fields: Fields<'de>,
+    depth: usize,
+    left: usize,
+    /// The field whose value comes next.
+    open: Option<(FieldKey<'de>, View<'de>)>,
+}
+
+impl<'de> FieldsOf<'de> {
+    pub(super) const fn new(fields: Fields<'de>, len: usize, depth: usize) -> Self {
+        Self { fields, depth, left: len, open: None }
+    }
+
+    /// Refuses a map that has more fields than were asked for.
+    pub(super) fn finish(&self) -> Result<(), Failure> {
+        match self.left {
+            0 => Ok(()),
+            left => Err(Failure::mismatch(format_args!("a map with {left} fields more than read"))),
+        }
+    }
+}
+
+#[cold]
+fn step(key: &FieldKey<'_>) -> String {
+    match key {
+        FieldKey::Name(name) => (*name).to_owned(),
+        FieldKey::Value(key) => match key.as_str() {
+            Some(text) => text.to_owned(),
+            None => key.to_string(),
+        },
+    }
+}
+
+impl<'de> MapAccess<'de> for &mut FieldsOf<'de> {
+    type Error = Failure;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Failure> {
+        let Some(field) = self.fields.next() else { return Ok(None) };
+        let (key, value) = field?;
+        self.left -= 1;
+        self.open = Some((key, value));
+        let read = match key {
+            FieldKey::Name(name) => seed.deserialize(Name(name)),
+            FieldKey::Value(view) => match view.as_str() {
+                Some(name) => seed.deserialize(Name(name)),
+                None => seed.deserialize(Reader::new(view, self.depth)),
+            },
+        };
+        read.map(Some).map_err(|failure| failure.within(step(&key)))
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+        let Some((key, value)) = self.open.take() else {
+            return Err(Failure::mismatch("a value without a key"));
+        };
+        let read = seed.deserialize(Reader::new(value, self.depth));
+        read.map_err(|failure| failure.within(step(&key)))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left)
+    }
+}
+
+/// An enum: text is a variant without values, a map of one field a variant with some.
+pub(super) struct EnumOf<'de> {
+    pub(super) variant: &'de str,
+    pub(super) value: Option<Reader<'de>>,
+}
+
+impl<'de> EnumOf<'de> {
+    pub(super) fn of_map(view: &View<'de>, depth: usize) -> Result<Self, Failure> {
+        let mut fields = view.fields()?;
+        match (fields.next().transpose()?, fields.next().transpose()?) {
+            (Some((FieldKey::Name(variant), value)), None) => {
+                Ok(Self { variant, value: Some(Reader::new(value, depth)) })
+            }
+            _ => Err(Failure::invalid_value(
+                Unexpected::Map,
+                &"a map of one field, the variant of an enum",
+            )),
+        }
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(Reader<'de>) -> Result<T, Failure>,
+        expected: &str,
+    ) -> Result<T, Failure> {
+        match self.value {
+            Some(value) => read(value).map_err(|failure| failure.within(self.variant)),
+            None => Err(Failure::invalid_type(Unexpected::UnitVariant, &expected)),
+        }
+    }
+}
+
+impl<'de> EnumAccess<'de> for EnumOf<'de> {
+    type Error = Failure;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Failure> {
+        Ok((seed.deserialize(Name(self.variant))?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for EnumOf<'de> {
+    type Error = Failure;
+
+    fn unit_variant(self) -> Result<(), Failure> {
+        match self.value {
+            Some(value) if !value.view.is_null() => {
+                let failure = Failure::invalid_type(
+                    Unexpected::Other("a value"),
+                    &"null, for a variant without values",
+                );
+                Err(failure.within(self.variant))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Failure> {
+        self.read(|value| seed.deserialize(value), "newtype variant")
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Failure> {
+        self.read(|value| value.deserialize_tuple(len, visitor), "tuple variant")
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        self.read(|value| value.deserialize_struct("", fields, visitor), "struct variant")
+    }
+}

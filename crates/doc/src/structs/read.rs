@@ -1,0 +1,340 @@
+//! Documents to Rust values, by a serde deserializer over a view: text and bytes are borrowed, and what nobody asks
+//! for is not decoded.
+
+use super::error::Failure;
+use super::number::{self, Integer};
+use super::parts::{Bytes, EnumOf, FieldsOf, ItemsOf};
+use super::private::{self, WRAPS_MAX};
+use super::special::{Buffered, Special};
+use crate::show::UuidText;
+use crate::value::DEPTH_MAX;
+use crate::view::View;
+use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
+
+/// Reads one value.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'de> {
+    pub(super) view: View<'de>,
+    /// How many arrays and maps are around it.
+    pub(super) depth: usize,
+    /// How many newtype structs and options are right around it.
+    wraps: u16,
+    /// Whether the reader is one of the types of this crate: it takes numbers by their literal, and points in time
+    /// and uuids as what they are.
+    is_ours: bool,
+}
+
+impl<'de> Reader<'de> {
+    pub(super) const fn new(view: View<'de>, depth: usize) -> Self {
+        Self { view, depth, wraps: 0, is_ours: false }
+    }
+
+    /// The same value inside of one more newtype struct or option.
+    fn wrapped(self) -> Result<Self, Failure> {
+        if self.wraps == WRAPS_MAX {
+            return Err(Failure::mismatch("a type that wraps itself without end"));
+        }
+        Ok(Self { wraps: self.wraps + 1, ..self })
+    }
+
+    /// What is found where `visitor` expects something else.
+    #[cold]
+    fn mismatch<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        let view = &self.view;
+        let found = if view.is_number() && view.as_small_int().is_none() {
+            format!("number {view}")
+        } else if view.as_datetime().is_some() {
+            "a datetime".to_owned()
+        } else if view.as_uuid().is_some() {
+            "a uuid".to_owned()
+        } else {
+            return self.deserialize_any(visitor);
+        };
+        Err(Failure::invalid_type(Unexpected::Other(&found), &visitor))
+    }
+
+    #[inline]
+    fn integer<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match number::integer(&self.view) {
+            Some(Integer::I64(value)) => match u64::try_from(value) {
+                Ok(value) => visitor.visit_u64(value),
+                Err(_negative) => visitor.visit_i64(value),
+            },
+            Some(Integer::U64(value)) => visitor.visit_u64(value),
+            Some(Integer::I128(value)) => visitor.visit_i128(value),
+            Some(Integer::U128(value)) => visitor.visit_u128(value),
+            None => self.mismatch(visitor),
+        }
+    }
+
+    /// Whether the number is infinite as it is stored, so that it may be so as a float.
+    fn is_infinite(&self) -> bool {
+        self.view.as_stored_float().is_some_and(f64::is_infinite)
+    }
+
+    fn array<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        let mut items = ItemsOf::new(self.view.items()?, self.view.len()?, self.inner()?);
+        let value = visitor.visit_seq(&mut items)?;
+        items.finish()?;
+        Ok(value)
+    }
+
+    fn map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        let mut fields = FieldsOf::new(self.view.fields()?, self.view.len()?, self.inner()?);
+        let value = visitor.visit_map(&mut fields)?;
+        fields.finish()?;
+        Ok(value)
+    }
+
+    /// The depth of what is in this array or map.
+    fn inner(&self) -> Result<usize, Failure> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.view.malformed("a value that is not nested so deep").into());
+        }
+        Ok(self.depth + 1)
+    }
+
+    fn text(&self) -> Result<Option<&'de str>, Failure> {
+        if self.view.as_text_bytes().is_none() {
+            return Ok(None);
+        }
+        let text = self.view.as_str();
+        text.map(Some).ok_or_else(|| self.view.malformed("text in UTF-8").into())
+    }
+
+    /// A number that is not stored as an integer of 64 bits, a point in time, a uuid.
+    fn other<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        let view = &self.view;
+        if let Some(value) = view.as_stored_u64() {
+            return visitor.visit_u64(value);
+        }
+        if let Some(value) = view.as_stored_float() {
+            return visitor.visit_f64(value);
+        }
+        let special = if let Some(time) = view.as_datetime() {
+            Special::DateTime(time)
+        } else if let Some(bytes) = view.as_uuid() {
+            Special::Uuid(bytes)
+        } else if let Some(literal) = number::literal(view)? {
+            match number::equal_float(view, &literal) {
+                Some(float) if !self.is_ours => return visitor.visit_f64(float),
+                _ => Special::Number(literal),
+            }
+        } else {
+            return Err(view.malformed("a tag that this version knows").into());
+        };
+        if self.is_ours {
+            visitor.visit_enum(special)
+        } else {
+            visitor.visit_map(Buffered::new(special))
+        }
+    }
+}
+
+macro_rules! integers {
+    ($($method:ident)*) => {$(
+        #[inline]
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+            self.integer(visitor)
+        }
+    )*};
+}
+
+macro_rules! any {
+    ($($method:ident)*) => {$(
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+            self.mismatch(visitor)
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = Failure;
+
+    integers! {
+        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64 deserialize_i128
+        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_u128
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        if let Some(text) = self.text()? {
+            return visitor.visit_borrowed_str(text);
+        }
+        let view = &self.view;
+        if let Some(value) = view.as_small_int() {
+            return match u64::try_from(value) {
+                Ok(value) => visitor.visit_u64(value),
+                Err(_negative) => visitor.visit_i64(value),
+            };
+        }
+        if view.is_map() {
+            return self.map(visitor);
+        }
+        if view.is_array() {
+            return self.array(visitor);
+        }
+        if view.is_null() {
+            return visitor.visit_unit();
+        }
+        if let Some(value) = view.as_bool() {
+            return visitor.visit_bool(value);
+        }
+        match view.as_bytes() {
+            Some(bytes) => visitor.visit_borrowed_bytes(bytes),
+            None => self.other(visitor),
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.view.as_bool() {
+            Some(value) => visitor.visit_bool(value),
+            None => self.mismatch(visitor),
+        }
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match number::float(&self.view) {
+            Some(value) if !value.is_infinite() || self.is_infinite() => visitor.visit_f64(value),
+            _ => self.mismatch(visitor),
+        }
+    }
+
+    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match number::float32(&self.view) {
+            Some(value) if !value.is_infinite() || self.is_infinite() => visitor.visit_f32(value),
+            _ => self.mismatch(visitor),
+        }
+    }
+
+    fn deserialize_char<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.deserialize_str(visitor)
+    }
+
+    #[inline]
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        if let Some(text) = self.text()? {
+            return visitor.visit_borrowed_str(text);
+        }
+        if let Some(time) = self.view.as_datetime().filter(|time| time.has_rfc3339()) {
+            return visitor.visit_string(time.to_string());
+        }
+        match self.view.as_uuid() {
+            Some(bytes) => visitor.visit_string(UuidText(bytes).to_string()),
+            None => self.mismatch(visitor),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        match self.view.as_uuid() {
+            Some(bytes) => visitor.visit_borrowed_bytes(bytes),
+            None => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_byte_buf<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.deserialize_bytes(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        if self.view.is_null() {
+            return visitor.visit_none();
+        }
+        visitor.visit_some(self.wrapped()?)
+    }
+
+    any! { deserialize_unit }
+
+    fn deserialize_unit_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        self.deserialize_unit(visitor)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        let is_ours = private::is_ours(name);
+        visitor.visit_newtype_struct(Self { is_ours, ..self.wrapped()? })
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        if self.view.is_array() {
+            return self.array(visitor);
+        }
+        match self.view.as_bytes() {
+            Some(bytes) => visitor.visit_seq(Bytes::new(bytes)),
+            None => self.mismatch(visitor),
+        }
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        // Of too many bytes a tuple would silently take the first.
+        match self.view.as_bytes() {
+            Some(bytes) if bytes.len() != len => {
+                Err(Failure::invalid_length(bytes.len(), &visitor))
+            }
+            _ => self.deserialize_seq(visitor),
+        }
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        len: usize,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        self.deserialize_tuple(len, visitor)
+    }
+
+    any! { deserialize_map }
+
+    #[inline]
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        if self.view.is_map() { self.map(visitor) } else { self.mismatch(visitor) }
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        if let Some(variant) = self.text()? {
+            return visitor.visit_enum(EnumOf { variant, value: None });
+        }
+        if self.view.is_map() {
+            return visitor.visit_enum(EnumOf::of_map(&self.view, self.inner()?)?);
+        }
+        self.mismatch(visitor)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        visitor.visit_unit()
+    }
+
+    /// Types of this crate look at it to tell whether they read a document: such types take more than serde has.
+    fn is_human_readable(&self) -> bool {
+        !self.is_ours
+    }
+}

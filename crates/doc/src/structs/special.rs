@@ -1,0 +1,188 @@
+//! What serde has no type for: numbers by their literal, points in time, uuids.
+
+use super::error::Failure;
+use super::private;
+use crate::datetime::DateTime;
+use serde::de::value::{
+    BorrowedBytesDeserializer, BorrowedStrDeserializer, I64Deserializer, StringDeserializer,
+    U32Deserializer,
+};
+use serde::de::{
+    DeserializeSeed, Deserializer, EnumAccess, Error, IntoDeserializer, MapAccess, Unexpected,
+    VariantAccess, Visitor,
+};
+use std::borrow::Cow;
+
+pub(super) enum Special<'de> {
+    Number(Cow<'de, str>),
+    DateTime(DateTime),
+    Uuid(&'de [u8; 16]),
+}
+
+/// The variants as which the types of this crate are given them: nothing else in a document is an enum to them.
+pub(super) mod variant {
+    pub(crate) const NUMBER: u32 = 0;
+    pub(crate) const DATE_TIME: u32 = 1;
+    pub(crate) const UUID: u32 = 2;
+}
+
+impl<'de> Special<'de> {
+    fn read<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Failure> {
+        match self {
+            Self::Number(Cow::Borrowed(text)) => {
+                seed.deserialize(BorrowedStrDeserializer::new(text))
+            }
+            Self::Number(Cow::Owned(text)) => seed.deserialize(StringDeserializer::new(text)),
+            Self::DateTime(time) => seed.deserialize(I64Deserializer::new(time.as_micros())),
+            Self::Uuid(bytes) => seed.deserialize(BorrowedBytesDeserializer::new(bytes)),
+        }
+    }
+}
+
+impl<'de> EnumAccess<'de> for Special<'de> {
+    type Error = Failure;
+    type Variant = Self;
+
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Failure> {
+        let variant: U32Deserializer<Failure> = match self {
+            Self::Number(_) => variant::NUMBER,
+            Self::DateTime(_) => variant::DATE_TIME,
+            Self::Uuid(_) => variant::UUID,
+        }
+        .into_deserializer();
+        Ok((seed.deserialize(variant)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Special<'de> {
+    type Error = Failure;
+
+    fn unit_variant(self) -> Result<(), Failure> {
+        Err(Failure::invalid_type(Unexpected::NewtypeVariant, &"a unit variant"))
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Failure> {
+        self.read(seed)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Failure> {
+        Err(Failure::invalid_type(Unexpected::NewtypeVariant, &visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        Err(Failure::invalid_type(Unexpected::NewtypeVariant, &visitor))
+    }
+}
+
+/// A map of one entry with a private key, as it passes through the buffer in which serde holds a value whose type
+/// it does not know yet; numbers as `serde_json` writes them.
+pub(super) struct Buffered<'de> {
+    special: Option<Special<'de>>,
+    has_key: bool,
+}
+
+impl<'de> Buffered<'de> {
+    pub(super) const fn new(special: Special<'de>) -> Self {
+        Self { special: Some(special), has_key: true }
+    }
+}
+
+impl<'de> MapAccess<'de> for Buffered<'de> {
+    type Error = Failure;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Failure> {
+        if !std::mem::replace(&mut self.has_key, false) {
+            return Ok(None);
+        }
+        let key = match self.special {
+            Some(Special::DateTime(_)) => private::DATE_TIME,
+            Some(Special::Uuid(_)) => private::UUID,
+            _ => private::JSON_NUMBER,
+        };
+        seed.deserialize(BorrowedStrDeserializer::new(key)).map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Failure> {
+        match self.special.take() {
+            Some(special) => special.read(seed),
+            None => Err(Failure::mismatch("a value without a key")),
+        }
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(1)
+    }
+}
+
+/// The name of a field, as a key of a struct or of a map.
+pub(super) struct Name<'de>(pub(super) &'de str);
+
+macro_rules! parsed {
+    ($($method:ident $visit:ident $type:ty;)*) => {$(
+        /// A name that writes such a value is one, where a map has keys of that type.
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+            match self.0.parse::<$type>() {
+                Ok(value) => visitor.$visit(value),
+                Err(_other) => visitor.visit_borrowed_str(self.0),
+            }
+        }
+    )*};
+}
+
+impl<'de> Deserializer<'de> for Name<'de> {
+    type Error = Failure;
+
+    parsed! {
+        deserialize_bool visit_bool bool;
+        deserialize_i8 visit_i64 i64;
+        deserialize_i16 visit_i64 i64;
+        deserialize_i32 visit_i64 i64;
+        deserialize_i64 visit_i64 i64;
+        deserialize_i128 visit_i128 i128;
+        deserialize_u8 visit_u64 u64;
+        deserialize_u16 visit_u64 u64;
+        deserialize_u32 visit_u64 u64;
+        deserialize_u64 visit_u64 u64;
+        deserialize_u128 visit_u128 u128;
+        deserialize_f32 visit_f32 f32;
+        deserialize_f64 visit_f64 f64;
+    }
+
+    #[inline]
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
+        visitor.visit_some(BorrowedStrDeserializer::new(self.0))
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Failure> {
+        BorrowedStrDeserializer::new(self.0).deserialize_enum(name, variants, visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
+        identifier ignored_any
+    }
+}

@@ -1,0 +1,410 @@
+//! Rust values straight to the binary form, by a serde serializer over the builder of documents.
+
+use super::compound::{Entries, Items, Outer, Parts};
+use super::error::Failure;
+use super::key::{Capture, Captured};
+use super::number::shortest;
+use super::private::{self, WRAPS_MAX};
+use crate::encode::{
+    BuildError, Builder, Container, Duplicates, Encoder, Frame, NONE, put_literal,
+};
+use crate::layout::tag;
+use crate::names::Names;
+use crate::number::Literal;
+use crate::value::{DEPTH_MAX, Value};
+use flagstone_base::key::VALUE_BYTES_MAX;
+use serde::Serialize;
+use serde::ser::Serializer;
+use std::fmt::{Display, Write};
+
+/// A document being written.
+pub(super) struct Run<'a> {
+    pub(super) encoder: &'a mut Encoder,
+    pub(super) names: Option<&'a Names>,
+    /// The text of the key that was captured last.
+    pub(super) text: Vec<u8>,
+    /// What the root is, once that is known; a scalar is nothing.
+    pub(super) root: Option<Container>,
+}
+
+/// Where a value goes.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The name of which it is the value.
+    pub(super) parent: u32,
+    /// How many arrays and maps are around it.
+    pub(super) depth: usize,
+    /// How many newtype structs and options are right around it.
+    pub(super) wraps: u16,
+    /// Whether it is a document value, whose names are fields however serde calls them.
+    pub(super) is_value: bool,
+}
+
+impl Place {
+    pub(super) const ROOT: Self = Self { parent: NONE, depth: 0, wraps: 0, is_value: false };
+
+    /// The place of a value in the container at this place, below the name `parent`.
+    pub(super) const fn inside(self, parent: u32) -> Self {
+        Self { parent, depth: self.depth + 1, wraps: 0, is_value: false }
+    }
+}
+
+impl<'a> Run<'a> {
+    pub(super) const fn builder(&mut self) -> &mut Builder {
+        &mut self.encoder.builder
+    }
+
+    /// Opens the container at `place`.
+    pub(super) fn open(&self, place: Place) -> Result<Frame, Failure> {
+        if place.depth >= DEPTH_MAX {
+            return Err(Failure::mismatch(format_args!(
+                "nested deeper than {DEPTH_MAX} arrays and maps"
+            )));
+        }
+        Ok(self.encoder.builder.begin())
+    }
+
+    /// Closes the container at `place`. The root is only remembered: the document ends it.
+    pub(super) fn close(
+        &mut self,
+        frame: Frame,
+        place: Place,
+        container: Container,
+    ) -> Result<(), Failure> {
+        if place.depth == 0 {
+            self.root = Some(container);
+            return Ok(());
+        }
+        let ended = self.builder().end(frame, container);
+        ended.map_err(|error| self.refused(error))?;
+        self.check_size()
+    }
+
+    /// Puts the name of a field.
+    #[inline]
+    pub(super) fn name(&mut self, name: &str, parent: u32, previous: u32) -> u32 {
+        let slot = self.encoder.name(name, self.names, parent, previous);
+        self.builder().places.push(slot);
+        slot
+    }
+
+    /// What the builder refused; it tells of a key that comes twice where that stood, which is its slot here.
+    #[cold]
+    pub(super) fn refused(&self, error: BuildError) -> Failure {
+        match error {
+            BuildError::TooLarge => too_large(),
+            BuildError::Duplicate { at } => {
+                let name = String::from_utf8_lossy(self.encoder.builder.memory.name(at));
+                Failure::mismatch(format_args!("field {name:?} comes twice"))
+            }
+        }
+    }
+
+    /// Refuses what has grown too large before all of it is in memory.
+    #[inline]
+    pub(super) fn check_size(&self) -> Result<(), Failure> {
+        if self.encoder.builder.heap_bytes() > VALUE_BYTES_MAX { Err(too_large()) } else { Ok(()) }
+    }
+
+    fn put_literal(&mut self, text: &[u8]) -> Result<(), Failure> {
+        let literal = Literal::whole(text).ok_or_else(|| {
+            let text = String::from_utf8_lossy(text);
+            Failure::mismatch(format_args!("number {text:?}: expected one by the grammar of JSON"))
+        })?;
+        put_literal(self.builder(), &literal, text);
+        self.check_size()
+    }
+
+    /// Puts what a private newtype struct of the name `name` wraps.
+    fn put_private<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Failure> {
+        let capture = Capture { text: &mut self.text, is_readable: false, wraps: 0 };
+        match (name, value.serialize(capture)?) {
+            (private::NUMBER | private::JSON_NUMBER, Captured::Text) => {
+                let text = std::mem::take(&mut self.text);
+                let put = self.put_literal(&text);
+                self.text = text;
+                put
+            }
+            (private::DATE_TIME, Captured::Value(Value::Int(micros))) => {
+                self.builder().fixed(tag::DATE_TIME, &micros.to_le_bytes());
+                Ok(())
+            }
+            (private::UUID, Captured::Value(Value::Bytes(bytes))) if bytes.len() == 16 => {
+                self.builder().fixed(tag::UUID, &bytes);
+                Ok(())
+            }
+            _ => Err(Failure::mismatch(format_args!("a value of {name} that is none"))),
+        }
+    }
+}
+
+#[cold]
+fn too_large() -> Failure {
+    Failure::mismatch(format_args!("a document is larger than {VALUE_BYTES_MAX} bytes"))
+}
+
+/// Writes one value.
+pub(super) struct Put<'r, 'a> {
+    pub(super) run: &'r mut Run<'a>,
+    pub(super) place: Place,
+}
+
+impl<'r, 'a> Put<'r, 'a> {
+    fn tag(self, tag: u8) -> Result<(), Failure> {
+        self.run.builder().tag(tag);
+        Ok(())
+    }
+
+    fn int(self, value: i64) -> Result<(), Failure> {
+        self.run.builder().int(value);
+        Ok(())
+    }
+
+    fn long(self, value: impl Display) -> Result<(), Failure> {
+        self.run.put_literal(value.to_string().as_bytes())
+    }
+
+    /// Opens the map of one field that an enum variant with values is, and names it.
+    fn variant(self, variant: &'static str) -> Result<(Put<'r, 'a>, Outer), Failure> {
+        let Self { run, place } = self;
+        let frame = run.open(place)?;
+        let slot = run.name(variant, place.parent, NONE);
+        Ok((Put { run, place: place.inside(slot) }, Outer { frame, place }))
+    }
+
+    fn items(self, outer: Option<Outer>) -> Result<Items<'r, 'a>, Failure> {
+        let frame = self.run.open(self.place)?;
+        Ok(Items { run: self.run, frame, place: self.place, outer, index: 0 })
+    }
+
+    fn parts(self, outer: Option<Outer>) -> Result<Parts<'r, 'a>, Failure> {
+        let frame = self.run.open(self.place)?;
+        let (run, place) = (self.run, self.place);
+        Ok(Parts { run, frame, place, outer, previous: NONE, private: None })
+    }
+}
+
+impl<'r, 'a> Serializer for Put<'r, 'a> {
+    type Ok = ();
+    type Error = Failure;
+    type SerializeSeq = Items<'r, 'a>;
+    type SerializeTuple = Items<'r, 'a>;
+    type SerializeTupleStruct = Items<'r, 'a>;
+    type SerializeTupleVariant = Items<'r, 'a>;
+    type SerializeMap = Entries<'r, 'a>;
+    type SerializeStruct = Parts<'r, 'a>;
+    type SerializeStructVariant = Parts<'r, 'a>;
+
+    fn serialize_bool(self, value: bool) -> Result<(), Failure> {
+        self.tag(if value { tag::TRUE } else { tag::FALSE })
+    }
+
+    fn serialize_i8(self, value: i8) -> Result<(), Failure> {
+        self.int(value.into())
+    }
+
+    fn serialize_i16(self, value: i16) -> Result<(), Failure> {
+        self.int(value.into())
+    }
+
+    fn serialize_i32(self, value: i32) -> Result<(), Failure> {
+        self.int(value.into())
+    }
+
+    fn serialize_i64(self, value: i64) -> Result<(), Failure> {
+        self.int(value)
+    }
+
+    fn serialize_i128(self, value: i128) -> Result<(), Failure> {
+        match i64::try_from(value) {
+            Ok(value) => self.int(value),
+            Err(_beyond) => self.long(value),
+        }
+    }
+
+    fn serialize_u8(self, value: u8) -> Result<(), Failure> {
+        self.int(value.into())
+    }
+
+    fn serialize_u16(self, value: u16) -> Result<(), Failure> {
+        self.int(value.into())
+    }
+
+    fn serialize_u32(self, value: u32) -> Result<(), Failure> {
+        self.int(value.into())
+    }
+
+    fn serialize_u64(self, value: u64) -> Result<(), Failure> {
+        match i64::try_from(value) {
+            Ok(value) => self.int(value),
+            Err(_beyond) => {
+                self.run.builder().fixed(tag::U64, &value.to_le_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    fn serialize_u128(self, value: u128) -> Result<(), Failure> {
+        match u64::try_from(value) {
+            Ok(value) => self.serialize_u64(value),
+            Err(_beyond) => self.long(value),
+        }
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), Failure> {
+        self.serialize_f64(shortest(value))
+    }
+
+    fn serialize_f64(self, value: f64) -> Result<(), Failure> {
+        self.run.builder().fixed(tag::FLOAT, &value.to_le_bytes());
+        Ok(())
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), Failure> {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, value: &str) -> Result<(), Failure> {
+        self.run.builder().text(value.as_bytes());
+        self.run.check_size()
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Result<(), Failure> {
+        self.run.builder().bytes(value);
+        self.run.check_size()
+    }
+
+    fn serialize_none(self) -> Result<(), Failure> {
+        self.tag(tag::NULL)
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Failure> {
+        self.serialize_newtype_struct("", value)
+    }
+
+    fn serialize_unit(self) -> Result<(), Failure> {
+        self.tag(tag::NULL)
+    }
+
+    fn serialize_unit_struct(self, _name: &'static str) -> Result<(), Failure> {
+        self.tag(tag::NULL)
+    }
+
+    fn serialize_unit_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+    ) -> Result<(), Failure> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        name: &'static str,
+        value: &T,
+    ) -> Result<(), Failure> {
+        let Self { run, mut place } = self;
+        place.is_value = name == private::VALUE;
+        if private::is_ours(name) && !place.is_value {
+            return run.put_private(name, value);
+        }
+        place.wraps += 1;
+        if place.wraps > WRAPS_MAX {
+            return Err(Failure::mismatch("a value that is wrapped without end"));
+        }
+        value.serialize(Put { run, place })
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), Failure> {
+        let (Put { run, place }, outer) = self.variant(variant)?;
+        let put = value.serialize(Put { run: &mut *run, place });
+        put.map_err(|failure| failure.within(variant))?;
+        run.close(outer.frame, outer.place, Container::Names(Duplicates::Error))
+    }
+
+    fn serialize_seq(self, _len: Option<usize>) -> Result<Items<'r, 'a>, Failure> {
+        self.items(None)
+    }
+
+    fn serialize_tuple(self, _len: usize) -> Result<Items<'r, 'a>, Failure> {
+        self.items(None)
+    }
+
+    fn serialize_tuple_struct(
+        self,
+        _name: &'static str,
+        _len: usize,
+    ) -> Result<Items<'r, 'a>, Failure> {
+        self.items(None)
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        _len: usize,
+    ) -> Result<Items<'r, 'a>, Failure> {
+        let (put, outer) = self.variant(variant)?;
+        put.items(Some(outer))
+    }
+
+    fn serialize_map(self, len: Option<usize>) -> Result<Entries<'r, 'a>, Failure> {
+        let frame = self.run.open(self.place)?;
+        // Serde does not know how long a struct with flattened parts is, but knows it of any map.
+        let are_fields = self.place.is_value || len.is_none();
+        Ok(Entries::new(self.run, frame, self.place, are_fields))
+    }
+
+    fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Parts<'r, 'a>, Failure> {
+        match name {
+            private::JSON_NUMBER => {
+                let Self { run, place } = self;
+                let frame = run.encoder.builder.begin();
+                let private = Some(private::JSON_NUMBER);
+                Ok(Parts { run, frame, place, outer: None, previous: NONE, private })
+            }
+            private::JSON_TEXT => Err(Failure::mismatch("JSON text that is not parsed")),
+            _ => self.parts(None),
+        }
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _name: &'static str,
+        _index: u32,
+        variant: &'static str,
+        _len: usize,
+    ) -> Result<Parts<'r, 'a>, Failure> {
+        let (put, outer) = self.variant(variant)?;
+        put.parts(Some(outer))
+    }
+
+    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Failure> {
+        let mut text = String::from_utf8(std::mem::take(&mut self.run.text)).unwrap_or_default();
+        text.clear();
+        write!(text, "{value}").map_err(Failure::mismatch)?;
+        self.run.builder().text(text.as_bytes());
+        self.run.text = text.into_bytes();
+        self.run.check_size()
+    }
+}
+
+impl Parts<'_, '_> {
+    /// Puts the number that the one field of a private struct writes.
+    #[cold]
+    pub(super) fn private<T: Serialize + ?Sized>(
+        &mut self,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Failure> {
+        self.run.put_private(name, value)
+    }
+}

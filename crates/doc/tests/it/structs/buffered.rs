@@ -1,0 +1,201 @@
+//! What serde reads into a buffer first, since it does not know the type yet: flattened structs, untagged and
+//! internally tagged enums.
+
+use super::{comes_back, from_json, json_of, refusal};
+use flagstone_doc::{DateTime, Document, Encoder, Names, Value, doc};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+#[derive(Serialize, Deserialize, Debug, PartialEq)]
+struct Page {
+    id: u64,
+    #[serde(flatten)]
+    range: Range,
+    #[serde(flatten)]
+    rest: BTreeMap<String, Value>,
+}
+
+#[derive(Serialize, Deserialize, Debug, PartialEq)]
+struct Range {
+    from: f64,
+    to: Option<i64>,
+}
+
+#[test]
+fn a_flattened_struct_is_part_of_the_one_around_it() {
+    let rest = BTreeMap::from([("more".to_owned(), doc!([1, { "a": null }]))]);
+    let page = Page { id: 1, range: Range { from: 0.5, to: Some(-3) }, rest };
+    assert_eq!(json_of(&page), r#"{"id":1,"from":0.5,"to":-3,"more":[1,{"a":null}]}"#);
+    let page: Page = from_json(r#"{"to":null,"from":3,"id":1e0}"#);
+    assert_eq!(page.range, Range { from: 3.0, to: None });
+    // Its fields enter the names table, and so do those of the map that is flattened.
+    let names = Names::new();
+    let rest = BTreeMap::from([("more".to_owned(), Value::Null)]);
+    let page = Page { rest, ..page };
+    Encoder::new().encode_serialize(&page, Some(&names), &mut Vec::new()).unwrap();
+    assert_eq!(names.len(), 4);
+}
+
+#[test]
+fn what_serde_has_no_type_for_passes_the_buffer() {
+    let value = doc!({
+        "id": 1, "from": 1.5, "time": (DateTime::from_micros(5)), "uuid": (Value::Uuid([3; 16])),
+        "far": (Value::number("1e400")), "long": (Value::number("0.12345678901234567890123")),
+        "bytes": (vec![1_u8, 2]), "nan": (f64::NAN), "big": (Value::number("18446744073709551616")),
+    });
+    let document = Document::from_value(&value).unwrap();
+    let page: Page = document.to().unwrap();
+    for name in ["time", "uuid", "far", "long", "bytes", "nan", "big"] {
+        assert_eq!(page.rest.get(name), value.get(name), "{name}");
+    }
+    assert_eq!(page.rest["far"].to_string(), "1e400");
+    assert_eq!(
+        comes_back(&page).get("time").and_then(|view| view.as_datetime()),
+        Some(DateTime::from_micros(5))
+    );
+}
+
+#[test]
+fn the_buffer_knows_no_literals() {
+    // A decimal is the float of equal value there, so that fields of floats can take it.
+    let page: Page = from_json(r#"{"id":1,"from":1.10,"price":1.10}"#);
+    assert_eq!((page.range.from, page.rest["price"].to_string()), (1.1, "1.1".to_owned()));
+    // An integer is one only if it is written so; a number that no float equals fits no float.
+    assert!(
+        refusal::<Page>(r#"{"id":1,"from":1,"to":1.0}"#)
+            .contains("floating point `1.0`, expected i64")
+    );
+    assert!(
+        refusal::<Page>(r#"{"id":1,"from":0.12345678901234567890123}"#).contains("expected f64")
+    );
+    // Serde's buffer has no integers of 128 bits.
+    #[derive(Deserialize, Debug)]
+    struct Wide {
+        #[serde(flatten)]
+        #[expect(dead_code, reason = "read alone")]
+        inner: Inner,
+    }
+    #[derive(Deserialize, Debug)]
+    struct Inner {
+        #[expect(dead_code, reason = "read alone")]
+        wide: i128,
+    }
+    assert!(refusal::<Wide>(r#"{"wide":-5}"#).contains("i128 is not supported"));
+}
+
+#[test]
+fn a_map_in_a_document_is_never_taken_for_a_private_form() {
+    let value = doc!({ "$flagstone::DateTime": 5, "$serde_json::private::Number": "7" });
+    let document = Document::from_value(&value).unwrap();
+    assert_eq!(document.to::<Value>().unwrap(), value);
+    let value = doc!([{ "$flagstone::Uuid": [1, 2] }, { "$flagstone::DateTime": 5 }]);
+    assert_eq!(Document::from_serialize(&value).unwrap().to::<Value>().unwrap(), value);
+}
+
+#[test]
+fn a_field_that_comes_twice_is_refused() {
+    #[derive(Serialize)]
+    struct Twice {
+        id: u8,
+        #[serde(flatten)]
+        rest: HashMap<&'static str, u8>,
+    }
+    let twice = Twice { id: 1, rest: HashMap::from([("id", 2)]) };
+    let error = Document::from_serialize(&twice).unwrap_err().to_string();
+    assert_eq!(error, r#"field "id" comes twice"#);
+    let error = Document::from_serialize(&[[twice]]).unwrap_err().to_string();
+    assert_eq!(error, r#"0.0: field "id" comes twice"#);
+    #[derive(Serialize)]
+    #[serde(tag = "kind")]
+    enum Tagged {
+        A(Inner),
+    }
+    #[derive(Serialize)]
+    struct Inner {
+        kind: u8,
+    }
+    let error = Document::from_serialize(&Tagged::A(Inner { kind: 1 })).unwrap_err().to_string();
+    assert_eq!(error, r#"field "kind" comes twice"#);
+    // Keys that differ in Rust and not in a document.
+    struct Alike(u8);
+    impl Serialize for Alike {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let keys = ["same", "same"].iter().map(|key| (key, self.0));
+            serializer.collect_map(keys)
+        }
+    }
+    let error = Document::from_serialize(&(1, Alike(3))).unwrap_err().to_string();
+    assert_eq!(error, "1: key same comes twice");
+    struct Numbers;
+    impl Serialize for Numbers {
+        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_map([(1.0, 'a'), (2.0, 'b'), (1.0, 'c')])
+        }
+    }
+    let error = Document::from_serialize(&Numbers).unwrap_err().to_string();
+    assert_eq!(error, "key 1 comes twice");
+}
+
+#[test]
+fn enums_nest_in_flattened_and_untagged_ones() {
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    struct Event {
+        at: u64,
+        #[serde(flatten)]
+        what: What,
+    }
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    #[serde(tag = "type", rename_all = "snake_case")]
+    enum What {
+        Login { user: String, score: f64 },
+        Moved(Moved),
+        Logout,
+    }
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    #[serde(untagged)]
+    enum Moved {
+        To { x: i8 },
+        By { dx: Vec<f32> },
+    }
+    let login = Event { at: 1, what: What::Login { user: "x".into(), score: 1.5 } };
+    assert_eq!(json_of(&login), r#"{"at":1,"type":"login","user":"x","score":1.5}"#);
+    let moved = Event { at: 1, what: What::Moved(Moved::By { dx: vec![0.1, -2.0] }) };
+    assert_eq!(json_of(&moved), r#"{"at":1,"type":"moved","dx":[0.1,-2.0]}"#);
+    assert_eq!(json_of(&Event { at: 1, what: What::Logout }), r#"{"at":1,"type":"logout"}"#);
+    comes_back(&Event { at: 2, what: What::Moved(Moved::To { x: -4 }) });
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    struct Shape {
+        #[serde(flatten)]
+        form: Form,
+    }
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    enum Form {
+        Circle { r: u8 },
+        Square(u8),
+    }
+    assert_eq!(json_of(&Shape { form: Form::Circle { r: 2 } }), r#"{"Circle":{"r":2}}"#);
+    assert_eq!(json_of(&Shape { form: Form::Square(2) }), r#"{"Square":2}"#);
+}
+
+#[test]
+fn an_untagged_enum_takes_the_first_variant_that_fits() {
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    #[serde(untagged)]
+    enum Any {
+        Int(i64),
+        Float(f64),
+        Text(String),
+        Other(Value),
+    }
+    for (json, expected) in [
+        ("7", Any::Int(7)),
+        ("7.0", Any::Float(7.0)),
+        ("1.5", Any::Float(1.5)),
+        (r#""a""#, Any::Text("a".into())),
+        ("1e400", Any::Other(Value::number("1e400").unwrap())),
+        ("[1]", Any::Other(doc!([1]))),
+    ] {
+        assert_eq!(from_json::<Any>(json), expected, "{json}");
+    }
+    comes_back(&Any::Float(7.0));
+}
