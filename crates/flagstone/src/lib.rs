@@ -74,6 +74,8 @@ pub use database::{
 };
 pub use event::{DamagedTable, Event, Listener, StallCause};
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};
+#[cfg(feature = "serde")]
+pub use flagstone_doc::adapt;
 pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, Map, NoJson, Number,
     Patch, Surrogates, Value, View, doc, json,
@@ -94,3 +96,8 @@ pub use flagstone_env as env;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The guide to serde compiles.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../../../docs/guide/serde.md")]
+struct SerdeGuide;

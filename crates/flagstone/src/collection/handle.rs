@@ -279,7 +279,11 @@ pub(super) fn with_encoder<R>(encode: impl FnOnce(&mut Encoder) -> R) -> R {
     thread_local! {
         static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
     }
-    ENCODER.with_borrow_mut(encode)
+    ENCODER.with(|encoder| match encoder.try_borrow_mut() {
+        Ok(mut encoder) => encode(&mut encoder),
+        // A value that writes documents while it is being written.
+        Err(_borrowed) => encode(&mut Encoder::new()),
+    })
 }
 
 /// The sort key of a primary key.

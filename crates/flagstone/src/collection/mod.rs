@@ -5,6 +5,8 @@ mod parser;
 mod part;
 mod patch;
 mod scan;
+#[cfg(feature = "serde")]
+mod structs;
 
 pub use handle::Collection;
 pub(crate) use handle::{encode_key, key_range, names_attachment};

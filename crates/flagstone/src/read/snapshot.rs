@@ -56,6 +56,20 @@ impl Snapshot {
         found.map(|bytes| collection.document(bytes)).transpose()
     }
 
+    /// The document that `key` had, as a Rust value.
+    ///
+    /// # Errors
+    /// As [`Collection::get_as`].
+    #[cfg(feature = "serde")]
+    pub fn get_as<T: serde::de::DeserializeOwned>(
+        &self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<Option<T>> {
+        let found = self.get(collection.keyspace(), encode_key(&key.into())?)?;
+        found.map(|bytes| collection.read_as(&bytes)).transpose()
+    }
+
     /// The documents of a collection as they were, in key order.
     ///
     /// # Errors

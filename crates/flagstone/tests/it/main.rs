@@ -30,5 +30,7 @@ mod rules;
 mod scrub;
 mod simulator;
 mod space;
+#[cfg(feature = "serde")]
+mod structs;
 mod support;
 mod threads;

@@ -1,0 +1,89 @@
+//! Rust values as documents, by serde.
+
+use super::Collection;
+use super::handle::{encode_key, with_encoder};
+use crate::commit::Batch;
+use flagstone_base::{Error, ErrorKind, Kind, Result};
+use flagstone_doc::{Value, View};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+impl Collection {
+    /// Sets the document of `key` to that of a Rust value, which serde writes straight into the binary form. It is
+    /// a document like any other: JSON, patches and other types read and change it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Patch;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Comment {
+    ///     author: String,
+    ///     score: i64,
+    ///     #[serde(default)]
+    ///     tags: Vec<String>,
+    /// }
+    ///
+    /// let comments = db.collection("comments")?;
+    /// comments.put_as("evn2i5p", &Comment { author: "x".into(), score: 1, tags: vec![] })?;
+    /// comments.patch("evn2i5p", &Patch::new().inc("score", 1).push("tags", "hot"))?;
+    /// let comment: Comment = comments.get_as("evn2i5p")?.expect("it was put");
+    /// assert_eq!((comment.score, comment.tags), (2, vec!["hot".to_owned()]));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput with the path of what no document can hold (a field twice, nested deeper than 512), and
+    /// nothing is written; else as [`Collection::put`].
+    pub fn put_as<T: Serialize + ?Sized>(&self, key: impl Into<Value>, value: &T) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = self.encode_as(value)?;
+        self.keyspace().write_one(Kind::Put, &key, &bytes)
+    }
+
+    /// The document of `key` as a Rust value, or `None`. Fields that the type does not have are skipped without
+    /// being decoded. To borrow text from the document instead of copying it, take [`Collection::get`] and
+    /// [`Document::to`](crate::Document::to).
+    ///
+    /// # Errors
+    /// InvalidInput when the document does not fit the type, with its path; else as [`Collection::get`].
+    pub fn get_as<T: DeserializeOwned>(&self, key: impl Into<Value>) -> Result<Option<T>> {
+        let found = self.keyspace().get(encode_key(&key.into())?)?;
+        found.map(|bytes| self.read_as(&bytes)).transpose()
+    }
+
+    /// A stored document as a Rust value.
+    pub(crate) fn read_as<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
+        let root = View::of(bytes, self.names().map(|names| &**names));
+        let root =
+            root.map_err(|malformed| Error::new(ErrorKind::Corruption, malformed.to_string()));
+        root.and_then(|root| root.to())
+            .map_err(|error| error.context(format_args!("a stored document of {:?}", self.name())))
+    }
+
+    fn encode_as<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
+        let mut out = Vec::new();
+        let names = self.names().map(|names| &**names);
+        with_encoder(|encoder| encoder.encode_serialize(value, names, &mut out))?;
+        self.check_size(out)
+    }
+}
+
+impl Batch {
+    /// Sets the document of `key` in `collection` to that of a Rust value.
+    ///
+    /// # Errors
+    /// As [`Collection::put_as`]. The batch stays as it was.
+    pub fn put_as<T: Serialize + ?Sized>(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        value: &T,
+    ) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = collection.encode_as(value)?;
+        self.push(collection.keyspace().core(), Kind::Put, &key, &bytes)
+    }
+}
