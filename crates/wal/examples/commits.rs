@@ -65,9 +65,9 @@ fn run(dir: &Path, case: &Case, seconds: f64) -> Result<()> {
             let _again = list_more();
             if log.bytes() > 256 << 20 {
                 let keep = log.segments().len().saturating_sub(3);
-                let through = log.segments().get(keep).map(|segment| segment.first_seqno);
-                let through = through.map_or(0, |first| first.get().saturating_sub(1));
-                let _released = log.release_through(SeqNo::new(through));
+                if let Some(from) = log.segments().get(keep).map(|segment| segment.number) {
+                    let _released = log.release_before(from);
+                }
             }
         }
         is_over.store(true, Ordering::Relaxed);

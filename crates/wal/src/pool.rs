@@ -12,7 +12,7 @@
 use crate::log::{Log, Preparing};
 use crate::queue::Spare;
 use crate::segment::SegmentInfo;
-use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_base::{FileNumber, Result};
 use flagstone_env::names::{FileKind, Name, parse};
 use flagstone_env::sync::atomic::Ordering;
 
@@ -41,28 +41,25 @@ impl Log {
         self.ledger.lock().segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Gives up the oldest segments whose records are all at or below `seqno`, except the last one,
-    /// which is being written or will be named by the next: they become spares, or are removed.
-    /// Answers how many. Does I/O: call it in the
-    /// background.
+    /// Gives up the segments before `from`, where the synced manifest says that the log begins: they become spares, or
+    /// are removed. The last segment stays: it is being written, or the next one will name it. Returns how many were
+    /// given up. Does I/O: call it in the background.
     ///
     /// # Errors
-    /// Whatever the disk answers; a file left behind is removed when the log is next opened.
-    pub fn release_through(&self, seqno: SeqNo) -> Result<usize> {
+    /// Whatever the disk answers; a file left over is removed when the log is next opened.
+    pub fn release_before(&self, from: FileNumber) -> Result<usize> {
         let mut released = Vec::new();
         let mut ledger = self.ledger.lock();
         let active = ledger.target.as_ref().map(|target| target.segment);
         while ledger.segments.len() > 1
             && let Some(oldest) = ledger.segments.front()
-            && oldest.ends_by(seqno)
+            && oldest.number < from
             && active != Some(oldest.number.0)
         {
             released.push(*oldest);
             ledger.segments.pop_front();
         }
-        // The manifest lists no file before the oldest segment any more.
-        let from = ledger.segments.front().map_or(0, |oldest| oldest.number.0);
-        let burnt = ledger.burnt.extract_if(.., |number| *number < from).collect::<Vec<_>>();
+        let burnt = ledger.burnt.extract_if(.., |number| *number < from.0).collect::<Vec<_>>();
         drop(ledger);
         let retired = self.retire(&released);
         let removed = burnt.iter().map(|number| self.disk.remove(&self.path_of(*number)));
@@ -107,7 +104,13 @@ impl Log {
             self.disk.create(&self.path_of(number))?;
             made.push(FileNumber(number));
         }
-        self.disk.sync_dir(&self.dir)?;
+        if let Err(error) = self.disk.sync_dir(&self.dir) {
+            // A later sync that succeeds may not cover these names.
+            for file in made.drain(..) {
+                let _gone = self.disk.remove(&self.path_of(file.0));
+            }
+            return Err(error);
+        }
         Ok(made.clone())
     }
 

@@ -237,11 +237,6 @@ impl SegmentInfo {
         let some = self.next_seqno > self.first_seqno;
         some.then(|| SeqNo::new(self.next_seqno.get() - 1))
     }
-
-    /// Whether all it holds is at or below `seqno`.
-    pub(crate) fn ends_by(&self, seqno: SeqNo) -> bool {
-        self.next_seqno.get() <= seqno.get().saturating_add(1)
-    }
 }
 
 impl fmt::Display for SegmentInfo {

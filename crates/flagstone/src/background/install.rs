@@ -11,15 +11,6 @@ use flagstone_wal::SegmentInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The part of the log that a flush frees.
-#[derive(Clone, Copy)]
-struct Release {
-    /// The oldest segment that stays.
-    from: FileNumber,
-    /// Segments that end at or below this go.
-    through: SeqNo,
-}
-
 /// What an edit comes from.
 #[derive(Clone, Copy)]
 pub(crate) enum Install<'a> {
@@ -53,7 +44,7 @@ impl Shared {
         let release = frees.then(|| self.plan_release(&live)).flatten();
         let edit = Edit {
             tables: live.iter().map(|(_, edit)| edit.clone()).collect(),
-            wal_from: release.map(|release| release.from),
+            wal_from: release,
             ..self.edit_of_now(live.iter().map(|(tree, _)| tree.options().keyspace))
         };
         // An edit that does not fit would be refused by every open to come.
@@ -88,7 +79,7 @@ impl Shared {
         self.divide_memory();
         if let (Some(log), Some(release)) = (&self.log, release) {
             // The edit is installed: a segment that stays in the way is removed by the next open.
-            if let Err(error) = log.release_through(release.through) {
+            if let Err(error) = log.release_before(release) {
                 self.tell(&Event::BackgroundFailed { doing: "release of the log", error });
             }
         }
@@ -173,15 +164,13 @@ impl Shared {
         needed_above.fold(visible, SeqNo::min)
     }
 
-    /// Which segments of the log nothing needs once `edits` are installed. Never the one that is
-    /// written now, even if it becomes an old one before the release: the manifest names it.
-    fn plan_release(&self, edits: &[(Arc<Tree>, TreeEdit)]) -> Option<Release> {
+    /// Where the log begins once `edits` are installed: nothing needs the segments before. At most the one that is
+    /// written now.
+    fn plan_release(&self, edits: &[(Arc<Tree>, TreeEdit)]) -> Option<FileNumber> {
         let through = self.log_needed_above(edits);
         let segments = self.log.as_ref()?.segments();
         let is_needed = |segment: &&SegmentInfo| segment.last_seqno() > Some(through);
-        let first = segments.iter().find(is_needed).or(segments.last())?;
-        let before = SeqNo::new(first.first_seqno.get().saturating_sub(1));
-        Some(Release { from: first.number, through: through.min(before) })
+        Some(segments.iter().find(is_needed).or(segments.last())?.number)
     }
 
     /// After a failure, on a full disk say: removes what it left, and lets the log go on with the room

@@ -1,7 +1,8 @@
 //! The log on a disk that works.
 
 use crate::{
-    BATCH, ID, SMALL, all_files, create, dir, enqueue, file, list_more, mem, open, payload, recover,
+    BATCH, ID, SMALL, all_files, create, dir, enqueue, file, list_more, mem, open, payload,
+    recover, release_through,
 };
 use flagstone_base::{DatabaseId, ErrorKind, SeqNo};
 use flagstone_env::{Disk, Op};
@@ -216,7 +217,7 @@ fn released_segments_become_spares_and_never_give_old_records_back() {
         let lsn = enqueue(&log, seqno).unwrap();
         log.write_through(lsn).unwrap();
         if seqno % 20 == 0 {
-            log.release_through(SeqNo::new(seqno - 5)).unwrap();
+            release_through(&log, seqno - 5).unwrap();
             oldest = log.oldest_segment();
             let (_, seqnos) = recover(&disk.kill(), oldest.map(|n| n.0)).unwrap();
             let first = log.segments()[0].first_seqno.get();
@@ -238,12 +239,37 @@ fn the_segment_being_written_is_released_after_a_rotation() {
     let disk = mem();
     let log = open(&disk, SMALL);
     log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
-    assert_eq!(log.release_through(SeqNo::MAX).unwrap(), 0);
+    assert_eq!(release_through(&log, u64::MAX >> 8).unwrap(), 0);
     log.rotate();
     log.write_through(enqueue(&log, 2).unwrap()).unwrap();
-    assert_eq!(log.release_through(SeqNo::new(0)).unwrap(), 0);
-    assert_eq!(log.release_through(SeqNo::new(1)).unwrap(), 1);
+    assert_eq!(release_through(&log, 0).unwrap(), 0);
+    assert_eq!(release_through(&log, 1).unwrap(), 1);
     assert!(!disk.exists(&file(1)).unwrap() && disk.exists(&file(2)).unwrap());
+}
+
+#[test]
+fn an_empty_segment_stays_while_the_manifest_begins_the_log_with_it() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+    log.rotate();
+    log.sync_through(enqueue(&log, 2).unwrap()).unwrap();
+    let last = log.segments()[1];
+    drop(log);
+    // A crash took the first record of the last segment, or it was refused and blanked.
+    let mut torn = disk.reuse(&file(last.number.0)).unwrap();
+    let record = 28 + payload(2).len() as u64;
+    torn.blank(last.bytes - record, record).unwrap();
+    let (recovered, seqnos) = recover(&disk, None).unwrap();
+    assert_eq!(seqnos, [1]);
+    let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
+    assert_eq!(log.segments()[1].last_seqno(), None, "it is empty");
+    // A flush ends here, and its edit names the empty segment; meanwhile a write begins another.
+    let from = log.segments()[1].number;
+    log.sync_through(enqueue(&log, 2).unwrap()).unwrap();
+    assert_eq!(log.release_before(from).unwrap(), 1);
+    assert!(disk.exists(&file(from.0)).unwrap(), "the manifest names it");
+    assert_eq!(recover(&disk.crash_losing_unsynced(), Some(from.0)).unwrap().1, [2]);
 }
 
 #[test]
@@ -319,7 +345,7 @@ fn a_spare_made_too_late_for_its_number_is_passed_over_until_its_neighbours_go()
     let numbers: Vec<u64> = log.segments().iter().map(|segment| segment.number.0).collect();
     let passed = (1..).find(|number| !numbers.contains(number)).unwrap();
     assert!(passed < numbers[numbers.len() - 1] && disk.exists(&file(passed)).unwrap());
-    log.release_through(SeqNo::new(seqno + 1)).unwrap();
+    release_through(&log, seqno + 1).unwrap();
     assert!(!disk.exists(&file(passed)).unwrap());
 }
 

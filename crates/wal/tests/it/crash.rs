@@ -44,7 +44,7 @@ fn step(log: &Log, dice: &Dice, promised: &mut Promised) -> Result<()> {
             let kept = SeqNo::new(seqno - 8);
             let needed = log.segments().into_iter().find(|s| s.next_seqno > kept.plus(1));
             promised.from = needed.map_or(promised.from, |segment| segment.number.0);
-            log.release_through(kept)?;
+            log.release_before(FileNumber(promised.from))?;
         }
         _ => {}
     }

@@ -16,7 +16,9 @@ mod group;
 use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, Name, parse, path};
 use flagstone_env::{Disk, MemDisk, Random, SeededRandom};
-use flagstone_wal::{Listed, Log, LogOptions, Lsn, RecordKind, Recovered, payload_checksum, read};
+use flagstone_wal::{
+    Listed, Log, LogOptions, Lsn, RecordKind, Recovered, SegmentInfo, payload_checksum, read,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -79,6 +81,14 @@ pub(crate) fn list_more(log: &Log) {
     {
         log.list_files(&files);
     }
+}
+
+/// As a flush does it: everything at or below `seqno` stands in tables.
+pub(crate) fn release_through(log: &Log, seqno: u64) -> Result<usize> {
+    let segments = log.segments();
+    let is_needed = |segment: &&SegmentInfo| segment.last_seqno() > Some(SeqNo::new(seqno));
+    let from = segments.iter().find(is_needed).or(segments.last());
+    from.map_or(Ok(0), |from| log.release_before(from.number))
 }
 
 pub(crate) fn enqueue(log: &Log, seqno: u64) -> Result<Lsn> {
