@@ -5,7 +5,7 @@
 //! was refused. So the crash model that tests run against is small: after a power cut, bytes that were not synced and
 //! directory entries that were not synced may each be there or not.
 
-use flagstone_base::Result;
+use flagstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -154,6 +154,26 @@ pub trait Disk: Send + Sync {
 
     /// How many bytes can still be written below `path`.
     fn free_bytes(&self, path: &Path) -> Result<u64>;
+}
+
+/// A shared lock for a reader, or `None` where there can be none: no lock file, or one that it may not open; or a file
+/// system without locks.
+///
+/// # Errors
+/// Busy while somebody writes; any other failure: a reader without a lock may meet files that are being removed.
+pub fn lock_to_read(disk: &dyn Disk, path: &Path) -> Result<Option<Box<dyn DiskLock>>> {
+    let is_impossible = |error: &Error| {
+        let kind = error.io_error().map(std::io::Error::kind);
+        kind.is_some_and(|kind| {
+            use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+            matches!(kind, NotFound | PermissionDenied | ReadOnlyFilesystem | Unsupported)
+        })
+    };
+    match disk.lock(path, LockMode::Shared) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error) if is_impossible(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads a whole file of at most `limit` bytes.

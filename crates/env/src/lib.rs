@@ -23,7 +23,7 @@ pub mod slow;
 mod stream;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use disk::{Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
+pub use disk::{Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile, lock_to_read};
 pub use executor::{Executor, Lane, Progress, StepExecutor, ThreadExecutor};
 pub use fault::{Effect, Failure, Fault, FaultDisk};
 pub use mem::MemDisk;

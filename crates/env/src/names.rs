@@ -78,6 +78,9 @@ pub fn path(dir: &Path, kind: FileKind, number: FileNumber) -> PathBuf {
     dir.join(name(kind, number))
 }
 
+/// The largest number that a name is taken for ours with. No database comes near it, so numbers above it can be counted on.
+const NUMBER_MAX: u64 = 1 << 56;
+
 /// What `name` stands for.
 pub fn parse(name: &str) -> Name {
     match name {
@@ -94,7 +97,7 @@ pub fn parse(name: &str) -> Name {
     };
     let canonical = stem.len() >= 6 && stem.bytes().all(|b| b.is_ascii_digit());
     match stem.parse() {
-        Ok(number) if canonical => Name::Numbered(kind, FileNumber(number)),
+        Ok(number) if canonical && number <= NUMBER_MAX => Name::Numbered(kind, FileNumber(number)),
         _ => Name::Foreign,
     }
 }
@@ -159,16 +162,23 @@ mod tests {
 
     #[test]
     fn names_come_back_and_foreign_ones_are_known() {
-        for number in [0, 7, 999_999, 1_000_000, u64::MAX] {
+        for number in [0, 7, 999_999, 1_000_000, NUMBER_MAX] {
             for kind in [FileKind::Manifest, FileKind::Wal, FileKind::Table] {
                 let parsed = parse(&name(kind, FileNumber(number)));
                 assert_eq!(parsed, Name::Numbered(kind, FileNumber(number)));
             }
         }
         assert_eq!(parse("CURRENT.tmp"), Name::Temporary);
-        for foreign in
-            ["7.sst", "+00007.sst", "000007.log", "sst", "", "99999999999999999999.wal", "x.tmp"]
-        {
+        for foreign in [
+            "18446744073709551615.sst",
+            "7.sst",
+            "+00007.sst",
+            "000007.log",
+            "sst",
+            "",
+            "99999999999999999999.wal",
+            "x.tmp",
+        ] {
             assert_eq!(parse(foreign), Name::Foreign, "{foreign}");
         }
     }

@@ -254,6 +254,12 @@ impl Salvage<'_> {
                 Err(error) if error.kind() == ErrorKind::Io => error.to_string(),
                 Err(error) => return Err(error),
             };
+            if end.is_none() && window.is_blanked(place, next)? {
+                let what = "a refused record was blanked there: nothing after it was promised";
+                let records_end = window.search(place, next)?.records_end;
+                self.lose(segment, bad..records_end, what.to_owned(), true);
+                return Ok(());
+            }
             let what = format!("expected {expected}");
             let mut bytes_end = bad;
             match seek(window, place, next, &mut bytes_end) {

@@ -154,6 +154,17 @@ impl Window {
         Ok(behind)
     }
 
+    /// Whether the record at `place` was refused: its header is zeroes, whole records follow, and none of them says that
+    /// the zeroes were synced.
+    pub(crate) fn is_blanked(&mut self, place: Place, next: SeqNo) -> Result<bool> {
+        let header = self.get(place.offset, HEADER_BYTES as u64)?;
+        if !header.is_some_and(|header| header.iter().all(|byte| *byte == 0)) {
+            return Ok(false);
+        }
+        let behind = self.search(place, next)?;
+        Ok(behind.witness.is_none() && behind.records_end > place.offset)
+    }
+
     /// The next offset from `offset` on at which a header could stand, by its fields alone.
     pub(crate) fn next_candidate(
         &mut self,

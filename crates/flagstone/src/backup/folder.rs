@@ -1,9 +1,9 @@
 //! A directory of backups: what lies in it, who may change it.
 
 use super::generation::Generation;
-use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::names::{self, BackupName, Name};
-use flagstone_env::{Disk, DiskLock, LockMode, OsDisk};
+use flagstone_env::{Disk, DiskLock, LockMode, OsDisk, lock_to_read};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -86,11 +86,7 @@ impl Backups {
     /// Keeps those who change the backups out, where that can be: a directory that may not be written has
     /// no lock file to lock, and nobody who changes it.
     pub(super) fn to_read(&self) -> Result<(Option<Box<dyn DiskLock>>, Folder)> {
-        let lock = match self.disk.lock(&self.dir.join(names::LOCK), LockMode::Shared) {
-            Ok(lock) => Some(lock),
-            Err(error) if error.kind() == ErrorKind::Io => None,
-            Err(error) => return Err(error),
-        };
+        let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
         Ok((lock, Folder::look(&*self.disk, &self.dir)?))
     }
 

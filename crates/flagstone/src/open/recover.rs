@@ -15,7 +15,7 @@ use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
-use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor};
+use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor, lock_to_read};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Damages, Obsolete, Tree, TreeContext, Version};
 use flagstone_wal::{Log, LogOptions};
@@ -94,11 +94,10 @@ fn take_directory(
     {
         return Err(no_database(dir));
     }
-    let mode = if read_only { LockMode::Shared } else { LockMode::Exclusive };
-    match disk.lock(&dir.join(names::LOCK), mode) {
-        Ok(lock) => Ok(Some(lock)),
-        Err(error) if read_only && error.kind() == ErrorKind::Io => Ok(None),
-        Err(error) => Err(error),
+    let path = dir.join(names::LOCK);
+    match read_only {
+        true => lock_to_read(disk, &path),
+        false => disk.lock(&path, LockMode::Exclusive).map(Some),
     }
 }
 

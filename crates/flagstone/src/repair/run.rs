@@ -9,7 +9,7 @@ use crate::manifest::{Manifest, Place, State};
 use crate::options::Options;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind, Name};
-use flagstone_env::{Disk, LockMode, OpenFiles, OsDisk};
+use flagstone_env::{Disk, LockMode, OpenFiles, OsDisk, lock_to_read};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,11 +78,7 @@ impl Repair {
     pub fn into_dir(self, to: impl AsRef<Path>) -> Result<RepairReport> {
         let to = to.as_ref();
         check_empty(&*self.disk, to, WHAT)?;
-        let lock = match self.disk.lock(&self.dir.join(names::LOCK), LockMode::Shared) {
-            Ok(lock) => Some(lock),
-            Err(error) if error.kind() == ErrorKind::Io => None,
-            Err(error) => return Err(error),
-        };
+        let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
         let found = Found::look(&*self.disk, &self.dir)?;
         let made = make_database(&*self.disk, to, WHAT, || {
             let mut work = self.work(found, to);
@@ -119,32 +115,19 @@ impl Repair {
         let state = match work.run() {
             Ok(state) => finished(state, &work),
             Err(error) => {
-                for path in &work.outputs.made {
-                    let _gone = disk.remove(path);
-                }
+                self.remove(&work.outputs.made);
                 return Err(error);
             }
         };
-        let mut aside = Vec::new();
-        for name in files.iter().filter(|name| !is_needed(name, &work)) {
-            aside.push((name, self.free_name(name)?));
-        }
-        // A second name first: whoever opens the repaired database removes what its manifest does not name. Where the
-        // file system makes no such name, the file is renamed below.
-        for (name, to) in &aside {
-            let _renamed_below = disk.link(&self.dir.join(name), &self.dir.join(to));
-        }
-        disk.sync_dir(&self.dir)?;
+        // A second name first: whoever opens the repaired database removes what its manifest does not name.
+        let unneeded = files.iter().filter(|name| !is_needed(name, &work));
+        let aside = self.link_aside(unneeded).inspect_err(|_| self.remove(&work.outputs.made))?;
         let place = Place::of_copy(&self.disk, &self.dir, &state);
         Manifest::replace(place, work.found.id, state)?;
         for (name, to) in aside {
-            let (old, new) = (self.dir.join(name), self.dir.join(&to));
-            match disk.exists(&new)? {
-                // `CURRENT` is the new one by now.
-                true if name == names::CURRENT => {}
-                true => disk.remove(&old)?,
-                false if name == names::CURRENT => continue,
-                false => disk.rename(&old, &new)?,
+            // `CURRENT` is the new one by now.
+            if name != names::CURRENT {
+                disk.remove(&self.dir.join(name))?;
             }
             work.report.set_aside.push(to);
         }
@@ -152,6 +135,37 @@ impl Repair {
         drop(lock);
         work.report.dir.clone_from(&self.dir);
         Ok(work.report)
+    }
+
+    /// Gives each of the files a second name, durably; the names. An error leaves none.
+    fn link_aside<'n>(
+        &self,
+        files: impl Iterator<Item = &'n String>,
+    ) -> Result<Vec<(&'n str, String)>> {
+        let mut aside = Vec::new();
+        let link = || {
+            for name in files {
+                let to = self.free_name(name)?;
+                self.disk.link(&self.dir.join(name), &self.dir.join(&to)).map_err(|error| {
+                    error.context("a repair in place sets files aside by hard links: repair into another directory")
+                })?;
+                aside.push((name.as_str(), to));
+            }
+            self.disk.sync_dir(&self.dir)
+        };
+        let linked = link();
+        if let Err(error) = linked {
+            self.remove(&aside.iter().map(|(_, to)| self.dir.join(to)).collect::<Vec<_>>());
+            return Err(error);
+        }
+        Ok(aside)
+    }
+
+    /// Removes what a repair has made that goes no further, as far as it can be.
+    fn remove(&self, made: &[PathBuf]) {
+        for path in made {
+            let _gone = self.disk.remove(path);
+        }
     }
 
     /// What a file that is set aside will be called.

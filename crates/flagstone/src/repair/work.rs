@@ -150,6 +150,8 @@ impl<'a> Work<'a> {
             .map(|(_, named)| named.keyspace)
             .collect();
         let trust = self.found.trust;
+        // With a whole log nothing stands in unnamed tables alone: they are left over from work that was not installed.
+        let is_log_whole = trust == Trust::Whole && self.is_log_whole()?;
         if matches!(trust, Trust::Beginning | Trust::Nothing) {
             for record in self.found.state.catalog.iter() {
                 self.rebuilt.entry(record.id).or_default();
@@ -179,11 +181,14 @@ impl<'a> Work<'a> {
             let is_newer = tree.is_some_and(|tree| {
                 properties.content.seqno_max > tree.flushed_through.unwrap_or_default()
             });
-            let is_wanted = !is_known || trust != Trust::Whole || missing.contains(&id) || is_newer;
-            if is_wanted {
+            let is_doubtful = !is_known || trust != Trust::Whole || missing.contains(&id);
+            if is_doubtful || (is_newer && !is_log_whole) {
                 self.rebuilt.entry(id).or_default();
+                unnamed.push((number, properties));
+            } else {
+                // Its keyspace is told whole. An old one holds what compactions have dropped since.
+                self.properties.entry(id).or_insert(properties);
             }
-            unnamed.push((number, properties));
         }
         for (number, properties) in unnamed {
             let id = properties.keyspace;
@@ -193,6 +198,30 @@ impl<'a> Work<'a> {
             self.properties.entry(id).or_insert(properties);
         }
         Ok(())
+    }
+
+    /// Whether the log tells everything since the last flush.
+    fn is_log_whole(&self) -> Result<bool> {
+        let state = &self.found.state;
+        if state.clean_close {
+            return Ok(true);
+        }
+        let disk = &**self.outputs.disk;
+        let read =
+            flagstone_wal::salvage(disk, self.from, self.found.id, state.wal_from, &mut |_| Ok(()));
+        let read = read?;
+        let is_whole = read.lost.iter().all(|lost| lost.may_be_torn);
+        Ok(is_whole && self.missing_log_files().next().is_none())
+    }
+
+    /// Files of the log that the manifest lists and that are not there. While a database is open all of them are.
+    fn missing_log_files(&self) -> impl Iterator<Item = FileNumber> {
+        let state = &self.found.state;
+        let is_there =
+            |number: &FileNumber| self.found.files.contains(&names::name(FileKind::Wal, *number));
+        let listed = state.log_files.iter().filter(|_| !state.clean_close);
+        let needed = listed.filter(|number| state.wal_from.is_none_or(|from| **number >= from));
+        needed.filter(move |number| !is_there(number)).copied()
     }
 
     fn lose_file(&mut self, number: FileNumber, what: String) {
@@ -337,6 +366,18 @@ impl<'a> Work<'a> {
         for lost in read.lost {
             let seqnos = (lost.from.max(in_tables.plus(1)), lost.to);
             losses.push(of_log(lost.segment, lost.bytes, seqnos, lost.may_be_torn, lost.what));
+        }
+        if self.found.trust == Trust::Whole {
+            let is_told = |number: &FileNumber| {
+                let name = names::name(FileKind::Wal, *number);
+                losses.iter().any(|loss: &Loss| loss.file == name)
+            };
+            let missing: Vec<_> = self.missing_log_files().filter(|n| !is_told(n)).collect();
+            for number in missing {
+                let what = "the manifest lists this file of the log, and it is missing";
+                let seqnos = (in_tables.plus(1), None);
+                losses.push(of_log(number, 0..0, seqnos, false, what.to_owned()));
+            }
         }
         if read.segments == 0
             && losses.is_empty()
