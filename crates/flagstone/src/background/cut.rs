@@ -34,6 +34,11 @@ impl CutWanted {
         Self(Arc::downgrade(place))
     }
 
+    /// Whether somebody still waits for it.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
     /// Hands out the cut at `seqno`, which `manifest` and `trees` have just installed; its lock is
     /// still held.
     pub(super) fn give(&self, seqno: SeqNo, manifest: &Manifest, trees: &[Arc<Tree>]) {

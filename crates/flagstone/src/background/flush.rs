@@ -55,6 +55,7 @@ impl Shared {
         let Some(shared) = self.arc() else { return };
         let Some(group) = queue.take_group() else { return };
         queue.running = Some(group.number);
+        queue.runs_unlogged = group.is_unlogged;
         drop(queue);
         let waiting = group.trees.iter().cloned().collect();
         let mut job = FlushJob {

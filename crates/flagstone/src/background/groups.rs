@@ -48,7 +48,12 @@ impl SealGroup {
 
     /// Whether one edit must install all of it.
     pub(super) fn is_whole(&self) -> bool {
-        self.is_unlogged || self.cut.is_some()
+        self.is_unlogged || self.is_cut()
+    }
+
+    /// Whether somebody waits for the state after it. Who gave up, after a failure say, holds nothing back.
+    fn is_cut(&self) -> bool {
+        self.cut.as_ref().is_some_and(CutWanted::is_wanted)
     }
 
     fn rests(&self) -> bool {
@@ -80,7 +85,7 @@ impl Before {
             group.trees.iter().any(|tree| self.holds(tree)),
             !group.trees.is_empty() && group.trees.iter().all(|tree| self.holds(tree)),
         );
-        let is_late = (group.is_unlogged && self.unlogged) || (group.cut.is_some() && self.any);
+        let is_late = (group.is_unlogged && self.unlogged) || (group.is_cut() && self.any);
         group.rests() || is_late || all || (group.is_whole() && any)
     }
 
@@ -146,6 +151,18 @@ impl Queue {
     pub(super) fn put_back(&mut self, group: SealGroup) {
         let at = self.groups.partition_point(|other| other.number < group.number);
         self.groups.insert(at, group);
+    }
+
+    /// Whether a group with unlogged writes waits.
+    pub(super) fn has_unlogged(&self) -> bool {
+        self.groups.iter().any(|group| group.is_unlogged)
+    }
+
+    /// Whether no unlogged write up to the group `number` waits to be installed.
+    pub(super) fn is_unlogged_flushed(&self, number: u64) -> bool {
+        let is_unlogged = |group: &SealGroup| group.is_unlogged && group.number <= number;
+        let runs = self.runs_unlogged && self.running.is_some_and(|running| running <= number);
+        !runs && !self.groups.iter().any(is_unlogged)
     }
 
     /// Whether everything up to the group `number` is installed.

@@ -102,6 +102,10 @@ impl Shared {
         // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
         // installed by one edit.
         let is_unlogged = numbering.unlogged;
+        // Nor do later ones pass those whose flush fails: they would be sealed by every commit, and wait.
+        if is_unlogged && take != Take::All && self.background.lock().has_unlogged() {
+            return false;
+        }
         let take = if is_unlogged { Take::All } else { take };
         if take != Take::All && self.background.is_flush_pending() {
             return false;
@@ -112,11 +116,11 @@ impl Shared {
             _ => self.background.lock().stuck_trees(),
         };
         // Under the lock: a tree whose writes have numbers is among them.
-        let trees: Vec<&Arc<Tree>> =
-            numbering.unflushed().filter(|tree| !stuck.contains(&tree.id())).collect();
+        let (trees, stuck): (Vec<_>, Vec<_>) =
+            numbering.unflushed().partition(|tree| !stuck.contains(&tree.id()));
         let seal_seqno = SeqNo::new(numbering.next.get() - 1);
         // Full memtables are a reason to seal so often that a long log must not wait for a turn of its own.
-        let oldest = |wanted| self.trees_of_oldest_segment(&trees, wanted);
+        let oldest = |wanted| self.trees_of_oldest_segment(&trees, &stuck, wanted);
         let chosen = match take {
             Take::All => trees,
             Take::Largest => {
@@ -148,14 +152,17 @@ impl Shared {
         self.log_bytes() > self.options.wal_bytes_long()
     }
 
-    /// The trees that hold the log's oldest segment, if that is `wanted`.
+    /// Those of `trees` that hold the log's oldest segment, if that is `wanted`. Where only a `stuck` one does, a flush of
+    /// others would free nothing.
     fn trees_of_oldest_segment<'a>(
         &self,
         trees: &[&'a Arc<Tree>],
+        stuck: &[&Arc<Tree>],
         wanted: bool,
     ) -> Vec<&'a Arc<Tree>> {
         let Some(log) = self.log.as_ref().filter(|_| wanted) else { return Vec::new() };
-        let oldest = trees.iter().filter_map(|tree| tree.oldest_unflushed()).min();
+        let all = trees.iter().chain(stuck);
+        let oldest = all.filter_map(|tree| tree.oldest_unflushed()).min();
         let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
         let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
         trees.iter().copied().filter(pins).collect()

@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Who waits for callers looks again after this time.
+const CALLERS_AGAIN: Duration = Duration::from_millis(10);
+
 /// The queue of the background work and its counters.
 #[derive(Default)]
 pub(crate) struct Background {
@@ -57,6 +60,8 @@ pub(crate) struct Queue {
     pub(crate) groups: VecDeque<SealGroup>,
     /// The number of the group that is being flushed.
     pub(super) running: Option<u64>,
+    /// That one holds unlogged writes.
+    pub(super) runs_unlogged: bool,
     /// Trees that are being compacted.
     pub(crate) compacting: HashSet<TreeId>,
     /// How many of them a caller asked for: they take the place of no others.
@@ -152,6 +157,14 @@ impl Background {
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.ring();
+    }
+
+    /// After [`Background::stop`]: waits until no caller compacts any more, and so writes no file.
+    pub(crate) fn wait_for_callers(&self) {
+        let mut queue = self.queue.lock();
+        while queue.compacting_for_callers > 0 {
+            self.wait(&mut queue, CALLERS_AGAIN);
+        }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

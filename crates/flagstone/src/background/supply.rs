@@ -69,7 +69,7 @@ impl Shared {
         let Some(manifest) = room.as_mut() else {
             return Err(Error::new(ErrorKind::Closed, "the database is closed"));
         };
-        let edit = self.grant(wanted)?;
+        let edit = self.grant(wanted).inspect_err(|error| self.note_failure(error))?;
         if edit == Edit::default() {
             return Ok(());
         }

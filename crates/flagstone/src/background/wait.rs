@@ -22,7 +22,7 @@ impl Shared {
     pub(crate) fn flush_all(&self) -> Result<()> {
         self.publisher.wait_for_all();
         self.seal_all();
-        self.wait_for_flushes()
+        self.wait_for_flushes(Queue::is_flushed)
     }
 
     /// Flushes everything acknowledged so far, and answers the state right behind it. Writes and
@@ -42,7 +42,7 @@ impl Shared {
             let place = Arc::new(Mutex::new(None));
             self.publisher.wait_for_all();
             self.seal_all_and_cut(CutWanted::new(&place));
-            self.wait_for_flushes()?;
+            self.wait_for_flushes(Queue::is_flushed)?;
             let cut = place.lock().take().ok_or_else(closed)?;
             if cut.state.catalog.counters().epoch == before {
                 return Ok(cut);
@@ -54,8 +54,11 @@ impl Shared {
     /// Makes what was acknowledged so far outlive a power cut, unless the disk is full.
     pub(crate) fn secure_history(&self) -> Result<()> {
         self.publisher.wait_for_all();
-        let unlogged = self.numbering.lock().unlogged;
-        let flushed = if unlogged { self.flush_all() } else { self.wait_for_flushes() };
+        if self.numbering.lock().unlogged {
+            self.seal_all();
+        }
+        // The log holds the rest: a tree whose flush fails keeps nobody waiting for its own.
+        let flushed = self.wait_for_flushes(Queue::is_unlogged_flushed);
         // A flush that found no room does not keep the log from being synced.
         let synced = self.log.as_ref().map_or(Ok(()), Log::sync_all);
         // Both are noted before one of them is returned: the log may be poisoned while a flush has merely failed.
@@ -74,7 +77,7 @@ impl Shared {
     /// As [`Shared::flush_all`], while the log is replayed: the last SeqNo inserted is `through`.
     pub(crate) fn flush_replayed(&self, through: SeqNo) -> Result<()> {
         self.seal_through(through);
-        self.wait_for_flushes()
+        self.wait_for_flushes(Queue::is_flushed)
     }
 
     /// Runs a step of a job. One that panics, in a fold or a listener say, poisons: its thread must
@@ -102,11 +105,12 @@ impl Shared {
         Error::new(ErrorKind::Closed, format!("{} was closed meanwhile", self.dir.display()))
     }
 
-    /// Waits until everything sealed is installed. What rests after a failure is tried again now.
+    /// Waits until `is_done` says that what was sealed up to now is installed, as far as it matters. What rests after a
+    /// failure is tried again now.
     ///
     /// # Errors
     /// That of a flush that failed, when nothing else is left to flush.
-    fn wait_for_flushes(&self) -> Result<()> {
+    fn wait_for_flushes(&self, is_done: fn(&Queue, u64) -> bool) -> Result<()> {
         let _waiter = self.background.await_flushes();
         let (goal, failures) = {
             let mut queue = self.background.lock();
@@ -119,7 +123,7 @@ impl Shared {
         loop {
             {
                 let queue = self.background.lock();
-                if queue.is_flushed(goal) {
+                if is_done(&queue, goal) {
                     return Ok(());
                 }
                 if let Some(error) = queue.why_not_flushed(goal, failures) {
@@ -131,7 +135,7 @@ impl Shared {
             }
             self.check_background_runs()?;
             self.look_later(|queue| {
-                !queue.is_flushed(goal) && queue.why_not_flushed(goal, failures).is_none()
+                !is_done(queue, goal) && queue.why_not_flushed(goal, failures).is_none()
             });
             self.schedule();
         }

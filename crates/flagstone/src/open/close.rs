@@ -16,6 +16,7 @@ pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
     let closed = if writable { write_out(shared) } else { shared.check_poison() };
     shared.executor.shut_down();
     shared.background.stop();
+    shared.background.wait_for_callers();
     let marked = mark_clean(shared, writable && closed.is_ok());
     if closed.is_ok() && marked.is_ok() && writable {
         shared.sweep();

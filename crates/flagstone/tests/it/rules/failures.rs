@@ -442,3 +442,47 @@ fn a_failed_flush_is_not_taken_for_done_while_listeners_hear_of_it() {
     drop(answered);
     assert_eq!(flushed.unwrap_err().kind(), ErrorKind::Io);
 }
+
+/// The group of a cut that nobody waited for any more was still flushed as a whole, so every tree waited for the one whose
+/// flush failed.
+#[test]
+fn a_checkpoint_that_fails_chains_no_tree_to_the_one_whose_flush_fails() {
+    let world = World::new(10);
+    let (watched, fails) = failing_flushes(&world, Watched::options());
+    let (a, b) = (watched.keyspace("a"), watched.keyspace("b"));
+    a.put("pins", "the log").unwrap();
+    b.put("k", "1").unwrap();
+    let error = watched.db.checkpoint("/copy").unwrap_err();
+    assert!(error.to_string().contains("keyspace \"a\""), "{error}");
+    for n in 0..200_u32 {
+        b.put((n % 50).to_be_bytes(), [2; 2000]).unwrap();
+        watched.work(&world);
+    }
+    assert!(watched.db.stats().flushes > 2, "{} flushes of b", watched.db.stats().flushes);
+    fails.store(false, Ordering::Relaxed);
+    // A flush of `a` that has failed may not have ended yet.
+    (0..20).for_each(|_| watched.work(&world));
+    watched.db.checkpoint("/copy").unwrap();
+}
+
+/// What a drop must not outlive is in the log, whatever becomes of a flush: so the room that a failing tree takes can be
+/// had back.
+#[test]
+fn keyspaces_can_be_dropped_while_a_flush_fails() {
+    let world = World::new(11);
+    let (watched, _) = failing_flushes(&world, Watched::options());
+    let (a, b, c) = (watched.keyspace("a"), watched.keyspace("b"), watched.keyspace("c"));
+    for keyspace in [&a, &b, &c] {
+        keyspace.put("k", "1").unwrap();
+    }
+    watched.db.flush().unwrap_err();
+    c.put("more", "1").unwrap();
+    watched.db.drop_keyspace("b").unwrap();
+    watched.db.drop_keyspace("a").unwrap();
+    watched.db.flush().unwrap();
+    let world = world.after_power_cut(1);
+    let watched = Watched::open(&world);
+    let names: Vec<String> = watched.db.keyspaces().into_iter().map(|info| info.name).collect();
+    assert_eq!(names, ["c"]);
+    assert_eq!(watched.keyspace("c").count().unwrap(), 2);
+}
