@@ -21,6 +21,8 @@ const ENTRIES_MAX: usize = 1536;
 const VERSIONS_MAX: u32 = 8;
 /// Of a longer key only the front is kept.
 const KEY_BYTES_MAX: usize = 64;
+/// No entry takes more, so sums over hostile samples stay numbers.
+const ENTRY_BYTES_MAX: u64 = 1 << 30;
 /// A share below 1 in 2^56 is none of ours.
 const SHIFT_MAX: u8 = 56;
 
@@ -89,7 +91,11 @@ impl Sample {
             let kind = decoder.u8("the kind of a sampled entry")?;
             let kind = Kind::from_u8(kind).filter(|kind| *kind != Kind::RangeDelete);
             let kind = kind.ok_or(Malformed { at, expected: "the kind of a sampled entry" })?;
+            let at = decoder.position();
             let entry_bytes = decoder.varint("the bytes of a sampled entry")?;
+            if entry_bytes > ENTRY_BYTES_MAX {
+                return Err(Malformed { at, expected: "an entry of at most a gigabyte" });
+            }
             let is_whole = decoder.u8("whether a sampled key is whole")? != 0;
             let at = decoder.position();
             let shared = decoder.varint_usize("the shared front of a sampled key")?;

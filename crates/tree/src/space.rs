@@ -59,8 +59,9 @@ impl Rules {
     /// What holds for `version`; `folds`: merge operands can be folded.
     pub(crate) fn new(retention: Retention, folds: bool, version: &Version) -> Self {
         let metas = version.tables().map(|(_, table)| table.meta());
-        let (entries, bytes) = metas
-            .fold((0, 0), |(entries, bytes), meta| (entries + meta.entries, bytes + meta.bytes));
+        let (entries, bytes) = metas.fold((0_u64, 0_u64), |(entries, bytes), meta| {
+            (entries.saturating_add(meta.entries), bytes.saturating_add(meta.bytes))
+        });
         let wanted = (bytes / BYTES_A_KEY).clamp(KEYS_MIN, KEYS_MAX);
         // The largest power of two that leaves as many as are wanted.
         let shift = (entries / wanted).checked_ilog2().unwrap_or(0) as u8;

@@ -156,8 +156,9 @@ impl Shared {
         let job = self.job(move |shared| match shared.fill_ballast(&mut file.lock()) {
             Ok(false) => Progress::Again,
             Ok(true) => {
-                shared.ballast().state.store(THERE, Ordering::Release);
+                // In this order: whoever finds it there may give it up at once.
                 shared.ballast().is_given_up.store(false, Ordering::Release);
+                shared.ballast().state.store(THERE, Ordering::Release);
                 shared.tell(&Event::BallastMade { bytes: shared.options.ballast() });
                 Progress::Done
             }

@@ -26,8 +26,11 @@ use std::time::Duration;
 /// When no flush has ended for so long, writers rest: trees are tidied up for readers.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
-/// A tree with this score comes before compactions for space however urgent these are: its reads suffer.
+/// The score of a tree counts no more than this against that of compactions for space.
 const SCORE_PRESSING: f64 = 2.0;
+/// A tree with this many runs in its first level comes before compactions for space, however urgent those are: its writers
+/// would be stopped.
+const L0_RUNS_PRESSING: usize = 32;
 
 /// A compaction that is under way, and whom it tells.
 pub(super) struct CompactionJob {
@@ -57,14 +60,18 @@ impl Shared {
         self.note_spaces(&watched);
         let mut space = self.room().score();
         // Outside the lock: it costs all tables, and a seal waits for the lock.
-        let mut trees: Vec<(f64, Arc<Tree>)> = watched
+        let mut trees: Vec<(f64, bool, Arc<Tree>)> = watched
             .into_iter()
-            .map(|tree| (tree.pressure(self.policy(&tree)).score, tree))
+            .map(|tree| {
+                let pressure = tree.pressure(self.policy(&tree));
+                (pressure.score, pressure.l0_runs >= L0_RUNS_PRESSING, tree)
+            })
             .collect();
         // Those in shape come last: there may be something to move, or tombstones to drop.
         trees.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (score, tree) in trees {
-            if space.is_some_and(|space| space >= score.min(SCORE_PRESSING)) {
+        for (score, is_pressing, tree) in trees {
+            let is_less = |space| space >= score.min(SCORE_PRESSING) && !is_pressing;
+            if space.is_some_and(is_less) {
                 space = None;
                 if let Some(job) = self.start_for_space() {
                     return Some(job);
@@ -89,8 +96,13 @@ impl Shared {
     fn note_spaces(&self, trees: &[Arc<Tree>]) {
         let (snapshots, visible) = self.snapshots.live(&self.publisher);
         for tree in trees {
+            let version = Arc::clone(tree.view().version());
             let space = tree.space(&snapshots, visible);
-            self.background.lock().spaces.note(tree, space);
+            let mut queue = self.background.lock();
+            // Else whoever changed it looks again.
+            if Arc::ptr_eq(tree.view().version(), &version) {
+                queue.spaces.note(tree, space);
+            }
         }
     }
 
@@ -145,8 +157,13 @@ impl Shared {
             queue.spaces.with_garbage(queue.brakes.keys().copied())
         };
         for tree in concerned {
+            let version = Arc::clone(tree.view().version());
             let runs = tree.pressure(Policy::Leveling).l0_runs;
-            self.hold_writers_back(&mut self.background.lock(), &tree, runs);
+            let mut queue = self.background.lock();
+            // Else `watch` sets it, of what the tree is now.
+            if Arc::ptr_eq(tree.view().version(), &version) {
+                self.hold_writers_back(&mut queue, &tree, runs);
+            }
         }
     }
 

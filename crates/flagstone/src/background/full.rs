@@ -97,6 +97,10 @@ impl Shared {
             if watch(call.progress()).is_break() {
                 call.cancel();
             }
+            if let Err(closed) = self.check_background_runs() {
+                call.fail(closed);
+                call.cancel();
+            }
             if own.step() == Progress::Again {
                 // Where nothing runs by itself, helpers go on between the steps of the caller.
                 self.executor.assist();

@@ -9,13 +9,16 @@ use crate::shared::Shared;
 use flagstone_base::{FileNumber, KeyspaceId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
-use flagstone_env::{Lane, Progress};
+use flagstone_env::{Lane, Progress, is_out_of_descriptors};
 use flagstone_tree::{Scrub, TableHandle, Tree};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two rounds, and when there is nothing to read.
 const REST: Duration = Duration::from_secs(60);
+
+/// After a failure that says nothing of the table.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How far the scrub has come.
 #[derive(Default)]
@@ -65,12 +68,22 @@ impl Shared {
                 round.last = None;
                 return Progress::Rest(REST);
             };
-            round.last = Some(place);
-            match Scrub::start(&next) {
-                Ok(scrub) => round.scrub = Some(scrub),
-                Err(_noted) => self.note_scrubbed_damage(),
-            }
-            return Progress::Again;
+            let before = round.last.replace(place);
+            return match Scrub::start(&next) {
+                Ok(scrub) => {
+                    round.scrub = Some(scrub);
+                    Progress::Again
+                }
+                Err(error) if !is_out_of_descriptors(&error) => {
+                    self.note_scrubbed_damage();
+                    Progress::Again
+                }
+                // No free descriptor, say: the same table again, later.
+                Err(_passing) => {
+                    round.last = before;
+                    Progress::Rest(RETRY_AFTER)
+                }
+            };
         };
         let began = self.environment.clock.monotonic();
         match scrub.step() {
@@ -85,8 +98,11 @@ impl Shared {
                 let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
                 Progress::Rest(due.saturating_sub(took))
             }
-            Err(_noted) => {
+            Err(error) => {
                 round.scrub = None;
+                if is_out_of_descriptors(&error) {
+                    return Progress::Rest(RETRY_AFTER);
+                }
                 self.note_scrubbed_damage();
                 Progress::Again
             }

@@ -60,7 +60,7 @@ pub(super) struct Room {
 impl Spaces {
     /// Notes what a look at `tree` has found.
     pub(super) fn note(&mut self, tree: &Arc<Tree>, space: Space) {
-        self.forget(tree.id());
+        let old = self.forget(tree.id());
         if space.bytes == 0 {
             return;
         }
@@ -69,7 +69,9 @@ impl Spaces {
         if space.garbage() > 0 {
             self.with_garbage.insert(tree.id());
         }
-        let entry = Entry { tree: Arc::clone(tree), space, hopeless: None };
+        // What another look finds unchanged is as hopeless as before.
+        let hopeless = old.filter(|old| old.space == space).and_then(|old| old.hopeless);
+        let entry = Entry { tree: Arc::clone(tree), space, hopeless };
         self.trees.insert(tree.id(), entry);
     }
 
@@ -81,12 +83,12 @@ impl Spaces {
     }
 
     /// The tree is gone, or will be noted again.
-    fn forget(&mut self, tree: TreeId) {
+    fn forget(&mut self, tree: TreeId) -> Option<Entry> {
         self.with_garbage.remove(&tree);
-        if let Some(old) = self.trees.remove(&tree) {
-            self.bytes -= old.space.bytes;
-            self.live -= old.space.live;
-        }
+        let old = self.trees.remove(&tree)?;
+        self.bytes -= old.space.bytes;
+        self.live -= old.space.live;
+        Some(old)
     }
 
     /// No compaction of `tree` frees enough before it changes.

@@ -1,6 +1,6 @@
 //! The sample of a table, kept as far as the tree around it needs it.
 
-use flagstone_base::Result;
+use flagstone_base::{ErrorKind, Result};
 use flagstone_env::sync::Mutex;
 use flagstone_sst::Sample;
 use std::sync::Arc;
@@ -45,9 +45,14 @@ impl SampleSlot {
             }
             Some(Held::Some { .. }) | None => {}
         }
-        let Ok(Some(read)) = load() else {
-            *held = Some(Held::None);
-            return None;
+        let read = match load() {
+            Ok(Some(read)) => read,
+            // A failure of a moment, no free descriptor say: the next look tries again.
+            Err(error) if error.kind() != ErrorKind::Corruption => return None,
+            Ok(None) | Err(_) => {
+                *held = Some(Held::None);
+                return None;
+            }
         };
         let shift_in_file = read.shift();
         let sample = Arc::new(read.thinned(shift));
