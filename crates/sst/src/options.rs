@@ -21,8 +21,8 @@ pub struct TableOptions {
     pub hash_seed: u64,
     /// What part of a key the filter holds.
     pub filter_key: FilterKey,
-    /// How many blocks a part of the index tells of, 1 to 1,024. Default 256: a part takes a page of 4 KiB in the file and
-    /// two in memory, and a table of 32 MiB has eight.
+    /// How many blocks a part of the index tells of, 1 to 1,024. Default 256: a part takes less than a page of 4 KiB in
+    /// the file and 6 KB in memory, and a table of 32 MiB has eight.
     pub index_part_blocks: usize,
     /// The keyspace the table belongs to: recorded for repair, not used.
     pub keyspace: KeyspaceId,
