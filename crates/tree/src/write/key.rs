@@ -141,6 +141,12 @@ impl KeyWriter<'_> {
         self.outputs.checks().and_then(|seed| merge.check(seed))
     }
 
+    /// The check of an entry that is made here.
+    fn made(&self, trailer: Trailer, value: &[u8]) -> Option<EntryCheck> {
+        let entry = EntryRef { key: self.key, trailer, value };
+        self.outputs.checks().map(|seed| EntryCheck::of_entry(&entry, seed))
+    }
+
     /// Looks at the current entry of `merge`, which is not written as it is: what has changed in memory must neither be
     /// folded, nor be left out for another key that it reads as.
     fn verify(&self, merge: &MergeCursor) -> Result<()> {
@@ -187,10 +193,9 @@ impl KeyWriter<'_> {
                 let base = found.base_value().map(|value| &**value);
                 fold.fold(self.key, base, &found.chain.oldest_first()).map(Slice::from)
             };
-            return match value {
-                Some(value) => self.keep(Trailer::new(newest, Kind::Put), &value, None),
-                None => self.keep(Trailer::new(newest, Kind::Delete), b"", None),
-            };
+            let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
+            let (trailer, value) = (Trailer::new(newest, kind), value.unwrap_or_default());
+            return self.keep(trailer, &value, self.made(trailer, &value));
         }
         if found.is_long {
             self.copy_again(merge, &stripe)?;
@@ -294,14 +299,14 @@ impl KeyWriter<'_> {
         chain.settle(self.retention.fold(), self.key);
         self.has_dropped |= chain.is_combined();
         for (seqno, value) in chain.parts() {
-            self.keep(Trailer::new(*seqno, Kind::Merge), value, None)?;
+            let trailer = Trailer::new(*seqno, Kind::Merge);
+            self.keep(trailer, value, self.made(trailer, value))?;
         }
         chain.clear();
         Ok(())
     }
 
-    /// Writes an entry; a tombstone that may hide nothing, when something older is written. One without `check` was
-    /// made here.
+    /// Writes an entry with its check; a tombstone that may hide nothing, when something older is written.
     fn keep(&mut self, trailer: Trailer, value: &[u8], check: Option<EntryCheck>) -> Result<()> {
         let may_go = self.is_bottom && !self.retention.keeps_tombstones();
         if trailer.kind() == Kind::Delete && may_go {

@@ -76,7 +76,7 @@ impl Outputs {
         if must_end { self.finish_table(Some(key)) } else { Ok(()) }
     }
 
-    /// Adds an entry to the current table, with the check that it has carried; without one it is new.
+    /// Adds an entry to the current table, with its check.
     pub(super) fn add(&mut self, entry: EntryRef<'_>, check: Option<EntryCheck>) -> Result<()> {
         let mut room = Vec::new();
         let entry = flip::arrived(Site::Output, entry, &mut room);

@@ -208,6 +208,24 @@ fn a_bit_that_flips_on_the_way_into_a_table_is_found_and_the_next_attempt_succee
     }
 }
 
+/// Found by the simulator: what a flush or compaction makes of operands had no check yet when it was passed on.
+#[test]
+fn a_bit_that_flips_in_what_a_fold_has_made_is_found() {
+    for (part, has_base) in [(Part::Key, true), (Part::Value, true), (Part::Value, false)] {
+        let mut tree = tree();
+        if has_base {
+            tree.put("k", "base");
+        }
+        tree.write(Kind::Merge, b"k", b"x");
+        tree.write(Kind::Merge, b"k", b"y");
+        flip_next(Site::Output, part, b"k");
+        refused(try_flush(&mut tree), "memory has changed");
+        assert!(flipped());
+        try_flush(&mut tree).unwrap();
+        assert_eq!(tree.text("k").unwrap(), if has_base { "basexy" } else { "_xy" });
+    }
+}
+
 /// The block that is damaged in the file was read into the cache before, so it does not matter to a reader. But a
 /// compaction does not trust memory for what it can read from a disk.
 #[test]
