@@ -11,6 +11,7 @@ use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The operating system's file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -316,6 +317,27 @@ pub fn descriptors_max() -> Option<u64> {
 pub fn trim_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     linux::trim_memory();
+}
+
+/// Buffers from this length on are worth a call of [`freed`].
+pub const LARGE_BUFFER: usize = 1 << 20;
+/// So much may be freed in large buffers before it is given back to the system.
+const KEPT_BY_ALLOCATOR: u64 = 32 << 20;
+
+/// Notes that a large buffer was freed, or will be soon. The allocator of the C library keeps such memory, in each of its
+/// arenas, once a process has freed a large buffer before: with documents of 16 MiB several times the memory budget. So it
+/// is given back after so many bytes, by whoever calls this then; it takes about as long as filling such a buffer.
+pub fn freed(bytes: usize) {
+    static FREED: AtomicU64 = AtomicU64::new(0);
+    if bytes < LARGE_BUFFER {
+        return;
+    }
+    let sum = FREED.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
+    if sum >= KEPT_BY_ALLOCATOR
+        && FREED.compare_exchange(sum, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    {
+        trim_memory();
+    }
 }
 
 #[cfg(test)]

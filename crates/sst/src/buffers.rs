@@ -5,6 +5,7 @@
 //! one thread frees what another one got; and it leaves holes: with 32 threads they took half as much
 //! again as the cache.
 
+use flagstone_env::os::{LARGE_BUFFER, freed};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -161,7 +162,11 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        let bytes = self.bytes.len();
         self.home.give_back(std::mem::take(&mut self.bytes));
+        if bytes >= LARGE_BUFFER {
+            freed(bytes);
+        }
     }
 }
 

@@ -308,7 +308,8 @@ impl TableBuilder {
         self.properties.block_bytes_max = self.properties.block_bytes_max.max(raw_len);
         let len = self.stored.len() as u64;
         if self.stored.capacity() > 4 << 20 {
-            self.stored = Vec::new();
+            let stored = std::mem::take(&mut self.stored).capacity();
+            flagstone_env::os::freed(stored);
         }
         let first = (self.block_first.0.as_slice(), self.block_first.1);
         self.index.add(len, first, self.block_before.as_deref());

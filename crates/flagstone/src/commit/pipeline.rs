@@ -145,6 +145,8 @@ impl Shared {
             self.prepare_spare_segment();
             self.supply_soon(last);
         }
+        // The payload and its frame in the log.
+        flagstone_env::os::freed(2 * write.payload.len());
         Ok(Committed { last, lsn })
     }
 

@@ -75,7 +75,8 @@ impl BlockBuilder {
     pub(crate) fn clear(&mut self) {
         // One value of hundreds of megabytes must not keep its room until the table is finished.
         if self.raw.capacity() > 4 << 20 {
-            self.raw = Vec::new();
+            let raw = std::mem::take(&mut self.raw).capacity();
+            flagstone_env::os::freed(raw);
         }
         self.raw.clear();
         self.seqnos.clear();

@@ -75,6 +75,7 @@ impl Drop for Chunk {
         if self.pages.is_none() {
             // SAFETY: `start` came from `alloc` with this very layout, in `new`, and is freed once.
             unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
+            flagstone_env::os::freed(self.bytes);
         }
     }
 }
