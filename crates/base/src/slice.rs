@@ -10,6 +10,9 @@ use std::ops::{Deref, RangeBounds};
 pub struct Slice(Bytes);
 
 impl Slice {
+    /// No bytes.
+    pub const EMPTY: Self = Self(Bytes::new());
+
     /// A slice of its own, copied from `bytes`.
     #[inline]
     pub fn copy_of(bytes: &[u8]) -> Self {

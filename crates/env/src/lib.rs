@@ -19,6 +19,7 @@ pub mod fault;
 pub mod mem;
 mod open_files;
 pub mod os;
+mod owned;
 pub mod slow;
 mod stream;
 
@@ -30,5 +31,6 @@ pub use mem::MemDisk;
 pub use op::{Op, OpCounts};
 pub use open_files::{OpenFiles, is_out_of_descriptors};
 pub use os::OsDisk;
+pub use owned::{Owned, Room, Visited};
 pub use random::{Random, SeededRandom, SystemRandom};
 pub use slow::{SlowDisk, Speed};

@@ -20,6 +20,8 @@
     reason = "a measuring program"
 )]
 
+#[path = "../src/allowance.rs"]
+mod allowance;
 #[path = "../src/buffers.rs"]
 mod buffers;
 #[path = "../src/cache.rs"]

@@ -1,5 +1,6 @@
 //! The block cache: blocks of all tables, checked and decompressed, and parts of indexes and filters, within one budget.
 
+use crate::allowance::Allowance;
 use crate::block::Block;
 use crate::buffers::{Buffers, bytes_for};
 use crate::format::BLOCK_TRAILER_BYTES;
@@ -120,6 +121,7 @@ pub struct BlockCache {
     /// The capacity that was set last; held while it is set.
     fitted: Mutex<u64>,
     pinned: AtomicU64,
+    scans: Allowance,
     /// The capacity it was made for, and in how many steps it moves below that.
     full: u64,
     steps: u64,
@@ -155,6 +157,7 @@ impl BlockCache {
             limit: AtomicU64::new(bytes),
             fitted: Mutex::new(full),
             pinned: AtomicU64::new(0),
+            scans: Allowance::beside(bytes),
             full,
             steps,
         })
@@ -209,6 +212,12 @@ impl BlockCache {
         self.pinned.load(Ordering::Relaxed)
     }
 
+    /// What scans hold outside of it, or may keep it from evicting.
+    #[inline]
+    pub const fn scans(&self) -> &Allowance {
+        &self.scans
+    }
+
     /// Hits and misses since it was made.
     pub fn stats(&self) -> CacheStats {
         self.counters.iter().fold(CacheStats::default(), |sum, line| CacheStats {
@@ -236,6 +245,18 @@ impl BlockCache {
     /// A number for a table just opened, never given twice.
     pub(crate) fn number_table(&self) -> u64 {
         self.tables.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes `bytes` off its capacity, for something that stays in memory.
+    pub fn pin(&self, bytes: u64) {
+        self.pinned.fetch_add(bytes, Ordering::Relaxed);
+        self.fit();
+    }
+
+    /// Gives them back.
+    pub fn unpin(&self, bytes: u64) {
+        self.pinned.fetch_sub(bytes, Ordering::Relaxed);
+        self.fit();
     }
 
     #[inline]

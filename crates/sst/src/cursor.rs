@@ -1,5 +1,6 @@
 //! A cursor over the entries of a table, in both directions.
 
+use crate::allowance::Allowance;
 use crate::block::{Block, Parsed};
 use crate::lookup::{CacheUse, Nearby};
 use crate::table::Table;
@@ -15,6 +16,9 @@ const AHEAD_MIN: u64 = 16 << 10;
 /// And not more than this, or what it was told.
 const AHEAD_MAX: u64 = 256 << 10;
 
+/// A cursor that has to wait for its turn lets go of larger blocks.
+const HUGE_BLOCK: usize = 1 << 20;
+
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorOptions {
@@ -29,7 +33,8 @@ pub struct CursorOptions {
     /// 16 KiB at least.
     pub readahead: bool,
     /// The most that it reads at once and keeps, outside the cache: 256 KiB at most. A block that is larger is read
-    /// alone.
+    /// alone. Without `readahead` this comes from the [`Allowance`](crate::Allowance) of scans, and blocks are read alone
+    /// while there is no room.
     pub ahead_bytes: u64,
 }
 
@@ -71,6 +76,8 @@ pub struct TableCursor {
     ahead: Ahead,
     /// The part of the index that it is in, if the index is in parts.
     nearby: Nearby,
+    /// What is counted of that.
+    ahead_charged: u64,
     /// The block it is in, and that block's number.
     block: Option<Block>,
     number: usize,
@@ -92,6 +99,7 @@ impl Table {
             options,
             ahead: Ahead::default(),
             nearby: Nearby::default(),
+            ahead_charged: 0,
             block: None,
             number: 0,
             index: 0,
@@ -245,6 +253,31 @@ impl TableCursor {
         if self.options.fill_cache { CacheUse::Fill } else { CacheUse::Leave }
     }
 
+    /// Bytes of the block it stands in.
+    pub fn block_bytes(&self) -> u64 {
+        self.block.as_ref().map_or(0, |block| block.bytes().len() as u64)
+    }
+
+    /// Lets go of its block if that is huge, and keeps its place: until [`TableCursor::take_again`] it has no value and
+    /// does not move, but by a seek. Whether it has let go of one.
+    pub fn let_go(&mut self) -> bool {
+        let _huge = self.block.take_if(|block| self.valid && block.bytes().len() >= HUGE_BLOCK);
+        self.valid && self.block.is_none()
+    }
+
+    /// Reads the block again that it has let go.
+    ///
+    /// # Errors
+    /// Corruption, or what reading the file answers; it is no longer valid then.
+    pub fn take_again(&mut self) -> Result<()> {
+        if !self.valid || self.block.is_some() {
+            return Ok(());
+        }
+        let index = self.index;
+        self.enter(self.number)?;
+        self.stand(index)
+    }
+
     fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<(usize, usize)> {
         let Some(block) = &self.block else {
             return Ok((0, 0));
@@ -346,11 +379,18 @@ impl TableCursor {
         };
         self.ahead.row_bytes += end - start;
         let is_alone = end - start == handle.len && !self.options.readahead;
-        if is_alone || handle.len >= most {
+        if is_alone
+            || handle.len >= most
+            || !may_hold(self.table.scans(), &mut self.ahead_charged, end - start, self.options)
+        {
             return self.table.read_block(index, number, fill);
         }
         self.ahead.offset = start;
-        self.ahead.bytes.resize((end - start) as usize, 0);
+        let len = (end - start) as usize;
+        if self.ahead.bytes.capacity() < len {
+            self.ahead.bytes = Vec::with_capacity(len);
+        }
+        self.ahead.bytes.resize(len, 0);
         let read = self.table.file.read_exact_at(&mut self.ahead.bytes, start);
         let block = read.and_then(|()| {
             let from = (handle.offset - start) as usize;
@@ -358,6 +398,27 @@ impl TableCursor {
             self.table.open_stored(place, stored, fill)
         });
         block.inspect_err(|_| self.ahead.bytes.clear())
+    }
+}
+
+/// Whether there is room for `len` bytes that are read ahead, where `charged` bytes are counted.
+fn may_hold(allowance: &Allowance, charged: &mut u64, len: u64, options: CursorOptions) -> bool {
+    if options.readahead {
+        return true;
+    }
+    let held = len.max(*charged);
+    let may = allowance.try_change(*charged, held);
+    if may {
+        *charged = held;
+    }
+    may
+}
+
+impl Drop for TableCursor {
+    fn drop(&mut self) {
+        if self.ahead_charged > 0 {
+            self.table.scans().change(self.ahead_charged, 0);
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod prefetch;
 mod meta;
 mod properties;
 
+mod allowance;
 mod buffers;
 mod format;
 
@@ -48,6 +49,7 @@ mod verify;
 #[cfg(test)]
 mod crafted;
 
+pub use allowance::Allowance;
 pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};
 pub use cursor::{CursorOptions, TableCursor};
@@ -57,6 +59,6 @@ pub use options::{FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
 pub use ranges::RangeDelete;
 pub use salvage::{LostPart, Salvage, SalvageCursor};
-pub use sample::{Sample, SampledEntry};
+pub use sample::{SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
 pub use table::Table;
 pub use verify::VerifyReport;

@@ -23,6 +23,8 @@ const VERSIONS_MAX: u32 = 8;
 const KEY_BYTES_MAX: usize = 64;
 /// No entry takes more, so sums over hostile samples stay numbers.
 const ENTRY_BYTES_MAX: u64 = 1 << 30;
+/// What an entry takes in memory, with a key of some twenty bytes and what an allocator rounds up.
+pub const SAMPLED_ENTRY_BYTES: u64 = size_of::<SampledEntry>() as u64 + 48;
 /// A share below 1 in 2^56 is none of ours.
 const SHIFT_MAX: u8 = 56;
 
@@ -54,6 +56,11 @@ impl Sample {
     /// One key in two to this power is in it.
     pub const fn shift(&self) -> u8 {
         self.shift
+    }
+
+    /// About how many bytes it takes.
+    pub const fn bytes(&self) -> u64 {
+        self.entries.len() as u64 * SAMPLED_ENTRY_BYTES
     }
 
     /// Its entries, in the order of the table.

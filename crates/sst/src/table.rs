@@ -1,5 +1,6 @@
 //! An open table: point reads, and reading blocks.
 
+use crate::allowance::Allowance;
 use crate::block::Block;
 use crate::buffers::Buffer;
 use crate::cache::{BlockCache, BlockKey, Pin};
@@ -299,6 +300,11 @@ impl Table {
             self.cache.buffers().take(len)
         })?;
         self.new_block(number, raw, fill)
+    }
+
+    /// What scans hold.
+    pub(crate) fn scans(&self) -> &Allowance {
+        self.cache.scans()
     }
 
     /// No block takes more memory.

@@ -29,7 +29,8 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, Tr
 use flagstone_env::{Disk, MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Damages, Direction, Obsolete, ScanOptions, Tree, TreeContext, TreeOptions, Version,
+    ChunkPool, Damages, Direction, Obsolete, ScanOptions, Scans, Tree, TreeContext, TreeOptions,
+    Version,
 };
 use std::cmp::Reverse;
 use std::ops::Bound;
@@ -168,6 +169,8 @@ fn context(bytes: usize) -> Arc<TreeContext> {
         chunks: ChunkPool::new(bytes),
         obsolete: Obsolete::default(),
         damages: Damages::default(),
+        scans: Scans::default(),
+        sampled: Arc::default(),
     })
 }
 

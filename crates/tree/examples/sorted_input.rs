@@ -13,7 +13,7 @@ use flagstone_base::{Compression, DatabaseId, EntryRef, FileNumber, Kind, SeqNo,
 use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
 use flagstone_sst::{BlockCache, TableBuilder, TableIdent, TableOptions};
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Flush, Obsolete, Policy, Tree, TreeContext, TreeOptions,
+    ChunkPool, Compaction, Damages, Flush, Obsolete, Policy, Scans, Tree, TreeContext, TreeOptions,
     Version, pick,
 };
 use std::path::{Path, PathBuf};
@@ -66,6 +66,8 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
         chunks: ChunkPool::new(256 << 20),
         obsolete: Obsolete::default(),
         damages: Damages::default(),
+        scans: Scans::default(),
+        sampled: Arc::default(),
     })
 }
 

@@ -13,7 +13,7 @@ use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Direction, Flush, FullPass, Obsolete, OutputCheck, ScanOptions,
-    Tree, TreeContext, TreeOptions, Version,
+    Scans, Tree, TreeContext, TreeOptions, Version,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ fn context(dir: Option<String>) -> Arc<TreeContext> {
         chunks: ChunkPool::new(512 << 20),
         obsolete: Obsolete::default(),
         damages: Damages::default(),
+        scans: Scans::default(),
+        sampled: Arc::default(),
     })
 }
 

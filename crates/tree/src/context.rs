@@ -2,6 +2,7 @@
 
 use crate::damage::Damages;
 use crate::memtable::ChunkPool;
+use crate::scans::Scans;
 use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::names::{FileKind, path};
 use flagstone_env::sync::Mutex;
@@ -37,6 +38,10 @@ pub struct TreeContext {
     pub chunks: ChunkPool,
     /// Tables that nothing holds any more.
     pub obsolete: Obsolete,
+    /// Scans that hold something.
+    pub scans: Scans,
+    /// Held by each tree whose garbage is estimated: they share the memory for samples.
+    pub sampled: Arc<()>,
     /// Tables that were found damaged.
     pub damages: Damages,
 }

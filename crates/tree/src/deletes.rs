@@ -32,10 +32,8 @@ pub(crate) fn deleted_bytes(version: &Version, ranges: &RangeSet, all: bool) -> 
         if begins_in.is_some_and(|piece| ends_before(meta.upper(), &piece.end)) {
             found.whole += meta.bytes;
         }
-        let pieces = ranges.pieces();
-        let first = pieces.partition_point(|piece| piece.end[..] <= meta.smallest[..]);
-        let is_met =
-            pieces.get(first).is_some_and(|piece| !ends_before(meta.upper(), &piece.start));
+        let next = ranges.piece_ending_behind(&meta.smallest);
+        let is_met = next.is_some_and(|piece| !ends_before(meta.upper(), &piece.start));
         if all || is_met {
             found.touched += meta.bytes;
         }

@@ -15,6 +15,7 @@ mod ranges;
 mod reads;
 
 mod options;
+mod scans;
 
 mod context;
 mod counters;
@@ -47,6 +48,7 @@ pub use pick::{FullPass, Job, JobReason, Policy, Pressure, pick, pick_hidden, pr
 pub use read::{Found, ScanOptions, TreeScan};
 #[doc(hidden)]
 pub use reads::seed_sampling;
+pub use scans::Scans;
 pub use scrub::Scrub;
 pub use space::Space;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};

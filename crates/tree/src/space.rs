@@ -4,20 +4,23 @@
 //! compaction would keep of them is alive. So overwrites, deletes and deleted ranges count by their bytes, and the same
 //! estimate over the inputs of a compaction tells what it would free.
 
+use crate::context::TreeContext;
 use crate::merge::Retention;
 use crate::ranges::RangeSet;
 use crate::version::{LEVELS, TableHandle, Version};
 use flagstone_base::{Kind, SeqNo, Trailer};
 use flagstone_env::sync::Mutex;
-use flagstone_sst::{RangeDelete, Sample, SampledEntry};
-use std::sync::{Arc, Weak};
+use flagstone_sst::{RangeDelete, SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Of a tree so many keys are looked at, or one for so many bytes of its tables: an estimate of one half is then off
 /// by 0.8 % (its standard deviation), and by 4 % in a piece of 32 MiB.
 const KEYS_MIN: u64 = 4096;
 const BYTES_A_KEY: u64 = 128 << 10;
-/// More are not worth their memory, about 60 bytes each.
+/// More are not worth their memory.
 const KEYS_MAX: u64 = 1 << 16;
+/// With fewer an estimate says little.
+const KEYS_LEAST: u64 = 64;
 /// A smaller tree is not looked at.
 const BYTES_MIN: u64 = 1 << 20;
 /// Nor is one with less than this part of its entries above the last level.
@@ -56,13 +59,13 @@ struct Item<'a> {
 }
 
 impl Rules {
-    /// What holds for `version`; `folds`: merge operands can be folded.
-    pub(crate) fn new(retention: Retention, folds: bool, version: &Version) -> Self {
+    /// What holds for `version`; `folds`: merge operands can be folded. At most about `keys_max` keys are looked at.
+    pub(crate) fn new(retention: Retention, folds: bool, version: &Version, keys_max: u64) -> Self {
         let metas = version.tables().map(|(_, table)| table.meta());
         let (entries, bytes) = metas.fold((0_u64, 0_u64), |(entries, bytes), meta| {
             (entries.saturating_add(meta.entries), bytes.saturating_add(meta.bytes))
         });
-        let wanted = (bytes / BYTES_A_KEY).clamp(KEYS_MIN, KEYS_MAX);
+        let wanted = (bytes / BYTES_A_KEY).clamp(KEYS_MIN, KEYS_MAX).min(keys_max);
         // The largest power of two that leaves as many as are wanted.
         let shift = (entries / wanted).checked_ilog2().unwrap_or(0) as u8;
         Self { retention, folds, shift }
@@ -190,6 +193,8 @@ fn hardly_any(version: &Version, bytes: u64) -> bool {
 #[derive(Default)]
 pub(crate) struct SpaceCache {
     last: Mutex<Option<Box<Known>>>,
+    /// It is one of the trees that share the memory for samples.
+    counted: OnceLock<Arc<()>>,
 }
 
 struct Known {
@@ -199,6 +204,16 @@ struct Known {
 }
 
 impl SpaceCache {
+    /// How many keys of the tree may be kept in memory: it has an equal part of what samples of all trees may take, 4 MiB, or
+    /// a 32nd of the memory budget.
+    pub(crate) fn keys_max(&self, context: &TreeContext) -> u64 {
+        let counted = self.counted.get_or_init(|| Arc::clone(&context.sampled));
+        // One is the context's own.
+        let trees = Arc::strong_count(counted).saturating_sub(1).max(1) as u64;
+        let bytes = context.cache.scans().max() / 2 / trees;
+        (bytes / SAMPLED_ENTRY_BYTES).max(KEYS_LEAST)
+    }
+
     pub(crate) fn get(
         &self,
         version: &Arc<Version>,
@@ -239,7 +254,7 @@ fn ranges_of(tables: &[(u8, Arc<TableHandle>)]) -> RangeSet {
     for (_, table) in tables {
         // One that cannot be opened says so to whoever reads it.
         if let Ok(ranges) = table.ranges() {
-            all.extend_from_slice(ranges.all());
+            all.extend(ranges.all());
         }
     }
     RangeSet::new(all)

@@ -297,6 +297,7 @@ impl Tree {
         if edit.flushed_through.is_some() {
             self.reads.flushed(edit.added.iter().map(|(_, meta)| meta.entries).sum());
         }
+        self.context.scans.rest_of(self.id);
         self.flush_slot.end(edit);
         self.compaction_slot.end(edit);
         Ok(())
@@ -326,6 +327,7 @@ impl Tree {
         let (active, version) =
             (Memtable::new(&self.context, None, Size::default()), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
+        self.context.scans.rest_of(self.id);
     }
 
     /// About how much of its tables is alive, while there are these `snapshots` and `visible` is the newest SeqNo a
@@ -348,7 +350,8 @@ impl Tree {
 
     fn rules(&self, version: &Version, snapshots: &[SeqNo], visible: SeqNo) -> Rules {
         let retention = Retention::new(snapshots, visible, None, self.keeps_tombstones());
-        Rules::new(retention, self.options.fold.is_some(), version)
+        let keys_max = self.spaces.keys_max(&self.context);
+        Rules::new(retention, self.options.fold.is_some(), version, keys_max)
     }
 
     /// Whether reads outweighed writes lately: then [`Policy::Leveling`] serves it best.

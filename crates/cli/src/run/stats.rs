@@ -122,6 +122,8 @@ fn to_json(stats: &Stats) -> Value {
             "capacity_bytes": stats.cache.capacity_bytes,
             "used_bytes": stats.cache.used_bytes,
             "pinned_bytes": stats.cache.pinned_bytes,
+            "scan_bytes": stats.cache.scan_bytes,
+            "scan_bytes_max": stats.cache.scan_bytes_max,
             "hits": stats.cache.hits,
             "misses": stats.cache.misses,
         },

@@ -12,6 +12,8 @@
 //! `crates/tree/tests/it/models`), the block cache (quick_cache) and the disks of the tests, whose locks
 //! are held for lines that take none of these.
 
+#[cfg(not(feature = "shuttle"))]
+mod barrier;
 #[cfg(feature = "shuttle")]
 mod model;
 #[cfg(not(feature = "shuttle"))]

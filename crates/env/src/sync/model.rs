@@ -46,6 +46,15 @@ pub fn model_point() {
     shuttle::thread::yield_now();
 }
 
+/// Nothing: atomics are sequentially consistent here.
+pub const fn light_barrier() {}
+
+/// Nothing, and it never fails.
+#[must_use]
+pub const fn heavy_barrier() -> bool {
+    true
+}
+
 /// A mutex.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);

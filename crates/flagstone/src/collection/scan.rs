@@ -7,8 +7,8 @@ use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value};
 
-/// An iterator over primary keys and documents, as of one moment. After an error it ends. While it waits
-/// it keeps the memory and files it reads: see [`DocumentScan::park`].
+/// An iterator over primary keys and documents, as of one moment. After an error it ends. It may wait for as long as you
+/// like: see [`Scan`].
 pub struct DocumentScan {
     scan: Scan,
     collection: Collection,

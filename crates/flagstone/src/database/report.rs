@@ -77,6 +77,10 @@ pub struct CacheReport {
     pub used_bytes: u64,
     /// Indexes and filters of open tables.
     pub pinned_bytes: u64,
+    /// Blocks that scans stand in, in the cache or not, and what they have read ahead.
+    pub scan_bytes: u64,
+    /// Beyond this, scans that wait give up what they hold.
+    pub scan_bytes_max: u64,
     /// Blocks found.
     pub hits: u64,
     /// Blocks read from files.
@@ -196,6 +200,8 @@ pub(super) fn stats(shared: &Shared) -> Stats {
             capacity_bytes: cache.capacity(),
             used_bytes: cache.used_bytes(),
             pinned_bytes: cache.pinned_bytes(),
+            scan_bytes: cache.scans().used(),
+            scan_bytes_max: cache.scans().max(),
             hits: counted.hits,
             misses: counted.misses,
         },

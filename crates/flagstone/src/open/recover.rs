@@ -17,7 +17,7 @@ use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor, lock_to_read};
 use flagstone_sst::BlockCache;
-use flagstone_tree::{ChunkPool, Damages, Obsolete, Tree, TreeContext, Version};
+use flagstone_tree::{ChunkPool, Damages, Obsolete, Scans, Tree, TreeContext, Version};
 use flagstone_wal::{Log, LogOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -145,6 +145,8 @@ impl Opening {
             chunks: ChunkPool::new(builder.options.memtable_share() as usize),
             obsolete: Obsolete::default(),
             damages: Damages::default(),
+            scans: Scans::default(),
+            sampled: Arc::default(),
         });
         let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
         let disk = &*environment.disk;

@@ -46,7 +46,10 @@ impl Merge {
             }
             sift_down(&mut self.heap, 0, comes_before(&self.scans, self.direction));
         }
-        Ok(!self.heap.is_empty())
+        match self.heap.first() {
+            Some(top) => self.scans[top.scan].show().map(|()| true),
+            None => Ok(false),
+        }
     }
 
     /// Lets go of what the scans read, and keeps their places.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// An iterator over entries as of one moment. After an error it ends.
 ///
 /// While it is read it moves on from memtables that were flushed and tables that were compacted under
-/// it. While it waits it keeps those it stands in: [`Scan::park`] one that will wait for long.
+/// it. While it waits, what it holds is taken from it when it is out of date, or when others need the room; then it looks for its
+/// place again. So many scans may wait for as long as they like: each keeps the place, and the entry it stands on.
 pub struct Scan {
     core: Arc<KeyspaceCore>,
     snapshot: Snapshot,
@@ -108,9 +109,8 @@ impl Scan {
         }
     }
 
-    /// Lets go of memtables and tables, but keeps the place, the entry it stands on, and what it sees:
-    /// for a scan that waits for somebody slow. Costs a copy of the entry for each partition now, and
-    /// finding the place again later.
+    /// Lets go of memtables and tables, but keeps the place, the entry it stands on, and what it sees, before others need
+    /// the room: for a scan that waits for somebody slow. Costs finding the place again later.
     pub fn park(&mut self) {
         match &mut self.state {
             State::Merged(merge) => merge.park(),

@@ -10,3 +10,4 @@ mod commits;
 mod explore;
 mod flushes;
 mod log;
+mod scans;

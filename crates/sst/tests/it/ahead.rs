@@ -164,3 +164,62 @@ fn a_row_ends_where_a_cursor_seeks_elsewhere() {
         .for_each(|_| cursor.next().unwrap());
     assert!(is_about(16 << 10, disk.counts().bytes_read - before.bytes_read));
 }
+
+/// Of many cursors that wait for their turn each would hold a document of megabytes.
+#[test]
+fn a_cursor_lets_go_of_a_huge_block_and_takes_it_again() {
+    let (disk, cache) = (MemDisk::default(), BlockCache::new(8 << 20));
+    let path = Path::new("/000042.sst");
+    let mut builder =
+        TableBuilder::new(disk.create(path).unwrap(), IDENT, TableOptions::default()).unwrap();
+    let value = |n: u64| vec![n as u8; if n == 1 { 100 } else { 2 << 20 }];
+    (0..4).for_each(|n| builder.add(Entry::put(key(n), 1, value(n)).as_ref()).unwrap());
+    builder.finish().unwrap();
+    let table = Table::open(disk.open(path).unwrap(), IDENT, None, &cache).unwrap();
+    let mut cursor = table.cursor(SCAN);
+    for back in [false, true] {
+        if back { cursor.seek_last() } else { cursor.seek_first() }.unwrap();
+        for n in 0..4 {
+            let n = if back { 3 - n } else { n };
+            let huge = cursor.let_go();
+            assert_eq!((huge, cursor.block_bytes() > 0), (cursor.block_bytes() == 0, !huge));
+            assert_eq!((cursor.valid(), cursor.key()), (true, &key(n)[..]));
+            assert_eq!(cursor.entry().value.is_empty(), huge);
+            cursor.take_again().unwrap();
+            assert_eq!(cursor.entry().value, value(n));
+            assert!(n == 1 || huge, "entry {n}");
+            if back { cursor.prev() } else { cursor.next() }.unwrap();
+        }
+        assert!(!cursor.valid() && !cursor.let_go());
+        cursor.take_again().unwrap();
+        assert!(!cursor.valid());
+    }
+}
+
+/// What scans read ahead is counted over all of them, and given back.
+#[test]
+fn scans_read_ahead_as_long_as_there_is_room_for_all() {
+    let (disk, cache) = (MemDisk::default(), BlockCache::new(1 << 20));
+    let table = table(&disk, &cache);
+    let most = CursorOptions { fill_cache: false, ..SCAN };
+    let max = cache.scans().max();
+    // Compactions have memory of their own.
+    let compaction = {
+        let mut cursor = table.cursor(CursorOptions::COMPACTION);
+        cursor.seek_first().unwrap();
+        cursor
+    };
+    assert_eq!(cache.scans().used(), 0);
+    let mut held = Vec::new();
+    for _ in 0..100 {
+        let mut cursor = table.cursor(most);
+        cursor.seek_first().unwrap();
+        (0..ENTRIES / 2).for_each(|_| cursor.next().unwrap());
+        assert_eq!(cursor.key(), key(ENTRIES / 2));
+        held.push(cursor);
+        assert!(cache.scans().used() <= max);
+    }
+    assert!(cache.scans().used() > max / 2 && cache.scans().is_short());
+    drop((held, compaction));
+    assert_eq!(cache.scans().used(), 0);
+}

@@ -290,11 +290,11 @@ impl Memtable {
             None => Default::default(),
         };
         tail.push(range);
-        let few = 64.max(4 * set.all().len().isqrt());
+        let few = 64.max(4 * set.len().isqrt());
         let next = if tail.len() < few {
             Ranges { set, tail }
         } else {
-            let all = [set.all(), &tail].concat();
+            let all = set.all().chain(tail).collect();
             Ranges { set: Arc::new(RangeSet::new(all)), tail: Vec::new() }
         };
         self.ranges.store(Some(Arc::new(next)));
@@ -315,7 +315,10 @@ impl Memtable {
         match &*self.ranges.load() {
             None => Arc::default(),
             Some(ranges) if ranges.tail.is_empty() => Arc::clone(&ranges.set),
-            Some(ranges) => Arc::new(RangeSet::new([ranges.set.all(), &ranges.tail].concat())),
+            Some(ranges) => {
+                let all = ranges.set.all().chain(ranges.tail.iter().cloned());
+                Arc::new(RangeSet::new(all.collect()))
+            }
         }
     }
 
@@ -329,11 +332,11 @@ impl Memtable {
             let entry = EntryRef::new(start, range.seqno, Kind::RangeDelete, end);
             u64::from(EntryCheck::of_entry(&entry, seed).to_u32())
         };
-        let found = ranges.all().iter().map(check).fold(0, u64::wrapping_add);
+        let found = ranges.all().map(|range| check(&range)).fold(0, u64::wrapping_add);
         match found == self.writer.lock().ranges_sum {
             true => Ok(()),
             false => {
-                let count = ranges.all().len();
+                let count = ranges.len();
                 Err(changed(format_args!("one of {count} deleted ranges of a memtable")))
             }
         }

@@ -9,6 +9,9 @@ use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo, Slice};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
+/// A block with a longer value is held by one source at a time, that which is next.
+const HUGE_VALUE: usize = 1 << 20;
+
 /// A memtable or a run of tables.
 pub(crate) enum Source {
     Memory(MemCursor),
@@ -41,6 +44,28 @@ impl Source {
         }
     }
 
+    fn block_bytes(&self) -> u64 {
+        match self {
+            Self::Memory(_) => 0,
+            Self::Run(cursor) => cursor.block_bytes(),
+        }
+    }
+
+    /// Lets go of a block that is huge; whether it has let go of one.
+    fn let_go(&mut self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Run(cursor) => cursor.let_go(),
+        }
+    }
+
+    fn take_again(&mut self) -> Result<()> {
+        match self {
+            Self::Memory(_) => Ok(()),
+            Self::Run(cursor) => cursor.take_again(),
+        }
+    }
+
     fn again(&self, direction: Direction) -> Self {
         match self {
             Self::Memory(cursor) => Self::Memory(cursor.again(direction)),
@@ -65,6 +90,8 @@ pub(crate) struct MergeCursor {
     /// The sources that have an entry; a heap.
     heap: Vec<Standing>,
     direction: Direction,
+    /// A source may stand in a huge block, or has let go of one.
+    has_huge: bool,
 }
 
 /// A source that has an entry, and the front of its key, which decides most comparisons.
@@ -78,7 +105,7 @@ impl MergeCursor {
     /// A cursor that stands nowhere.
     pub(crate) fn new(sources: Vec<Source>, direction: Direction) -> Self {
         let heap = Vec::with_capacity(sources.len());
-        Self { sources, heap, direction }
+        Self { sources, heap, direction, has_huge: false }
     }
 
     /// A cursor over the same sources, to be placed by a seek.
@@ -89,13 +116,36 @@ impl MergeCursor {
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         self.heap.clear();
-        self.sources.iter_mut().try_for_each(|source| source.seek(from))?;
+        for source in &mut self.sources {
+            source.seek(from)?;
+            // One after the other, so that no two have theirs.
+            self.has_huge |= is_huge(source) && source.let_go();
+        }
         self.rebuild();
-        Ok(())
+        self.hold_one_huge()
+    }
+
+    /// Of the sources that stand in huge blocks the next one has it, the others have let go.
+    #[inline]
+    fn hold_one_huge(&mut self) -> Result<()> {
+        if self.has_huge { self.take_huge() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn take_huge(&mut self) -> Result<()> {
+        let Some(top) = self.heap.first().map(|top| top.place) else { return Ok(()) };
+        let mut has_huge = false;
+        for (place, source) in self.sources.iter_mut().enumerate() {
+            has_huge |= place != top && source.let_go();
+        }
+        let taken = self.sources[top].take_again();
+        self.has_huge = has_huge || is_huge(&self.sources[top]);
+        // An error: the cursor stands nowhere.
+        taken.inspect_err(|_| self.heap.clear())
     }
 
     fn rebuild(&mut self) {
-        let Self { sources, heap, direction } = self;
+        let Self { sources, heap, direction, .. } = self;
         heap.clear();
         heap.extend(sources.iter().enumerate().filter_map(|(place, source)| {
             Some(Standing { front: key_front(source.entry()?.key), place })
@@ -106,7 +156,7 @@ impl MergeCursor {
     /// Goes to the next entry. After an error the cursor stands nowhere.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
-        let Self { sources, heap, direction } = self;
+        let Self { sources, heap, direction, has_huge } = self;
         let Some(top) = heap.first_mut() else { return Ok(()) };
         let source = &mut sources[top.place];
         if let Err(error) = source.next() {
@@ -114,7 +164,10 @@ impl MergeCursor {
             return Err(error);
         }
         match source.entry() {
-            Some(entry) => top.front = key_front(entry.key),
+            Some(entry) => {
+                top.front = key_front(entry.key);
+                *has_huge |= entry.value.len() >= HUGE_VALUE;
+            }
             None => {
                 heap.swap_remove(0);
             }
@@ -122,7 +175,7 @@ impl MergeCursor {
         if heap.len() > 1 {
             sift_down(heap, 0, |a, b| before(*direction, sources, a, b));
         }
-        Ok(())
+        self.hold_one_huge()
     }
 
     /// The current entry.
@@ -171,6 +224,18 @@ impl MergeCursor {
         self.heap.first().map(|top| self.sources[top.place].value()).unwrap_or_default()
     }
 
+    /// Whether the current entry stands in a memtable.
+    #[inline]
+    pub(crate) fn is_in_memory(&self) -> bool {
+        let top = self.heap.first().map(|top| &self.sources[top.place]);
+        matches!(top, Some(Source::Memory(_)))
+    }
+
+    /// Bytes of the blocks that its sources stand in.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.sources.iter().map(Source::block_bytes).sum()
+    }
+
     /// Leaves out what lies before `limit` in tables that hold nothing as new as `seqno`.
     pub(crate) fn skip_older(&mut self, limit: Bound<&[u8]>, seqno: SeqNo) -> Result<()> {
         for place in 0..self.sources.len() {
@@ -184,8 +249,12 @@ impl MergeCursor {
             }
         }
         self.rebuild();
-        Ok(())
+        self.hold_one_huge()
     }
+}
+
+fn is_huge(source: &Source) -> bool {
+    source.entry().is_some_and(|entry| entry.value.len() >= HUGE_VALUE)
 }
 
 #[inline]

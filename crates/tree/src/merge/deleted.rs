@@ -42,7 +42,7 @@ impl RangeSource {
     }
 
     /// The piece over `key` that was deleted at exactly `seqno`.
-    pub(crate) fn piece(&self, key: &[u8], seqno: SeqNo) -> Result<Option<&RangeDelete>> {
+    pub(crate) fn piece(&self, key: &[u8], seqno: SeqNo) -> Result<Option<RangeDelete>> {
         let piece = self.set(key)?.and_then(|set| set.piece(key));
         Ok(piece.filter(|piece| piece.seqno == seqno))
     }

@@ -126,6 +126,22 @@ impl RunCursor {
         Ok(true)
     }
 
+    /// Bytes of the block it stands in.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        self.cursor.as_ref().map_or(0, TableCursor::block_bytes)
+    }
+
+    /// As [`TableCursor::let_go`].
+    pub(crate) fn let_go(&mut self) -> bool {
+        self.cursor.as_mut().is_some_and(TableCursor::let_go)
+    }
+
+    /// As [`TableCursor::take_again`].
+    pub(crate) fn take_again(&mut self) -> Result<()> {
+        let Some(cursor) = &mut self.cursor else { return Ok(()) };
+        cursor.take_again().map_err(|error| self.run[self.at].noted(error))
+    }
+
     /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {

@@ -1,7 +1,11 @@
 //! Reading a tree: one key, or keys in order.
 
 mod get;
+mod held;
+mod walk;
+
 mod scan;
 
 pub use get::Found;
-pub use scan::{ScanOptions, TreeScan};
+pub use scan::TreeScan;
+pub use walk::ScanOptions;

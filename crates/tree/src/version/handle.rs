@@ -104,7 +104,11 @@ impl TableHandle {
             return Ok(ranges);
         }
         let ranges = self.open()?.range_deletes().to_vec();
-        Ok(self.ranges.get_or_init(|| RangeSet::new(ranges)))
+        Ok(self.ranges.get_or_init(|| {
+            let set = RangeSet::new(ranges);
+            self.context.cache.pin(set.bytes());
+            set
+        }))
     }
 
     /// An error of reading it, which is noted if it tells of damage.
@@ -151,7 +155,7 @@ impl TableHandle {
 
     /// Its sample with about one key in two to the power of `shift`; `None` when there is none.
     pub(crate) fn sample(&self, shift: u8) -> Option<Arc<Sample>> {
-        self.sample.get(shift, || self.open()?.sample())
+        self.sample.get(shift, &self.context.cache, || self.open()?.sample())
     }
 
     /// No version will hold it any more.
@@ -162,6 +166,10 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
+        self.sample.clear(&self.context.cache);
+        if let Some(ranges) = self.ranges.get() {
+            self.context.cache.unpin(ranges.bytes());
+        }
         if *self.removed.get_mut() {
             if let Some(table) = self.table.get() {
                 table.forget_blocks();

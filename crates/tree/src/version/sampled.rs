@@ -2,7 +2,7 @@
 
 use flagstone_base::{ErrorKind, Result};
 use flagstone_env::sync::Mutex;
-use flagstone_sst::Sample;
+use flagstone_sst::{BlockCache, Sample};
 use std::sync::Arc;
 
 /// A sample is thinned when this many more bits are wanted than it has: each one halves its memory.
@@ -26,10 +26,12 @@ pub(super) struct SampleSlot {
 
 impl SampleSlot {
     /// The sample with one key in two to the power of `shift`, or with more or fewer where the table has no other;
-    /// `load` reads it from the file. The lock is held across that, so that it is read once.
+    /// `load` reads it from the file. The lock is held across that, so that it is read once. What is kept is taken off
+    /// the capacity of `cache`.
     pub(super) fn get(
         &self,
         shift: u8,
+        cache: &BlockCache,
         load: impl FnOnce() -> Result<Option<Sample>>,
     ) -> Option<Arc<Sample>> {
         let mut held = self.held.lock();
@@ -39,11 +41,14 @@ impl SampleSlot {
                 if sample.shift() <= shift.max(*shift_in_file) =>
             {
                 if sample.shift() + SLACK_BITS <= shift {
-                    *sample = Arc::new(Sample::clone(sample).thinned(shift));
+                    let thin = Arc::new(Sample::clone(sample).thinned(shift));
+                    cache.unpin(sample.bytes() - thin.bytes());
+                    *sample = thin;
                 }
                 return Some(Arc::clone(sample));
             }
-            Some(Held::Some { .. }) | None => {}
+            Some(Held::Some { sample, .. }) => cache.unpin(sample.bytes()),
+            None => {}
         }
         let read = match load() {
             Ok(Some(read)) => read,
@@ -56,8 +61,18 @@ impl SampleSlot {
         };
         let shift_in_file = read.shift();
         let sample = Arc::new(read.thinned(shift));
+        cache.pin(sample.bytes());
         *held = Some(Held::Some { sample: Arc::clone(&sample), shift_in_file });
         Some(sample)
+    }
+}
+
+impl SampleSlot {
+    /// Lets go of it.
+    pub(super) fn clear(&mut self, cache: &BlockCache) {
+        if let Some(Held::Some { sample, .. }) = self.held.get_mut().take() {
+            cache.unpin(sample.bytes());
+        }
     }
 }
 
@@ -72,24 +87,24 @@ mod tests {
 
     #[test]
     fn a_sample_is_read_once_and_again_when_more_of_it_is_wanted() {
-        let slot = SampleSlot::default();
+        let (slot, cache) = (SampleSlot::default(), BlockCache::new(1 << 20));
         let never = || -> Result<Option<Sample>> { panic!("it is there") };
-        assert_eq!(slot.get(8, || Ok(Some(sample(5)))).unwrap().shift(), 8);
-        assert_eq!(slot.get(9, never).unwrap().shift(), 8);
-        assert_eq!(slot.get(10, never).unwrap().shift(), 10);
-        assert_eq!(slot.get(6, || Ok(Some(sample(5)))).unwrap().shift(), 6);
+        assert_eq!(slot.get(8, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 8);
+        assert_eq!(slot.get(9, &cache, never).unwrap().shift(), 8);
+        assert_eq!(slot.get(10, &cache, never).unwrap().shift(), 10);
+        assert_eq!(slot.get(6, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 6);
         // The file has no more.
-        assert_eq!(slot.get(2, || Ok(Some(sample(5)))).unwrap().shift(), 5);
-        assert_eq!(slot.get(1, never).unwrap().shift(), 5);
+        assert_eq!(slot.get(2, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 5);
+        assert_eq!(slot.get(1, &cache, never).unwrap().shift(), 5);
     }
 
     #[test]
     fn a_sample_that_cannot_be_read_is_not_asked_for_again() {
         for fails in [true, false] {
-            let slot = SampleSlot::default();
+            let (slot, cache) = (SampleSlot::default(), BlockCache::new(1 << 20));
             let load = || if fails { Err(Error::invalid("damaged")) } else { Ok(None) };
-            assert!(slot.get(4, load).is_none());
-            assert!(slot.get(4, || Ok(Some(sample(4)))).is_none());
+            assert!(slot.get(4, &cache, load).is_none());
+            assert!(slot.get(4, &cache, || Ok(Some(sample(4)))).is_none());
         }
     }
 }

@@ -153,7 +153,7 @@ impl Compaction {
         let (mut ranges, mut attachments) = (Vec::new(), BTreeMap::new());
         self.inputs().for_each(|table| table.forget_damage());
         for table in self.inputs() {
-            ranges.extend_from_slice(table.ranges()?.all());
+            ranges.extend(table.ranges()?.all());
             let attached = table.open()?.attachments().map_err(|error| table.noted(error))?;
             for (id, bytes) in attached {
                 attachments.entry(id).or_insert_with(|| bytes.to_vec());

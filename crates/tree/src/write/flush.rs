@@ -160,7 +160,7 @@ impl Flush {
             }
             expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
         }
-        let all = sets.iter().flat_map(|ranges| ranges.all().to_vec()).collect();
+        let all = sets.iter().flat_map(|ranges| ranges.all()).collect();
         let ranges = Arc::new(RangeSet::new(all));
         // A newer deletion of a range takes the place of an older one, and combined operands that of
         // those which they combine.

@@ -215,15 +215,14 @@ pub(super) fn ranges_to_write(
     let mut kept = Vec::new();
     for range in all.all() {
         match retention.boundary(range.seqno) {
-            Some(boundary) => stripes.entry(boundary).or_default().push(range.clone()),
-            None => kept.push(range.clone()),
+            Some(boundary) => stripes.entry(boundary).or_default().push(range),
+            None => kept.push(range),
         }
     }
     for (boundary, ranges) in stripes {
         let may_go = retention.is_oldest(boundary) && !retention.keeps_tombstones();
         let set = RangeSet::new(ranges);
-        let written = set.pieces().iter().filter(|piece| !(may_go && is_useless(piece)));
-        kept.extend(written.cloned());
+        kept.extend(set.pieces().filter(|piece| !(may_go && is_useless(piece))));
     }
     kept
 }

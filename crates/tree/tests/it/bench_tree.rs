@@ -5,7 +5,7 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Tree,
+    ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Scans, Tree,
     TreeContext, TreeEdit, TreeOptions, Version, pick,
 };
 use std::path::PathBuf;
@@ -92,6 +92,8 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64, entry_checks: bool) -> Ar
         chunks: ChunkPool::new(4 << 20),
         obsolete: Obsolete::default(),
         damages: Damages::default(),
+        scans: Scans::default(),
+        sampled: Arc::default(),
     })
 }
 

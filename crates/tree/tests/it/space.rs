@@ -202,3 +202,26 @@ fn a_full_compaction_is_done_in_pieces_that_stay_when_it_is_given_up() {
     assert!(!tree.compact_full());
     assert_eq!(space(&tree).garbage(), 0);
 }
+
+/// Bytes of the samples that an estimate keeps, while there are so many other trees.
+fn kept_samples(others: usize) -> u64 {
+    let mut tree = filled(options());
+    for n in (0..KEYS).step_by(3) {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 1));
+    }
+    tree.flush();
+    let context = tree.tree.context();
+    let _others: Vec<_> = (0..others).map(|_| std::sync::Arc::clone(&context.sampled)).collect();
+    // Tables that are opened are pinned, too.
+    tree.tree.verify_quickly().unwrap();
+    let before = context.cache.pinned_bytes();
+    let space = space(&tree);
+    assert!(space.garbage() > space.bytes / 8, "{space:?}");
+    context.cache.pinned_bytes() - before
+}
+
+#[test]
+fn samples_of_all_trees_share_their_memory() {
+    let (alone, shared) = (kept_samples(0), kept_samples(400));
+    assert!(alone > 100_000 && shared < alone / 4, "{alone} bytes, and {shared} among 400 trees");
+}

@@ -1,7 +1,7 @@
 //! Rules 10 to 13: snapshots and long scans while everything moves below them; folds.
 
 use crate::support::{folding, hashed, number, open, owned, small, threaded};
-use flagstone::{Keyspace, Options, Snapshot};
+use flagstone::{Keyspace, Options, Scan, Snapshot};
 use flagstone_testkit::{Rng, Session, World, seed};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -124,6 +124,169 @@ fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     assert_eq!(files as u64, session.db.stats().tables());
     let next = scan.next().unwrap().unwrap();
     assert_eq!(next.0.to_vec(), 10_u32.to_be_bytes());
+}
+
+/// Rules 11 and 36: a scan that nobody reads gives up what it holds: a thousand of them hold no more than a few.
+#[test]
+fn scans_that_wait_share_one_allowance() {
+    let world = World::new(6);
+    let session = open(&world, &Options { memory_budget: 8 << 20, ..small() });
+    let kv = session.db.keyspace_with("kv", hashed(16)).unwrap();
+    let value = |n: u32| vec![n as u8; 1000];
+    (0..6000_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n)).unwrap());
+    session.db.flush().unwrap();
+    let mut waiting: Vec<(Scan, u32)> = Vec::new();
+    for n in 0..400_u32 {
+        let at = n * 7 + 1000;
+        let mut scan = match n % 2 {
+            0 => kv.scan(at.to_be_bytes()..),
+            _ => kv.scan(..=at.to_be_bytes()).rev(),
+        };
+        assert!(scan.advance().unwrap());
+        assert_eq!(scan.key(), at.to_be_bytes());
+        waiting.push((scan, at));
+        let report = session.db.stats().cache;
+        assert!(report.scan_bytes <= report.scan_bytes_max * 5 / 2, "{n} wait: {report:?}");
+    }
+    assert!(session.db.stats().cache.scan_bytes > 0);
+    for round in 1..4 {
+        for (n, (scan, at)) in waiting.iter_mut().enumerate() {
+            assert_eq!(scan.value_bytes(), value(scan_place(n, *at, round - 1)));
+            assert!(scan.advance().unwrap());
+            assert_eq!(scan.key(), scan_place(n, *at, round).to_be_bytes());
+            assert_eq!(scan.value(), value(scan_place(n, *at, round)));
+        }
+    }
+    drop(waiting);
+    assert_eq!(session.db.stats().cache.scan_bytes, 0, "all was given back");
+}
+
+/// Where scan number `n`, begun at `at`, stands after so many steps.
+fn scan_place(n: usize, at: u32, steps: u32) -> u32 {
+    if n.is_multiple_of(2) { at + steps } else { at - steps }
+}
+
+/// Rule 11: what a scan that waits holds is taken when memtables are flushed and tables compacted; a value that its
+/// caller has a reference to stays where it is.
+#[test]
+fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
+    let world = World::new(7);
+    let session = open(&world, &Options { memory_budget: 16 << 20, ..small() });
+    for (values, partitions) in [(100, 1), (100, 4), (9_000, 1), (9_000, 4)] {
+        let name = format!("{values} {partitions}");
+        let kv = session.db.keyspace_with(&name, hashed(partitions)).unwrap();
+        let value = |n: u32, version: u8| vec![n as u8 ^ version; values];
+        let fill = |version: u8| {
+            (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n, version)).unwrap());
+        };
+        fill(1);
+        let mut scans: Vec<(Scan, u32)> = [false, true]
+            .map(|back| {
+                let mut scan = if back { kv.scan_all().rev() } else { kv.scan_all() };
+                assert!(scan.advance().unwrap());
+                (scan, if back { 199 } else { 0 })
+            })
+            .into();
+        for version in 2..8 {
+            // The first round lends out of a memtable, the others out of blocks.
+            let lent: Vec<&[u8]> = scans.iter().map(|(scan, _)| scan.value_bytes()).collect();
+            fill(version);
+            session.db.flush().unwrap();
+            if version % 2 == 0 {
+                session.db.compact().unwrap();
+            }
+            session.settle();
+            let files = world.files().iter().filter(|name| name.ends_with(".sst")).count();
+            assert_eq!(files as u64, session.db.stats().tables(), "no scan holds a table");
+            for ((scan, at), lent) in scans.iter().zip(lent) {
+                assert_eq!((lent, scan.value_bytes()), (&value(*at, 1)[..], lent));
+                assert_eq!(scan.key(), at.to_be_bytes());
+                assert_eq!(scan.value(), lent);
+            }
+            for (scan, at) in &mut scans {
+                assert!(scan.advance().unwrap());
+                *at = if *at < 100 { *at + 1 } else { *at - 1 };
+                assert_eq!(scan.key(), at.to_be_bytes());
+            }
+        }
+    }
+}
+
+/// Rule 36: of documents of megabytes a scan holds few at once, however many partitions and runs it merges.
+#[test]
+fn a_scan_over_huge_values_holds_few_of_them() {
+    let world = World::new(8);
+    let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
+    let kv = session.db.keyspace_with("kv", hashed(8)).unwrap();
+    let value = |n: u32| [n.to_be_bytes().repeat(500_000), vec![7; n as usize]].concat();
+    for run in 0..4 {
+        (0..24_u32)
+            .filter(|n| n % 4 == run)
+            .for_each(|n| kv.put(n.to_be_bytes(), value(n)).unwrap());
+        session.db.flush().unwrap();
+    }
+    for back in [false, true] {
+        let mut scan = if back { kv.scan_all().rev() } else { kv.scan_all() };
+        for n in 0..24_u32 {
+            let n = if back { 23 - n } else { n };
+            assert!(scan.advance().unwrap());
+            assert_eq!(scan.key(), n.to_be_bytes());
+            assert!(scan.value_bytes() == value(n), "value {n}");
+            let held = session.db.stats().cache.scan_bytes;
+            assert!(held < 5 << 20, "{held} bytes in blocks at {n}");
+        }
+        assert!(!scan.advance().unwrap());
+    }
+}
+
+/// Scans that threads read, by turns with rests, while others take from them what they hold.
+#[test]
+fn scans_show_the_same_while_their_memory_is_taken() {
+    let seed = seed("scans_show_the_same_while_their_memory_is_taken", 5);
+    let world = World::new(seed);
+    let db = threaded(&world, small());
+    let kv = db.keyspace_with("kv", hashed(4)).unwrap();
+    let mut rng = Rng::new(seed);
+    (0..500_u32).for_each(|n| kv.put(n.to_be_bytes(), rng.bytes(200)).unwrap());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (kv, db, done) = (&kv, &db, &done);
+        let readers: Vec<_> = (0..3)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut rng = Rng::new(seed + thread);
+                    for _ in 0..6 {
+                        let snapshot = db.snapshot();
+                        let expected = all(&snapshot, kv, false);
+                        let mut scan = snapshot.scan::<Vec<u8>>(kv, ..).unwrap();
+                        for (key, value) in &expected {
+                            assert!(scan.advance().unwrap());
+                            let lent = scan.value_bytes();
+                            if rng.percent(10) {
+                                std::thread::yield_now();
+                            }
+                            assert_eq!((scan.key(), lent), (&key[..], &value[..]));
+                            assert_eq!(scan.value(), value[..]);
+                        }
+                        assert!(!scan.advance().unwrap());
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            let mut rng = Rng::new(seed + 9);
+            while !done.load(Ordering::Relaxed) {
+                (0..50).for_each(|_| {
+                    let key = rng.below(500) as u32;
+                    kv.put(key.to_be_bytes(), rng.bytes(300)).unwrap();
+                });
+                db.flush().unwrap();
+            }
+        });
+        let ended: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        ended.into_iter().for_each(|reader| reader.unwrap());
+    });
 }
 
 /// Rule 10: with threads that write, flush and compact as fast as they can, a snapshot shows what it

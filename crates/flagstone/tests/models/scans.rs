@@ -1,0 +1,65 @@
+//! Scans that wait, and those who take from them what they hold.
+
+use crate::commits::{hashed, options};
+use crate::explore::{self, explore};
+use flagstone::Durability;
+use flagstone::env::Owned;
+use flagstone::env::sync::shuttle::thread;
+use flagstone_testkit::World;
+
+/// Both halves change together: whoever sees them apart came in while somebody was at them.
+#[test]
+fn an_owner_and_its_guests_are_never_inside_at_once() {
+    explore("an_owner_and_its_guests_are_never_inside_at_once", || {
+        let mut owned = Owned::new((0_u32, 0_u32));
+        fn step(pair: &mut (u32, u32)) {
+            assert_eq!(pair.0, pair.1);
+            pair.0 += 1;
+            thread::yield_now();
+            pair.1 += 1;
+        }
+        let guests: Vec<_> = (0..2)
+            .map(|_| {
+                let room = owned.room();
+                thread::spawn(move || {
+                    let Some(room) = room.upgrade() else { return 0 };
+                    (0..2).filter_map(|_| room.visit(|visited| step(visited.value))).count() as u32
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            owned.with_mut(step);
+            owned.with(|pair| assert_eq!(pair.0, pair.1));
+        }
+        let visits: u32 = guests.into_iter().map(|guest| guest.join().unwrap()).sum();
+        owned.with(|pair| assert_eq!(*pair, (3 + visits, 3 + visits)));
+    });
+}
+
+/// A flush takes from a scan what it holds, at any moment.
+#[test]
+fn a_scan_shows_the_same_beside_a_flush() {
+    explore("a_scan_shows_the_same_beside_a_flush", || {
+        let db = explore::open(&World::new(1), options(Durability::Buffered));
+        let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+        (0..4_u8).for_each(|n| kv.put([n], [n; 8]).unwrap());
+        let mut scan = kv.scan_all();
+        let flusher = {
+            let (db, kv) = (db.clone(), kv.clone());
+            thread::spawn(move || {
+                (0..4_u8).for_each(|n| kv.put([n], "newer").unwrap());
+                db.flush().unwrap();
+            })
+        };
+        for n in 0..4_u8 {
+            assert!(scan.advance().unwrap());
+            let lent = scan.value_bytes();
+            thread::yield_now();
+            assert_eq!((scan.key(), lent), (&[n][..], &[n; 8][..]));
+            assert_eq!(scan.value(), [n; 8]);
+        }
+        assert!(!scan.advance().unwrap());
+        flusher.join().unwrap();
+        drop(scan);
+    });
+}

@@ -1,0 +1,402 @@
+//! The place of a scan, and how it goes from one key to the next.
+
+use super::held::{Held, Pinned, Value};
+use crate::memtable::{MemCursor, Shortcuts};
+use crate::merge::{MergeCursor, RangeSource, RunCursor, Source, fold_operands};
+use crate::options::Direction;
+use crate::tree::Tree;
+use crate::version::{Run, Span, TableHandle};
+use crate::view::View;
+use flagstone_base::{Error, KeyRange, Kind, Result, SeqNo, Slice};
+use flagstone_sst::CursorOptions;
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// After so many entries a scan looks whether its view is still the current one.
+const ENTRIES_PER_CHECK: u32 = 256;
+/// After so many keys deleted by one range a scan leaves the range in one jump.
+const COVERED_BEFORE_JUMP: u32 = 8;
+/// Behind a value of so many bytes what the scan holds is counted again.
+const LARGE_VALUE: usize = 64 << 10;
+
+/// How a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// Whether the blocks it reads stay in the cache.
+    pub fill_cache: bool,
+    /// How many scans, this one included, go on at once and share the memory for what is read ahead. With more than
+    /// one, a value is asked for after [`TreeScan::show`].
+    pub scans: usize,
+}
+
+impl Default for ScanOptions {
+    fn default() -> Self {
+        Self { fill_cache: true, scans: 1 }
+    }
+}
+
+/// Everything of a scan that its thread alone touches.
+pub(super) struct Walk {
+    tree: Arc<Tree>,
+    range: KeyRange,
+    at: SeqNo,
+    direction: Direction,
+    options: ScanOptions,
+    /// The key it stands at, or stood at last.
+    key: Vec<u8>,
+    has_key: bool,
+    /// Room for the next key.
+    spare: Vec<u8>,
+    is_done: bool,
+    /// What it holds is counted.
+    is_settled: bool,
+    until_check: u32,
+    covered_keys: u32,
+}
+
+impl Walk {
+    pub(super) fn new(
+        tree: Arc<Tree>,
+        range: KeyRange,
+        (at, direction): (SeqNo, Direction),
+        options: ScanOptions,
+    ) -> Self {
+        let is_done = range.is_empty();
+        Self {
+            tree,
+            range,
+            at,
+            direction,
+            options,
+            key: Vec::new(),
+            has_key: false,
+            spare: Vec::new(),
+            is_done,
+            is_settled: true,
+            until_check: 0,
+            covered_keys: 0,
+        }
+    }
+
+    pub(super) const fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// It is one of so many that are merged.
+    pub(super) const fn scans(&self) -> usize {
+        self.options.scans
+    }
+
+    #[inline]
+    pub(super) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    #[inline]
+    pub(super) const fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    #[inline]
+    pub(super) const fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    pub(super) const fn set_settled(&mut self) {
+        self.is_settled = true;
+    }
+
+    /// Goes to the next live key.
+    #[inline]
+    pub(super) fn advance(&mut self, held: &mut Held) -> Result<bool> {
+        held.begin(self.options.scans <= 1);
+        loop {
+            let mut pinned = self.pin(held)?;
+            // Behind an error the cursors are dropped: the next call looks for the place again.
+            match self.step(&mut pinned)? {
+                Step::Found(made) => {
+                    held.pinned = Some(pinned);
+                    held.value = made.map_or(Value::Current, Value::Made);
+                    return Ok(true);
+                }
+                Step::Absent => held.pinned = Some(pinned),
+                Step::End => {
+                    (self.is_done, self.is_settled) = (true, false);
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Reads the entry of its key again, which was given up.
+    #[cold]
+    pub(super) fn find_again(&mut self, held: &mut Held) -> Result<()> {
+        let key = std::mem::take(&mut self.key);
+        self.has_key = false;
+        let mut pinned = self.open(self.tree.view());
+        let found = pinned.merge.seek(Bound::Included(&key));
+        let found = found.and_then(|()| self.step(&mut pinned));
+        let is_same = self.key == key;
+        (self.key, self.has_key) = (key, true);
+        match found? {
+            Step::Found(made) if is_same => {
+                held.pinned = Some(pinned);
+                held.value = made.map_or(Value::Current, Value::Made);
+                self.is_settled = false;
+                Ok(())
+            }
+            // Its keyspace is dropped, which the caller will say.
+            _ => Err(Error::invalid("the entry of a scan is gone")),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, pinned: &mut Pinned) -> Result<Step> {
+        match self.direction {
+            Direction::Forward => self.step_forward(pinned),
+            Direction::Reverse => self.step_back(pinned),
+        }
+    }
+
+    /// The cursors, over the current view if theirs is old, standing behind the current key.
+    #[inline]
+    fn pin(&mut self, held: &mut Held) -> Result<Box<Pinned>> {
+        if let Some(pinned) = held.pinned.take() {
+            if self.until_check > 0 {
+                return Ok(pinned);
+            }
+            (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
+            if self.tree.is_current(&pinned.view) {
+                return Ok(pinned);
+            }
+        }
+        self.pin_anew()
+    }
+
+    #[cold]
+    fn pin_anew(&mut self) -> Result<Box<Pinned>> {
+        (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
+        let mut pinned = self.open(self.tree.view());
+        let bound = |bound: &Bound<Vec<u8>>| bound.clone();
+        let from = match (self.has_key, self.direction) {
+            (true, _) => Bound::Excluded(self.key.clone()),
+            (false, Direction::Forward) => bound(&self.range.start),
+            (false, Direction::Reverse) => bound(&self.range.end),
+        };
+        pinned.merge.seek(from.as_ref().map(Vec::as_slice))?;
+        Ok(pinned)
+    }
+
+    fn open(&self, view: Arc<View>) -> Box<Pinned> {
+        let (mut sources, mut ranges) = (Vec::new(), Vec::new());
+        let mut deleted = Vec::new();
+        for table in view.memtables() {
+            // What came later than it sees, it need not walk over.
+            if table.entries() > 0 && table.first().is_some_and(|first| first <= self.at) {
+                let own = table.ranges();
+                if !own.is_empty() {
+                    deleted.push(Arc::clone(&own));
+                }
+                let shortcuts = Shortcuts::Read(deleted.clone());
+                let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction, shortcuts);
+                sources.push(Source::Memory(cursor));
+                ranges.extend(RangeSource::of_memory(own));
+            }
+        }
+        let options = CursorOptions { fill_cache: self.options.fill_cache, ..CursorOptions::SCAN };
+        let runs = view.version.newest_first().count();
+        let options = options.shared_by(runs * self.options.scans);
+        for run in view.version.newest_first() {
+            let within = Span::within_range(&self.range, run);
+            if within.is_empty() {
+                continue;
+            }
+            let part = self.seen(crate::merge::part(run, within));
+            if part.is_empty() {
+                continue;
+            }
+            ranges.extend(RangeSource::of_run(&part));
+            sources.push(Source::Run(RunCursor::new(part, self.direction, options)));
+        }
+        Box::new(Pinned { view, merge: MergeCursor::new(sources, self.direction), ranges })
+    }
+
+    /// The tables of `part` that hold something it sees.
+    fn seen(&self, part: Run) -> Run {
+        let is_seen = |table: &&Arc<TableHandle>| table.meta().seqnos().0 <= self.at;
+        if part.iter().all(|table| is_seen(&table)) {
+            return part;
+        }
+        part.iter().filter(is_seen).map(Arc::clone).collect()
+    }
+
+    /// Handles the next key forwards.
+    fn step_forward(&mut self, pinned: &mut Pinned) -> Result<Step> {
+        loop {
+            let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
+            let is_old = self.has_key && entry.key == self.key.as_slice();
+            if !is_old && entry.seqno() <= self.at {
+                break;
+            }
+            if !self.range.ends_behind(entry.key) {
+                return Ok(Step::End);
+            }
+            self.until_check = self.until_check.saturating_sub(1);
+            pinned.merge.next()?;
+        }
+        let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
+        if !self.range.ends_behind(entry.key) {
+            return Ok(Step::End);
+        }
+        let (kind, seqno) = (entry.kind(), entry.seqno());
+        let is_large = entry.value.len() >= LARGE_VALUE;
+        let covered = covering(&pinned.ranges, entry.key, self.at)?;
+        self.until_check = self.until_check.saturating_sub(1);
+        if kind == Kind::Merge && seqno >= covered {
+            return self.fold_forward(pinned, covered);
+        }
+        self.key.clear();
+        self.key.extend_from_slice(entry.key);
+        self.has_key = true;
+        if seqno < covered {
+            return self.leave_range(pinned, covered);
+        }
+        self.covered_keys = 0;
+        if kind != Kind::Put {
+            return Ok(Step::Absent);
+        }
+        self.is_settled &= !is_large;
+        Ok(Step::Found(None))
+    }
+
+    fn fold_forward(&mut self, pinned: &mut Pinned, covered: SeqNo) -> Result<Step> {
+        let key = pinned.merge.entry().map_or_else(Vec::new, |entry| entry.key.to_vec());
+        let (mut base, mut operands) = (None, Vec::new());
+        while let Some(entry) = pinned.merge.entry()
+            && entry.key == key
+            && entry.seqno() >= covered
+        {
+            match entry.kind() {
+                Kind::Merge => operands.push(pinned.merge.value()),
+                Kind::Put => base = Some(pinned.merge.value()),
+                Kind::Delete | Kind::RangeDelete => {}
+            }
+            if entry.kind() != Kind::Merge {
+                break;
+            }
+            pinned.merge.next()?;
+        }
+        self.finish_key(key, base, &operands)
+    }
+
+    /// Handles the next key backwards: its entries come oldest first.
+    fn step_back(&mut self, pinned: &mut Pinned) -> Result<Step> {
+        while let Some(entry) = pinned.merge.entry()
+            && entry.seqno() > self.at
+        {
+            if !self.range.starts_before(entry.key) {
+                return Ok(Step::End);
+            }
+            self.until_check = self.until_check.saturating_sub(1);
+            pinned.merge.next()?;
+        }
+        let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
+        if !self.range.starts_before(entry.key) {
+            return Ok(Step::End);
+        }
+        // Not `self.key`: after an error the scan goes on where it stood.
+        let mut key = std::mem::take(&mut self.spare);
+        key.clear();
+        key.extend_from_slice(entry.key);
+        let covered = covering(&pinned.ranges, &key, self.at)?;
+        let (mut base, mut operands, mut is_alive) = (None, Vec::new(), false);
+        while let Some(entry) = pinned.merge.entry()
+            && entry.key == key
+        {
+            if entry.seqno() <= self.at && entry.seqno() >= covered {
+                is_alive = true;
+                match entry.kind() {
+                    Kind::Merge => operands.push(pinned.merge.value()),
+                    kind => {
+                        operands.clear();
+                        base = (kind == Kind::Put).then(|| pinned.merge.value());
+                    }
+                }
+            }
+            self.until_check = self.until_check.saturating_sub(1);
+            pinned.merge.next()?;
+        }
+        if !is_alive {
+            self.stand_on(key);
+            return self.leave_range(pinned, covered);
+        }
+        operands.reverse();
+        self.finish_key(key, base, &operands)
+    }
+
+    fn stand_on(&mut self, key: Vec<u8>) {
+        self.spare = std::mem::replace(&mut self.key, key);
+        self.has_key = true;
+    }
+
+    /// Settles the state of `key`; `operands` newest first.
+    fn finish_key(
+        &mut self,
+        key: Vec<u8>,
+        base: Option<Slice>,
+        operands: &[Slice],
+    ) -> Result<Step> {
+        let fold = self.tree.options().fold.as_deref();
+        let value = match operands {
+            [] => base,
+            _ => fold_operands(fold, &key, base.as_deref(), operands)?,
+        };
+        self.stand_on(key);
+        self.covered_keys = 0;
+        Ok(match value {
+            Some(value) => {
+                self.is_settled &= value.len() < LARGE_VALUE;
+                Step::Found(Some(value))
+            }
+            None => Step::Absent,
+        })
+    }
+
+    /// The current key was deleted with its range: after some of them, jumps out of the range.
+    fn leave_range(&mut self, pinned: &mut Pinned, covered: SeqNo) -> Result<Step> {
+        self.covered_keys += 1;
+        if self.covered_keys < COVERED_BEFORE_JUMP {
+            return Ok(Step::Absent);
+        }
+        self.covered_keys = 0;
+        let mut piece = None;
+        for source in &pinned.ranges {
+            piece = piece.or(source.piece(&self.key, covered)?);
+        }
+        if let Some(piece) = piece {
+            let limit = match self.direction {
+                Direction::Forward => Bound::Included(&*piece.end),
+                Direction::Reverse => Bound::Excluded(&*piece.start),
+            };
+            pinned.merge.skip_older(limit, covered)?;
+        }
+        Ok(Step::Absent)
+    }
+}
+
+/// What handling a key came to.
+enum Step {
+    /// A live key. Its value, unless that is the one of the entry the cursors stand at.
+    Found(Option<Slice>),
+    Absent,
+    End,
+}
+
+#[inline]
+fn covering(ranges: &[RangeSource], key: &[u8], at: SeqNo) -> Result<SeqNo> {
+    let mut newest = SeqNo::ZERO;
+    for source in ranges {
+        newest = newest.max(source.covering(key, at)?);
+    }
+    Ok(newest)
+}
