@@ -47,7 +47,10 @@ impl SampleSlot {
                 }
                 return Some(Arc::clone(sample));
             }
-            Some(Held::Some { sample, .. }) => cache.unpin(sample.bytes()),
+            Some(Held::Some { sample, .. }) => {
+                cache.unpin(sample.bytes());
+                *held = None;
+            }
             None => {}
         }
         let read = match load() {
@@ -99,12 +102,26 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_that_cannot_be_read_is_not_asked_for_again() {
+    fn a_sample_that_is_damaged_is_not_asked_for_again() {
         for fails in [true, false] {
             let (slot, cache) = (SampleSlot::default(), BlockCache::new(1 << 20));
-            let load = || if fails { Err(Error::invalid("damaged")) } else { Ok(None) };
+            let damaged = || Err(Error::corruption("a table", 0, "damaged"));
+            let load = || if fails { damaged() } else { Ok(None) };
             assert!(slot.get(4, &cache, load).is_none());
             assert!(slot.get(4, &cache, || Ok(Some(sample(4)))).is_none());
         }
+    }
+
+    #[test]
+    fn a_sample_that_could_not_be_read_for_a_moment_is_asked_for_again() {
+        let (mut slot, cache) = (SampleSlot::default(), BlockCache::new(1 << 20));
+        let failed = || Err(Error::invalid("no descriptor is free"));
+        assert!(slot.get(4, &cache, failed).is_none());
+        assert!(slot.get(8, &cache, || Ok(Some(sample(4)))).is_some());
+        // More of it is wanted: what it had is given up, and counted no more.
+        assert!(slot.get(5, &cache, failed).is_none());
+        assert!(slot.get(5, &cache, || Ok(Some(sample(4)))).is_some());
+        slot.clear(&cache);
+        assert_eq!(cache.pinned_bytes(), 0);
     }
 }
