@@ -244,6 +244,11 @@ impl TableCursor {
         }
     }
 
+    /// Where the block of the entry begins in the file.
+    pub fn block_offset(&self) -> u64 {
+        self.table.offset_of(self.number)
+    }
+
     /// The table it reads.
     pub const fn table(&self) -> &Arc<Table> {
         &self.table

@@ -35,6 +35,7 @@ mod tree;
 
 mod read;
 mod scrub;
+mod verify;
 mod write;
 
 pub use context::{Obsolete, TreeContext};

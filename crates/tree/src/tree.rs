@@ -14,7 +14,7 @@ use crate::pick::{Job, Policy, Pressure, pick_space, pressure};
 use crate::reads::Reads;
 use crate::slot::Slot;
 use crate::space::{Rules, Space, SpaceCache};
-use crate::version::{LEVELS, TableHandle, TreeEdit, Version};
+use crate::version::{LEVELS, TreeEdit, Version};
 use crate::view::{MemtableRef, View};
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
@@ -397,44 +397,6 @@ impl Tree {
             memtable_entries: view.memtables().map(|table| table.entries()).sum(),
             counters: self.counters.get(),
         }
-    }
-
-    /// Reads every table from disk and checks everything that can be checked.
-    ///
-    /// # Errors
-    /// Corruption: the first thing found wrong. Io.
-    pub fn verify(&self) -> Result<TreeReport> {
-        self.verify_tables(|table| {
-            let checked = table.open()?.verify()?;
-            Ok((checked.bytes, checked.entries))
-        })
-    }
-
-    /// Opens every table: its length, header, footer, index, filter and properties are checked, no data block is.
-    ///
-    /// # Errors
-    /// Corruption, or what reading the files answers.
-    pub fn verify_quickly(&self) -> Result<TreeReport> {
-        self.verify_tables(|table| {
-            table.open()?.verify_header()?;
-            Ok((table.meta().bytes, table.meta().entries))
-        })
-    }
-
-    fn verify_tables(
-        &self,
-        mut check: impl FnMut(&TableHandle) -> Result<(u64, u64)>,
-    ) -> Result<TreeReport> {
-        let version = Arc::clone(&self.view.load().version);
-        version.check()?;
-        let mut report = TreeReport::default();
-        for (_, table) in version.tables() {
-            let (bytes, entries) = check(table)?;
-            report.tables += 1;
-            report.bytes += bytes;
-            report.entries += entries;
-        }
-        Ok(report)
     }
 }
 

@@ -25,6 +25,7 @@ mod write;
 
 mod pool;
 mod sync;
+mod verify;
 
 pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
@@ -32,3 +33,4 @@ pub use reader::{Listed, Record, Recovered, read, read_from_device};
 pub use record::{RecordKind, payload_checksum};
 pub use salvage::{LostRecords, Salvaged, database_of, salvage};
 pub use segment::{ManifestPlace, SegmentInfo};
+pub use verify::LogReport;

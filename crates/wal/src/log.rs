@@ -116,6 +116,8 @@ pub struct Log {
     pub(crate) preparing: Mutex<Option<Preparing>>,
     /// Empty files that the manifest does not list yet.
     pub(crate) made: Mutex<Vec<FileNumber>>,
+    /// The last segment that recovery found; later ones were begun by this log.
+    pub(crate) recovered_through: u64,
     pub(crate) counters: Counters,
 }
 
@@ -228,6 +230,7 @@ impl Log {
             syncing: SyncState::default(),
             preparing: Mutex::default(),
             made: Mutex::default(),
+            recovered_through: tail.map_or(0, |tail| tail.segment),
             counters: Counters::default(),
         })
     }

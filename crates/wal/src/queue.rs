@@ -340,6 +340,11 @@ impl Queue {
         (self.spares.len(), ready)
     }
 
+    /// How far the manifest is synced.
+    pub(crate) const fn manifest(&self) -> ManifestPlace {
+        self.manifest
+    }
+
     /// The manifest is synced up to here: the headers of later segments say so.
     pub(crate) fn note_manifest(&mut self, place: ManifestPlace) {
         self.manifest = self.manifest.max(place);

@@ -179,7 +179,7 @@ struct Headers {
 }
 
 /// What a file of the log is.
-enum Content {
+pub(crate) enum Content {
     Segment(FoundHeader),
     /// No segment was begun in it, or a crash has cut its beginning short.
     Empty,
@@ -241,7 +241,7 @@ fn look_around(
 
 /// Looks at the header of the file `number`. A power cut during its first writes leaves of each copy the new one, the one
 /// before, or zeroes; when neither is whole, records that say they were synced tell damage from that.
-fn content(
+pub(crate) fn content(
     window: &mut Window,
     number: FileNumber,
     database: DatabaseId,
@@ -291,6 +291,18 @@ fn chain(dir: &Path, headers: &Headers, from: Option<FileNumber>) -> Result<Vec<
     }
     chain.reverse();
     Ok(chain)
+}
+
+/// Reads the records of one segment up to `end`, where they are known to end.
+pub(crate) fn read_through(
+    window: Window,
+    found: FoundHeader,
+    end: u64,
+    visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
+) -> Result<Recovered> {
+    let mut recovered = Recovered::default();
+    Segment { window, found, end: Some(end), recovered: &mut recovered }.read(visit)?;
+    Ok(recovered)
 }
 
 /// One segment being read.

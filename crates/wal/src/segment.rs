@@ -34,7 +34,7 @@ const MAGIC: [u8; 8] = *b"flagWAL\n";
 const VERSION: u32 = 2;
 const COPY_BYTES: usize = 112;
 /// Where the second copy begins.
-const SECOND_COPY: usize = 4096;
+pub(crate) const SECOND_COPY: usize = 4096;
 
 /// Where the first record of a segment begins: in a sector without a copy of the header.
 pub const FIRST_RECORD: u64 = SECOND_COPY as u64 + 512;

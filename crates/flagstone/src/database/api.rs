@@ -3,6 +3,7 @@
 use super::catalog::{check_content, closed};
 use super::checkpoint::{self, CheckpointReport};
 use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
+use super::verify;
 use super::{Builder, Handle};
 use crate::background::CompactProgress;
 use crate::backup::BackupReport;
@@ -410,26 +411,32 @@ impl Database {
         crate::backup::make(self.shared(), dir.as_ref())
     }
 
-    /// Reads every table and checks every checksum, order and bound.
+    /// Reads everything and checks every checksum, order and bound, while others read and write:
+    /// - the manifest: its file must say what the database has in memory: keyspaces, tables, names, files of the log;
+    /// - the log: every segment by the reader of recovery, up to what was written when its turn comes;
+    /// - the tables: each by itself; then all of a tree in the order of keys, since every entry of a newer run must be
+    ///   newer than those of its key in older runs and deeper levels.
+    ///
+    /// Tables are read twice where there is more than one run. Memory: a few blocks of each run.
     ///
     /// # Errors
     /// Corruption: the first thing found, with file and offset; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.shared().check_may_wait("a verification")?;
         self.shared().check_open()?;
-        report::verify(self.shared(), false)
+        verify::verify(self.shared(), false)
     }
 
-    /// Checks what can be checked without reading data: every table is there, has its length, its header, footer, index,
-    /// filter and properties are whole. The manifest and the log were checked by the open. Reads about one byte in a
-    /// hundred.
+    /// Checks what can be checked without reading data: the manifest as [`Database::verify`] does; the headers of all
+    /// segments of the log, and the records of the last; every table is there, has its length, its header, footer, index,
+    /// filter and properties are whole. Reads about one byte in a hundred.
     ///
     /// # Errors
     /// As [`Database::verify`].
     pub fn verify_quickly(&self) -> Result<VerifyReport> {
         self.shared().check_may_wait("a verification")?;
         self.shared().check_open()?;
-        report::verify(self.shared(), true)
+        verify::verify(self.shared(), true)
     }
 
     /// Counters and sizes of everything, as of now.

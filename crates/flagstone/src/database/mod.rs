@@ -6,6 +6,7 @@ mod handle;
 mod catalog;
 mod checkpoint;
 mod report;
+mod verify;
 
 mod api;
 

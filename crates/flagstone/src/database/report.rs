@@ -4,7 +4,6 @@ use crate::catalog::KeyspaceContent;
 use crate::keyspace::KeyspaceCore;
 use crate::options::KeyspaceOptions;
 use crate::shared::Shared;
-use flagstone_base::Result;
 use flagstone_env::sync::atomic::Ordering;
 use std::fmt;
 use std::time::Duration;
@@ -166,7 +165,13 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Their entries.
     pub entries: u64,
-    /// Whether data blocks were left out.
+    /// Segments of the log.
+    pub segments: u64,
+    /// Their bytes, as far as they are in use.
+    pub log_bytes: u64,
+    /// Records of the log that were read.
+    pub records: u64,
+    /// Whether data blocks, and all segments of the log but the last, were left out.
     pub is_quick: bool,
 }
 
@@ -174,12 +179,13 @@ impl fmt::Display for VerifyReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} keyspaces, {} trees, {} tables, {} entries, {} bytes: {}",
+            "{} keyspaces, {} trees, {} tables, {} entries, {} bytes, a log of {} bytes: {}",
             self.keyspaces,
             self.trees,
             self.tables,
             self.entries,
             self.bytes,
+            self.log_bytes,
             match self.is_quick {
                 true => "manifest, log, and both ends of every table are whole; no block was read",
                 false => "all checksums, orders and bounds hold",
@@ -259,21 +265,4 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
     levels.retain(|level| level.tables > 0);
     report.levels = levels;
     report
-}
-
-pub(super) fn verify(shared: &Shared, is_quick: bool) -> Result<VerifyReport> {
-    let keyspaces = shared.keyspaces.all();
-    let keyspaces_count = keyspaces.len() as u64;
-    let mut report =
-        VerifyReport { keyspaces: keyspaces_count, is_quick, ..VerifyReport::default() };
-    for core in &keyspaces {
-        for tree in &core.trees {
-            let found = if is_quick { tree.verify_quickly()? } else { tree.verify()? };
-            report.trees += 1;
-            report.tables += found.tables;
-            report.bytes += found.bytes;
-            report.entries += found.entries;
-        }
-    }
-    Ok(report)
 }

@@ -52,7 +52,7 @@ impl Place {
         }
     }
 
-    fn path(&self, number: FileNumber) -> PathBuf {
+    pub(super) fn path(&self, number: FileNumber) -> PathBuf {
         names::path(&self.dir, FileKind::Manifest, number)
     }
 }
@@ -372,6 +372,16 @@ impl Manifest {
         self.roll_at = self.log.roll_at(bytes);
     }
 
+    /// Where its files are.
+    pub(super) const fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The identity of the file.
+    pub(super) const fn ident(&self) -> Ident {
+        self.log.ident
+    }
+
     /// The length of the file, all of it synced.
     pub(crate) const fn bytes(&self) -> u64 {
         self.log.end
@@ -384,7 +394,6 @@ impl Manifest {
     }
 
     /// Whether nothing can be appended until the database is opened again.
-    #[cfg(test)]
     pub(crate) const fn is_poisoned(&self) -> bool {
         matches!(self.health, Health::Poisoned(_))
     }

@@ -21,6 +21,7 @@ mod load;
 mod dump;
 mod log;
 mod salvage;
+mod verify;
 
 #[cfg(test)]
 mod tests;

@@ -11,3 +11,4 @@ mod replay;
 pub(crate) use close::close;
 pub(crate) use cores::{make_core, tree_options};
 pub(crate) use recover::open;
+pub(crate) use replay::{check, check_record};

@@ -103,6 +103,18 @@ fn check_given_out(
     ))
 }
 
+/// Checks a record that was written since the open, or before: `next` is the number that the next keyspace will get.
+pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) -> Result<()> {
+    match record.kind {
+        record::DEFINITION => record::Names::decode(record.payload)
+            .map(|_names| ())
+            .map_err(|malformed| damaged(dir, record, malformed)),
+        record::BATCH => each_op(record, |_, op| check_given_out(dir, record, op, next))
+            .map_err(|malformed| damaged(dir, record, malformed))?,
+        _ => Err(unknown(dir, record)),
+    }
+}
+
 fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {
     let names = record::Names::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
     let Some(keyspace) = keyspaces.get(names.keyspace) else { return Ok(()) };

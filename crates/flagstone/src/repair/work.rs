@@ -487,8 +487,11 @@ impl<'a> Work<'a> {
 
     fn end_of_log(&mut self, output: Output, tree: TreeId, state: &mut State) -> Result<()> {
         let meta = self.outputs.end(output, &mut self.report)?;
-        let tables = &mut state.trees.entry(tree).or_default().tables;
-        tables.extend(meta.map(|meta| (meta.number, (0, meta))));
+        let Some(meta) = meta else { return Ok(()) };
+        let tree = state.trees.entry(tree).or_default();
+        // Nothing of the log is left to be replayed.
+        tree.flushed_through = tree.flushed_through.max(Some(meta.seqnos().1));
+        tree.tables.insert(meta.number, (0, meta));
         Ok(())
     }
 

@@ -34,3 +34,4 @@ mod space;
 mod structs;
 mod support;
 mod threads;
+mod verify;

@@ -8,6 +8,7 @@ use flagstone_base::key::key_front;
 use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo, Slice};
 use std::cmp::Ordering;
 use std::ops::Bound;
+use std::path::Path;
 
 /// A block with a longer value is held by one source at a time, that which is next.
 const HUGE_VALUE: usize = 1 << 20;
@@ -182,6 +183,19 @@ impl MergeCursor {
     #[inline]
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
         self.sources[self.heap.first()?.place].entry()
+    }
+
+    /// Which source the current entry is of.
+    pub(crate) fn source(&self) -> Option<usize> {
+        self.heap.first().map(|top| top.place)
+    }
+
+    /// The file of the current entry, and where its block begins; `None` of a memtable.
+    pub(crate) fn table(&self) -> Option<(&Path, u64)> {
+        match &self.sources[self.heap.first()?.place] {
+            Source::Memory(_) => None,
+            Source::Run(cursor) => cursor.table(),
+        }
     }
 
     /// The current entry when it is known to be the only one of its key: then nothing has to be

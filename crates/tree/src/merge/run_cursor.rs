@@ -6,6 +6,7 @@ use flagstone_base::key::successor;
 use flagstone_base::{EntryRef, Result, SeqNo, Slice};
 use flagstone_sst::{CursorOptions, TableCursor};
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Walks the entries of a run in one direction.
@@ -140,6 +141,11 @@ impl RunCursor {
     pub(crate) fn take_again(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
         cursor.take_again().map_err(|error| self.run[self.at].noted(error))
+    }
+
+    /// The file of the current entry, and where its block begins.
+    pub(crate) fn table(&self) -> Option<(&Path, u64)> {
+        self.cursor.as_ref().map(|cursor| (cursor.table().path(), cursor.block_offset()))
     }
 
     /// The current entry.

@@ -1,0 +1,70 @@
+//! Verifies the manifest while it is written: the file must say what the state in memory says.
+
+use super::current::Current;
+use super::frame::FILE_BYTES_MAX;
+use super::load::read_manifest;
+use super::log::Manifest;
+use super::state::State;
+use flagstone_base::{Error, Result};
+use flagstone_env::disk::read_whole;
+
+impl Manifest {
+    /// Reads `CURRENT` and the file again. Every frame must be there as it was synced, also the last one, which nothing
+    /// but memory can tell from a torn one, and together they must make the state. What an append that failed has left
+    /// behind the last frame is passed over.
+    ///
+    /// # Errors
+    /// Corruption that names file and offset; what the disk says.
+    pub(crate) fn verify(&self) -> Result<()> {
+        let (place, ident, end) = (self.place(), self.ident(), self.bytes());
+        let (disk, path) = (&*place.disk, place.path(ident.number));
+        let file = path.display();
+        let current = Current::read(disk, &place.dir)?;
+        // After a switch that failed half-way it may name the other file.
+        if !self.is_poisoned() && (current.id, current.number) != (ident.id, ident.number) {
+            let found = format_args!(
+                "names manifest {} of {}, expected {} of {}",
+                current.number, current.id, ident.number, ident.id
+            );
+            return Err(Error::corruption(Current::path(&place.dir).display(), 0, found));
+        }
+        let bytes = read_whole(disk, &path, FILE_BYTES_MAX).map_err(|error| {
+            match error.is_missing_file() {
+                true => Error::corruption(&file, 0, "expected the manifest, and it is missing"),
+                false => error,
+            }
+        })?;
+        let len = bytes.len() as u64;
+        if len < end || len > end && !self.is_in_doubt() {
+            let found = format_args!("the file has {len} bytes, expected {end}");
+            return Err(Error::corruption(&file, len.min(end), found));
+        }
+        let synced = bytes.get(..end as usize).unwrap_or(&bytes);
+        let loaded = read_manifest(synced, &file.to_string(), ident)?;
+        if loaded.torn_bytes > 0 {
+            let found = format_args!("expected a whole edit: the file was synced up to {end}");
+            return Err(Error::corruption(&file, loaded.valid_end, found));
+        }
+        if loaded.state == *self.state() {
+            return Ok(());
+        }
+        let found = difference(&loaded.state, self.state());
+        Err(Error::corruption(&file, end, found))
+    }
+}
+
+/// The first line in which the state of the file differs from that in memory.
+fn difference(file: &State, memory: &State) -> String {
+    let (file, memory) = (file.to_string(), memory.to_string());
+    let (mut file, mut memory) = (file.lines(), memory.lines());
+    loop {
+        match (file.next(), memory.next()) {
+            (None, None) => return "says another state than memory".to_owned(),
+            (found, expected) if found == expected => {}
+            (found, expected) => {
+                let (found, expected) = (found.unwrap_or("nothing"), expected.unwrap_or("nothing"));
+                return format!("says {found:?}, expected {expected:?}");
+            }
+        }
+    }
+}
