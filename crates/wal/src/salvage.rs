@@ -4,7 +4,7 @@
 //! recycled segments stay out. But what is bad is passed over: behind a bad record the next whole one is looked for, and
 //! a segment that is missing does not keep those before it from being read.
 
-use crate::Record;
+use crate::reader::{Listed, Record};
 use crate::record::{Place, RecordKind};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FoundHeader};
 use crate::window::{Found, Window};
@@ -45,7 +45,8 @@ pub struct Salvaged {
     pub lost: Vec<LostRecords>,
 }
 
-/// Gives every whole record of the log in `dir` to `visit`, from the segment `from` on, or the oldest there is.
+/// Gives every whole record of the log in `dir` to `visit`, from the segment on from which `listed` says that the log is
+/// needed, or from the oldest there is. Each listed file that is missing, or is not what it should be, is told as lost.
 ///
 /// # Errors
 /// Io when the directory cannot be listed; Unsupported for a newer format; the visitor's own errors.
@@ -53,21 +54,24 @@ pub fn salvage(
     disk: &dyn Disk,
     dir: &Path,
     database: DatabaseId,
-    from: Option<FileNumber>,
+    listed: &Listed,
     visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<Salvaged> {
-    let mut salvage = Salvage { disk, dir, found: BTreeMap::new(), out: Salvaged::default() };
+    let from = listed.from;
+    let (found, others) = (BTreeMap::new(), BTreeMap::new());
+    let mut salvage = Salvage { disk, dir, found, others, out: Salvaged::default() };
     let headless = salvage.look_around(database, from)?;
     for step in salvage.chain(from) {
         match step {
             Step::Read(number, end) => salvage.read(number, end, visit)?,
             Step::Missing(number) => {
                 let bytes = headless.get(&number).map_or(0..0, |len| 0..*len);
-                let what = match bytes.end {
-                    0 => "the segment is missing",
-                    _ => "no copy of the segment's header is whole",
+                let what = match (bytes.end, salvage.others.get(&number)) {
+                    (0, Some(other)) => format!("the file holds segment {other} instead"),
+                    (0, None) => "the segment is missing".to_owned(),
+                    _ => "no copy of the segment's header is whole".to_owned(),
                 };
-                salvage.lose(FileNumber(number), bytes, what.to_owned(), false);
+                salvage.lose(FileNumber(number), bytes, what, false);
             }
         }
     }
@@ -76,9 +80,11 @@ pub fn salvage(
     for (&number, &len) in headless.range(last..) {
         if !salvage.is_blank(number, len) {
             let what = "no copy of the segment's header is whole".to_owned();
-            salvage.lose(FileNumber(number), 0..len, what, true);
+            let may_be_torn = !salvage.holds_synced_records(number);
+            salvage.lose(FileNumber(number), 0..len, what, may_be_torn);
         }
     }
+    salvage.lose_listed(listed, last);
     Ok(salvage.out)
 }
 
@@ -98,6 +104,8 @@ struct Salvage<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     found: BTreeMap<u64, FoundHeader>,
+    /// Files with the header of another segment, and which one.
+    others: BTreeMap<u64, u64>,
     out: Salvaged,
 }
 
@@ -122,7 +130,9 @@ impl Salvage<'_> {
             match window.header() {
                 Ok(Some(found)) => match found.header.check_readable(&path, database) {
                     // One of another number is recycled and not begun.
-                    Ok(()) if found.header.number != number.0 => {}
+                    Ok(()) if found.header.number != number.0 => {
+                        self.others.insert(number.0, found.header.number);
+                    }
                     Ok(()) => drop(self.found.insert(number.0, found)),
                     Err(_) if found.header.database != database => {
                         headless.insert(number.0, window.end());
@@ -168,6 +178,39 @@ impl Salvage<'_> {
     fn stands(&self, number: u64) -> bool {
         let path = path(self.dir, FileKind::Wal, FileNumber(number));
         self.disk.exists(&path).unwrap_or(true)
+    }
+
+    /// Tells of the listed files that are not there, and of those after the last segment that hold a segment which is
+    /// still needed: another one stood there.
+    fn lose_listed(&mut self, listed: &Listed, last: u64) {
+        let told: Vec<FileNumber> = self.out.lost.iter().map(|lost| lost.segment).collect();
+        for &number in listed.files.iter().filter(|number| !told.contains(number)) {
+            let is_after = number.0 > last;
+            if !self.stands(number.0) {
+                let what = match is_after {
+                    true => {
+                        "the manifest lists this file, and it is missing: whether it held writes is not known"
+                    }
+                    false => {
+                        "the manifest lists this file, and it is missing: no segment names it, so it held no writes"
+                    }
+                };
+                self.lose(number, 0..0, what.to_owned(), false);
+            } else if is_after
+                && let Some(&other) = self.others.get(&number.0)
+                && listed.from.is_some_and(|from| other >= from.0)
+            {
+                self.lose(number, 0..0, format!("the file holds segment {other} instead"), false);
+            }
+        }
+    }
+
+    /// Whether records say that they were synced, in a file without a whole header.
+    fn holds_synced_records(&self, number: u64) -> bool {
+        let path = path(self.dir, FileKind::Wal, FileNumber(number));
+        let holds =
+            Window::open(self.disk, &path).and_then(|mut window| window.holds_synced_records());
+        holds.unwrap_or(true)
     }
 
     fn is_blank(&self, number: u64, len: u64) -> bool {
@@ -218,7 +261,14 @@ impl Salvage<'_> {
             }
             window.stop_at(end);
         }
-        self.read_until(&mut window, &header, end, visit)
+        self.read_until(&mut window, &header, end, visit)?;
+        let (len, prepared) = (window.end(), header.prepared);
+        if end.is_none() && len < prepared {
+            let what =
+                format!("the file ends there, it had {prepared} bytes when the segment was begun");
+            self.lose(segment, len..prepared, what, false);
+        }
+        Ok(())
     }
 
     fn read_until(

@@ -7,7 +7,7 @@ use super::output::{Output, Outputs, Owner};
 use super::report::{Loss, RepairReport};
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
 use crate::commit::record::LoggedOp;
-use crate::copying::check_table;
+use crate::copying::{at_once, check_table};
 use crate::fold::PATCH_FOLD;
 use crate::manifest::{Edit, State, TreeState};
 use crate::options::KeyspaceOptions;
@@ -16,7 +16,7 @@ use flagstone_base::{FileNumber, KeyspaceId, Kind, Result, SeqNo, TreeId};
 use flagstone_env::OpenFiles;
 use flagstone_env::names::{self, FileKind};
 use flagstone_sst::{BlockCache, Properties, Salvage, SalvageCursor, Table, TableIdent, TableMeta};
-use flagstone_wal::Record;
+use flagstone_wal::{Listed, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -207,21 +207,9 @@ impl<'a> Work<'a> {
             return Ok(true);
         }
         let disk = &**self.outputs.disk;
-        let read =
-            flagstone_wal::salvage(disk, self.from, self.found.id, state.wal_from, &mut |_| Ok(()));
-        let read = read?;
-        let is_whole = read.lost.iter().all(|lost| lost.may_be_torn);
-        Ok(is_whole && self.missing_log_files().next().is_none())
-    }
-
-    /// Files of the log that the manifest lists and that are not there. While a database is open all of them are.
-    fn missing_log_files(&self) -> impl Iterator<Item = FileNumber> {
-        let state = &self.found.state;
-        let is_there =
-            |number: &FileNumber| self.found.files.contains(&names::name(FileKind::Wal, *number));
-        let listed = state.log_files.iter().filter(|_| !state.clean_close);
-        let needed = listed.filter(|number| state.wal_from.is_none_or(|from| **number >= from));
-        needed.filter(move |number| !is_there(number)).copied()
+        let listed = state.listed();
+        let read = flagstone_wal::salvage(disk, self.from, self.found.id, &listed, &mut |_| Ok(()));
+        Ok(read?.lost.iter().all(|lost| lost.may_be_torn))
     }
 
     fn lose_file(&mut self, number: FileNumber, what: String) {
@@ -302,7 +290,9 @@ impl<'a> Work<'a> {
 
     /// A table of a trusted keyspace: as it is, or what is left of it.
     fn carry_over(&mut self, number: FileNumber, named: &Named, state: &mut State) -> Result<()> {
-        let Err(wrong) = check_table(&**self.outputs.disk, &self.path(number), &named.meta) else {
+        let Err(wrong) =
+            check_table(&**self.outputs.disk, &self.path(number), &named.meta, &mut at_once)
+        else {
             self.kept.insert(number);
             self.report.tables_kept += 1;
             self.report.bytes_kept += named.meta.bytes;
@@ -347,11 +337,14 @@ impl<'a> Work<'a> {
     /// Gathers what of the log is in no table.
     fn read_log(&mut self, state: &mut State) -> Result<()> {
         // A manifest that lost its end does not know which segments were released since.
-        let from = state.wal_from.filter(|_| self.found.trust == Trust::Whole);
+        let listed = match self.found.trust {
+            Trust::Whole => state.listed(),
+            _ => Listed::default(),
+        };
         let (disk, dir) = (Arc::clone(self.outputs.disk), self.from.to_owned());
         let (database, in_tables) = (self.found.id, self.in_tables());
         let mut visit = |record: Record<'_>| self.take_record(&record, state);
-        let read = flagstone_wal::salvage(&*disk, &dir, database, from, &mut visit)?;
+        let read = flagstone_wal::salvage(&*disk, &dir, database, &listed, &mut visit)?;
         self.report.log_records = read.records;
         let of_log = |segment, bytes, seqnos, may_be_torn, what| Loss {
             file: names::name(FileKind::Wal, segment),
@@ -366,18 +359,6 @@ impl<'a> Work<'a> {
         for lost in read.lost {
             let seqnos = (lost.from.max(in_tables.plus(1)), lost.to);
             losses.push(of_log(lost.segment, lost.bytes, seqnos, lost.may_be_torn, lost.what));
-        }
-        if self.found.trust == Trust::Whole {
-            let is_told = |number: &FileNumber| {
-                let name = names::name(FileKind::Wal, *number);
-                losses.iter().any(|loss: &Loss| loss.file == name)
-            };
-            let missing: Vec<_> = self.missing_log_files().filter(|n| !is_told(n)).collect();
-            for number in missing {
-                let what = "the manifest lists this file of the log, and it is missing";
-                let seqnos = (in_tables.plus(1), None);
-                losses.push(of_log(number, 0..0, seqnos, false, what.to_owned()));
-            }
         }
         if read.segments == 0
             && losses.is_empty()

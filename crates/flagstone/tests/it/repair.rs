@@ -189,6 +189,49 @@ fn whichever_file_is_removed_cut_or_damaged_the_rest_is_there_and_the_loss_is_to
     }
 }
 
+/// A file that no segment names was passed over: nobody was told that it might have held the newest writes.
+#[test]
+fn each_listed_file_of_the_log_that_is_missing_is_told() {
+    let (original, contents) = prepared();
+    let logs = original.files().into_iter().filter(|name| name.ends_with(".wal"));
+    let logs: Vec<String> = logs.collect();
+    assert!(logs.len() > 2, "{logs:?}");
+    let told = |report: &RepairReport, name: &String| {
+        let of_it: Vec<&Loss> = report.losses.iter().filter(|loss| loss.file == *name).collect();
+        assert_eq!(of_it.len(), 1, "{name}: {report}");
+        of_it[0].clone()
+    };
+    for name in &logs {
+        let world = original.after_kill(2);
+        world.mem.remove(&World::path(name)).unwrap();
+        let report = repair(&world).into_dir(REPAIRED).unwrap();
+        let loss = told(&report, name);
+        assert!(loss.what.contains("missing") && loss.bytes.is_empty(), "{report}");
+        assert!(!report.is_lossless(), "{report}");
+        check(&world, REPAIRED, &report, &contents);
+    }
+    let world = original.after_kill(2);
+    logs.iter().for_each(|name| world.mem.remove(&World::path(name)).unwrap());
+    let report = repair(&world).into_dir(REPAIRED).unwrap();
+    logs.iter().for_each(|name| drop(told(&report, name)));
+    check(&world, REPAIRED, &report, &contents);
+}
+
+#[test]
+fn a_listed_file_that_holds_another_segment_is_told() {
+    let (world, contents) = prepared();
+    let logs = world.files().into_iter().filter(|name| name.ends_with(".wal"));
+    let logs: Vec<String> = logs.collect();
+    let content = |name: &String| world.mem.content(&World::path(name)).unwrap();
+    let used = logs.iter().find(|name| !content(name).is_empty()).unwrap();
+    let last = logs.last().unwrap();
+    world.mem.put_content(&World::path(last), &content(used));
+    let report = repair(&world).into_dir(REPAIRED).unwrap();
+    let loss = report.losses.iter().find(|loss| loss.file == *last).unwrap();
+    assert!(loss.what.contains("holds segment") && !loss.may_be_torn, "{report}");
+    assert_eq!(check(&world, REPAIRED, &report, &contents), 0);
+}
+
 #[test]
 fn a_whole_database_is_repaired_without_a_loss_and_without_a_copy_of_its_tables() {
     let (world, contents) = prepared();

@@ -7,7 +7,7 @@ use crate::{
 };
 use flagstone_base::{ErrorKind, SeqNo};
 use flagstone_env::{Effect, Failure, Fault, FaultDisk, MemDisk, Op};
-use flagstone_wal::{Log, Record, payload_checksum, salvage};
+use flagstone_wal::{Listed, Log, Record, payload_checksum, salvage};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -78,7 +78,7 @@ fn check(disk: &MemDisk, outcome: &Outcome, with_written: bool, story: &str) {
             salvaged.insert(record.first_seqno.get());
             Ok(())
         };
-        salvage(disk, dir(), ID, None, &mut note).unwrap();
+        salvage(disk, dir(), ID, &Listed::default(), &mut note).unwrap();
         assert_eq!(salvaged, found, "{story}: a repair finds what an open does");
     }
 }
