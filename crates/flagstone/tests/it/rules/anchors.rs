@@ -232,6 +232,43 @@ fn a_manifest_that_ends_before_a_segment_was_begun_is_missed() {
     assert!(error.to_string().contains("the manifest ends here"), "{error}");
 }
 
+/// The edit that drops a keyspace may be the last frame of the manifest: damage to it takes the drop back. Then the
+/// keyspace is whole, or the open is refused; once a segment was begun after the drop, the damage is missed.
+#[test]
+fn a_drop_in_the_last_frame_is_taken_back_whole_or_missed() {
+    for is_flushed in [false, true] {
+        let world = World::new(5);
+        let session = open(&world, &roomy());
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let gone = session.db.keyspace_with("gone", hashed(1)).unwrap();
+        put(&gone, 0, 100);
+        kv.put("first", "1").unwrap();
+        if is_flushed {
+            session.db.flush().unwrap();
+        }
+        drop(gone);
+        assert!(session.db.drop_keyspace("gone").unwrap());
+        let manifest = files_of(&world, FileKind::Manifest).remove(0);
+        let with_damage = || {
+            let image = copy(&world.mem);
+            let mut bytes = image.mem.content(&World::path(&manifest)).unwrap();
+            *bytes.last_mut().unwrap() ^= 1;
+            image.mem.put_content(&World::path(&manifest), &bytes);
+            image
+        };
+        if is_flushed {
+            corruption(&with_damage(), ".sst");
+        } else {
+            let again = open(&with_damage(), &roomy());
+            let gone = again.db.keyspace_with("gone", hashed(1)).unwrap();
+            assert_eq!((gone.count().unwrap(), count(&again)), (100, 1));
+        }
+        assert!(open(&copy(&world.mem), &roomy()).db.keyspaces().len() == 1);
+        put_until_used(&world, &kv, 2);
+        corruption(&with_damage(), if is_flushed { ".sst" } else { &manifest });
+    }
+}
+
 /// A full disk takes no edit: the log goes on in what is listed, then refuses, and goes on when there is room.
 #[test]
 fn a_full_disk_delays_the_listing_and_poisons_nothing() {
