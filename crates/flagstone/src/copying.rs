@@ -11,7 +11,15 @@ use flagstone_sst::TableMeta;
 use std::path::Path;
 
 /// A file is copied in pieces of this size.
-const COPIED_AT_ONCE: usize = 1 << 20;
+const COPIED_AT_ONCE: usize = 256 << 10;
+
+/// Told how many bytes were read or copied; it may take its time, and an error ends the copy.
+pub(crate) type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+
+/// Copies as fast as it goes.
+pub(crate) fn at_once(_bytes: u64) -> Result<()> {
+    Ok(())
+}
 
 /// Refuses a directory that holds anything but a lock file; `what` needs it.
 pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
@@ -88,13 +96,14 @@ pub(crate) struct Read {
 }
 
 /// Copies a file, synced.
-pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<Read> {
+pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, pace: Pace<'_>) -> Result<Read> {
     let source = disk.open(from)?;
     let mut copy = disk.create(to)?;
     copy.reserve(source.len())?;
     let read = read_file(&*source, |piece| {
         copy.append(piece)?;
-        copy.start_writeback()
+        copy.start_writeback()?;
+        pace(piece.len() as u64)
     })?;
     copy.sync()?;
     Ok(read)
@@ -115,14 +124,20 @@ fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) 
     Ok(Read { bytes: at, checksum: sum.value() })
 }
 
-/// Copies a table, synced, and checks both what was read and what the device then has of the copy.
+/// Copies a table, synced, and checks both what was read and what the device then has of the copy, both at `pace`.
 ///
 /// # Errors
 /// Corruption when the original or the copy is not what the manifest says; the copy is removed.
-pub(crate) fn copy_table(disk: &dyn Disk, from: &Path, to: &Path, meta: &TableMeta) -> Result<()> {
-    let copied = copy_file(disk, from, to)
+pub(crate) fn copy_table(
+    disk: &dyn Disk,
+    from: &Path,
+    to: &Path,
+    meta: &TableMeta,
+    pace: Pace<'_>,
+) -> Result<()> {
+    let copied = copy_file(disk, from, to, pace)
         .and_then(|read| check_read(read, from, meta))
-        .and_then(|()| check_table(disk, to, meta));
+        .and_then(|()| check_table(disk, to, meta, pace));
     if copied.is_err() {
         let _stays = disk.remove(to);
     }
@@ -133,10 +148,15 @@ pub(crate) fn copy_table(disk: &dyn Disk, from: &Path, to: &Path, meta: &TableMe
 ///
 /// # Errors
 /// Corruption; what reading the file answers.
-pub(crate) fn check_table(disk: &dyn Disk, path: &Path, meta: &TableMeta) -> Result<()> {
+pub(crate) fn check_table(
+    disk: &dyn Disk,
+    path: &Path,
+    meta: &TableMeta,
+    pace: Pace<'_>,
+) -> Result<()> {
     let file = disk.open(path)?;
     file.advise(Access::Done);
-    let read = read_file(&*file, |_piece| Ok(()))?;
+    let read = read_file(&*file, |piece| pace(piece.len() as u64))?;
     file.advise(Access::Done);
     check_read(read, path, meta)
 }

@@ -35,6 +35,8 @@ mod partition;
 mod catalog;
 mod manifest;
 
+mod rate;
+
 mod copying;
 
 mod commit;

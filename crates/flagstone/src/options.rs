@@ -203,6 +203,10 @@ pub struct Options {
     /// checksums: damage is told by [`Event::TableDamaged`](crate::Event::TableDamaged) while there is a backup to restore.
     /// Reads go past the page cache where the system can do that. Default: 0, off. 10 MB/s read 860 GB a day.
     pub scrub_bytes_per_second: u64,
+    /// How fast [backups](crate::Database::backup) copy, and [checkpoints](crate::Database::checkpoint) where the file system
+    /// makes no links: so many bytes a second, so that they leave the disk to others. A backup reads back what it has
+    /// copied at the same rate. Default: 0, as fast as it goes.
+    pub copy_bytes_per_second: u64,
     /// Make the directory and the database when there is none.
     pub create_if_missing: bool,
 }
@@ -222,6 +226,7 @@ impl Default for Options {
             entry_checks: true,
             ballast_bytes: None,
             scrub_bytes_per_second: 0,
+            copy_bytes_per_second: 0,
             create_if_missing: true,
         }
     }

@@ -1,5 +1,6 @@
 //! Arguments of `backup` and `restore`.
 
+use crate::units;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 /// of backups is looked at.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "flagstone backup DB DIR [--keep N]\n       flagstone backup DIR [--list] [--verify] [--keep N]"
+    override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       flagstone backup DIR [--list] [--verify] [--keep N]"
 )]
 pub(crate) struct BackupArgs {
     /// The directory of the database, and that of its backups, which is made if it is missing
@@ -25,6 +26,9 @@ pub(crate) struct BackupArgs {
     /// Drop all generations but the N newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keep: Option<u64>,
+    /// Copy at most so many bytes a second, as in 20MiB, and read them back as slowly
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    pub(crate) rate: Option<u64>,
 }
 
 /// Make a new database of a generation of backups

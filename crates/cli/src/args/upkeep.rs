@@ -16,6 +16,9 @@ pub(crate) struct CheckpointArgs {
     /// The directory of the copy, which must be missing or empty
     #[arg(value_name = "DIR")]
     pub(crate) copy: PathBuf,
+    /// Where tables are copied: at most so many bytes a second, as in 20MiB
+    #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
+    pub(crate) rate: Option<u64>,
 }
 
 /// Merge every tree down to its deepest level: what was overwritten or deleted goes

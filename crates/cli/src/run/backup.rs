@@ -1,17 +1,16 @@
 //! `backup`: adds a generation to the backups of a database; lists, checks and drops generations.
 
-use super::open;
 use crate::args::BackupArgs;
 use crate::failure::Failure;
 use crate::output::{self, Output};
 use crate::units::show_bytes;
-use flagstone::{BackupInfo, Backups, DateTime};
+use flagstone::{BackupInfo, Backups, Database, DateTime};
 use std::path::Path;
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     let dir = match &args.paths[..] {
         [database, dir] => {
-            make(database, dir)?;
+            make(database, dir, args.rate)?;
             dir
         }
         [dir] if args.list || args.verify || args.keep.is_some() => dir,
@@ -39,12 +38,13 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn make(database: &Path, dir: &Path) -> Result<(), Failure> {
+fn make(database: &Path, dir: &Path, rate: Option<u64>) -> Result<(), Failure> {
+    let builder = || Database::builder(database).copy_bytes_per_second(rate.unwrap_or(0));
     // After a clean close everything is in tables, and nothing need be written.
-    let mut source = open::to_read(database)?;
+    let mut source = builder().open_read_only()?;
     if source.stats().memtable_bytes > 0 {
         source.close()?;
-        source = open::to_write(database, None)?;
+        source = builder().create_if_missing(false).open()?;
     }
     let made = source.backup(dir)?;
     source.close()?;

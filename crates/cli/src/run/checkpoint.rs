@@ -1,14 +1,15 @@
 //! `checkpoint`: an independent copy of a database, made of hard links.
 
-use super::open;
 use crate::args::CheckpointArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::units::show_bytes;
+use flagstone::Database;
 use std::time::Instant;
 
 pub(super) fn run(args: &CheckpointArgs) -> Result<(), Failure> {
-    let database = open::to_write(&args.database, None)?;
+    let builder = Database::builder(&args.database).create_if_missing(false);
+    let database = builder.copy_bytes_per_second(args.rate.unwrap_or(0)).open()?;
     let started = Instant::now();
     let made = database.checkpoint(&args.copy)?;
     let took = started.elapsed();

@@ -54,6 +54,17 @@ pub(super) fn draw(stats: &Stats) -> String {
             stats.stalled_for.as_secs_f64()
         ),
     );
+    let scrub = &stats.scrub;
+    row(
+        "scrub",
+        format!(
+            "{} rounds, {} tables whole, {} damaged, {} read",
+            grouped(scrub.rounds),
+            grouped(scrub.tables),
+            grouped(scrub.damaged),
+            show_bytes(scrub.bytes)
+        ),
+    );
     out
 }
 
@@ -135,6 +146,12 @@ fn to_json(stats: &Stats) -> Value {
         "stalls": stats.stalls,
         "stalled_seconds": stats.stalled_for.as_secs_f64(),
         "visible_seqno": stats.visible_seqno,
+        "scrub": {
+            "rounds": stats.scrub.rounds,
+            "tables": stats.scrub.tables,
+            "bytes": stats.scrub.bytes,
+            "damaged": stats.scrub.damaged,
+        },
     })
 }
 

@@ -155,6 +155,7 @@ fn upkeep_reports_on_the_database_and_its_files() {
     assert_eq!(place.ok("compact db"), "");
     assert!(place.ok("verify db").contains("all checksums, orders and bounds hold"));
     let table = place.ok("stats db");
+    assert!(table.contains("scrub          0 rounds, 0 tables whole, 0 damaged"), "{table}");
     assert!(table.contains("c (documents, 2 hash partitions)"), "{table}");
     let stats: Value = serde_json::from_str(&place.ok("stats db --json")).unwrap();
     let keyspace = &stats["keyspaces"][0];

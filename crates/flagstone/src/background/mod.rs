@@ -12,6 +12,7 @@ mod damage;
 
 mod back_pressure;
 mod compact;
+mod copies;
 mod cut;
 mod deletes;
 mod divide;

@@ -5,6 +5,7 @@
 //! next table is the one of the tree with the smallest number above the last. What a table is held to is the checksum of
 //! its file in the manifest.
 
+use crate::rate::Rate;
 use crate::shared::Shared;
 use flagstone_base::{FileNumber, KeyspaceId};
 use flagstone_env::sync::Mutex;
@@ -55,12 +56,13 @@ impl Shared {
             if shared.check_open().is_err() {
                 return Progress::Done;
             }
-            shared.scrub_step(&mut round.lock(), shared.options.scrub_bytes_per_second)
+            let rate = Rate(shared.options.scrub_bytes_per_second);
+            shared.scrub_step(&mut round.lock(), rate)
         });
         self.executor.submit(Lane::Compaction, job);
     }
 
-    fn scrub_step(&self, round: &mut Round, rate: u64) -> Progress {
+    fn scrub_step(&self, round: &mut Round, rate: Rate) -> Progress {
         let counters = &self.background.scrub;
         let Some(scrub) = &mut round.scrub else {
             let Some((place, next)) = self.next_table(round.last) else {
@@ -95,8 +97,7 @@ impl Shared {
             Ok(bytes) => {
                 counters.bytes.fetch_add(bytes, Ordering::Relaxed);
                 let took = self.environment.clock.monotonic().saturating_sub(began);
-                let due = Duration::from_secs_f64(bytes as f64 / rate as f64);
-                Progress::Rest(due.saturating_sub(took))
+                Progress::Rest(rate.rest(bytes, took))
             }
             Err(error) => {
                 round.scrub = None;
@@ -166,7 +167,7 @@ mod tests {
         let (mut round, mut rests) = (Round::default(), Duration::ZERO);
         let bytes = db.stats().table_bytes();
         while shared.background.scrub.rounds.load(Ordering::Relaxed) == 0 {
-            if let Progress::Rest(rest) = shared.scrub_step(&mut round, 1000) {
+            if let Progress::Rest(rest) = shared.scrub_step(&mut round, Rate(1000)) {
                 rests += rest;
             }
         }

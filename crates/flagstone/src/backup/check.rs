@@ -2,7 +2,7 @@
 
 use super::folder::Backups;
 use super::generation::Generation;
-use crate::copying::check_table;
+use crate::copying::{at_once, check_table};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::names;
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ impl Backups {
         for (file, (meta, generations)) in tables {
             report.tables += 1;
             report.bytes += meta.bytes;
-            if let Err(error) = check_table(disk, &self.dir.join(&file), &meta) {
+            if let Err(error) = check_table(disk, &self.dir.join(&file), &meta, &mut at_once) {
                 report.damage.push(BackupDamage { file, generations, error });
             }
         }

@@ -3,7 +3,7 @@
 use super::folder::{Backups, Folder};
 use super::generation::Generation;
 use crate::background::Cut;
-use crate::copying::{copy_table, state_of_copy};
+use crate::copying::{Pace, copy_table, state_of_copy};
 use crate::manifest::{Manifest, State};
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, SeqNo};
@@ -115,6 +115,7 @@ fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result
         seqno: source.seqno,
         ..BackupReport::default()
     };
+    let mut pace = shared.copy_pace();
     for meta in generation.tables() {
         report.tables += 1;
         report.bytes += meta.bytes;
@@ -127,7 +128,7 @@ fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result
             }
             disk.remove(&to)?;
         }
-        bring(disk, &shared.trees.table_path(meta.number), &to, meta)?;
+        bring(disk, &shared.trees.table_path(meta.number), &to, meta, &mut pace)?;
         report.tables_copied += 1;
         report.bytes_copied += meta.bytes;
     }
@@ -142,14 +143,20 @@ fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result
 }
 
 /// Copies a table under a temporary name, and renames it when it is whole.
-fn bring(disk: &dyn Disk, from: &Path, to: &Path, meta: &flagstone_sst::TableMeta) -> Result<()> {
+fn bring(
+    disk: &dyn Disk,
+    from: &Path,
+    to: &Path,
+    meta: &flagstone_sst::TableMeta,
+    pace: Pace<'_>,
+) -> Result<()> {
     let mut temporary = to.as_os_str().to_owned();
     temporary.push(names::TEMPORARY);
     let temporary = Path::new(&temporary);
     if disk.exists(temporary)? {
         disk.remove(temporary)?;
     }
-    copy_table(disk, from, temporary, meta)?;
+    copy_table(disk, from, temporary, meta, pace)?;
     disk.rename(temporary, to)
 }
 

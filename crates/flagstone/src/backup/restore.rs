@@ -2,7 +2,7 @@
 
 use super::folder::Backups;
 use super::generation::Generation;
-use crate::copying::{check_empty, copy_table, make_database};
+use crate::copying::{at_once, check_empty, copy_table, make_database};
 use crate::manifest::{Manifest, Place};
 use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::names::{self, FileKind};
@@ -60,7 +60,7 @@ impl Backups {
         for meta in generation.tables() {
             let from = self.dir.join(generation.name_of(meta));
             let table = names::path(to, FileKind::Table, meta.number);
-            copy_table(&*self.disk, &from, &table, meta)?;
+            copy_table(&*self.disk, &from, &table, meta, &mut at_once)?;
             report.tables += 1;
             report.bytes += meta.bytes;
         }

@@ -78,6 +78,12 @@ impl Builder {
         self
     }
 
+    /// How fast backups and checkpoints copy; see [`Options::copy_bytes_per_second`].
+    pub const fn copy_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.options.copy_bytes_per_second = bytes;
+        self
+    }
+
     /// What commits promise unless they say otherwise.
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.options.durability = durability;

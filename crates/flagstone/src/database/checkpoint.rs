@@ -12,7 +12,7 @@
 //! The copy keeps the identity of the database, because the checksums of its tables cover it.
 
 use crate::background::Cut;
-use crate::copying::{check_empty, copy_file, make_database, state_of_copy};
+use crate::copying::{Pace, check_empty, copy_file, make_database, state_of_copy};
 use crate::manifest::{Manifest, Place};
 use crate::shared::Shared;
 use flagstone_base::{FileNumber, Result, SeqNo};
@@ -65,11 +65,12 @@ impl Copy<'_> {
 
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
+        let mut pace = self.shared.copy_pace();
         for tree in cut.state.trees.values() {
             for (_, meta) in tree.tables.values() {
                 report.tables += 1;
                 report.bytes += meta.bytes;
-                report.bytes_copied += self.bring(meta.number)?;
+                report.bytes_copied += self.bring(meta.number, &mut pace)?;
             }
         }
         // The copy's log begins behind the one of the original.
@@ -82,14 +83,14 @@ impl Copy<'_> {
 
     /// Links a table into the copy, or copies it where there are no links between the two; answers
     /// how many bytes were copied.
-    fn bring(&self, number: FileNumber) -> Result<u64> {
+    fn bring(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
         let from = self.shared.trees.table_path(number);
         let to = names::path(self.to, FileKind::Table, number);
         let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };
         let refused = error.io_error().is_some_and(|error| {
             matches!(error.kind(), CrossesDevices | Unsupported | PermissionDenied | TooManyLinks)
         });
-        if refused { Ok(copy_file(&**self.disk(), &from, &to)?.bytes) } else { Err(error) }
+        if refused { Ok(copy_file(&**self.disk(), &from, &to, pace)?.bytes) } else { Err(error) }
     }
 }
 

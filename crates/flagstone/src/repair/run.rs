@@ -4,7 +4,7 @@ use super::find::Found;
 use super::output::Outputs;
 use super::report::RepairReport;
 use super::work::Work;
-use crate::copying::{check_empty, copy_file, make_database, state_of_copy};
+use crate::copying::{at_once, check_empty, copy_file, make_database, state_of_copy};
 use crate::manifest::{Manifest, Place, State};
 use crate::options::Options;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
@@ -206,7 +206,9 @@ fn bring(disk: &dyn Disk, from: &Path, to: &Path, number: FileNumber) -> Result<
         (names::path(from, FileKind::Table, number), names::path(to, FileKind::Table, number));
     match disk.link(&from, &to) {
         Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::Io => copy_file(disk, &from, &to).map(drop),
+        Err(error) if error.kind() == ErrorKind::Io => {
+            copy_file(disk, &from, &to, &mut at_once).map(drop)
+        }
         Err(error) => Err(error),
     }
 }

@@ -1,9 +1,9 @@
 //! Is every generation of backups one moment of the database, whole or absent, and do backups share what did not change?
 
-use crate::support::{folding, hashed, small, small_with};
+use crate::support::{folding, hashed, small, small_with, threaded};
 use flagstone::env::names::{BackupName, LOCK, parse_backup};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Backups, Database, Durability, ErrorKind, Keyspace, Result};
+use flagstone::{Backups, Database, Durability, ErrorKind, Keyspace, Options, Result};
 use flagstone_testkit::{Session, World, dump};
 use std::path::Path;
 use std::sync::Arc;
@@ -412,4 +412,26 @@ fn writers_go_on_while_a_backup_is_made_and_it_never_holds_half_of_a_batch() {
         assert_eq!(db.keyspace("left").unwrap().count().unwrap(), if n == 0 { 0 } else { n + 1 });
         before = n;
     }
+}
+
+/// A byte a second: it would take minutes. A backup took all that the disk could give, and kept on after a close.
+#[test]
+fn a_backup_keeps_to_its_rate_and_ends_with_the_database() {
+    let world = World::new(77);
+    let options = Options { copy_bytes_per_second: 1, ..small() };
+    let db = threaded(&world, options);
+    fill(&db.keyspace_with("kv", hashed(1)).unwrap(), 0, 50, 1);
+    let error = std::thread::scope(|scope| {
+        let backup = scope.spawn(|| db.backup(BACKUPS));
+        let has_begun = || world.mem.list(Path::new(BACKUPS)).is_ok_and(|names| names.len() > 1);
+        while !backup.is_finished() && !has_begun() {
+            std::thread::yield_now();
+        }
+        db.clone().close().unwrap();
+        backup.join().unwrap().unwrap_err()
+    });
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    assert!(backups(&world).list().unwrap().is_empty());
+    let db = threaded(&world, small());
+    assert_eq!(db.backup(BACKUPS).unwrap().tables_copied, 1);
 }

@@ -411,3 +411,27 @@ fn on_a_real_disk_the_files_are_the_same_and_stay_when_the_original_goes() {
     assert_eq!(db.keyspace("kv").unwrap().get("a").unwrap().unwrap(), b"1");
     db.verify().unwrap();
 }
+
+/// A byte a second: it would take minutes.
+#[test]
+fn copies_of_a_checkpoint_keep_to_their_rate_and_end_with_the_database() {
+    let world = World::new(8);
+    let environment = world.environment_with_threads();
+    let disk = TwoDevices { disk: environment.disk.clone(), border: "/copies".into() };
+    let environment = Environment { disk: Arc::new(disk), ..environment };
+    let builder = Database::builder(World::dir()).options(small()).copy_bytes_per_second(1);
+    let db = builder.environment(environment).open().unwrap();
+    fill(&db.keyspace_with("kv", hashed(1)).unwrap(), 0, 250, 1);
+    let error = std::thread::scope(|scope| {
+        let checkpoint = scope.spawn(|| db.checkpoint(COPY));
+        let is_table = |name: &String| name.ends_with(".sst");
+        let has_begun =
+            || world.mem.list(Path::new(COPY)).is_ok_and(|names| names.iter().any(is_table));
+        while !checkpoint.is_finished() && !has_begun() {
+            std::thread::yield_now();
+        }
+        db.clone().close().unwrap();
+        checkpoint.join().unwrap().unwrap_err()
+    });
+    assert_eq!(error.kind(), flagstone::ErrorKind::Closed, "{error}");
+}

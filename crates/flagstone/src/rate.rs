@@ -1,0 +1,58 @@
+//! How fast files are read and copied beside the work of callers: so many bytes a second.
+
+use flagstone_env::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// Bytes a second; 0: as fast as it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate(pub(crate) u64);
+
+/// Somebody who rests looks so often whether the database is still open.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+impl Rate {
+    /// How long to rest after `bytes` for which it took `took`.
+    pub(crate) fn rest(self, bytes: u64, took: Duration) -> Duration {
+        if self.0 == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_secs_f64(bytes as f64 / self.0 as f64).saturating_sub(took)
+    }
+}
+
+/// Rests in the caller's thread.
+///
+/// # Errors
+/// Those of `check`, which is asked again and again.
+pub(crate) fn rest<E>(time: Duration, check: impl Fn() -> Result<(), E>) -> Result<(), E> {
+    let (nothing, bell) = (Mutex::new(()), Condvar::new());
+    let mut left = time;
+    while left > Duration::ZERO {
+        check()?;
+        let step = left.min(LOOK_EVERY);
+        bell.wait_for(&mut nothing.lock(), step);
+        left -= step;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_took_its_time_rests_the_less() {
+        let rate = Rate(1000);
+        let seconds = Duration::from_secs_f64;
+        assert_eq!(rate.rest(500, seconds(0.1)), seconds(0.4));
+        assert_eq!(rate.rest(500, seconds(0.6)), Duration::ZERO);
+        assert_eq!(Rate(0).rest(u64::MAX, Duration::ZERO), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_rest_ends_when_it_is_told_to() {
+        // An hour.
+        assert_eq!(rest(Duration::from_secs(3600), || Err("closed")), Err("closed"));
+        assert_eq!(rest::<()>(Duration::ZERO, || Err(())), Ok(()));
+    }
+}
