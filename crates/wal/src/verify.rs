@@ -32,8 +32,8 @@ impl Log {
     /// Checks the log, which `listed` describes as the manifest does: that each listed file is there; of each segment
     /// both copies of the header, its length, what it says of the segment before and of the manifest, and every record
     /// that was written to it, in order, each of which `visit` is given. A quick verification reads the records of the
-    /// last segment alone. Of a segment that was begun before the log was opened, one copy of the header is enough, as
-    /// it is for recovery. Safe beside writers, and stops none of them.
+    /// last segment alone. Of a segment that was begun before the log was opened, one copy of the header is enough, and
+    /// the file may end in the other, as for recovery. Safe beside writers, and stops none of them.
     ///
     /// # Errors
     /// Corruption that names file and offset; the visitor's own errors; what the disk says.
@@ -96,7 +96,12 @@ impl Log {
         let (database, manifest) = self.known();
         header.check_readable(&path, database)?;
         let expected = segment.bytes.max(header.prepared);
-        if len < expected {
+        // A crash, or a full disk before it, cut the header short, so that nothing follows it.
+        let is_torn = number.0 <= self.recovered_through
+            && segment.last_seqno().is_none()
+            && header.prepared == 0
+            && len < FIRST_RECORD;
+        if len < expected && !is_torn {
             return Err(wrong(len, format!("the file ends here, expected {expected} bytes")));
         }
         if header.manifest > manifest {
@@ -112,7 +117,7 @@ impl Log {
         if let Some(found) = before.and_then(|before| wrong_joint(&header, before)) {
             return Err(wrong(0, found));
         }
-        let Some(visit) = visit else { return Ok(0) };
+        let Some(visit) = visit.filter(|_| !is_torn) else { return Ok(0) };
         let read = read_through(window, found, segment.bytes, visit)?;
         if header.first_seqno != segment.first_seqno || read.next_seqno != segment.next_seqno {
             let found = (header.first_seqno, read.next_seqno);

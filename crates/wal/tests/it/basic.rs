@@ -7,7 +7,7 @@ use crate::{
 use flagstone_base::{DatabaseId, ErrorKind, SeqNo};
 use flagstone_env::{Disk, Op};
 use flagstone_wal::inspect::{Finding, Inspector};
-use flagstone_wal::{LogOptions, Lsn, NewRecord, RecordKind, payload_checksum, read};
+use flagstone_wal::{Log, LogOptions, Lsn, NewRecord, RecordKind, payload_checksum, read};
 use std::sync::Arc;
 
 #[test]
@@ -270,6 +270,29 @@ fn an_empty_segment_stays_while_the_manifest_begins_the_log_with_it() {
     assert_eq!(log.release_before(from).unwrap(), 1);
     assert!(disk.exists(&file(from.0)).unwrap(), "the manifest names it");
     assert_eq!(recover(&disk.crash_losing_unsynced(), Some(from.0)).unwrap().1, [2]);
+}
+
+#[test]
+fn a_header_that_a_crash_cut_short_is_verified_as_it_is_recovered() {
+    let disk = mem();
+    let log = open(&disk, SMALL);
+    log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+    drop(log);
+    let whole = disk.content(&file(1)).unwrap();
+    // In the second copy of the header: nothing was written after it.
+    disk.put_content(&file(1), &whole[..4200]);
+    let (recovered, seqnos) = recover(&disk, None).unwrap();
+    assert!(seqnos.is_empty());
+    let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
+    let verify = |log: &Log| log.verify(&all_files(&disk, None), false, &mut |_| Ok(()));
+    verify(&log).unwrap();
+    // A segment that was begun since has both copies.
+    log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
+    let begun = log.segments().last().unwrap().number.0;
+    let whole = disk.content(&file(begun)).unwrap();
+    disk.put_content(&file(begun), &whole[..4200]);
+    let error = verify(&log).unwrap_err();
+    assert!(error.to_string().contains("000002.wal"), "{error}");
 }
 
 #[test]
