@@ -10,8 +10,16 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 /// The system makes heavy barriers, so light ones need no instruction.
 static IS_FREE: AtomicBool = AtomicBool::new(false);
 
+/// Asks the system once whether it makes heavy barriers, so that light ones are free from then on. May take milliseconds.
+pub fn prepare_barriers() {
+    if system::is_there() {
+        IS_FREE.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Of two threads of which each stores, has a barrier, and loads what the other one stored, at least one sees the other's
-/// store, if one of the barriers is a [heavy](heavy_barrier) one. A full barrier until the first heavy one was asked for.
+/// store, if one of the barriers is a [heavy](heavy_barrier) one. A full barrier, which takes as long as a step of a scan,
+/// before [`prepare_barriers`], and where the system makes no heavy ones.
 #[inline]
 pub fn light_barrier() {
     match IS_FREE.load(Ordering::Relaxed) {
@@ -25,7 +33,6 @@ pub fn light_barrier() {
 #[must_use]
 pub fn heavy_barrier() -> bool {
     if system::is_there() {
-        IS_FREE.store(true, Ordering::Relaxed);
         return system::barrier();
     }
     fence(Ordering::SeqCst);

@@ -47,6 +47,9 @@ pub fn model_point() {
 }
 
 /// Nothing: atomics are sequentially consistent here.
+pub const fn prepare_barriers() {}
+
+/// Nothing: atomics are sequentially consistent here.
 pub const fn light_barrier() {}
 
 /// Nothing, and it never fails.

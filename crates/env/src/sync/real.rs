@@ -1,6 +1,6 @@
 //! What production runs on.
 
-pub use super::barrier::{heavy_barrier, light_barrier};
+pub use super::barrier::{heavy_barrier, light_barrier, prepare_barriers};
 pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 pub use parking_lot::{
     Condvar, FairMutex, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,

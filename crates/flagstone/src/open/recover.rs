@@ -15,6 +15,7 @@ use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::sync::prepare_barriers;
 use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor, lock_to_read};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{ChunkPool, Damages, Obsolete, Scans, Tree, TreeContext, Version};
@@ -129,6 +130,7 @@ impl Opening {
             _ => None,
         });
         let next_file = Arc::new(AtomicU64::new(numbers.max().unwrap_or(1).max(state.next_file.0)));
+        prepare_barriers();
         let context = Arc::new(TreeContext {
             disk: Arc::clone(&environment.disk),
             files: OpenFiles::new(Arc::clone(&environment.disk), builder.options.files_open()),
