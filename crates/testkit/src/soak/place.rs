@@ -43,7 +43,7 @@ impl Setting {
         numbers.map(|number| number.to_string()).to_vec()
     }
 
-    /// What [`Setting::words`] has written.
+    /// What `Setting::words` has written.
     pub fn of(words: &[&str]) -> Option<Self> {
         let numbers: Vec<u64> =
             words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;

@@ -25,7 +25,7 @@ pub struct ScanOptions {
     /// Whether the blocks it reads stay in the cache.
     pub fill_cache: bool,
     /// How many scans, this one included, go on at once and share the memory for what is read ahead. With more than
-    /// one, a value is asked for after [`TreeScan::show`].
+    /// one, a value is asked for after `TreeScan::show`.
     pub scans: usize,
 }
 
