@@ -97,11 +97,15 @@ impl Shared {
             if watch(call.progress()).is_break() {
                 call.cancel();
             }
-            if let Err(closed) = self.check_background_runs() {
-                call.fail(closed);
+            // Not across `watch`: what a user does there may wait for a close.
+            let step = self.background.begin_caller_step();
+            if step.is_none() {
+                call.fail(self.closed_meanwhile());
                 call.cancel();
             }
-            if own.step() == Progress::Again {
+            let progress = own.step();
+            drop(step);
+            if progress == Progress::Again {
                 // Where nothing runs by itself, helpers go on between the steps of the caller.
                 self.executor.assist();
             } else if call.is_over() {

@@ -66,6 +66,8 @@ pub(crate) struct Queue {
     pub(crate) compacting: HashSet<TreeId>,
     /// How many of them a caller asked for: they take the place of no others.
     pub(crate) compacting_for_callers: usize,
+    /// Steps of compactions that callers do right now.
+    caller_steps: usize,
     /// Trees that changed since a compaction was last looked for in vain.
     pub(crate) watched: BTreeMap<TreeId, Arc<Tree>>,
     /// Trees in which another compaction may be found when writers rest.
@@ -159,10 +161,20 @@ impl Background {
         self.ring();
     }
 
-    /// After [`Background::stop`]: waits until no caller compacts any more, and so writes no file.
+    /// Counts a step that a caller does of a compaction, until it drops what it gets; `None` when nothing may run any more.
+    pub(super) fn begin_caller_step(&self) -> Option<CallerStep<'_>> {
+        let mut queue = self.queue.lock();
+        if self.is_stopped() {
+            return None;
+        }
+        queue.caller_steps += 1;
+        Some(CallerStep(self))
+    }
+
+    /// After [`Background::stop`]: waits until no caller writes a file any more.
     pub(crate) fn wait_for_callers(&self) {
         let mut queue = self.queue.lock();
-        while queue.compacting_for_callers > 0 {
+        while queue.caller_steps > 0 {
             self.wait(&mut queue, CALLERS_AGAIN);
         }
     }
@@ -189,5 +201,15 @@ pub(super) struct FlushWaiter<'a>(&'a Background);
 impl Drop for FlushWaiter<'_> {
     fn drop(&mut self) {
         self.0.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A step of a compaction that a caller does.
+pub(super) struct CallerStep<'a>(&'a Background);
+
+impl Drop for CallerStep<'_> {
+    fn drop(&mut self) {
+        self.0.queue.lock().caller_steps -= 1;
+        self.0.ring();
     }
 }

@@ -5,6 +5,7 @@ use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
 use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, KeyspaceOptions, Listener};
 use flagstone_testkit::World;
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
@@ -202,4 +203,35 @@ fn a_panic_poisons(durability: Durability, op: Op) {
     assert_eq!(kv.put("b", "2").unwrap_err().kind(), ErrorKind::Poisoned);
     assert_eq!(kv.get("a").unwrap().as_deref(), Some(&b"1"[..]), "reads go on");
     drop(session);
+}
+
+/// A close waits for the step of a compaction that a caller does, not for the caller.
+#[test]
+fn a_close_while_a_caller_watches_its_compaction_ends_both() {
+    must_return(|| {
+        let world = World::new(9);
+        let session = world.open(&small_with(Durability::Buffered)).unwrap();
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        for round in 0..3_u8 {
+            for n in 0..200_u32 {
+                kv.put(n.to_be_bytes(), [round; 1000]).unwrap();
+            }
+            session.db.flush().unwrap();
+        }
+        let (mut calls, mut closing) = (0, Some(session.db.clone()));
+        let compacted = session.db.compact_with(|_progress| {
+            calls += 1;
+            if calls == 2
+                && let Some(db) = closing.take()
+            {
+                db.close().unwrap();
+            }
+            ControlFlow::Continue(())
+        });
+        assert_eq!(compacted.unwrap_err().kind(), ErrorKind::Closed);
+        assert!(closing.is_none());
+        let again = world.open(&small_with(Durability::Buffered)).unwrap();
+        let kv = again.db.keyspace_with("kv", hashed(1)).unwrap();
+        assert_eq!(kv.get(199_u32.to_be_bytes()).unwrap().unwrap()[0], 2);
+    });
 }
