@@ -35,7 +35,7 @@ mod armed {
         part: Part,
         /// Of which key, or of any.
         key: Option<Vec<u8>>,
-        /// So many more come first.
+        /// How many entries pass before the bit flips.
         before: u64,
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p flagstone-bench --example keyspaces -- DIR [KEYSPACES] [PARTITIONS] [SECONDS] [filled]`
 //!
-//! Makes so many keyspaces, and then puts into the first of them alone: four threads, 100 bytes a value, memtables of
+//! Creates the given number of keyspaces, then puts into the first of them alone: four threads, 100 bytes a value, memtables of
 //! 256 KiB, so that flushes are many. With `filled` every keyspace holds a key in a table before that. To be compared
 //! with KEYSPACES 1. Linux: memory is RssAnon of /proc/self/status, CPU time utime and stime of /proc/self/stat.
 

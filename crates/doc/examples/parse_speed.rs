@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::io::{Error, Read};
 use std::time::Instant;
 
-/// So many in each round.
+/// Documents in each round.
 const PASSES: u32 = 3;
 
 type Failure = Box<dyn std::error::Error>;

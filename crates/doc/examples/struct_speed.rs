@@ -15,7 +15,7 @@ use std::time::Instant;
 type Failure = Box<dyn std::error::Error>;
 type Pass<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
 
-/// So many in each round.
+/// Documents in each round.
 const PASSES: u32 = 3;
 
 #[derive(Serialize, Deserialize)]

@@ -87,7 +87,7 @@ fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(era * 146_097 + day_of_era - 719_468)
 }
 
-/// The numbers between the marks, each of so many digits.
+/// The numbers between the marks, each with the given number of digits.
 fn numbers(text: &str, mark: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(char::from(mark));
     let mut found = [0; 3];
@@ -97,7 +97,7 @@ fn numbers(text: &str, mark: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
     parts.next().is_none().then_some(found)
 }
 
-/// The value of exactly so many digits.
+/// The value of exactly the given number of digits.
 fn digits(text: &str, width: usize) -> Option<i64> {
     let is_number = text.len() == width && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }

@@ -26,7 +26,7 @@ pub(crate) struct BackupArgs {
     /// Drop all generations but the N newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keep: Option<u64>,
-    /// Copy at most so many bytes a second, as in 20MiB, and read them back as slowly
+    /// Copy at most this many bytes a second (20MiB, say); they are read back at the same rate
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) rate: Option<u64>,
 }

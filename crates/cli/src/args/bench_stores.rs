@@ -100,7 +100,7 @@ pub(crate) struct OverwriteArgs {
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = thread_count())]
     pub(crate) threads: u16,
-    /// Records put and compacted before the clock starts: so many are alive all the time
+    /// Records put and compacted before the clock starts, and alive all the time
     #[arg(long, value_name = "N", default_value_t = 500_000, value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) records: u64,
     /// What becomes garbage

@@ -16,7 +16,7 @@ pub(crate) struct CheckpointArgs {
     /// The directory of the copy, which must be missing or empty
     #[arg(value_name = "DIR")]
     pub(crate) copy: PathBuf,
-    /// Where tables are copied: at most so many bytes a second, as in 20MiB
+    /// If tables must be copied, copy at most this many bytes a second (20MiB, say)
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) rate: Option<u64>,
 }

@@ -78,7 +78,7 @@ impl Failure {
     }
 }
 
-/// Text that takes so many bytes and ends in two dots when there were more.
+/// Text cut to the given number of bytes; two dots at its end say that there was more.
 struct Cut {
     text: String,
     left: usize,

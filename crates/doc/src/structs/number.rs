@@ -6,7 +6,7 @@ use flagstone_base::Malformed;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The float that stands for the shortest decimal of `value`, so that 0.1 is stored as 0.1 and reads back as it
+/// The float whose decimal form is the shortest one of `value`, so that 0.1 is stored as 0.1 and reads back as it
 /// was; the float itself where that does not.
 pub(super) fn shortest(value: f32) -> f64 {
     let wide = f64::from(value);

@@ -19,15 +19,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A tree that nobody has written for so long is quiet.
+/// A tree is quiet when nobody has written to it for this long.
 const QUIET: Duration = Duration::from_secs(2);
 /// After this time a tree is flushed that is written all the while, if that gives room back for certain.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So much room.
+/// The bytes of whole tables that such a flush must free.
 const FREED_MIN: u64 = 1 << 20;
 /// How often waiting trees are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// From so many tombstones on a flush pays.
+/// A flush pays from this many tombstones on.
 const TOMBSTONES_MANY: u64 = 1024;
 
 /// Trees whose memtables hold deletes.
