@@ -9,13 +9,13 @@ use crate::meta::TableMeta;
 use crate::options::{TableIdent, TableOptions};
 use crate::output::Output;
 use crate::properties::{FilterParts, Handle, Properties, Sections};
-use crate::ranges::{RangeDelete, encode_attachments, encode_ranges};
+use crate::ranges::{RangeDelete, RangesBuilder, encode_attachments};
 use crate::sample::Sampler;
 use crate::worth::Worth;
 use flagstone_base::bytes::order;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Compression, EntryCheck, EntryRef, Error, Kind, Result, SeqNo, Slice};
+use flagstone_base::{Compression, EntryCheck, EntryRef, Error, Kind, Result, SeqNo};
 use flagstone_env::WriteFile;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -47,8 +47,7 @@ pub struct TableBuilder {
     filter_hashes: Vec<u64>,
     filter_last: Vec<u8>,
     sampler: Sampler,
-    ranges: Vec<RangeDelete>,
-    ranges_bytes: usize,
+    ranges: RangesBuilder,
     attachments: BTreeMap<u32, Vec<u8>>,
     properties: Properties,
 }
@@ -95,8 +94,7 @@ impl TableBuilder {
             filter_hashes: Vec::new(),
             filter_last: Vec::new(),
             sampler: Sampler::default(),
-            ranges: Vec::new(),
-            ranges_bytes: 0,
+            ranges: RangesBuilder::default(),
             attachments: BTreeMap::new(),
             properties,
         })
@@ -228,7 +226,7 @@ impl TableBuilder {
     }
 
     /// Adds a range delete: as of `seqno` the keys from `start` up to `end` (exclusive) are absent.
-    /// Any order; they are kept in memory until the table is finished.
+    /// Any order, best by start, then newest first; their bytes are kept in memory until the table is finished.
     ///
     /// # Errors
     /// InvalidInput for an empty range, or a bound longer than a key may be.
@@ -244,9 +242,7 @@ impl TableBuilder {
                 end.escape_ascii()
             )));
         }
-        let (start, end) = (Slice::copy_of(start), Slice::copy_of(end));
-        self.ranges_bytes += start.len() + end.len() + 12;
-        self.ranges.push(RangeDelete { start, end, seqno });
+        self.ranges.add(RangeDelete { start, end, seqno });
         let content = &mut self.properties.content;
         content.range_deletes += 1;
         content.seqno_min = content.seqno_min.min(seqno);
@@ -262,7 +258,7 @@ impl TableBuilder {
     /// About how long the file would be if it were finished now without attachments: these do not fill a table.
     pub fn bytes_estimated(&self) -> u64 {
         let filter = self.filter_hashes.len() as u64 * u64::from(self.options.filter_bits) / 8;
-        let rest = self.block.bytes_estimated() + self.index.bytes() + self.ranges_bytes + 400;
+        let rest = self.block.bytes_estimated() + self.index.bytes() + self.ranges.bytes() + 400;
         self.output.position() + filter + rest as u64
     }
 
@@ -374,8 +370,8 @@ impl TableBuilder {
         let mut sections = Sections::default();
         if !self.ranges.is_empty() {
             // Never compressed: in memory they take many times what they take here.
-            let raw = encode_ranges(&mut self.ranges);
-            sections.range_deletes = Some(self.section(&raw, Compression::None)?);
+            let mut ranges = std::mem::take(&mut self.ranges);
+            sections.range_deletes = Some(self.section(ranges.section(), Compression::None)?);
         }
         if !self.attachments.is_empty() {
             let raw = encode_attachments(&self.attachments);
@@ -392,10 +388,10 @@ impl TableBuilder {
     /// The bounds of entries and range deletes together.
     fn bound(&mut self, first: Vec<u8>) {
         let content = &mut self.properties.content;
-        let starts = self.ranges.iter().map(|range| &range.start[..]);
         let entries_first = (content.entries > 0).then_some(first.as_slice());
-        content.smallest = starts.chain(entries_first).min().unwrap_or_default().to_vec();
-        let end = self.ranges.iter().map(|range| &range.end[..]).max().unwrap_or_default();
+        let firsts = [self.ranges.smallest(), entries_first].into_iter().flatten();
+        content.smallest = firsts.min().unwrap_or_default().to_vec();
+        let end = self.ranges.largest().unwrap_or_default();
         let last = self.last.as_ref().map_or(&[][..], |(key, _)| key);
         content.largest_exclusive = end > last;
         content.largest = end.max(last).to_vec();

@@ -107,7 +107,7 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
         let (Handle { offset, len }, count) = (place, parts.count());
         say(out, format_args!("index    {offset}+{len} in {count} parts"))?;
     }
-    for range in table.range_deletes() {
+    for range in table.range_deletes()?.iter() {
         say(out, format_args!("deleted  {range:?}"))?;
     }
     for (id, bytes) in table.attachments()? {

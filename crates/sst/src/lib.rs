@@ -57,7 +57,7 @@ pub use inspect::{InspectOptions, identify, inspect};
 pub use meta::TableMeta;
 pub use options::{FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
-pub use ranges::RangeDelete;
+pub use ranges::{RangeDelete, RangeDeletes};
 pub use salvage::{LostPart, Salvage, SalvageCursor};
 pub use sample::{SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
 pub use table::Table;

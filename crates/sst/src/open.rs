@@ -9,7 +9,7 @@ use crate::index_parts::{IndexParts, TableIndex};
 use crate::meta::TableMeta;
 use crate::options::{INDEX_PART_BLOCKS_MAX, TableIdent};
 use crate::properties::{FilterParts, Handle, Properties};
-use crate::ranges::{RangeDelete, decode_ranges};
+use crate::ranges::check_ranges;
 use crate::table::{Filtering, Table};
 use flagstone_base::{Compression, Error, Malformed, Result};
 use flagstone_env::ReadFile;
@@ -24,8 +24,8 @@ const INDEX_BYTES_KEPT: u64 = 512;
 
 impl Table {
     /// Opens the table in `file`, which must be `ident`, with the salt that `meta` tells. One read of the file's tail when `meta` (what
-    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Range deletes stay in memory; so do
-    /// index and filter while there is room in the cache's budget, for another read each. Together they are
+    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index and
+    /// filter stay in memory while there is room in the cache's budget, for another read each. Together they are
     /// 1.1% of a table of 100-byte values (`examples/table.rs`).
     ///
     /// # Errors
@@ -73,25 +73,24 @@ impl Opening<'_> {
         let raw_max = properties.block_bytes_max.min(BLOCK_RAW_MAX as u64);
         let index = self.index(&properties, raw_max)?;
         let filter = self.filter(&properties, raw_max)?;
-        let ranges = match properties.sections.range_deletes {
-            Some(handle) => decode_ranges(self.section(handle, raw_max.min(handle.len))?, global)
-                .map_err(|wrong| self.wrong(handle, wrong))?,
-            None => Vec::new(),
-        };
+        if let Some(handle) = properties.sections.range_deletes {
+            // Kept by nobody: who searches them reads them once more, and keeps them in its own form.
+            let section = plain(self.stored(handle)?, self.ident, handle);
+            section.and_then(check_ranges).map_err(|wrong| self.wrong(handle, wrong))?;
+        }
         if let Some(handle) = properties.sections.attachments {
             // Kept by nobody: all names of a collection in every one of its tables.
             check_block(self.stored(handle)?, self.ident, handle.offset)
                 .map_err(|wrong| self.wrong(handle, wrong))?;
         }
         let meta = self.meta.cloned();
-        self.pin.add(small_bytes(&ranges, [Some(&properties.content), meta.as_ref()]));
+        self.pin.add(small_bytes([Some(&properties.content), meta.as_ref()]));
         Ok(Arc::new(Table {
             ident: self.ident,
             index,
             filter,
             properties,
             footer: self.tail.footer,
-            ranges,
             meta,
             global,
             cache: Arc::clone(self.cache),
@@ -242,17 +241,14 @@ impl Opening<'_> {
 }
 
 /// What an open table takes in memory besides index and filter.
-fn small_bytes(ranges: &[RangeDelete], contents: [Option<&TableMeta>; 2]) -> u64 {
-    let range =
-        |range: &RangeDelete| range.start.len() + range.end.len() + size_of::<RangeDelete>();
+fn small_bytes(contents: [Option<&TableMeta>; 2]) -> u64 {
     let bounds = |meta: &TableMeta| meta.smallest.capacity() + meta.largest.capacity();
-    let ranges: usize = ranges.iter().map(range).sum();
     let bounds: usize = contents.into_iter().flatten().map(bounds).sum();
-    (ranges + bounds + size_of::<Table>()) as u64
+    (bounds + size_of::<Table>()) as u64
 }
 
 /// The payload of a stored block that is not compressed.
-fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
+pub(crate) fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
     match check_block(stored, ident, handle.offset)? {
         (payload, raw_len, tag) if tag == Compression::None.tag() && raw_len == payload.len() => {
             Ok(payload)
@@ -306,7 +302,7 @@ pub(crate) fn read_tail(file: &dyn ReadFile, tail_bytes: Option<u64>) -> Result<
 
 impl Tail {
     /// Reads what is missing of the tail that the footer tells of.
-    pub(crate) fn complete(mut self, file: &dyn ReadFile) -> Result<Self> {
+    pub(crate) fn complete(self, file: &dyn ReadFile) -> Result<Self> {
         let wanted = self.footer.tail_offset;
         if wanted >= self.offset {
             return Ok(self);
@@ -315,9 +311,10 @@ impl Tail {
             let wrong = Malformed { at: 0, expected: "a tail of at most 2 GiB" };
             return Err(wrong.in_file(file.path().display(), wanted));
         }
-        let mut bytes = vec![0; (self.offset - wanted) as usize];
-        file.read_exact_at(&mut bytes, wanted)?;
-        bytes.append(&mut self.bytes);
+        let mut bytes = vec![0; (file.len() - wanted) as usize];
+        let (missing, known) = bytes.split_at_mut((self.offset - wanted) as usize);
+        file.read_exact_at(missing, wanted)?;
+        known.copy_from_slice(&self.bytes);
         Ok(Self { offset: wanted, bytes, footer: self.footer })
     }
 

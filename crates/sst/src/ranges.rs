@@ -7,74 +7,212 @@
 
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, Malformed, SeqNo, Slice};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
+
+/// A varint takes at most so many bytes.
+const VARINT_BYTES_MAX: usize = 10;
 
 /// The keys from `start` up to `end` (exclusive) are absent as of `seqno`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RangeDelete {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RangeDelete<'a> {
     /// The first key deleted.
-    pub start: Slice,
+    pub start: &'a [u8],
     /// The first key no longer deleted.
-    pub end: Slice,
+    pub end: &'a [u8],
     /// Entries below this SeqNo are deleted.
     pub seqno: SeqNo,
 }
 
-impl RangeDelete {
+impl RangeDelete<'_> {
     /// Whether `key` lies in the range.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
-        key >= &self.start[..] && key < &self.end[..]
+        key >= self.start && key < self.end
     }
 }
 
-impl fmt::Debug for RangeDelete {
+impl fmt::Debug for RangeDelete<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (start, end) = (self.start.escape_ascii(), self.end.escape_ascii());
         write!(f, "[{start}..{end}){}", self.seqno)
     }
 }
 
-/// The bytes of the section of range deletes, which are sorted first.
-pub(crate) fn encode_ranges(ranges: &mut [RangeDelete]) -> Vec<u8> {
-    ranges.sort_by(|a, b| a.start.cmp(&b.start).then_with(|| b.seqno.cmp(&a.seqno)));
-    let mut out = Vec::new();
-    put_varint(&mut out, ranges.len() as u64);
-    for range in ranges {
-        put_varint(&mut out, range.seqno.get());
-        put_bytes(&mut out, &range.start);
-        put_bytes(&mut out, &range.end);
-    }
-    out
+/// The range deletes of a table, by start, then newest first; they may overlap. Takes the bytes of their section.
+#[derive(Clone, Default)]
+pub struct RangeDeletes {
+    section: Slice,
+    count: u64,
+    global: Option<SeqNo>,
 }
 
-/// Reads a section of range deletes; their bounds share its memory.
-pub(crate) fn decode_ranges(
-    bytes: Vec<u8>,
+impl RangeDeletes {
+    /// Those of `section`, which is checked.
+    pub(crate) fn decode(section: Slice, global: Option<SeqNo>) -> Result<Self, Malformed> {
+        let count = check_ranges(&section)?;
+        Ok(Self { section, count, global })
+    }
+
+    /// How many there are.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// All of them; a walk over their bytes.
+    pub fn iter(&self) -> impl Iterator<Item = RangeDelete<'_>> + Clone {
+        let mut walk = Walk { decoder: Decoder::new(&self.section), left: 0, global: self.global };
+        // It was checked when it was decoded.
+        walk.left = walk.decoder.varint("a count").unwrap_or(0);
+        walk
+    }
+}
+
+impl fmt::Debug for RangeDeletes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Walks over encoded ranges that were checked.
+#[derive(Clone)]
+struct Walk<'a> {
+    decoder: Decoder<'a>,
+    left: u64,
     global: Option<SeqNo>,
-) -> Result<Vec<RangeDelete>, Malformed> {
-    let bytes = Slice::from(bytes);
-    let mut decoder = Decoder::new(&bytes);
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = RangeDelete<'a>;
+
+    fn next(&mut self) -> Option<RangeDelete<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let range = next_range(&mut self.decoder).ok()?;
+        Some(RangeDelete { seqno: self.global.unwrap_or(range.seqno), ..range })
+    }
+}
+
+fn next_range<'a>(decoder: &mut Decoder<'a>) -> Result<RangeDelete<'a>, Malformed> {
+    let seqno = SeqNo::new(decoder.varint("the SeqNo of a range delete")?);
+    let (start, end) =
+        (decoder.bytes("the start of a range")?, decoder.bytes("the end of a range")?);
+    Ok(RangeDelete { start, end, seqno })
+}
+
+/// Checks the section of range deletes, in no memory; returns how many there are.
+pub(crate) fn check_ranges(section: &[u8]) -> Result<u64, Malformed> {
+    let mut decoder = Decoder::new(section);
     let count = decoder.varint("the number of range deletes")?;
-    // A range takes at least four bytes here.
-    let room = count.min(decoder.remaining() as u64 / 4) as usize;
-    let mut ranges: Vec<RangeDelete> = Vec::with_capacity(room);
+    let mut last: &[u8] = &[];
     for _ in 0..count {
         let at = decoder.position();
-        let seqno = SeqNo::new(decoder.varint("the SeqNo of a range delete")?);
-        let mut next = |expected| {
-            let len = decoder.bytes(expected)?.len();
-            Ok(bytes.slice(decoder.position() - len..decoder.position()))
-        };
-        let (start, end) = (next("the start of a range")?, next("the end of a range")?);
-        if start >= end || ranges.last().is_some_and(|last| last.start > start) {
+        let range = next_range(&mut decoder)?;
+        if range.start >= range.end || last > range.start {
             return Err(Malformed { at, expected: "range deletes in order" });
         }
-        ranges.push(RangeDelete { start, end, seqno: global.unwrap_or(seqno) });
+        last = range.start;
     }
     decoder.finish("the end of the range deletes")?;
-    Ok(ranges)
+    Ok(count)
+}
+
+/// The section of range deletes in the making: takes its own bytes, and for a moment 40 more for each range when they
+/// did not come in order.
+pub(crate) struct RangesBuilder {
+    /// Room for the count, then the ranges as they came.
+    bytes: Vec<u8>,
+    count: u64,
+    /// Where the start of the last one stands in `bytes`, and its SeqNo.
+    last: (Range<usize>, Reverse<SeqNo>),
+    is_sorted: bool,
+    smallest: Vec<u8>,
+    largest: Vec<u8>,
+}
+
+impl Default for RangesBuilder {
+    fn default() -> Self {
+        Self {
+            bytes: vec![0; VARINT_BYTES_MAX],
+            count: 0,
+            last: (0..0, Reverse(SeqNo::MAX)),
+            is_sorted: true,
+            smallest: Vec::new(),
+            largest: Vec::new(),
+        }
+    }
+}
+
+impl RangesBuilder {
+    pub(crate) fn add(&mut self, range: RangeDelete<'_>) {
+        let (last, newest_first) = (&self.bytes[self.last.0.clone()], Reverse(range.seqno));
+        self.is_sorted &= (last, self.last.1) <= (range.start, newest_first);
+        if self.count == 0 || range.start < self.smallest.as_slice() {
+            self.smallest = range.start.to_vec();
+        }
+        if range.end > self.largest.as_slice() {
+            self.largest.clear();
+            self.largest.extend_from_slice(range.end);
+        }
+        put_varint(&mut self.bytes, range.seqno.get());
+        put_bytes(&mut self.bytes, range.start);
+        self.last = (self.bytes.len() - range.start.len()..self.bytes.len(), newest_first);
+        put_bytes(&mut self.bytes, range.end);
+        self.count += 1;
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Bytes of the section, about.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes.len() - VARINT_BYTES_MAX
+    }
+
+    /// The smallest start, if there are any.
+    pub(crate) fn smallest(&self) -> Option<&[u8]> {
+        (!self.is_empty()).then_some(&self.smallest)
+    }
+
+    /// The largest end, if there are any.
+    pub(crate) fn largest(&self) -> Option<&[u8]> {
+        (!self.is_empty()).then_some(&self.largest)
+    }
+
+    /// The bytes of the section.
+    pub(crate) fn section(&mut self) -> &[u8] {
+        if !self.is_sorted {
+            self.sort();
+        }
+        let mut count = Vec::with_capacity(VARINT_BYTES_MAX);
+        put_varint(&mut count, self.count);
+        let from = VARINT_BYTES_MAX - count.len();
+        self.bytes[from..VARINT_BYTES_MAX].copy_from_slice(&count);
+        &self.bytes[from..]
+    }
+
+    fn sort(&mut self) {
+        let decoder = Decoder::new(&self.bytes[VARINT_BYTES_MAX..]);
+        let mut ranges: Vec<RangeDelete<'_>> =
+            Walk { decoder, left: self.count, global: None }.collect();
+        ranges.sort_unstable_by_key(|range| (range.start, Reverse(range.seqno), range.end));
+        let mut sorted = Vec::with_capacity(self.bytes.len());
+        sorted.resize(VARINT_BYTES_MAX, 0);
+        for range in ranges {
+            put_varint(&mut sorted, range.seqno.get());
+            put_bytes(&mut sorted, range.start);
+            put_bytes(&mut sorted, range.end);
+        }
+        self.bytes = sorted;
+        self.is_sorted = true;
+    }
 }
 
 /// The bytes of the section of attachments.
@@ -106,4 +244,30 @@ pub(crate) fn decode_attachments(bytes: Vec<u8>) -> Result<Vec<(u32, Slice)>, Ma
     }
     decoder.finish("the end of the attachments")?;
     Ok(attachments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range<'a>(start: &'a str, end: &'a str, seqno: u64) -> RangeDelete<'a> {
+        RangeDelete { start: start.as_bytes(), end: end.as_bytes(), seqno: SeqNo::new(seqno) }
+    }
+
+    #[test]
+    fn ranges_are_stored_in_order_however_they_came() {
+        let ordered =
+            [range("", "z", 1), range("b", "c", 9), range("b", "d", 4), range("x", "y", 2)];
+        let section = |order: [usize; 4]| {
+            let mut builder = RangesBuilder::default();
+            order.iter().for_each(|at| builder.add(ordered[*at]));
+            assert_eq!((builder.smallest(), builder.largest()), (Some(&b""[..]), Some(&b"z"[..])));
+            builder.section().to_vec()
+        };
+        let expected = section([0, 1, 2, 3]);
+        assert_eq!(section([3, 2, 0, 1]), expected);
+        assert_eq!(section([0, 2, 1, 3]), expected);
+        let decoded = RangeDeletes::decode(Slice::from(expected), None).unwrap();
+        assert!(decoded.iter().eq(ordered));
+    }
 }

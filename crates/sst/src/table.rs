@@ -10,10 +10,10 @@ use crate::index::Index;
 use crate::index_parts::{IndexParts, TableIndex};
 use crate::lookup::CacheUse;
 use crate::meta::TableMeta;
-use crate::open::TAIL_BYTES_MAX;
+use crate::open::{TAIL_BYTES_MAX, plain};
 use crate::options::TableIdent;
 use crate::properties::{FilterParts, Handle, Properties};
-use crate::ranges::{RangeDelete, decode_attachments};
+use crate::ranges::{RangeDeletes, decode_attachments};
 use crate::sample::Sample;
 use flagstone_base::{Error, FileNumber, Malformed, Result, SeqNo, Slice, Trailer};
 use flagstone_env::ReadFile;
@@ -30,7 +30,6 @@ pub struct Table {
     pub(crate) filter: Filtering,
     pub(crate) properties: Properties,
     pub(crate) footer: Footer,
-    pub(crate) ranges: Vec<RangeDelete>,
     pub(crate) meta: Option<TableMeta>,
     pub(crate) global: Option<SeqNo>,
     pub(crate) cache: Arc<BlockCache>,
@@ -169,10 +168,19 @@ impl Table {
         BlockKey { table: self.cache_number, block: u32::MAX - number }
     }
 
-    /// Its range deletes, by start, then newest first; they may overlap.
-    #[inline]
-    pub fn range_deletes(&self) -> &[RangeDelete] {
-        &self.ranges
+    /// Its range deletes: a read of the file. An open table does not keep them.
+    ///
+    /// # Errors
+    /// Corruption, or what reading the file answers.
+    pub fn range_deletes(&self) -> Result<RangeDeletes> {
+        let Some(handle) = self.properties.sections.range_deletes else {
+            return Ok(RangeDeletes::default());
+        };
+        let wrong = |wrong: Malformed| wrong.in_file(self.file.path().display(), handle.offset);
+        let mut section = self.read_stored_section(handle)?;
+        let payload = plain(&section, self.ident, handle).map_err(wrong)?.len();
+        section.truncate(payload);
+        RangeDeletes::decode(Slice::from(section), self.global).map_err(wrong)
     }
 
     /// Its attachments, by id: a read of the file.
@@ -204,6 +212,12 @@ impl Table {
 
     /// The bytes of a small section, read from the file.
     fn read_section(&self, handle: Handle) -> Result<Vec<u8>> {
+        let (stored, path) = (self.read_stored_section(handle)?, self.file.path());
+        let raw_max = (self.raw_max() as u64).min(section_raw_max(handle.len)) as usize;
+        open_block(&stored, self.ident, handle.offset, raw_max, path, |len| vec![0; len])
+    }
+
+    fn read_stored_section(&self, handle: Handle) -> Result<Vec<u8>> {
         let path = self.file.path();
         let is_inside = handle.end().is_some_and(|end| end <= self.file.len());
         if !is_inside || handle.len > TAIL_BYTES_MAX {
@@ -212,8 +226,7 @@ impl Table {
         }
         let mut stored = vec![0; handle.len as usize];
         self.file.read_exact_at(&mut stored, handle.offset)?;
-        let raw_max = (self.raw_max() as u64).min(section_raw_max(handle.len)) as usize;
-        open_block(&stored, self.ident, handle.offset, raw_max, path, |len| vec![0; len])
+        Ok(stored)
     }
 
     /// What the file says of itself.
@@ -236,8 +249,8 @@ impl Table {
         self.file.len()
     }
 
-    /// Bytes it keeps in memory outside of the cache: its index or the top of it, its filter while there is room, deleted
-    /// ranges, properties. [`BlockCache::pinned_bytes`] counts them until it is dropped.
+    /// Bytes it keeps in memory outside of the cache: its index or the top of it, its filter while there is room,
+    /// properties. [`BlockCache::pinned_bytes`] counts them until it is dropped.
     pub const fn resident_bytes(&self) -> u64 {
         self.pin.bytes()
     }

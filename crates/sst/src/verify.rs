@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::format::FOOTER_BYTES;
 use crate::index::Index;
 use crate::meta::TableMeta;
+use crate::ranges::RangeDeletes;
 use crate::sample::Sampler;
 use crate::table::Table;
 use flagstone_base::hash::{key_hash, remix};
@@ -81,13 +82,14 @@ impl Table {
             return Err(self.wrong(offset, format_args!("the sample is not that of the blocks")));
         }
         let (content, keys) = walk.finish();
-        self.verify_content(content)?;
+        let range_deletes = self.range_deletes()?;
+        self.verify_content(content, &range_deletes)?;
         Ok(VerifyReport {
             bytes: self.bytes(),
             blocks: self.index.count() as u64,
             entries: self.properties.content.entries,
             keys,
-            range_deletes: self.range_deletes().len() as u64,
+            range_deletes: range_deletes.count(),
             checksum,
         })
     }
@@ -113,14 +115,14 @@ impl Table {
     }
 
     /// Compares what was counted with what the table tells of itself.
-    fn verify_content(&self, mut counted: TableMeta) -> Result<()> {
-        for range in self.range_deletes() {
+    fn verify_content(&self, mut counted: TableMeta, range_deletes: &RangeDeletes) -> Result<()> {
+        for range in range_deletes.iter() {
             if counted.entries == 0 && counted.range_deletes == 0
-                || range.start[..] < counted.smallest[..]
+                || range.start < counted.smallest.as_slice()
             {
                 counted.smallest = range.start.to_vec();
             }
-            if range.end[..] > counted.largest[..] {
+            if range.end > counted.largest.as_slice() {
                 counted.largest = range.end.to_vec();
                 counted.largest_exclusive = true;
             }

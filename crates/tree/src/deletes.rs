@@ -29,11 +29,11 @@ pub(crate) fn deleted_bytes(version: &Version, ranges: &RangeSet, all: bool) -> 
     let mut found = DeletedBytes::default();
     for meta in version.tables().map(|(_, table)| table.meta()) {
         let begins_in = ranges.piece(&meta.smallest);
-        if begins_in.is_some_and(|piece| ends_before(meta.upper(), &piece.end)) {
+        if begins_in.is_some_and(|piece| ends_before(meta.upper(), piece.end)) {
             found.whole += meta.bytes;
         }
         let next = ranges.piece_ending_behind(&meta.smallest);
-        let is_met = next.is_some_and(|piece| !ends_before(meta.upper(), &piece.start));
+        let is_met = next.is_some_and(|piece| !ends_before(meta.upper(), piece.start));
         if all || is_met {
             found.touched += meta.bytes;
         }

@@ -6,14 +6,30 @@
 //! anything reaches the key.
 
 use flagstone_base::{SeqNo, Slice};
-use flagstone_sst::RangeDelete;
+use flagstone_sst::{RangeDelete, RangeDeletes};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An immutable set of deleted ranges: their keys, and 32 bytes for each; 24 more where ranges meet.
+/// A deleted range with its own memory.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnedRange {
+    pub(crate) start: Slice,
+    pub(crate) end: Slice,
+    pub(crate) seqno: SeqNo,
+}
+
+impl OwnedRange {
+    #[inline]
+    pub(crate) fn as_ref(&self) -> RangeDelete<'_> {
+        RangeDelete { start: &self.start, end: &self.end, seqno: self.seqno }
+    }
+}
+
+/// An immutable set of deleted ranges: their keys, and 32 bytes for each; up to 48 more for each where ranges overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
     /// The starts and ends of all, one after the other.
-    keys: Slice,
+    keys: Vec<u8>,
     /// Sorted by their starts.
     all: Vec<Stored>,
     /// Disjoint, sorted; each with the newest SeqNo over it. Pieces that touch differ in SeqNo. `None` when they are `all`.
@@ -31,16 +47,16 @@ struct Stored {
     furthest: u32,
 }
 
-/// A part of ranges.
+/// A part of ranges of a set, of which it names the borders.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(crate) struct Piece {
     start: Border,
     end: Border,
     seqno: SeqNo,
 }
 
 /// The start or the end of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Border {
     range: u32,
     is_end: bool,
@@ -48,39 +64,56 @@ struct Border {
 
 impl RangeSet {
     /// No ranges.
-    pub(crate) const EMPTY: Self = Self { keys: Slice::EMPTY, all: Vec::new(), pieces: None };
+    pub(crate) const EMPTY: Self = Self { keys: Vec::new(), all: Vec::new(), pieces: None };
 
     /// The set of `all`; O(n log n).
-    pub(crate) fn new(mut all: Vec<RangeDelete>) -> Self {
-        if all.is_empty() {
-            return Self::default();
-        }
-        all.sort_by(|a, b| a.start.cmp(&b.start));
+    pub(crate) fn new(mut all: Vec<RangeDelete<'_>>) -> Self {
+        all.sort_by(|a, b| a.start.cmp(b.start));
+        let size = Size::of(all.iter().copied());
+        Self::of_sorted(size, all.into_iter())
+    }
+
+    /// The set of a table, without another copy of it on the way.
+    pub(crate) fn decoded(ranges: &RangeDeletes) -> Self {
+        Self::of_sorted(Size::of(ranges.iter()), ranges.iter())
+    }
+
+    /// The set of all that is in `sets`, without another copy of it on the way.
+    pub(crate) fn union(sets: &[&Self]) -> Self {
+        let ranges = sets.iter().map(|set| set.len()).sum();
+        let bytes = sets.iter().map(|set| set.keys.len()).sum();
+        Self::of_sorted(Size { ranges, bytes }, merged(sets))
+    }
+
+    /// The set of ranges that come by their starts.
+    fn of_sorted<'a>(size: Size, sorted: impl Iterator<Item = RangeDelete<'a>>) -> Self {
         // More would not fit into memory.
-        all.truncate(u32::MAX as usize);
-        let bytes = all.iter().map(|range| range.start.len() + range.end.len()).sum();
-        let (mut keys, mut stored) = (Vec::with_capacity(bytes), Vec::with_capacity(all.len()));
-        let mut furthest = 0_u32;
-        for (number, range) in (0_u32..).zip(&all) {
-            if range.end >= all[furthest as usize].end {
-                furthest = number;
-            }
-            stored.push(Stored {
-                at: keys.len() as u64,
-                start_len: range.start.len() as u32,
-                end_len: range.end.len() as u32,
-                seqno: range.seqno,
-                furthest,
-            });
-            keys.extend_from_slice(&range.start);
-            keys.extend_from_slice(&range.end);
+        let ranges = size.ranges.min(u32::MAX as usize);
+        let (keys, all) = (Vec::with_capacity(size.bytes), Vec::with_capacity(ranges));
+        let mut set = Self { keys, all, pieces: None };
+        sorted.take(ranges).for_each(|range| set.push(range));
+        let numbers = 0..set.all.len() as u32;
+        if !set.is_disjoint(numbers.clone()) {
+            let mut pieces = set.newest_of(numbers.collect());
+            pieces.shrink_to_fit();
+            set.pieces = Some(pieces);
         }
-        drop(all);
-        let mut set = Self { keys: Slice::from(keys), all: stored, pieces: None };
-        let mut pieces = set.newest_pieces();
-        pieces.shrink_to_fit();
-        set.pieces = (!is_all(&pieces, set.all.len())).then_some(pieces);
         set
+    }
+
+    fn push(&mut self, range: RangeDelete<'_>) {
+        let number = self.all.len() as u32;
+        let before = self.all.last().map(|last| last.furthest);
+        let reaches = |other: &u32| self.range(*other).end > range.end;
+        self.all.push(Stored {
+            at: self.keys.len() as u64,
+            start_len: range.start.len() as u32,
+            end_len: range.end.len() as u32,
+            seqno: range.seqno,
+            furthest: before.filter(reaches).unwrap_or(number),
+        });
+        self.keys.extend_from_slice(range.start);
+        self.keys.extend_from_slice(range.end);
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -99,18 +132,31 @@ impl RangeSet {
     }
 
     /// Every range, by their starts.
-    pub(crate) fn all(&self) -> impl Iterator<Item = RangeDelete> + '_ {
-        (0..self.all.len() as u32).map(|range| self.made(whole(range, &self.all)))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = RangeDelete<'_>> {
+        (0..self.all.len() as u32).map(|range| self.range(range))
     }
 
-    /// The disjoint pieces, sorted, each with its newest SeqNo.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = RangeDelete> + '_ {
-        (0..self.piece_count()).map(|at| self.made(self.piece_at(at)))
+    /// The range of a number below [`RangeSet::len`]; they are numbered by their starts.
+    pub(crate) fn range(&self, number: u32) -> RangeDelete<'_> {
+        self.named(self.whole(number))
+    }
+
+    /// A range as a piece.
+    pub(crate) fn whole(&self, number: u32) -> Piece {
+        let border = |is_end| Border { range: number, is_end };
+        Piece { start: border(false), end: border(true), seqno: self.all[number as usize].seqno }
+    }
+
+    /// What a piece of this set names.
+    #[inline]
+    pub(crate) fn named(&self, piece: Piece) -> RangeDelete<'_> {
+        let (start, end) = (self.key(piece.start), self.key(piece.end));
+        RangeDelete { start, end, seqno: piece.seqno }
     }
 
     /// The piece over `key` with its newest SeqNo.
-    pub(crate) fn piece(&self, key: &[u8]) -> Option<RangeDelete> {
-        self.find(key).map(|piece| self.made(piece))
+    pub(crate) fn piece(&self, key: &[u8]) -> Option<RangeDelete<'_>> {
+        self.find(key).map(|piece| self.named(piece))
     }
 
     /// The newest SeqNo, not above `at`, at which `key` was deleted by a range; ZERO when none.
@@ -138,13 +184,13 @@ impl RangeSet {
     }
 
     /// The first piece that ends behind `key`.
-    pub(crate) fn piece_ending_behind(&self, key: &[u8]) -> Option<RangeDelete> {
+    pub(crate) fn piece_ending_behind(&self, key: &[u8]) -> Option<RangeDelete<'_>> {
         let ends_before = |piece: &Piece| self.key(piece.end) <= key;
         let at = match &self.pieces {
             Some(pieces) => pieces.partition_point(ends_before),
             None => self.all.partition_point(|range| self.end(range) <= key),
         };
-        (at < self.piece_count()).then(|| self.made(self.piece_at(at)))
+        (at < self.piece_count()).then(|| self.named(self.piece_at(at)))
     }
 
     fn find(&self, key: &[u8]) -> Option<Piece> {
@@ -162,12 +208,7 @@ impl RangeSet {
     }
 
     fn piece_at(&self, at: usize) -> Piece {
-        self.pieces.as_ref().map_or_else(|| whole(at as u32, &self.all), |pieces| pieces[at])
-    }
-
-    fn made(&self, piece: Piece) -> RangeDelete {
-        let key = |border: Border| self.keys.slice(self.place(border));
-        RangeDelete { start: key(piece.start), end: key(piece.end), seqno: piece.seqno }
+        self.pieces.as_ref().map_or_else(|| self.whole(at as u32), |pieces| pieces[at])
     }
 
     fn place(&self, border: Border) -> std::ops::Range<usize> {
@@ -194,14 +235,32 @@ impl RangeSet {
         &self.keys[range.at as usize + range.start_len as usize..][..range.end_len as usize]
     }
 
-    /// Cuts the ranges into disjoint sorted pieces, each with the newest SeqNo over it.
-    fn newest_pieces(&self) -> Vec<Piece> {
+    /// Whether these ranges, by their starts, are their own newest pieces.
+    fn is_disjoint(&self, numbers: impl Iterator<Item = u32>) -> bool {
+        let mut before: Option<RangeDelete<'_>> = None;
+        for range in numbers.map(|number| self.range(number)) {
+            let follows = before.is_none_or(|before| {
+                before.end < range.start
+                    || (before.end == range.start && before.seqno != range.seqno)
+            });
+            if !follows || range.start >= range.end {
+                return false;
+            }
+            before = Some(range);
+        }
+        true
+    }
+
+    /// Cuts the ranges of these numbers, which ascend, into disjoint sorted pieces, each with the newest SeqNo over it.
+    pub(crate) fn newest_of(&self, mut by_start: Vec<u32>) -> Vec<Piece> {
+        if self.is_disjoint(by_start.iter().copied()) {
+            return by_start.into_iter().map(|range| self.whole(range)).collect();
+        }
+        by_start.retain(|&number| {
+            let range = self.range(number);
+            range.start < range.end
+        });
         let borders = |range: u32| [false, true].map(|is_end| Border { range, is_end });
-        let is_none = |range: &u32| {
-            let [start, end] = borders(*range);
-            self.key(start) >= self.key(end)
-        };
-        let by_start: Vec<u32> = (0..self.all.len() as u32).filter(|r| !is_none(r)).collect();
         let mut cuts: Vec<Border> = by_start.iter().flat_map(|&range| borders(range)).collect();
         cuts.sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
         cuts.dedup_by(|later, first| self.key(*later) == self.key(*first));
@@ -231,40 +290,65 @@ impl RangeSet {
     }
 }
 
-/// A range as a piece.
-fn whole(range: u32, all: &[Stored]) -> Piece {
-    let border = |is_end| Border { range, is_end };
-    Piece { start: border(false), end: border(true), seqno: all[range as usize].seqno }
+/// How many ranges there are, and the bytes of their keys.
+#[derive(Default)]
+struct Size {
+    ranges: usize,
+    bytes: usize,
 }
 
-/// Whether each piece is the range of its number.
-fn is_all(pieces: &[Piece], ranges: usize) -> bool {
-    let border = |range, is_end| Border { range, is_end };
-    let is_whole = |(at, piece): (u32, &Piece)| {
-        piece.start == border(at, false) && piece.end == border(at, true)
-    };
-    pieces.len() == ranges && (0..).zip(pieces).all(is_whole)
+impl Size {
+    fn of<'a>(ranges: impl Iterator<Item = RangeDelete<'a>>) -> Self {
+        ranges.fold(Self::default(), |size, range| Self {
+            ranges: size.ranges + 1,
+            bytes: size.bytes + range.start.len() + range.end.len(),
+        })
+    }
+}
+
+/// The ranges of all `sets`, by their starts.
+fn merged<'a>(sets: &[&'a RangeSet]) -> impl Iterator<Item = RangeDelete<'a>> {
+    let firsts = sets.iter().filter(|set| !set.is_empty()).enumerate();
+    let mut heap: BinaryHeap<Reverse<(&[u8], usize, u32)>> =
+        firsts.map(|(source, set)| Reverse((set.range(0).start, source, 0))).collect();
+    let sets: Vec<&RangeSet> = sets.iter().filter(|set| !set.is_empty()).copied().collect();
+    std::iter::from_fn(move || {
+        let Reverse((_, source, number)) = heap.pop()?;
+        let (set, next) = (sets[source], number + 1);
+        if (next as usize) < set.len() {
+            heap.push(Reverse((set.range(next).start, source, next)));
+        }
+        Some(set.range(number))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn range(start: &str, end: &str, seqno: u64) -> RangeDelete {
+    fn range(start: &str, end: &str, seqno: u64) -> OwnedRange {
         let slice = |text: &str| Slice::copy_of(text.as_bytes());
-        RangeDelete { start: slice(start), end: slice(end), seqno: SeqNo::new(seqno) }
+        OwnedRange { start: slice(start), end: slice(end), seqno: SeqNo::new(seqno) }
+    }
+
+    fn set(ranges: &[OwnedRange]) -> RangeSet {
+        RangeSet::new(ranges.iter().map(OwnedRange::as_ref).collect())
+    }
+
+    fn pieces(set: &RangeSet) -> Vec<RangeDelete<'_>> {
+        (0..set.piece_count()).map(|at| set.named(set.piece_at(at))).collect()
     }
 
     fn dump(set: &RangeSet) -> String {
-        let piece = |p: &RangeDelete| {
+        let piece = |p: RangeDelete<'_>| {
             format!("{}..{}{}", p.start.escape_ascii(), p.end.escape_ascii(), p.seqno)
         };
-        set.pieces().map(|p| piece(&p)).collect::<Vec<_>>().join(" ")
+        pieces(set).into_iter().map(piece).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn pieces_carry_the_newest_number_over_them() {
-        let set = RangeSet::new(vec![range("a", "m", 3), range("c", "e", 5), range("d", "z", 4)]);
+        let set = set(&[range("a", "m", 3), range("c", "e", 5), range("d", "z", 4)]);
         assert_eq!(dump(&set), "a..c#3 c..e#5 e..z#4");
         assert_eq!(set.covering(b"d", SeqNo::MAX), SeqNo::new(5));
         assert_eq!(set.covering(b"d", SeqNo::new(4)), SeqNo::new(4));
@@ -275,12 +359,14 @@ mod tests {
 
     #[test]
     fn a_queue_trimmed_a_thousand_times_stays_small() {
-        let trims = (1..1000).map(|i| range("a", &format!("b{i:04}"), i));
-        let set = RangeSet::new(trims.collect());
+        let trims = |seqno: fn(u64) -> u64| {
+            let trim = |i| range("a", &format!("b{i:04}"), seqno(i));
+            set(&(1..1000).map(trim).collect::<Vec<_>>())
+        };
+        let set = trims(|i| i);
         assert_eq!(dump(&set), "a..b0999#999");
-        let shrinking = (1..1000).map(|i| range("a", &format!("b{i:04}"), 1000 - i));
-        let set = RangeSet::new(shrinking.collect());
-        assert_eq!(set.pieces().count(), 999);
+        let set = trims(|i| 1000 - i);
+        assert_eq!(pieces(&set).len(), 999);
         assert_eq!(set.covering(b"b0500", SeqNo::MAX), SeqNo::new(499));
         assert_eq!(set.covering(b"b0500", SeqNo::new(9)), SeqNo::new(9));
     }
@@ -290,17 +376,17 @@ mod tests {
         let key = |n: u64| format!("{n:02}");
         // Numbers that are not in order of anything.
         let drawn = |n: u64| flagstone_base::hash::remix(n) % 40;
-        let ranges: Vec<RangeDelete> = (1..60)
+        let ranges: Vec<OwnedRange> = (1..60)
             .map(|n| {
                 let start = drawn(n);
                 range(&key(start), &key(start + 1 + drawn(n + 100) / 8), n)
             })
             .collect();
-        let set = RangeSet::new(ranges.clone());
+        let set = set(&ranges);
         for n in 0..46 {
             for at in (0..60).map(SeqNo::new) {
                 let key = key(n).into_bytes();
-                let covering = ranges.iter().filter(|r| r.seqno <= at && r.contains(&key));
+                let covering = ranges.iter().filter(|r| r.seqno <= at && r.as_ref().contains(&key));
                 let expected = covering.map(|r| r.seqno).max().unwrap_or(SeqNo::ZERO);
                 assert_eq!(set.covering(&key, at), expected, "{n} at {at}");
             }
@@ -310,22 +396,42 @@ mod tests {
     #[test]
     fn ranges_that_do_not_meet_take_few_bytes() {
         let apart = |n: u64| range(&format!("{n:07}a"), &format!("{n:07}b"), n + 1);
-        let set = RangeSet::new((0..1000).map(apart).collect());
-        assert!(set.bytes() <= 1000 * (16 + 32), "{} bytes", set.bytes());
-        assert_eq!((set.len(), set.pieces().count(), set.all().count()), (1000, 1000, 1000));
-        assert_eq!(set.piece(b"0000007a"), Some(apart(7)));
-        assert_eq!(set.piece(b"0000007b"), None);
-        assert_eq!(set.piece_ending_behind(b"0000007b"), Some(apart(8)));
-        assert_eq!(set.piece_ending_behind(b"0000999b"), None);
-        let all: Vec<_> = set.all().chain([range("0", "1", 2000)]).collect();
-        let met = RangeSet::new(all);
-        assert_eq!(met.pieces().count(), 1, "one covers all");
+        let all: Vec<OwnedRange> = (0..1000).map(apart).collect();
+        let alone = set(&all);
+        assert_eq!(alone.bytes(), 1000 * (16 + 32));
+        assert_eq!((alone.len(), pieces(&alone).len(), alone.iter().count()), (1000, 1000, 1000));
+        assert_eq!(alone.piece(b"0000007a"), Some(all[7].as_ref()));
+        assert_eq!(alone.piece(b"0000007b"), None);
+        assert_eq!(alone.piece_ending_behind(b"0000007b"), Some(all[8].as_ref()));
+        assert_eq!(alone.piece_ending_behind(b"0000999b"), None);
+        let met = RangeSet::union(&[&alone, &set(&[range("0", "1", 2000)])]);
+        assert_eq!(pieces(&met).len(), 1, "one covers all");
         assert!(met.bytes() <= 1001 * (16 + 32 + 24));
     }
 
     #[test]
     fn pieces_that_touch_at_the_same_number_are_one() {
-        let set = RangeSet::new(vec![range("a", "c", 3), range("c", "e", 3), range("x", "x", 9)]);
+        let set = set(&[range("a", "c", 3), range("c", "e", 3), range("x", "x", 9)]);
         assert_eq!(dump(&set), "a..e#3");
+    }
+
+    #[test]
+    fn ranges_that_touch_at_different_numbers_are_their_own_pieces() {
+        let set = set(&[range("a", "c", 3), range("c", "e", 4)]);
+        assert_eq!((dump(&set).as_str(), set.bytes()), ("a..c#3 c..e#4", 2 * (2 + 32)));
+    }
+
+    #[test]
+    fn a_union_is_the_set_of_all() {
+        let key = |n: u64| format!("{:03}", flagstone_base::hash::remix(n) % 500);
+        let ranges: Vec<OwnedRange> = (0..90)
+            .map(|n| range(&key(n), &format!("{}~", key(n).max(key(n + 1000))), n + 1))
+            .collect();
+        let parts: Vec<RangeSet> =
+            [&ranges[..40], &ranges[40..41], &[], &ranges[41..]].map(set).into();
+        let union = RangeSet::union(&parts.iter().collect::<Vec<_>>());
+        assert_eq!(dump(&union), dump(&set(&ranges)));
+        assert_eq!(union.bytes(), set(&ranges).bytes());
+        assert!(RangeSet::union(&[]).is_empty());
     }
 }

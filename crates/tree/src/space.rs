@@ -5,12 +5,12 @@
 //! estimate over the inputs of a compaction tells what it would free.
 
 use crate::context::TreeContext;
-use crate::merge::Retention;
+use crate::merge::{AllRanges, Retention};
 use crate::ranges::RangeSet;
 use crate::version::{LEVELS, TableHandle, Version};
 use flagstone_base::{Kind, SeqNo, Trailer};
 use flagstone_env::sync::Mutex;
-use flagstone_sst::{RangeDelete, SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
+use flagstone_sst::{SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Of a tree so many keys are looked at, or one for so many bytes of its tables: an estimate of one half is then off
@@ -116,7 +116,7 @@ impl Rules {
         let (mut seen, mut alive) = (0_u64, 0_u64);
         for key in items.chunk_by(|a, b| a.entry.hash == b.entry.hash) {
             seen += key.iter().map(|item| item.entry.bytes).sum::<u64>();
-            alive += self.alive_of_key(key, &ranges, is_last);
+            alive += self.alive_of_key(key, ranges.set(), is_last);
         }
         let known = raw - raw_unknown;
         let share = if seen == 0 { 1.0 } else { alive as f64 / seen as f64 };
@@ -249,15 +249,10 @@ fn covering(ranges: &RangeSet, entry: &SampledEntry, at: SeqNo) -> SeqNo {
     covered.min(ranges.covering(&[&entry.key[..], &[0xFF; 16]].concat(), at))
 }
 
-fn ranges_of(tables: &[(u8, Arc<TableHandle>)]) -> RangeSet {
-    let mut all: Vec<RangeDelete> = Vec::new();
-    for (_, table) in tables {
-        // One that cannot be opened says so to whoever reads it.
-        if let Ok(ranges) = table.ranges() {
-            all.extend(ranges.all());
-        }
-    }
-    RangeSet::new(all)
+fn ranges_of(tables: &[(u8, Arc<TableHandle>)]) -> AllRanges {
+    // One that cannot be read says so to whoever reads it.
+    let readable = tables.iter().map(|(_, table)| table).filter(|table| table.ranges().is_ok());
+    AllRanges::of_tables(readable).unwrap_or_default()
 }
 
 fn raw_bytes(table: &TableHandle) -> u64 {

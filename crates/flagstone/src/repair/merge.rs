@@ -9,8 +9,8 @@ use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{EntryRef, Kind, Result, SeqNo};
-use flagstone_sst::{RangeDelete, Salvage, SalvageCursor, TableMeta};
-use std::cmp::{Ordering, Reverse};
+use flagstone_sst::{RangeDelete, RangeDeletes, Salvage, SalvageCursor, TableMeta};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ struct Deciding {
 
 struct Writer<'a> {
     rebuilt: &'a Rebuilt<'a>,
-    ranges: Ranges,
+    ranges: Ranges<'a>,
     /// The table that each partition is writing.
     open: Vec<Option<Output>>,
     merged: Merged,
@@ -171,19 +171,19 @@ impl Writer<'_> {
 }
 
 /// The range deletes of all sources, asked for keys that ascend.
-struct Ranges {
+struct Ranges<'a> {
     /// By start.
-    waiting: std::vec::IntoIter<RangeDelete>,
-    next: Option<RangeDelete>,
+    waiting: std::vec::IntoIter<RangeDelete<'a>>,
+    next: Option<RangeDelete<'a>>,
     /// Those that began.
-    begun: Vec<RangeDelete>,
+    begun: Vec<RangeDelete<'a>>,
 }
 
-impl Ranges {
-    fn of(sources: &[Arc<Salvage>]) -> Self {
-        let all = sources.iter().filter_map(|source| source.range_deletes()).flatten();
-        let mut all: Vec<RangeDelete> = all.cloned().collect();
-        all.sort_by(|a, b| a.start.cmp(&b.start));
+impl<'a> Ranges<'a> {
+    fn of(sources: &'a [Arc<Salvage>]) -> Self {
+        let all = sources.iter().filter_map(|source| source.range_deletes());
+        let mut all: Vec<RangeDelete<'_>> = all.flat_map(RangeDeletes::iter).collect();
+        all.sort_by(|a, b| a.start.cmp(b.start));
         let mut waiting = all.into_iter();
         let next = waiting.next();
         Self { waiting, next, begun: Vec::new() }
@@ -191,13 +191,11 @@ impl Ranges {
 
     /// The SeqNo of the newest that covers `key`.
     fn newest_over(&mut self, key: &[u8]) -> SeqNo {
-        while let Some(range) =
-            self.next.take_if(|next| next.start[..].cmp(key) != Ordering::Greater)
-        {
+        while let Some(range) = self.next.take_if(|next| next.start <= key) {
             self.begun.push(range);
             self.next = self.waiting.next();
         }
-        self.begun.retain(|range| range.end[..] > *key);
+        self.begun.retain(|range| range.end > key);
         self.begun.iter().map(|range| range.seqno).max().unwrap_or_default()
     }
 }

@@ -111,8 +111,8 @@ impl Output {
         self.builder.add(entry)
     }
 
-    pub(super) fn add_range_delete(&mut self, range: &RangeDelete) -> Result<()> {
-        self.builder.add_range_delete(&range.start, &range.end, range.seqno)
+    pub(super) fn add_range_delete(&mut self, range: RangeDelete<'_>) -> Result<()> {
+        self.builder.add_range_delete(range.start, range.end, range.seqno)
     }
 
     pub(super) fn delete_range(&mut self, start: &[u8], end: &[u8], seqno: SeqNo) -> Result<()> {

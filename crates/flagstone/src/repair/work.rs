@@ -15,7 +15,9 @@ use flagstone_base::hash::key_hash;
 use flagstone_base::{FileNumber, KeyspaceId, Kind, Result, SeqNo, TreeId};
 use flagstone_env::OpenFiles;
 use flagstone_env::names::{self, FileKind};
-use flagstone_sst::{BlockCache, Properties, Salvage, SalvageCursor, Table, TableIdent, TableMeta};
+use flagstone_sst::{
+    BlockCache, Properties, RangeDeletes, Salvage, SalvageCursor, Table, TableIdent, TableMeta,
+};
 use flagstone_wal::{Listed, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -328,7 +330,7 @@ impl<'a> Work<'a> {
                 output.add(entry)?;
             }
         }
-        for range in salvage.range_deletes().unwrap_or_default() {
+        for range in salvage.range_deletes().into_iter().flat_map(RangeDeletes::iter) {
             output.add_range_delete(range)?;
         }
         self.outputs.end(output, &mut self.report)

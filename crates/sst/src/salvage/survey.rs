@@ -9,7 +9,7 @@ use crate::meta::TableMeta;
 use crate::open::read_tail;
 use crate::options::TableIdent;
 use crate::properties::{Handle, Properties};
-use crate::ranges::{RangeDelete, decode_attachments, decode_ranges};
+use crate::ranges::{RangeDeletes, decode_attachments};
 use crate::table::Table;
 use flagstone_base::{EntryRef, Error, Result, SeqNo, Slice};
 use flagstone_env::ReadFile;
@@ -29,7 +29,7 @@ pub struct Salvage {
     pub(super) global: Option<SeqNo>,
     pub(super) blocks: Vec<Handle>,
     properties: Option<Properties>,
-    range_deletes: Option<Vec<RangeDelete>>,
+    range_deletes: Option<RangeDeletes>,
     attachments: Option<Vec<(u32, Slice)>>,
     lost: Vec<LostPart>,
     entries: u64,
@@ -84,8 +84,8 @@ impl Salvage {
     }
 
     /// Its range deletes; `None` when they are lost, or nobody knows whether there were any.
-    pub fn range_deletes(&self) -> Option<&[RangeDelete]> {
-        self.range_deletes.as_deref()
+    pub const fn range_deletes(&self) -> Option<&RangeDeletes> {
+        self.range_deletes.as_ref()
     }
 
     /// Its attachments, by id; `None` when they are lost.
@@ -105,7 +105,7 @@ impl Salvage {
 
     /// Whether nothing at all can be read.
     pub fn is_lost(&self) -> bool {
-        self.entries == 0 && self.range_deletes.as_ref().is_none_or(Vec::is_empty)
+        self.entries == 0 && self.range_deletes.as_ref().is_none_or(RangeDeletes::is_empty)
     }
 }
 
@@ -122,7 +122,7 @@ struct Survey<'a> {
 impl Survey<'_> {
     fn by_index(&mut self, table: &Table, blocks: Vec<Handle>) {
         self.salvage.properties = Some(table.properties().clone());
-        self.salvage.range_deletes = Some(table.range_deletes().to_vec());
+        self.salvage.range_deletes = table.range_deletes().ok();
         self.salvage.attachments = table.attachments().ok();
         for handle in blocks {
             // The index was checked: no block is longer than the file.
@@ -152,6 +152,8 @@ impl Survey<'_> {
             open_block(stored, ident, handle.offset, BLOCK_RAW_MAX, path, |len| vec![0; len])
         };
         let is_cut = self.known.is_some_and(|meta| meta.bytes > file.len());
+        let global = self.salvage.global;
+        let ranges = |section: Vec<u8>| RangeDeletes::decode(Slice::from(section), global).ok();
         let (blocks, behind) = walk(&bytes, ident, is_cut);
         let ends_at_footer =
             |handle: &Handle| handle.end() == file.len().checked_sub(FOOTER_BYTES as u64);
@@ -170,11 +172,8 @@ impl Survey<'_> {
             let index = sections.index_parts.map(|parts| parts.offset);
             data_end = filter.or(index).or(data_end);
             self.salvage.range_deletes = match sections.range_deletes {
-                None => Some(Vec::new()),
-                Some(handle) => {
-                    let raw = open(handle).ok();
-                    raw.and_then(|raw| decode_ranges(raw, self.salvage.global).ok())
-                }
+                None => Some(RangeDeletes::default()),
+                Some(handle) => open(handle).ok().and_then(ranges),
             };
             self.salvage.attachments = match sections.attachments {
                 None => Some(Vec::new()),
@@ -183,14 +182,14 @@ impl Survey<'_> {
             self.salvage.properties = Some(properties);
         } else if let Some(known) = self.known {
             self.salvage.range_deletes = match (known.range_deletes, data_end) {
-                (0, _) => Some(Vec::new()),
+                (0, _) => Some(RangeDeletes::default()),
                 // They are the first section.
                 (count, Some(offset)) => blocks
                     .iter()
                     .find(|handle| handle.offset == offset)
                     .and_then(|handle| open(*handle).ok())
-                    .and_then(|raw| decode_ranges(raw, self.salvage.global).ok())
-                    .filter(|ranges| ranges.len() as u64 == count),
+                    .and_then(ranges)
+                    .filter(|ranges| ranges.count() == count),
                 _ => None,
             };
         }

@@ -269,7 +269,7 @@ fn a_table_of_range_deletes_alone_is_a_table() {
     assert!(meta.largest_exclusive);
     let table = folder.open(Some(&meta)).unwrap();
     table.verify().unwrap();
-    assert_eq!(format!("{:?}", table.range_deletes()), "[[b..n)#9, [m..p)#4]");
+    assert_eq!(format!("{:?}", table.range_deletes().unwrap()), "[[b..n)#9, [m..p)#4]");
     assert_eq!(get(&table, b"c", 99).unwrap(), []);
     let mut cursor = table.cursor(CursorOptions::SCAN);
     cursor.seek_first().unwrap();
@@ -312,7 +312,7 @@ fn an_ingested_table_reads_at_its_global_seqno() {
     table.verify().unwrap();
     assert_eq!(get(&table, b"k", 76).unwrap(), []);
     assert_eq!(get(&table, b"k", 77).unwrap(), [Entry::put("k", 77, "v")]);
-    assert_eq!(table.range_deletes()[0].seqno.get(), 77);
+    assert_eq!(table.range_deletes().unwrap().iter().next().unwrap().seqno.get(), 77);
     let mut cursor = table.cursor(CursorOptions::SCAN);
     cursor.seek(b"k", SeqNo::new(76)).unwrap();
     assert!(!cursor.valid());

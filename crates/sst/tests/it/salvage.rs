@@ -95,7 +95,7 @@ fn each_byte_damaged(index_part_blocks: usize, no_data: u64) {
     let bytes = disk.content(Path::new(PATH)).unwrap();
     let (entries, whole) = salvage(&bytes, None);
     assert_eq!((entries.len(), whole.lost().len()), (240, 0));
-    assert_eq!(whole.range_deletes().unwrap().len(), 1);
+    assert_eq!(whole.range_deletes().unwrap().count(), 1);
     assert_eq!(whole.attachments().unwrap().len(), 1);
     // Some bytes of every block, header, every section and the footer.
     for at in (0..bytes.len()).step_by(13) {
@@ -142,7 +142,7 @@ fn two_damaged_blocks_and_a_damaged_tail_leave_the_blocks_between() {
     let (entries, salvage) = salvage(&bytes, Some(&meta));
     check(&entries, &salvage, 48);
     assert_eq!(salvage.lost().len(), 2);
-    assert_eq!(salvage.range_deletes().unwrap().len(), 1);
+    assert_eq!(salvage.range_deletes().unwrap().count(), 1);
 }
 
 #[test]

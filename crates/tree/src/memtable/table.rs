@@ -7,7 +7,7 @@ use super::store::{Size, Store, StoreWriter};
 use super::versions::StoredVersion;
 use crate::context::TreeContext;
 use crate::fold::Fold;
-use crate::ranges::RangeSet;
+use crate::ranges::{OwnedRange, RangeSet};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::hash::remix;
@@ -57,7 +57,7 @@ struct Writer {
 /// Deleted ranges: a set, and the few that came since it was made.
 struct Ranges {
     set: Arc<RangeSet>,
-    tail: Vec<RangeDelete>,
+    tail: Vec<OwnedRange>,
 }
 
 impl Memtable {
@@ -282,7 +282,7 @@ impl Memtable {
 
     fn insert_range(&self, writer: &mut Writer, entry: EntryRef<'_>) {
         let (start, end) = (Slice::copy_of(entry.key), Slice::copy_of(entry.value));
-        let range = RangeDelete { start, end, seqno: entry.seqno() };
+        let range = OwnedRange { start, end, seqno: entry.seqno() };
         writer.ranges_charged += (entry.key.len() + entry.value.len() + 256) as u64;
         let known = self.ranges.load_full();
         let (set, mut tail) = match &known {
@@ -294,8 +294,7 @@ impl Memtable {
         let next = if tail.len() < few {
             Ranges { set, tail }
         } else {
-            let all = set.all().chain(tail).collect();
-            Ranges { set: Arc::new(RangeSet::new(all)), tail: Vec::new() }
+            Ranges { set: Arc::new(with_tail(&set, &tail)), tail: Vec::new() }
         };
         self.ranges.store(Some(Arc::new(next)));
     }
@@ -305,7 +304,7 @@ impl Memtable {
     pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> SeqNo {
         let ranges: Guard<_> = self.ranges.load();
         let Some(ranges) = &*ranges else { return SeqNo::ZERO };
-        let in_tail = ranges.tail.iter().filter(|r| r.seqno <= at && r.contains(key));
+        let in_tail = ranges.tail.iter().filter(|r| r.seqno <= at && r.as_ref().contains(key));
         let newest = in_tail.map(|range| range.seqno).max().unwrap_or(SeqNo::ZERO);
         newest.max(ranges.set.covering(key, at))
     }
@@ -315,10 +314,7 @@ impl Memtable {
         match &*self.ranges.load() {
             None => Arc::default(),
             Some(ranges) if ranges.tail.is_empty() => Arc::clone(&ranges.set),
-            Some(ranges) => {
-                let all = ranges.set.all().chain(ranges.tail.iter().cloned());
-                Arc::new(RangeSet::new(all.collect()))
-            }
+            Some(ranges) => Arc::new(with_tail(&ranges.set, &ranges.tail)),
         }
     }
 
@@ -327,12 +323,11 @@ impl Memtable {
     /// # Errors
     /// Corruption when one of them has changed in memory.
     pub(crate) fn check_ranges(&self, ranges: &RangeSet, seed: u64) -> Result<()> {
-        let check = |range: &RangeDelete| {
-            let (start, end) = (&range.start, &range.end);
-            let entry = EntryRef::new(start, range.seqno, Kind::RangeDelete, end);
+        let check = |range: RangeDelete<'_>| {
+            let entry = EntryRef::new(range.start, range.seqno, Kind::RangeDelete, range.end);
             u64::from(EntryCheck::of_entry(&entry, seed).to_u32())
         };
-        let found = ranges.all().map(|range| check(&range)).fold(0, u64::wrapping_add);
+        let found = ranges.iter().map(check).fold(0, u64::wrapping_add);
         match found == self.writer.lock().ranges_sum {
             true => Ok(()),
             false => {
@@ -384,6 +379,11 @@ impl Memtable {
     pub(super) const fn store(&self) -> &Store {
         &self.store
     }
+}
+
+/// The few that came since `set` was made, with it.
+fn with_tail(set: &RangeSet, tail: &[OwnedRange]) -> RangeSet {
+    RangeSet::union(&[set, &RangeSet::new(tail.iter().map(OwnedRange::as_ref).collect())])
 }
 
 impl Drop for Memtable {

@@ -1,4 +1,4 @@
-//! The deleted ranges of a memtable or of a run of tables, asked key by key.
+//! The deleted ranges of memtables and tables: asked source by source, or all of them at once.
 
 use crate::ranges::RangeSet;
 use crate::version::{Run, TableHandle, ends_before};
@@ -42,8 +42,65 @@ impl RangeSource {
     }
 
     /// The piece over `key` that was deleted at exactly `seqno`.
-    pub(crate) fn piece(&self, key: &[u8], seqno: SeqNo) -> Result<Option<RangeDelete>> {
+    pub(crate) fn piece(&self, key: &[u8], seqno: SeqNo) -> Result<Option<RangeDelete<'_>>> {
         let piece = self.set(key)?.and_then(|set| set.piece(key));
         Ok(piece.filter(|piece| piece.seqno == seqno))
     }
+}
+
+/// The deleted ranges of several sources as one set: shared with the only source that has some, else a union of its own.
+#[derive(Clone)]
+pub(crate) enum AllRanges {
+    /// Of a memtable, or a union.
+    Set(Arc<RangeSet>),
+    /// Of a table, which has read them.
+    Table(Arc<TableHandle>),
+}
+
+impl Default for AllRanges {
+    fn default() -> Self {
+        Self::Set(Arc::default())
+    }
+}
+
+impl AllRanges {
+    /// Those of memtables.
+    pub(crate) fn of_memory(sets: &[Arc<RangeSet>]) -> Self {
+        let some: Vec<_> = sets.iter().filter(|set| !set.is_empty()).collect();
+        match some[..] {
+            [] => Self::default(),
+            [only] => Self::Set(Arc::clone(only)),
+            _ => Self::Set(union(some.into_iter().map(|set| &**set))),
+        }
+    }
+
+    /// Those of tables.
+    ///
+    /// # Errors
+    /// What opening one of them and reading its deleted ranges answers.
+    pub(crate) fn of_tables<'a>(
+        tables: impl Iterator<Item = &'a Arc<TableHandle>>,
+    ) -> Result<Self> {
+        let some: Vec<_> = tables.filter(|table| table.meta().range_deletes > 0).collect();
+        for table in &some {
+            table.ranges()?;
+        }
+        Ok(match some[..] {
+            [] => Self::default(),
+            [only] => Self::Table(Arc::clone(only)),
+            _ => Self::Set(union(some.into_iter().map(|table| table.known_ranges()))),
+        })
+    }
+
+    /// All of them.
+    pub(crate) fn set(&self) -> &RangeSet {
+        match self {
+            Self::Set(set) => set,
+            Self::Table(table) => table.known_ranges(),
+        }
+    }
+}
+
+fn union<'a>(sets: impl Iterator<Item = &'a RangeSet>) -> Arc<RangeSet> {
+    Arc::new(RangeSet::union(&sets.collect::<Vec<_>>()))
 }

@@ -50,7 +50,7 @@ fn first_above_deleted<'a>(
 /// Whether one deleted range takes all of `table` away.
 fn is_deleted(table: &TableMeta, ranges: &RangeSet, oldest: SeqNo) -> bool {
     ranges.piece(&table.smallest).is_some_and(|piece| {
-        ends_before(table.upper(), &piece.end)
+        ends_before(table.upper(), piece.end)
             && piece.seqno <= oldest
             && table.seqnos().1 < piece.seqno
     })

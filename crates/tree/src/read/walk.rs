@@ -369,16 +369,17 @@ impl Walk {
             return Ok(Step::Absent);
         }
         self.covered_keys = 0;
+        let Pinned { merge, ranges, .. } = pinned;
         let mut piece = None;
-        for source in &pinned.ranges {
+        for source in &*ranges {
             piece = piece.or(source.piece(&self.key, covered)?);
         }
         if let Some(piece) = piece {
             let limit = match self.direction {
-                Direction::Forward => Bound::Included(&*piece.end),
-                Direction::Reverse => Bound::Excluded(&*piece.start),
+                Direction::Forward => Bound::Included(piece.end),
+                Direction::Reverse => Bound::Excluded(piece.start),
             };
-            pinned.merge.skip_older(limit, covered)?;
+            merge.skip_older(limit, covered)?;
         }
         Ok(Step::Absent)
     }

@@ -12,6 +12,8 @@ use flagstone_sst::{Sample, Table, TableMeta};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
+static NO_RANGES: RangeSet = RangeSet::EMPTY;
+
 /// A table in some version. It is opened when it is first read.
 pub struct TableHandle {
     meta: TableMeta,
@@ -20,7 +22,7 @@ pub struct TableHandle {
     table: OnceLock<Arc<Table>>,
     ranges: OnceLock<RangeSet>,
     sample: SampleSlot,
-    /// Held while the file is opened, so that it is opened once.
+    /// Held while the file is opened, or its deleted ranges are read, so that both happen once.
     opening: Mutex<()>,
     /// No later version holds it: when its last reader is gone, so is the file.
     removed: AtomicBool,
@@ -93,22 +95,37 @@ impl TableHandle {
         self.context.files.or_close_some(|| self.context.disk.open_direct(&path))
     }
 
-    /// Its deleted ranges; a table without any is not opened for it.
+    /// Its deleted ranges, read by the first call; a table without any is not opened for it.
     #[inline]
     pub(crate) fn ranges(&self) -> Result<&RangeSet> {
-        static NONE: RangeSet = RangeSet::EMPTY;
         if self.meta.range_deletes == 0 {
-            return Ok(&NONE);
+            return Ok(&NO_RANGES);
         }
+        match self.ranges.get() {
+            Some(ranges) => Ok(ranges),
+            None => self.read_ranges(),
+        }
+    }
+
+    #[cold]
+    fn read_ranges(&self) -> Result<&RangeSet> {
+        let table = self.open()?;
+        // Others wait, so that they are not in memory once for each reader.
+        let _one = self.opening.lock();
         if let Some(ranges) = self.ranges.get() {
             return Ok(ranges);
         }
-        let ranges = self.open()?.range_deletes().to_vec();
+        let stored = table.range_deletes().map_err(|error| self.noted(error))?;
         Ok(self.ranges.get_or_init(|| {
-            let set = RangeSet::new(ranges);
+            let set = RangeSet::decoded(&stored);
             self.context.cache.pin(set.bytes());
             set
         }))
+    }
+
+    /// Its deleted ranges, if [`TableHandle::ranges`] has read them; none before.
+    pub(crate) fn known_ranges(&self) -> &RangeSet {
+        self.ranges.get().unwrap_or(&NO_RANGES)
     }
 
     /// An error of reading it, which is noted if it tells of damage.

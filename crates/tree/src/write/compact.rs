@@ -1,9 +1,10 @@
 //! Tables become fewer or deeper tables.
 
 use super::key::write_next_key;
-use super::output::{OutputPlan, Outputs, check_count, is_enough, ranges_to_write};
+use super::output::{OutputPlan, Outputs, check_count, is_enough};
+use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
-use crate::merge::{MergeCursor, Retention, RunCursor, Source};
+use crate::merge::{AllRanges, MergeCursor, Retention, RunCursor, Source};
 use crate::options::Direction;
 use crate::pick::{Job, coarse, fences, is_contiguous};
 use crate::ranges::RangeSet;
@@ -29,7 +30,7 @@ pub struct Compaction {
 
 struct Work {
     merge: MergeCursor,
-    ranges: RangeSet,
+    ranges: AllRanges,
     retention: Retention,
     outputs: Outputs,
     below: Below,
@@ -150,17 +151,16 @@ impl Compaction {
             options.fold.clone(),
             self.tree.keeps_tombstones(),
         );
-        let (mut ranges, mut attachments) = (Vec::new(), BTreeMap::new());
+        let mut attachments = BTreeMap::new();
         self.inputs().for_each(|table| table.forget_damage());
+        let ranges = AllRanges::of_tables(self.inputs())?;
         for table in self.inputs() {
-            ranges.extend(table.ranges()?.all());
             let attached = table.open()?.attachments().map_err(|error| table.noted(error))?;
             for (id, bytes) in attached {
                 attachments.entry(id).or_insert_with(|| bytes.to_vec());
             }
         }
-        let ranges = RangeSet::new(ranges);
-        if !ranges.is_empty() {
+        if !ranges.set().is_empty() {
             retention.set_dropped();
         }
         let below = Below::new(&self.version, &self.job);
@@ -173,10 +173,10 @@ impl Compaction {
             },
             table_bytes: options.table_bytes,
             attachments,
-            ranges: ranges_to_write(&ranges, &retention, |piece| below.is_empty_under(piece)),
+            ranges: RangesToWrite::new(&ranges, &retention, |piece| below.is_empty_under(piece)),
             fences: self.fences(),
         };
-        let (merge, entries) = self.merge(&ranges, &retention)?;
+        let (merge, entries) = self.merge(ranges.set(), &retention)?;
         let expected = self.tree.context().entry_checks.then_some(entries);
         let (outputs, is_written, entries_read) = (Outputs::new(&self.tree, plan), false, 0);
         Ok(Work { merge, ranges, retention, outputs, below, entries_read, expected, is_written })
@@ -233,7 +233,7 @@ impl Work {
             return Ok(!self.outputs.check_one()?);
         }
         let Self { merge, ranges, retention, outputs, below, entries_read, .. } = self;
-        let mut bytes = 0;
+        let (ranges, mut bytes) = (ranges.set(), 0);
         while !is_enough(bytes) {
             let is_bottom = |key: &[u8]| below.is_bottom(key);
             match write_next_key(merge, outputs, retention, ranges, is_bottom)? {
@@ -302,7 +302,7 @@ fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> 
     let meta = table.meta();
     let (oldest, newest) = meta.seqnos();
     ranges.piece(&meta.smallest).is_some_and(|piece| {
-        ends_before(meta.upper(), &piece.end)
+        ends_before(meta.upper(), piece.end)
             && newest < piece.seqno
             && retention.boundary(oldest).is_some()
             && retention.boundary(oldest) == retention.boundary(piece.seqno)
@@ -346,7 +346,7 @@ impl Below {
     }
 
     /// Whether no deeper level can have a key of `range`.
-    fn is_empty_under(&self, range: &RangeDelete) -> bool {
+    fn is_empty_under(&self, range: RangeDelete<'_>) -> bool {
         let span = Span { lower: range.start.to_vec(), upper: Bound::Excluded(range.end.to_vec()) };
         self.levels.iter().all(|(run, _)| span.within(run).is_empty())
     }

@@ -1,10 +1,11 @@
 //! Sealed memtables become tables of L0.
 
 use super::key::{entry_bytes, write_next_key};
-use super::output::{OutputPlan, Outputs, check_count, is_enough, ranges_to_write};
+use super::output::{OutputPlan, Outputs, check_count, is_enough};
+use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
 use crate::memtable::{MemCursor, Memtable, Shortcuts};
-use crate::merge::{MergeCursor, Retention, Source};
+use crate::merge::{AllRanges, MergeCursor, Retention, Source};
 use crate::options::Direction;
 use crate::pick::{coarse, fences};
 use crate::ranges::RangeSet;
@@ -33,7 +34,7 @@ pub struct Flush {
 
 struct Work {
     merge: MergeCursor,
-    ranges: Arc<RangeSet>,
+    ranges: AllRanges,
     retention: Retention,
     outputs: Outputs,
     /// How many entries it is to read, if that is known and checked.
@@ -160,11 +161,11 @@ impl Flush {
             }
             expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
         }
-        let all = sets.iter().flat_map(|ranges| ranges.all()).collect();
-        let ranges = Arc::new(RangeSet::new(all));
+        let ranges = AllRanges::of_memory(&sets);
+        drop(sets);
         // A newer deletion of a range takes the place of an older one, and combined operands that of
         // those which they combine.
-        if !ranges.is_empty() || self.tables.iter().any(|table| table.has_shortcuts()) {
+        if !ranges.set().is_empty() || self.tables.iter().any(|table| table.has_shortcuts()) {
             retention.set_dropped();
         }
         let mut merge = self.merge(&retention, &ranges);
@@ -175,7 +176,7 @@ impl Flush {
             compression: options.upper_compression,
             table_bytes: options.table_bytes / 4,
             attachments: self.attachments.iter().cloned().collect(),
-            ranges: ranges_to_write(&ranges, &retention, |_| false),
+            ranges: RangesToWrite::new(&ranges, &retention, |_| false),
             fences: coarse(fences(&version, options), self.bytes(), options),
         };
         let outputs = Outputs::new(&self.tree, plan);
@@ -183,13 +184,13 @@ impl Flush {
     }
 
     /// Everything in the memtables, but for operands that are combined and that no reader divides.
-    fn merge(&self, retention: &Retention, ranges: &Arc<RangeSet>) -> MergeCursor {
-        let (stripes, ranges) = (retention.stripes().clone(), Arc::clone(ranges));
+    fn merge(&self, retention: &Retention, ranges: &AllRanges) -> MergeCursor {
+        let (stripes, ranges) = (retention.stripes().clone(), ranges.clone());
         let shortcuts = Shortcuts::Rewrite(Arc::new(move |key: &[u8], newest, below: SeqNo| {
             let oldest = below.plus(1);
             let boundary = stripes.boundary(newest);
             let is_one_stripe = boundary == stripes.boundary(oldest);
-            boundary.is_some_and(|at| is_one_stripe && ranges.covering(key, at) <= oldest)
+            boundary.is_some_and(|at| is_one_stripe && ranges.set().covering(key, at) <= oldest)
         }));
         let cursor = |table: &Arc<Memtable>| {
             let (table, shortcuts) = (Arc::clone(table), shortcuts.clone());
@@ -209,7 +210,7 @@ impl Work {
         let mut bytes = 0;
         while !is_enough(bytes) {
             // Nothing can be left out of a key that was written once, when no range was deleted.
-            if self.ranges.is_empty()
+            if self.ranges.set().is_empty()
                 && let Some(entry) = self.merge.only_entry()
             {
                 bytes += entry_bytes(&entry);
@@ -224,7 +225,7 @@ impl Work {
                 &mut self.merge,
                 &mut self.outputs,
                 &mut self.retention,
-                &self.ranges,
+                self.ranges.set(),
                 |_| false,
             )?
             else {

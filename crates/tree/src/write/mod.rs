@@ -1,5 +1,7 @@
 //! Writing tables: from memtables, or from tables. Work comes in steps; only an edit changes a tree.
 
+mod ranges;
+
 mod output;
 
 mod key;

@@ -1,13 +1,12 @@
 //! The tables that a flush or compaction writes: cut by size, never between entries of one key.
 
-use crate::merge::Retention;
+use super::ranges::RangesToWrite;
 use crate::options::OutputCheck;
-use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
-use flagstone_base::{Compression, EntryCheck, EntryRef, FileNumber, Result, SeqNo, Slice};
-use flagstone_sst::{RangeDelete, TableBuilder, TableIdent, TableMeta};
+use flagstone_base::{Compression, EntryCheck, EntryRef, FileNumber, Result};
+use flagstone_sst::{TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ pub(super) struct OutputPlan {
     pub(super) table_bytes: u64,
     pub(super) attachments: BTreeMap<u32, Vec<u8>>,
     /// Deleted ranges to be written, each cut at the bounds of the tables.
-    pub(super) ranges: Vec<RangeDelete>,
+    pub(super) ranges: RangesToWrite,
     /// The first keys of the tables of the level that stay, sorted: no new table reaches over one.
     pub(super) fences: Vec<Vec<u8>>,
 }
@@ -32,7 +31,7 @@ pub(super) struct Outputs {
     plan: OutputPlan,
     builder: Option<TableBuilder>,
     /// Where the table being written begins: behind every key of the one before.
-    lower: Slice,
+    lower: Vec<u8>,
     /// Every file made, so that a failure can remove them.
     created: Vec<FileNumber>,
     finished: Vec<TableMeta>,
@@ -43,13 +42,12 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    pub(super) fn new(tree: &Arc<Tree>, mut plan: OutputPlan) -> Self {
-        plan.ranges.sort_by(|a, b| a.start.cmp(&b.start));
+    pub(super) fn new(tree: &Arc<Tree>, plan: OutputPlan) -> Self {
         Self {
             tree: Arc::clone(tree),
             plan,
             builder: None,
-            lower: Slice::default(),
+            lower: Vec::new(),
             created: Vec::new(),
             finished: Vec::new(),
             fence: 0,
@@ -71,9 +69,9 @@ impl Outputs {
     /// Ends the current table before `key` when it is full, or a table that stays lies between.
     pub(super) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let is_passed = self.plan.fences.get(self.fence).is_some_and(|f| f.as_slice() <= key);
-        let is_full = |b: &TableBuilder| b.bytes_estimated() >= self.plan.table_bytes;
-        let must_end = is_passed || self.builder.as_ref().is_some_and(is_full);
-        if must_end { self.finish_table(Some(key)) } else { Ok(()) }
+        let entries = self.builder.as_ref().map_or(0, TableBuilder::bytes_estimated);
+        let is_full = entries + self.plan.ranges.bytes_before(key) >= self.plan.table_bytes;
+        if is_passed || is_full { self.finish_table(Some(key)) } else { Ok(()) }
     }
 
     /// Adds an entry to the current table, with its check.
@@ -116,28 +114,29 @@ impl Outputs {
         self.finish_part(next)
     }
 
-    /// Writes what lies before `next`, of the entries and of the deleted ranges.
+    /// Writes what lies before `next`, of the entries and of the deleted ranges; in several tables, where many ranges begin
+    /// behind the last entry.
     fn finish_part(&mut self, next: Option<&[u8]>) -> Result<()> {
-        let mut pieces = Vec::new();
-        for range in &self.plan.ranges {
-            let start = (&*range.start).max(&*self.lower);
-            let end = next.map_or(&*range.end, |next| next.min(&*range.end));
-            if start < end {
-                pieces.push((Slice::copy_of(start), Slice::copy_of(end), range.seqno));
-            }
+        let bytes_max = self.plan.table_bytes;
+        loop {
+            let last = self.builder.as_ref().and_then(|builder| builder.last_key());
+            let cut = self.plan.ranges.cut((last, next), bytes_max).map(<[u8]>::to_vec);
+            let Some(cut) = cut else { return self.finish_one(next) };
+            self.finish_one(Some(&cut))?;
         }
-        if self.builder.is_none() && !pieces.is_empty() {
+    }
+
+    fn finish_one(&mut self, next: Option<&[u8]>) -> Result<()> {
+        if self.builder.is_none() && self.plan.ranges.is_any(&self.lower, next) {
             self.begin()?;
         }
         if let Some(mut builder) = self.builder.take() {
-            for (start, end, seqno) in &pieces {
-                builder.add_range_delete(start, end, *seqno)?;
-            }
+            self.plan.ranges.write(&self.lower, next, &mut builder)?;
             self.finished.push(builder.finish()?);
         }
         if let Some(next) = next {
-            self.lower = Slice::copy_of(next);
-            self.plan.ranges.retain(|range| &*range.end > next);
+            self.lower.clear();
+            self.lower.extend_from_slice(next);
         }
         Ok(())
     }
@@ -203,28 +202,6 @@ impl Drop for Outputs {
             self.tree.context().obsolete.note(number);
         }
     }
-}
-
-/// The deleted ranges of the inputs as they are written: of each stripe only the newest over a key.
-pub(super) fn ranges_to_write(
-    all: &RangeSet,
-    retention: &Retention,
-    is_useless: impl Fn(&RangeDelete) -> bool,
-) -> Vec<RangeDelete> {
-    let mut stripes: BTreeMap<SeqNo, Vec<RangeDelete>> = BTreeMap::new();
-    let mut kept = Vec::new();
-    for range in all.all() {
-        match retention.boundary(range.seqno) {
-            Some(boundary) => stripes.entry(boundary).or_default().push(range),
-            None => kept.push(range),
-        }
-    }
-    for (boundary, ranges) in stripes {
-        let may_go = retention.is_oldest(boundary) && !retention.keeps_tombstones();
-        let set = RangeSet::new(ranges);
-        kept.extend(set.pieces().filter(|piece| !(may_go && is_useless(piece))));
-    }
-    kept
 }
 
 /// Whether a step has done enough.

@@ -18,5 +18,10 @@ mod model;
 mod models;
 mod picks;
 mod random;
+mod ranges;
 mod space;
 mod stories;
+
+/// Counts what each thread allocates.
+#[global_allocator]
+static COUNTING: flagstone_testkit::memory::Counting = flagstone_testkit::memory::Counting;

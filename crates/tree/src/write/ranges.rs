@@ -1,0 +1,159 @@
+//! The deleted ranges that a flush or compaction writes: which they are, and which part of them each table gets.
+//!
+//! ```text
+//! pieces     |-- open --|          written from the last table on, cut at its end
+//!                |-next-|  |--|    begin behind that end
+//! tables  ...][ lower ... next )[
+//! ```
+//! A table gets what lies between its bounds, cut at them. Pieces name borders of ranges in a set that the work has
+//! anyway, so that what is to be written takes 24 bytes a piece besides that set, and no key is copied before it is
+//! encoded.
+
+use crate::merge::{AllRanges, Retention};
+use crate::ranges::Piece;
+use flagstone_base::{Result, SeqNo};
+use flagstone_sst::{RangeDelete, TableBuilder};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What is left to be written, in the order of the keys.
+pub(super) struct RangesToWrite {
+    all: AllRanges,
+    /// By start, then newest first.
+    pieces: Vec<Piece>,
+    /// The first of them that begins behind everything written.
+    next: usize,
+    /// Those before `next` that reach over the end of the last table; few: at most one of each stripe, and those of
+    /// commits that are not published yet.
+    open: Vec<Piece>,
+    /// The pieces from `next` up to this one begin before the key asked for last, and are so long when they are encoded.
+    counted: usize,
+    counted_bytes: u64,
+}
+
+impl RangesToWrite {
+    /// Of the ranges of each stripe only the newest over a key is kept, and what `is_useless` in the oldest stripe is not.
+    pub(super) fn new(
+        all: &AllRanges,
+        retention: &Retention,
+        is_useless: impl Fn(RangeDelete<'_>) -> bool,
+    ) -> Self {
+        let set = all.set();
+        let mut stripes: BTreeMap<SeqNo, Vec<u32>> = BTreeMap::new();
+        let mut pieces = Vec::new();
+        for (number, range) in (0..).zip(set.iter()) {
+            match retention.boundary(range.seqno) {
+                Some(boundary) => stripes.entry(boundary).or_default().push(number),
+                None => pieces.push(set.whole(number)),
+            }
+        }
+        for (boundary, numbers) in stripes {
+            let may_go = retention.is_oldest(boundary) && !retention.keeps_tombstones();
+            let mut newest = set.newest_of(numbers);
+            newest.retain(|piece| !(may_go && is_useless(set.named(*piece))));
+            if pieces.is_empty() {
+                pieces = newest;
+            } else {
+                pieces.append(&mut newest);
+            }
+        }
+        let order = |piece: &Piece| {
+            let range = set.named(*piece);
+            (range.start, Reverse(range.seqno))
+        };
+        pieces.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
+        let all = all.clone();
+        Self { all, pieces, next: 0, open: Vec::new(), counted: 0, counted_bytes: 0 }
+    }
+
+    /// About how many bytes of a table those take that begin before `key` and after the last table; keys ascend.
+    #[inline]
+    pub(super) fn bytes_before(&mut self, key: &[u8]) -> u64 {
+        while self.counted < self.pieces.len() && self.counted_range().start < key {
+            self.count_one();
+        }
+        self.counted_bytes
+    }
+
+    /// Where a table must end because the ranges that begin in it fill `bytes_max`: behind its last key, and before its
+    /// end `next`.
+    pub(super) fn cut(
+        &mut self,
+        (last_key, next): (Option<&[u8]>, Option<&[u8]>),
+        bytes_max: u64,
+    ) -> Option<&[u8]> {
+        while self.counted < self.pieces.len() {
+            let start = self.counted_range().start;
+            if next.is_some_and(|next| start >= next) {
+                return None;
+            }
+            if self.counted_bytes >= bytes_max
+                && last_key.is_none_or(|last| last < start)
+                && self.start_before_counted().is_some_and(|before| before < start)
+            {
+                return Some(self.counted_range().start);
+            }
+            self.count_one();
+        }
+        None
+    }
+
+    /// Whether a part of one lies from `lower` up to `next`.
+    pub(super) fn is_any(&self, lower: &[u8], next: Option<&[u8]>) -> bool {
+        let set = self.all.set();
+        let pending = self.open.iter().chain(self.pieces.get(self.next));
+        pending.map(|piece| clipped(set.named(*piece), lower, next)).any(|part| part.is_some())
+    }
+
+    /// Writes their parts from `lower`, the end of the last table, up to `next`, the end of this one.
+    pub(super) fn write(
+        &mut self,
+        lower: &[u8],
+        next: Option<&[u8]>,
+        builder: &mut TableBuilder,
+    ) -> Result<()> {
+        let set = self.all.set();
+        let begins = |piece: &&Piece| next.is_none_or(|next| set.named(**piece).start < next);
+        let begun = self.pieces[self.next..].iter().take_while(begins).count();
+        let begun = &self.pieces[self.next..self.next + begun];
+        for piece in self.open.iter().chain(begun) {
+            if let Some(part) = clipped(set.named(*piece), lower, next) {
+                builder.add_range_delete(part.start, part.end, part.seqno)?;
+            }
+        }
+        let is_open = |piece: &Piece| next.is_some_and(|next| set.named(*piece).end > next);
+        self.open.retain(is_open);
+        self.open.extend(begun.iter().filter(|piece| is_open(piece)));
+        self.open.sort_unstable_by_key(|piece| Reverse(set.named(*piece).seqno));
+        self.next += begun.len();
+        (self.counted, self.counted_bytes) = (self.next, 0);
+        Ok(())
+    }
+
+    fn counted_range(&self) -> RangeDelete<'_> {
+        self.all.set().named(self.pieces[self.counted])
+    }
+
+    /// The start of the last piece that is counted.
+    fn start_before_counted(&self) -> Option<&[u8]> {
+        let counted = self.pieces[self.next..self.counted].last()?;
+        Some(self.all.set().named(*counted).start)
+    }
+
+    fn count_one(&mut self) {
+        let range = self.counted_range();
+        self.counted_bytes += (range.start.len() + range.end.len() + 12) as u64;
+        self.counted += 1;
+    }
+}
+
+/// The part of `range` from `lower` up to `next`.
+fn clipped<'a>(
+    range: RangeDelete<'a>,
+    lower: &'a [u8],
+    next: Option<&'a [u8]>,
+) -> Option<RangeDelete<'a>> {
+    let start = range.start.max(lower);
+    let end = next.map_or(range.end, |next| next.min(range.end));
+    (start < end).then_some(RangeDelete { start, end, seqno: range.seqno })
+}
