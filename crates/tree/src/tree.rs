@@ -8,7 +8,7 @@ use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
 use crate::memtable::{Memtable, Size};
-use crate::merge::Retention;
+use crate::merge::{AllRanges, Retention};
 use crate::options::TreeOptions;
 use crate::pick::{Job, Policy, Pressure, pick_space, pressure};
 use crate::reads::Reads;
@@ -210,7 +210,8 @@ impl Tree {
     /// Bytes of the tables that the deletes in the active memtable concern.
     pub fn deleted_bytes(&self) -> DeletedBytes {
         let view = self.view.load();
-        deleted_bytes(&view.version, &view.active.ranges(), view.active.tombstones() > 0)
+        let ranges = AllRanges::of_memory(view.active.range_sets());
+        deleted_bytes(&view.version, ranges.set(), view.active.tombstones() > 0)
     }
 
     /// How many sealed memtables wait to be flushed.

@@ -16,7 +16,7 @@ use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::sync::{ArcSwapOption, Guard};
 use flagstone_sst::RangeDelete;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// No SeqNo: the value of `first` before anything was reserved.
 const NONE: u64 = u64::MAX;
@@ -58,6 +58,8 @@ struct Writer {
 struct Ranges {
     set: Arc<RangeSet>,
     tail: Vec<OwnedRange>,
+    /// The set of the tail, made by the first scan.
+    tail_set: OnceLock<Arc<RangeSet>>,
 }
 
 impl Memtable {
@@ -291,12 +293,11 @@ impl Memtable {
         };
         tail.push(range);
         let few = 64.max(4 * set.len().isqrt());
-        let next = if tail.len() < few {
-            Ranges { set, tail }
-        } else {
-            Ranges { set: Arc::new(with_tail(&set, &tail)), tail: Vec::new() }
+        let (set, tail) = match tail.len() < few {
+            true => (set, tail),
+            false => (Arc::new(RangeSet::union(&[&set, &set_of(&tail)])), Vec::new()),
         };
-        self.ranges.store(Some(Arc::new(next)));
+        self.ranges.store(Some(Arc::new(Ranges { set, tail, tail_set: OnceLock::new() })));
     }
 
     /// The newest SeqNo, not above `at`, at which a range over `key` was deleted; ZERO when none.
@@ -309,29 +310,31 @@ impl Memtable {
         newest.max(ranges.set.covering(key, at))
     }
 
-    /// Every deleted range so far.
-    pub(crate) fn ranges(&self) -> Arc<RangeSet> {
-        match &*self.ranges.load() {
-            None => Arc::default(),
-            Some(ranges) if ranges.tail.is_empty() => Arc::clone(&ranges.set),
-            Some(ranges) => Arc::new(with_tail(&ranges.set, &ranges.tail)),
-        }
+    /// Every deleted range so far: most of them in one set, those that came since it was made in another, shared with
+    /// all who ask until the next range is deleted. None of the sets is empty.
+    pub(crate) fn range_sets(&self) -> Vec<Arc<RangeSet>> {
+        let ranges: Guard<_> = self.ranges.load();
+        let Some(ranges) = &*ranges else { return Vec::new() };
+        let tail_set = ranges.tail_set.get_or_init(|| Arc::new(set_of(&ranges.tail)));
+        let sets = [&ranges.set, tail_set].into_iter();
+        sets.filter(|set| !set.is_empty()).map(Arc::clone).collect()
     }
 
-    /// Compares `ranges`, all of its deleted ranges, with what was inserted; nothing may be inserted meanwhile.
+    /// Compares `sets`, all of its deleted ranges, with what was inserted; nothing may be inserted meanwhile.
     ///
     /// # Errors
     /// Corruption when one of them has changed in memory.
-    pub(crate) fn check_ranges(&self, ranges: &RangeSet, seed: u64) -> Result<()> {
+    pub(crate) fn check_ranges(&self, sets: &[Arc<RangeSet>], seed: u64) -> Result<()> {
         let check = |range: RangeDelete<'_>| {
             let entry = EntryRef::new(range.start, range.seqno, Kind::RangeDelete, range.end);
             u64::from(EntryCheck::of_entry(&entry, seed).to_u32())
         };
-        let found = ranges.iter().map(check).fold(0, u64::wrapping_add);
+        let ranges = sets.iter().flat_map(|set| set.iter());
+        let found = ranges.map(check).fold(0, u64::wrapping_add);
         match found == self.writer.lock().ranges_sum {
             true => Ok(()),
             false => {
-                let count = ranges.len();
+                let count: usize = sets.iter().map(|set| set.len()).sum();
                 Err(changed(format_args!("one of {count} deleted ranges of a memtable")))
             }
         }
@@ -381,9 +384,8 @@ impl Memtable {
     }
 }
 
-/// The few that came since `set` was made, with it.
-fn with_tail(set: &RangeSet, tail: &[OwnedRange]) -> RangeSet {
-    RangeSet::union(&[set, &RangeSet::new(tail.iter().map(OwnedRange::as_ref).collect())])
+fn set_of(tail: &[OwnedRange]) -> RangeSet {
+    RangeSet::new(tail.iter().map(OwnedRange::as_ref).collect())
 }
 
 impl Drop for Memtable {

@@ -8,17 +8,13 @@ use std::sync::Arc;
 
 /// Deleted ranges of one source; only sources that have some are kept.
 pub(crate) enum RangeSource {
+    /// One of the sets of a memtable.
     Memory(Arc<RangeSet>),
     /// Sorted, disjoint; only the tables that have deleted ranges.
     Run(Vec<Arc<TableHandle>>),
 }
 
 impl RangeSource {
-    /// The deleted ranges of a memtable, if it has any.
-    pub(crate) fn of_memory(ranges: Arc<RangeSet>) -> Option<Self> {
-        (!ranges.is_empty()).then_some(Self::Memory(ranges))
-    }
-
     /// The deleted ranges of a run, if it has any; opens nothing.
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let with_ranges = run.iter().filter(|table| table.meta().range_deletes > 0);
@@ -65,12 +61,10 @@ impl Default for AllRanges {
 
 impl AllRanges {
     /// Those of memtables.
-    pub(crate) fn of_memory(sets: &[Arc<RangeSet>]) -> Self {
-        let some: Vec<_> = sets.iter().filter(|set| !set.is_empty()).collect();
-        match some[..] {
-            [] => Self::default(),
-            [only] => Self::Set(Arc::clone(only)),
-            _ => Self::Set(union(some.into_iter().map(|set| &**set))),
+    pub(crate) fn of_memory(mut sets: Vec<Arc<RangeSet>>) -> Self {
+        match sets.len() {
+            0 | 1 => sets.pop().map_or_else(Self::default, Self::Set),
+            _ => Self::Set(union(sets.iter().map(|set| &**set))),
         }
     }
 

@@ -193,14 +193,12 @@ impl Walk {
         for table in view.memtables() {
             // What came later than it sees, it need not walk over.
             if table.entries() > 0 && table.first().is_some_and(|first| first <= self.at) {
-                let own = table.ranges();
-                if !own.is_empty() {
-                    deleted.push(Arc::clone(&own));
-                }
+                let own = table.range_sets();
+                deleted.extend(own.iter().map(Arc::clone));
                 let shortcuts = Shortcuts::Read(deleted.clone());
                 let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction, shortcuts);
                 sources.push(Source::Memory(cursor));
-                ranges.extend(RangeSource::of_memory(own));
+                ranges.extend(own.into_iter().map(RangeSource::Memory));
             }
         }
         let options = CursorOptions { fill_cache: self.options.fill_cache, ..CursorOptions::SCAN };

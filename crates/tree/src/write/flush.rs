@@ -8,7 +8,6 @@ use crate::memtable::{MemCursor, Memtable, Shortcuts};
 use crate::merge::{AllRanges, MergeCursor, Retention, Source};
 use crate::options::Direction;
 use crate::pick::{coarse, fences};
-use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::TreeEdit;
 use flagstone_base::{Result, SeqNo};
@@ -153,16 +152,15 @@ impl Flush {
         let options = self.tree.options();
         let mut retention =
             Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
-        let sets: Vec<Arc<RangeSet>> = self.tables.iter().map(|table| table.ranges()).collect();
+        let sets: Vec<_> = self.tables.iter().map(|table| table.range_sets()).collect();
         let mut expected = None;
         if self.tree.context().entry_checks {
-            for (table, ranges) in self.tables.iter().zip(&sets) {
-                table.check_ranges(ranges, options.hash_seed)?;
+            for (table, sets) in self.tables.iter().zip(&sets) {
+                table.check_ranges(sets, options.hash_seed)?;
             }
             expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
         }
-        let ranges = AllRanges::of_memory(&sets);
-        drop(sets);
+        let ranges = AllRanges::of_memory(sets.into_iter().flatten().collect());
         // A newer deletion of a range takes the place of an older one, and combined operands that of
         // those which they combine.
         if !ranges.set().is_empty() || self.tables.iter().any(|table| table.has_shortcuts()) {

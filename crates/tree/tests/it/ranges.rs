@@ -105,6 +105,34 @@ fn a_compaction_holds_the_deleted_ranges_of_several_tables_in_one_set_of_its_own
     assert_eq!(tree.get(&key(8 * 77 + 3), tree.last), None);
 }
 
+/// A scan once made a set of all for itself whenever a range had come since that was last done.
+#[test]
+fn scans_share_the_deleted_ranges_of_a_memtable() {
+    let mut tree = large_tables();
+    tree.put("key", "value");
+    deleted(&mut tree, 0..RANGES);
+    let scan = |tree: &BenchTree| {
+        let options = ScanOptions::default();
+        let mut scan = tree.tree.scan(KeyRange::ALL, tree.last, Direction::Forward, options);
+        assert!(scan.advance().unwrap());
+        assert_eq!(scan.key(), b"key");
+        scan
+    };
+    // Of two moments in a row at least one is not that at which the large set was made.
+    for n in 0..2 {
+        deleted(&mut tree, RANGES + n..RANGES + n + 1);
+        let first = peak(|| drop(scan(&tree))).1.unwrap() as u64;
+        assert!(first < RANGES * IN_SET / 10, "{first} bytes");
+    }
+    let second = peak(|| drop(scan(&tree))).1.unwrap();
+    assert!(second < 4096, "{second} bytes");
+    // One that came since is seen.
+    tree.write(Kind::RangeDelete, b"ke", b"l");
+    let mut scan =
+        tree.tree.scan(KeyRange::ALL, tree.last, Direction::Reverse, ScanOptions::default());
+    assert!(!scan.advance().unwrap());
+}
+
 #[test]
 fn deleted_ranges_where_no_key_is_fill_several_tables() {
     let mut tree = BenchTree::new(small_options());
