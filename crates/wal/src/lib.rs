@@ -11,6 +11,7 @@
 pub mod record;
 pub mod segment;
 
+mod headless;
 mod queue;
 mod verdicts;
 mod waiters;

@@ -240,7 +240,8 @@ fn look_around(
 }
 
 /// Looks at the header of the file `number`. A power cut during its first writes leaves of each copy the new one, the one
-/// before, or zeroes; when neither is whole, records that say they were synced tell damage from that.
+/// before, or zeroes; when neither is whole, or both are those before, records that say they were synced tell damage from
+/// that.
 pub(crate) fn content(
     window: &mut Window,
     number: FileNumber,
@@ -253,10 +254,12 @@ pub(crate) fn content(
         let is_older = |from: FileNumber| found.header.number < from.0;
         return Ok(if found.header.number == number.0 {
             Content::Segment(found)
-        } else if found.header.number == 0 || from.is_some_and(is_older) {
-            Content::Empty
-        } else {
+        } else if found.header.number > 0 && !from.is_some_and(is_older) {
             Content::Damaged("the header of another segment stands here, which is still needed")
+        } else if window.has_lost_its_header(number, &found.header)? {
+            Content::Damaged("the segment's header is lost, records in it say that it was synced")
+        } else {
+            Content::Empty
         });
     }
     if window.holds_synced_records()? {

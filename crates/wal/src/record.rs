@@ -122,6 +122,15 @@ impl RecordHeader {
         if fits { Ok(header) } else { Err(Malformed { at: 0, expected: "a record header" }) }
     }
 
+    /// What the salt of the segment adds to the checksum of the header at `place`, whose salt does not count. CRCs are
+    /// sums, so it is the same for all records of a segment, whatever their places, and for hardly anything else.
+    pub(crate) fn salt_share(bytes: &[u8], place: Place) -> Option<u32> {
+        let mut decoder = Decoder::new(bytes);
+        let fields = decoder.array("the fields of a record header").ok()?;
+        let found = decoder.u32("the checksum of a record header").ok()?;
+        Some(found ^ checksum(Place { salt: 0, ..place }, &fields))
+    }
+
     /// The number that the next record begins with.
     pub const fn next_seqno(&self) -> SeqNo {
         self.first_seqno.plus(self.count as u64)

@@ -129,7 +129,13 @@ impl Salvage<'_> {
             };
             match window.header() {
                 Ok(Some(found)) => match found.header.check_readable(&path, database) {
-                    // One of another number is recycled and not begun.
+                    // One of another number is recycled and not begun, or has lost its first write.
+                    Ok(())
+                        if found.header.number != number.0
+                            && window.has_lost_its_header(number, &found.header)? =>
+                    {
+                        headless.insert(number.0, window.end());
+                    }
                     Ok(()) if found.header.number != number.0 => {
                         self.others.insert(number.0, found.header.number);
                     }
@@ -205,11 +211,13 @@ impl Salvage<'_> {
         }
     }
 
-    /// Whether records say that they were synced, in a file without a whole header.
+    /// Whether records say that they were synced, in a file without a whole header of its own. No crash leaves another one
+    /// there.
     fn holds_synced_records(&self, number: u64) -> bool {
         let path = path(self.dir, FileKind::Wal, FileNumber(number));
-        let holds =
-            Window::open(self.disk, &path).and_then(|mut window| window.holds_synced_records());
+        let holds = Window::open(self.disk, &path).and_then(|mut window| {
+            Ok(window.header()?.is_some() || window.holds_synced_records()?)
+        });
         holds.unwrap_or(true)
     }
 

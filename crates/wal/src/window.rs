@@ -3,10 +3,11 @@
 //! A length is believed only when the header's checksum holds and the file goes on that far, so
 //! damaged bytes never make it take memory.
 
+use crate::headless::holds_a_later_segment;
 use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind};
 use crate::segment::{FIRST_RECORD, FoundHeader, SegmentHeader};
 use flagstone_base::checksum::{crc32c, fits};
-use flagstone_base::{Result, SeqNo};
+use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::disk::Access;
 use flagstone_env::{Disk, ReadFile};
 use std::path::Path;
@@ -85,6 +86,18 @@ impl Window {
             offset += header.framed_len();
         }
         Ok(false)
+    }
+
+    /// Whether the first write of the segment `number` is lost and the header `older`, which the file had before, is there
+    /// instead. An older segment fills a quarter of a file that is taken again, at least: only there is looked.
+    pub(crate) fn has_lost_its_header(
+        &mut self,
+        number: FileNumber,
+        older: &SegmentHeader,
+    ) -> Result<bool> {
+        let len = (self.end / 4).min(WINDOW_BYTES).saturating_sub(FIRST_RECORD);
+        let bytes = self.get(FIRST_RECORD, len)?;
+        Ok(bytes.is_some_and(|bytes| holds_a_later_segment(bytes, number.0, older)))
     }
 
     /// The `len` bytes at `offset`; `None` when the file ends before.

@@ -1,9 +1,11 @@
 //! Bytes that changed on the disk: told from a torn end, never followed, never a panic.
 
-use crate::{Dice, SMALL, all_files, dir, enqueue, file, mem, open, recover, recover_listed, seed};
+use crate::{
+    Dice, ID, SMALL, all_files, dir, enqueue, file, mem, open, recover, recover_listed, seed,
+};
 use flagstone_base::{ErrorKind, FileNumber};
 use flagstone_env::{Disk, MemDisk};
-use flagstone_wal::Listed;
+use flagstone_wal::{Listed, LogOptions, salvage};
 
 /// Five records, the first four known synced by the last, and the offset up to which they are.
 fn small_log() -> (MemDisk, u64) {
@@ -79,6 +81,48 @@ fn a_segment_with_synced_records_whose_header_is_lost_is_corruption() {
         let error = recover(&disk, None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(error.to_string().contains("000001.wal"), "{error}");
+    }
+}
+
+/// The header that the file had before was there instead, and the segment passed for one that was not begun.
+#[test]
+fn a_recycled_segment_whose_first_write_is_lost_is_corruption() {
+    let disk = mem();
+    let log = open(&disk, LogOptions { segment_bytes: 256 << 10, spares: 2 });
+    let mut seqno = 0;
+    let mut put = || {
+        seqno += 1;
+        log.sync_through(enqueue(&log, seqno).unwrap()).unwrap();
+        seqno
+    };
+    while log.segments().len() < 2 {
+        put();
+    }
+    let needed = log.segments()[1].number.0;
+    log.release_before(FileNumber(needed)).unwrap();
+    let taken = |number: &u64| !disk.content(&file(*number)).unwrap().is_empty();
+    let recycled = (needed + 1..=16).find(taken).unwrap();
+    let before = disk.content(&file(recycled)).unwrap();
+    assert_eq!(recover(&disk, Some(needed)).unwrap().0.segments.len(), 1);
+    log.rotate();
+    let last = (0..40).map(|_| put()).last();
+    assert_eq!(log.segments()[1].number.0, recycled);
+    let whole = disk.content(&file(recycled)).unwrap();
+    for lost in [0, 4608, 5120, 12 << 10] {
+        let damaged = [&before[..lost], &whole[lost..]].concat();
+        disk.put_content(&file(recycled), &damaged);
+        let found = recover(&disk, Some(needed));
+        if lost == 0 {
+            assert_eq!(found.unwrap().1.last().copied(), last);
+            continue;
+        }
+        let error = found.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains(&format!("{recycled:06}.wal, offset 0")), "{error}");
+        let listed = all_files(&disk, Some(needed));
+        let salvaged = salvage(&disk, dir(), ID, &listed, &mut |_record| Ok(())).unwrap();
+        assert_eq!(salvaged.lost[0].segment, FileNumber(recycled));
+        assert!(!salvaged.lost[0].may_be_torn);
     }
 }
 
