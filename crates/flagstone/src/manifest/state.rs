@@ -165,7 +165,9 @@ impl State {
             self.last_seqno = self.last_seqno.max(meta.seqnos().1);
             self.next_file = self.next_file.max(FileNumber(meta.number.0.saturating_add(1)));
         }
-        self.last_seqno = self.last_seqno.max(tables.flushed_through.unwrap_or_default());
+        let flushed = tables.flushed_through.unwrap_or_default();
+        // Somebody could read at the watermark; a reader below it would wait for ever.
+        self.last_seqno = self.last_seqno.max(flushed).max(tables.watermark);
     }
 
     fn check_tables(&self, catalog: &Changed<'_>, edits: &[TreeEdit]) -> Result<()> {
@@ -378,6 +380,15 @@ mod tests {
         assert_eq!(state.wal_from, Some(FileNumber(5)));
         let text = "tree 1 is flushed through #99, but was through #100 before";
         refused(&state, &flushed(1, 12, 99), text);
+    }
+
+    /// Reads begin again until their SeqNo is not below the watermark: with a larger one than all SeqNos they never ended.
+    #[test]
+    fn a_watermark_raises_the_last_seqno() {
+        let mut state = state();
+        let tables = TreeEdit { watermark: SeqNo::new(500), ..TreeEdit::new(TreeId(1)) };
+        state.apply(&Edit { tables: vec![tables], ..Edit::default() }).unwrap();
+        assert_eq!(state.last_seqno, SeqNo::new(500));
     }
 
     #[test]
