@@ -24,7 +24,7 @@ Targets:";
 
 /// So many inputs of a target are kept in the repository, each at most so long.
 const CORPUS_INPUTS: usize = 8;
-const CORPUS_BYTES: usize = 2048;
+const CORPUS_BYTES: usize = 16 << 10;
 
 struct Asked {
     targets: Vec<&'static Target>,
