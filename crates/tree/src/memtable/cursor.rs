@@ -33,6 +33,23 @@ pub(crate) enum Shortcuts {
     Rewrite(Arc<Accepts>),
 }
 
+/// What happened to a key in a span of time.
+#[derive(Clone, Copy)]
+pub(crate) struct History<'a> {
+    pub(crate) key: &'a [u8],
+    /// Nothing newer belongs to it.
+    pub(crate) newest: SeqNo,
+    /// Nor does this, or what is older.
+    pub(crate) above: Option<SeqNo>,
+}
+
+impl History<'_> {
+    /// Whether something between two SeqNos may belong to it.
+    pub(crate) fn overlaps(&self, (oldest, newest): (SeqNo, SeqNo)) -> bool {
+        oldest <= self.newest && self.above.is_none_or(|above| newest > above)
+    }
+}
+
 type Accepts = dyn Fn(&[u8], SeqNo, SeqNo) -> bool + Send + Sync;
 
 /// Walks the entries not above a SeqNo, a reader's of each key down to its newest value: the keys that were
@@ -41,6 +58,8 @@ pub(crate) struct MemCursor {
     table: Arc<Memtable>,
     direction: Direction,
     at: SeqNo,
+    /// Backwards: what is as old as this is not visited.
+    above: Option<SeqNo>,
     shortcuts: Shortcuts,
     runs: Runs,
     heap: Vec<Place>,
@@ -62,12 +81,17 @@ impl MemCursor {
         let runs = table.sorted_runs();
         let (heap, newer) = (Vec::with_capacity(runs.len()), Vec::new());
         let (key, version) = (None, VersionAt::END);
-        Self { table, direction, at, shortcuts, runs, heap, key, version, newer }
+        Self { table, direction, at, above: None, shortcuts, runs, heap, key, version, newer }
     }
 
-    /// A cursor over the same memtable, to be placed by a seek.
-    pub(crate) fn again(&self, direction: Direction) -> Self {
-        Self::new(Arc::clone(&self.table), self.at, direction, self.shortcuts.clone())
+    /// A cursor over the same memtable at the first entry, in its direction, of `history`. What it visits later is of
+    /// no use.
+    pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Self {
+        let (table, shortcuts) = (Arc::clone(&self.table), self.shortcuts.clone());
+        let mut cursor = Self::new(table, history.newest.min(self.at), direction, shortcuts);
+        cursor.above = history.above;
+        cursor.seek(Bound::Included(history.key));
+        cursor
     }
 
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
@@ -143,17 +167,24 @@ impl MemCursor {
                 continue;
             }
             if self.direction == Direction::Reverse {
-                let mut place = self.version;
-                while !place.is_end() {
-                    self.newer.push(place);
-                    place = self.older(place);
-                }
-                self.version = self.newer.pop().unwrap_or(VersionAt::END);
+                self.collect_newer();
             }
             return;
         }
         self.key = None;
         self.version = VersionAt::END;
+    }
+
+    /// Goes to the oldest version of the current key, and keeps the way back.
+    fn collect_newer(&mut self) {
+        let mut place = self.version;
+        while let Some(version) = self.table.store().versions.version_at(place)
+            && self.above.is_none_or(|above| version.trailer.seqno() > above)
+        {
+            self.newer.push(place);
+            place = self.older(place);
+        }
+        self.version = self.newer.pop().unwrap_or(VersionAt::END);
     }
 
     /// Takes the next key out of the heap of runs.

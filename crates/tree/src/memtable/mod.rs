@@ -20,6 +20,6 @@ mod table;
 mod cursor;
 
 pub use arena::ChunkPool;
-pub(crate) use cursor::{MemCursor, Shortcuts};
+pub(crate) use cursor::{History, MemCursor, Shortcuts};
 pub(crate) use store::Size;
 pub(crate) use table::Memtable;

@@ -1,7 +1,7 @@
 //! One walk over many sorted sources: key order, newest first within a key (backwards: reversed).
 
 use super::run_cursor::RunCursor;
-use crate::memtable::MemCursor;
+use crate::memtable::{History, MemCursor};
 use crate::options::Direction;
 use flagstone_base::heap::{heapify, sift_down};
 use flagstone_base::key::key_front;
@@ -67,11 +67,11 @@ impl Source {
         }
     }
 
-    fn again(&self, direction: Direction) -> Self {
-        match self {
-            Self::Memory(cursor) => Self::Memory(cursor.again(direction)),
-            Self::Run(cursor) => Self::Run(cursor.again(direction)),
-        }
+    fn again(&self, direction: Direction, history: History<'_>) -> Result<Self> {
+        Ok(match self {
+            Self::Memory(cursor) => Self::Memory(cursor.again(direction, history)),
+            Self::Run(cursor) => Self::Run(cursor.again(direction, history)?),
+        })
     }
 
     #[inline]
@@ -109,9 +109,18 @@ impl MergeCursor {
         Self { sources, heap, direction, has_huge: false }
     }
 
-    /// A cursor over the same sources, to be placed by a seek.
-    pub(crate) fn again(&self, direction: Direction) -> Self {
-        Self::new(self.sources.iter().map(|source| source.again(direction)).collect(), direction)
+    /// A cursor over the same sources at the first entry, in its direction, of `history`. What lies beyond it is not
+    /// complete.
+    pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Result<Self> {
+        let mut again = Self::new(Vec::with_capacity(self.sources.len()), direction);
+        for source in &self.sources {
+            let mut source = source.again(direction, history)?;
+            again.has_huge |= is_huge(&source) && source.let_go();
+            again.sources.push(source);
+        }
+        again.rebuild();
+        again.hold_one_huge()?;
+        Ok(again)
     }
 
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.

@@ -1,5 +1,6 @@
 //! A walk over the disjoint tables of a run, opening them one after another.
 
+use crate::memtable::History;
 use crate::options::Direction;
 use crate::version::{Run, TableHandle, ends_before};
 use flagstone_base::key::successor;
@@ -25,35 +26,63 @@ impl RunCursor {
         Self { run, direction, options, at: 0, cursor: None }
     }
 
-    /// A cursor over the same tables, to be placed by a seek.
-    pub(crate) fn again(&self, direction: Direction) -> Self {
-        Self::new(Arc::clone(&self.run), direction, self.options)
+    /// A cursor over the same tables at the first entry, in its direction, of `history`. What it visits later is of no
+    /// use.
+    pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Result<Self> {
+        let mut again = Self::new(Arc::clone(&self.run), direction, self.options);
+        let table = again.table_of(history.key);
+        if let Some(table) =
+            table.filter(|table| history.overlaps(again.run[*table].meta().seqnos()))
+        {
+            again.enter_by(table, |cursor| position_in(cursor, direction, history))?;
+            again.cursor = again.cursor.take().filter(TableCursor::valid);
+        }
+        Ok(again)
+    }
+
+    /// The first table, in its direction, that may hold `key` or what lies beyond.
+    fn table_of(&self, key: &[u8]) -> Option<usize> {
+        let place = |is_before: &dyn Fn(&TableHandle) -> bool| {
+            self.run.partition_point(|table| is_before(table))
+        };
+        match self.direction {
+            Direction::Forward => {
+                let at = place(&|table| ends_before(table.meta().upper(), key));
+                Some(at).filter(|&at| at < self.run.len())
+            }
+            Direction::Reverse => {
+                place(&|table| table.meta().smallest.as_slice() <= key).checked_sub(1)
+            }
+        }
     }
 
     /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         self.cursor = None;
         let table = match (self.direction, from) {
-            (Direction::Forward, Bound::Unbounded) => Some(0),
+            (Direction::Forward, Bound::Unbounded) => (!self.run.is_empty()).then_some(0),
             (Direction::Reverse, Bound::Unbounded) => self.run.len().checked_sub(1),
-            (Direction::Forward, Bound::Included(key) | Bound::Excluded(key)) => {
-                Some(self.run.partition_point(|t| ends_before(t.meta().upper(), key)))
-            }
-            (Direction::Reverse, Bound::Included(key) | Bound::Excluded(key)) => {
-                let behind = self.run.partition_point(|t| t.meta().smallest.as_slice() <= key);
-                behind.checked_sub(1)
-            }
+            (_, Bound::Included(key) | Bound::Excluded(key)) => self.table_of(key),
         };
-        let Some(table) = table.filter(|&table| table < self.run.len()) else { return Ok(()) };
+        let Some(table) = table else { return Ok(()) };
         self.enter(table, from)?;
         self.skip_ends()
     }
 
     fn enter(&mut self, table: usize, from: Bound<&[u8]>) -> Result<()> {
+        let direction = self.direction;
+        self.enter_by(table, |cursor| position(cursor, direction, from))
+    }
+
+    fn enter_by(
+        &mut self,
+        table: usize,
+        position: impl FnOnce(&mut TableCursor) -> Result<()>,
+    ) -> Result<()> {
         self.at = table;
         let handle = &self.run[table];
         let mut cursor = handle.open()?.cursor(self.options);
-        position(&mut cursor, self.direction, from).map_err(|error| handle.noted(error))?;
+        position(&mut cursor).map_err(|error| handle.noted(error))?;
         self.cursor = Some(cursor);
         Ok(())
     }
@@ -169,6 +198,18 @@ fn position(cursor: &mut TableCursor, way: Direction, from: Bound<&[u8]>) -> Res
         (Direction::Reverse, Bound::Unbounded) => cursor.seek_last(),
         (Direction::Reverse, Bound::Included(key)) => cursor.seek_before(&successor(key)),
         (Direction::Reverse, Bound::Excluded(key)) => cursor.seek_before(key),
+    }
+}
+
+/// Goes to the first entry of `history`, or beyond it if there is none. All of a key is in one table.
+fn position_in(cursor: &mut TableCursor, way: Direction, history: History<'_>) -> Result<()> {
+    match (way, history.above) {
+        (Direction::Forward, _) => cursor.seek(history.key, history.newest),
+        (Direction::Reverse, None) => cursor.seek_before(&successor(history.key)),
+        (Direction::Reverse, Some(above)) => {
+            cursor.seek(history.key, above)?;
+            if cursor.valid() { cursor.prev() } else { cursor.seek_last() }
+        }
     }
 }
 

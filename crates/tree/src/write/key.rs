@@ -12,11 +12,11 @@
 
 use super::output::Outputs;
 use crate::fold::Fold;
+use crate::memtable::History;
 use crate::merge::{Chain, MergeCursor, Retention};
 use crate::options::Direction;
 use crate::ranges::RangeSet;
 use flagstone_base::{EntryCheck, EntryRef, Kind, Result, SeqNo, Slice, Trailer};
-use std::ops::Bound;
 
 /// What an entry counts in a step.
 pub(super) const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
@@ -245,10 +245,10 @@ impl KeyWriter<'_> {
         found: &Contents,
     ) -> Result<Option<Slice>> {
         let base = found.base.as_ref().map(|base| base.trailer.seqno());
-        let hidden = base.max(stripe.floor).unwrap_or_default();
+        let (newest, above) = (stripe.boundary, base.max(stripe.floor));
         let mut value = found.base_value().cloned();
-        let mut back = merge.again(Direction::Reverse);
-        back.seek(Bound::Included(self.key))?;
+        let history = History { key: self.key, newest, above };
+        let mut back = merge.again(Direction::Reverse, history)?;
         let (mut operands, mut bytes) = (Vec::new(), 0);
         loop {
             let next = back.entry().filter(|entry| entry.key == self.key);
@@ -261,7 +261,7 @@ impl KeyWriter<'_> {
                 bytes = 0;
             }
             let Some(entry) = next else { return Ok(value) };
-            if entry.seqno() > hidden && entry.seqno() >= stripe.covered {
+            if entry.seqno() >= stripe.covered {
                 self.verify(&back)?;
                 let operand = back.value();
                 bytes += operand.len() + size_of::<Slice>();
@@ -273,22 +273,19 @@ impl KeyWriter<'_> {
 
     /// Reads the operands of a stripe again and writes them, combined as far as `fold_bytes` allow.
     fn copy_again(&mut self, merge: &MergeCursor, stripe: &Stripe) -> Result<()> {
-        let mut again = merge.again(Direction::Forward);
-        again.seek(Bound::Included(self.key))?;
+        let history = History { key: self.key, newest: stripe.boundary, above: stripe.floor };
+        let mut again = merge.again(Direction::Forward, history)?;
         let mut chain = Chain::default();
         while let Some(entry) = again.entry()
             && entry.key == self.key
             && stripe.contains(&entry)
+            && entry.kind() == Kind::Merge
+            && entry.seqno() >= stripe.covered
         {
-            if entry.seqno() <= stripe.boundary {
-                if entry.kind() != Kind::Merge || entry.seqno() < stripe.covered {
-                    break;
-                }
-                self.verify(&again)?;
-                chain.push(self.retention.fold(), self.key, entry.seqno(), again.value());
-                if chain.bytes() > self.fold_bytes() {
-                    self.keep_chain(&mut chain)?;
-                }
+            self.verify(&again)?;
+            chain.push(self.retention.fold(), self.key, entry.seqno(), again.value());
+            if chain.bytes() > self.fold_bytes() {
+                self.keep_chain(&mut chain)?;
             }
             again.next()?;
         }

@@ -4,7 +4,7 @@
 //! and every compaction held in memory whole and wrote again.
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
-use flagstone_base::{KeyRange, Kind};
+use flagstone_base::{Compression, KeyRange, Kind};
 use flagstone_tree::{Direction, Fold, ScanOptions, TreeOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -130,6 +130,49 @@ fn operands_without_a_base_are_written_as_they_come() {
     tree.flush();
     assert_eq!(entries(&tree), 3001, "{}", tree.dump());
     assert_eq!(tree.text("k"), Some(format!("base-{operands}")));
+}
+
+/// Each stripe was read again from the end of the key's history on: with many snapshots a step of a job took as many
+/// times as long.
+#[test]
+fn what_is_read_again_is_read_once_however_many_snapshots_divide_it() {
+    for has_bases in [false, true] {
+        let mut tree = BenchTree::new(TreeOptions {
+            fold: Some(Arc::new(AppendApart)),
+            fold_bytes: 2000,
+            upper_compression: Compression::None,
+            bottom_compression: Compression::None,
+            ..small_options()
+        });
+        let (mut value, mut expected) = ("_".to_owned(), Vec::new());
+        for n in 0..20 {
+            if has_bases {
+                tree.put("k", "_");
+                tree.flush();
+                "_".clone_into(&mut value);
+            }
+            let operand = format!("{n:01000}");
+            for _ in 0..200 {
+                tree.write(Kind::Merge, b"k", operand.as_bytes());
+                value += &operand;
+            }
+            expected.push(value.clone());
+            tree.snapshots.push(tree.last);
+            if has_bases {
+                tree.flush();
+            }
+        }
+        tree.flush();
+        let stored = tree.tree.stats().levels.iter().map(|level| level.bytes).sum::<u64>();
+        let before = tree.disk.counts().bytes_read;
+        tree.compact_full();
+        let read = tree.disk.counts().bytes_read - before;
+        // What was written is read once to check it.
+        assert!(read <= 4 * stored, "{read} bytes were read of {stored}");
+        for (snapshot, expected) in tree.snapshots.clone().into_iter().zip(&expected) {
+            assert!(tree.get(b"k", snapshot).as_deref() == Some(expected.as_bytes()));
+        }
+    }
 }
 
 #[test]
