@@ -35,6 +35,7 @@ mod partition;
 mod catalog;
 mod manifest;
 
+mod long_chains;
 mod rate;
 
 mod copying;

@@ -21,6 +21,7 @@ use crate::fold::Fold;
 use crate::inside::Inside;
 use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
+use crate::long_chains::LongChains;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::read::Snapshots;
@@ -31,7 +32,7 @@ use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use flagstone_env::{Clock, Disk, DiskLock, Executor, Progress, Random};
 use flagstone_tree::{Found, Tree, TreeContext};
 use flagstone_wal::Log;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -73,8 +74,7 @@ pub(crate) struct Shared {
     pub(crate) background: Background,
     pub(crate) division: Division,
     pub(crate) pace: Pace,
-    pub(crate) long_chains: Mutex<HashSet<(KeyspaceId, Vec<u8>)>>,
-    pub(crate) has_long_chains: AtomicBool,
+    pub(crate) long_chains: LongChains,
     /// Syncs are due at least this often, in nanoseconds; 0: no timer runs.
     pub(crate) sync_interval: AtomicU64,
     pub(crate) weak: OnceLock<std::sync::Weak<Shared>>,
@@ -100,8 +100,6 @@ const OPERANDS_MAX: usize = 32;
 const BYTES_PER_OPERAND: usize = 128;
 /// More than that are not left to the next write: gets may be all that comes.
 const OPERANDS_FOR_WRITES: usize = 1024;
-/// So many keys with long chains are remembered; others are found again by their next get.
-const LONG_CHAINS_MAX: usize = 1024;
 
 /// The parts of [`Shared`] that opening has made.
 pub(crate) struct Parts {
@@ -147,8 +145,7 @@ impl Shared {
             background: Background::new(parts.ballast),
             division: Division::default(),
             pace: Pace::default(),
-            long_chains: Mutex::default(),
-            has_long_chains: AtomicBool::new(false),
+            long_chains: LongChains::default(),
             sync_interval: AtomicU64::new(0),
             weak: OnceLock::new(),
             replaying: AtomicBool::new(true),
@@ -307,7 +304,7 @@ impl Shared {
     fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
         match found.operands as usize > OPERANDS_FOR_WRITES {
             true => self.note_value(keyspace, key, hash, found),
-            false => self.note_long_chain(keyspace, key),
+            false => self.long_chains.note(keyspace.id, key, hash),
         }
     }
 
@@ -341,7 +338,7 @@ impl Shared {
     /// memtable. Nothing is written or numbered for it: it changes nothing that can be read.
     #[inline]
     pub(crate) fn fold_long_chains(&self, write: &Write<'_>) {
-        if self.has_long_chains.load(Ordering::Relaxed) {
+        if self.long_chains.is_any() {
             self.fold_noted(write);
         }
     }
@@ -351,7 +348,7 @@ impl Shared {
         for op in write.ops.iter().filter(|op| op.kind == Kind::Merge) {
             let key = &write.payload[op.key.start as usize..op.key.end as usize];
             let keyspace = &write.keyspaces[usize::from(op.keyspace)];
-            if !self.take_long_chain(keyspace, key) {
+            if !self.long_chains.take(keyspace.id, key, op.hash) {
                 continue;
             }
             // What cannot be read is told to who asks for it.
@@ -371,32 +368,6 @@ impl Shared {
         if tree.note_folded(key, hash, seqno, found.value.as_deref()) {
             self.schedule();
         }
-    }
-
-    #[cold]
-    pub(crate) fn note_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) {
-        let mut chains = self.long_chains.lock();
-        if chains.len() >= LONG_CHAINS_MAX {
-            // Most may be of keys that nobody merges any more; those that are read again come again.
-            chains.clear();
-        }
-        chains.insert((keyspace.id, key.to_vec()));
-        self.has_long_chains.store(true, Ordering::Relaxed);
-    }
-
-    /// The keyspace was dropped.
-    pub(crate) fn forget_long_chains(&self, keyspace: KeyspaceId) {
-        let mut chains = self.long_chains.lock();
-        chains.retain(|(of, _)| *of != keyspace);
-        self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
-    }
-
-    /// Whether many operands of `key` were met; asked once.
-    fn take_long_chain(&self, keyspace: &KeyspaceCore, key: &[u8]) -> bool {
-        let mut chains = self.long_chains.lock();
-        let found = chains.remove(&(keyspace.id, key.to_vec()));
-        self.has_long_chains.store(!chains.is_empty(), Ordering::Relaxed);
-        found
     }
 }
 
@@ -435,24 +406,5 @@ mod tests {
                 assert_eq!(documents.get(1).unwrap().unwrap().int("n"), n);
             }
         }
-    }
-
-    #[test]
-    fn long_chains_that_nobody_merges_make_room_for_others() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Database::open(dir.path()).unwrap();
-        let (one, other) = (db.keyspace("one").unwrap(), db.keyspace("other").unwrap());
-        let shared = one.handle().shared();
-        for n in 0..=LONG_CHAINS_MAX {
-            shared.note_long_chain(one.core(), &n.to_be_bytes());
-        }
-        assert!(shared.long_chains.lock().len() <= LONG_CHAINS_MAX);
-        assert!(shared.take_long_chain(one.core(), &LONG_CHAINS_MAX.to_be_bytes()));
-        shared.note_long_chain(one.core(), b"a");
-        shared.note_long_chain(other.core(), b"a");
-        assert!(db.drop_keyspace("one").unwrap());
-        assert_eq!(shared.long_chains.lock().len(), 1);
-        assert!(shared.take_long_chain(other.core(), b"a"));
-        assert!(!shared.has_long_chains.load(Ordering::Relaxed));
     }
 }

@@ -306,7 +306,8 @@ impl Shared {
             if let Ok(at) = at
                 && numbered.refs[at].insert_checked(entry, op.hash, check)?
             {
-                self.note_long_chain(&write.keyspaces[usize::from(op.keyspace)], entry.key);
+                let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
+                self.long_chains.note(keyspace, entry.key, op.hash);
             }
         }
         Ok(())

@@ -142,7 +142,7 @@ impl Shared {
             tree.discard();
             self.watch(tree);
         }
-        self.forget_long_chains(core.id);
+        self.long_chains.forget(core.id);
         self.sweep();
         // What the keyspace made writers wait for is no more.
         self.schedule();
