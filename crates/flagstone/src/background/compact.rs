@@ -368,3 +368,30 @@ impl CompactionJob {
         Ok(Progress::Done)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Options};
+    use flagstone_tree::Space;
+
+    /// Only trees that still had garbage were looked at, so one whose garbage was gone held its writers back for ever.
+    #[test]
+    fn the_brake_of_a_tree_ends_with_its_garbage() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let (shared, tree) = (kv.handle().shared(), &kv.core().trees[0]);
+        let room = {
+            let mut queue = shared.background.lock();
+            queue.spaces.note(tree, Space { bytes: 1000, live: 100 });
+            queue.spaces.brake = 900;
+            shared.hold_writers_back(&mut queue, tree, 0);
+            assert_eq!(tree.brake(), 900);
+            queue.spaces.note(tree, Space { bytes: 100, live: 100 });
+            queue.spaces.room(&Options::default(), false, 0)
+        };
+        shared.slow_down_for_space(room);
+        assert_eq!(tree.brake(), 0);
+        assert!(shared.background.lock().brakes.is_empty());
+    }
+}

@@ -121,7 +121,9 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::{Database, Environment, Keyspace, Options};
+    use flagstone_env::names::BALLAST;
     use flagstone_env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::path::Path;
     use std::sync::Arc;
 
     struct Opened {
@@ -132,6 +134,10 @@ mod tests {
     }
 
     fn opened(disk: FaultDisk) -> Opened {
+        with_ballast(disk, 0)
+    }
+
+    fn with_ballast(disk: FaultDisk, bytes: u64) -> Opened {
         let steps = Arc::new(StepExecutor::default());
         let environment = Environment {
             disk: Arc::new(disk.clone()),
@@ -139,7 +145,8 @@ mod tests {
             random: Arc::new(SeededRandom::new(1)),
             executor: Some(Arc::<StepExecutor>::clone(&steps)),
         };
-        let options = Options { memory_budget: 1 << 20, ..Options::default() };
+        let ballast_bytes = Some(bytes);
+        let options = Options { memory_budget: 1 << 20, ballast_bytes, ..Options::default() };
         let db = Database::builder("db").options(options).environment(environment).open().unwrap();
         let kv = db.keyspace("kv").unwrap();
         kv.put("a", "1").unwrap();
@@ -223,5 +230,23 @@ mod tests {
         opened.put_some();
         assert!(opened.ceiling() > before, "a writer at the ceiling raises it");
         assert!(opened.disk.exists(std::path::Path::new("db/CURRENT")).unwrap());
+    }
+
+    #[test]
+    fn a_grant_that_does_not_fit_gives_the_ballast_up_and_the_next_one_has_its_room() {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        let opened = with_ballast(disk, 1 << 20);
+        opened.steps.run_all();
+        let is_there = || opened.disk.exists(Path::new("db").join(BALLAST).as_path()).unwrap();
+        assert!(is_there());
+        let before = opened.ceiling();
+        opened.use_up_to(0);
+        opened.disk.set_room(Some(0));
+        let refused = opened.kv.delete("a").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfSpace, "{refused}");
+        assert!(!is_there());
+        opened.kv.delete("a").unwrap();
+        assert!(opened.ceiling() > before);
+        assert_eq!(opened.kv.put("b", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
     }
 }

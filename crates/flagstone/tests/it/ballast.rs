@@ -89,6 +89,32 @@ fn a_full_disk_is_left_by_deletes_and_then_takes_all_writes_again() {
     assert_eq!(session.db.keyspace_with("kv", hashed(1)).unwrap().count().unwrap(), 10);
 }
 
+/// Its room is there before the flush is tried again; and the file only when there is room for two of it.
+#[test]
+fn a_flush_that_does_not_fit_is_tried_again_in_the_room_of_the_ballast() {
+    let world = World::new(8);
+    let session = world.open(&options(BYTES)).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), noise(n)).unwrap());
+    session.settle();
+    assert!(is_there(&world));
+    world.disk.set_room(Some(0));
+    let first = session.db.flush();
+    assert!(!is_there(&world), "given up: {first:?}");
+    session.db.flush().unwrap();
+    assert_eq!(session.db.stats().memtable_bytes, 0);
+    let later = |room: u64| {
+        world.disk.set_room(Some(room));
+        world.clock.advance(Duration::from_secs(2));
+        session.settle();
+        is_there(&world)
+    };
+    assert!(!later(2 * BYTES - 1));
+    assert_eq!(kv.put("more", noise(0)).unwrap_err().kind(), ErrorKind::OutOfSpace);
+    assert!(later(2 * BYTES));
+    kv.put("more", noise(0)).unwrap();
+}
+
 #[test]
 fn without_a_ballast_a_full_disk_stays_full_until_something_else_makes_room() {
     let world = World::new(2);

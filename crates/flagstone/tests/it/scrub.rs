@@ -91,6 +91,26 @@ fn a_device_that_refuses_to_read_is_damage_and_the_others_are_read() {
     assert_eq!((stats.tables - before.tables, stats.damaged), (tables - 1, 1));
 }
 
+/// The file that it reads is one more than the tables that are open.
+#[test]
+fn a_process_without_a_free_descriptor_closes_a_table_for_the_scrub() {
+    let (world, damages) = (World::new(4), Arc::default());
+    let session = open(&world, &damages);
+    fill(&session);
+    let from = session.db.stats().scrub.rounds + 1;
+    scrub(&session, |scrub| scrub.rounds == from);
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    assert_eq!(kv.count().unwrap(), 600);
+    let (open, tables) = (session.db.stats().files_open, session.db.stats().tables());
+    assert!(open as u64 >= tables, "{open} of {tables}");
+    world.disk.set_open_files_max(Some(world.disk.open_files()));
+    let before = session.db.stats().scrub;
+    scrub(&session, |scrub| scrub.rounds == from + 2);
+    let after = session.db.stats().scrub;
+    assert_eq!((after.tables - before.tables, after.damaged), (2 * tables, 0));
+    assert!(damages.lock().unwrap().is_empty());
+}
+
 #[test]
 fn a_quick_verification_reads_both_ends_of_a_table_and_no_block() {
     let world = World::new(3);
