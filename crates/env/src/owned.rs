@@ -11,7 +11,7 @@
 #![expect(unsafe_code, reason = "the protocol is what makes the access exclusive")]
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{heavy_barrier, light_barrier};
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
@@ -25,8 +25,8 @@ pub struct Owned<T> {
 
 /// Where the value is, and what guests know of it.
 pub struct Room<T> {
-    /// How often the owner is inside of itself; no guest is, then.
-    inside: AtomicU32,
+    /// The owner is inside; no guest is, then.
+    inside: AtomicBool,
     guest: AtomicBool,
     /// A hint: whether a visit is worth its while.
     is_open: AtomicBool,
@@ -43,7 +43,7 @@ impl<T> Owned<T> {
     /// A value, closed to guests.
     pub fn new(value: T) -> Self {
         let room = Room {
-            inside: AtomicU32::new(0),
+            inside: AtomicBool::new(false),
             guest: AtomicBool::new(false),
             is_open: AtomicBool::new(false),
             door: Mutex::new(()),
@@ -65,7 +65,8 @@ impl<T> Owned<T> {
     /// Uses the value.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&T) -> R) -> R {
-        let _inside = self.room.enter();
+        // Nobody else stores to `inside`: if it is true, the owner calls this out of another `with`.
+        let _inside = (!self.room.inside.load(Ordering::Relaxed)).then(|| self.room.enter());
         // SAFETY: no guest is inside, and the owner holds no `&mut`: that takes `&mut self`.
         work(unsafe { &*self.room.value.get() })
     }
@@ -73,6 +74,7 @@ impl<T> Owned<T> {
     /// Changes the value.
     #[inline]
     pub fn with_mut<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
+        // As the owner is borrowed alone it is not inside, and `work` cannot enter again.
         let _inside = self.room.enter();
         // SAFETY: no guest is inside, and the owner, which is borrowed alone, holds no other reference.
         work(unsafe { &mut *self.room.value.get() })
@@ -80,29 +82,26 @@ impl<T> Owned<T> {
 }
 
 /// The owner is inside.
-struct Inside<'a>(&'a AtomicU32);
+struct Inside<'a>(&'a AtomicBool);
 
 impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.store(self.0.load(Ordering::Relaxed) - 1, Ordering::Release);
+        self.0.store(false, Ordering::Release);
     }
 }
 
 impl<T> Room<T> {
-    /// Only the owner's thread calls it. Between the store to `inside` and the load of `guest` stands a light barrier;
+    /// Only the owner's thread calls it, from outside. Between the store to `inside` and the load of `guest` stands a light barrier;
     /// a guest has a heavy one between its store to `guest` and its load of `inside`. One of the barriers comes first. If
     /// it is this one, the guest loads what was stored here, and leaves. If it is the guest's, this loads what the guest
     /// stored: true, and waits, or what it stored when it had left.
     #[inline]
     fn enter(&self) -> Inside<'_> {
-        let depth = self.inside.load(Ordering::Relaxed);
-        self.inside.store(depth + 1, Ordering::Relaxed);
-        if depth == 0 {
-            light_barrier();
-            if self.guest.load(Ordering::Acquire) {
-                self.wait_for_guest();
-            }
+        self.inside.store(true, Ordering::Relaxed);
+        light_barrier();
+        if self.guest.load(Ordering::Acquire) {
+            self.wait_for_guest();
         }
         Inside(&self.inside)
     }
@@ -110,9 +109,9 @@ impl<T> Room<T> {
     /// The next guest takes the lock after this, so it finds the owner inside.
     #[cold]
     fn wait_for_guest(&self) {
-        self.inside.store(0, Ordering::Release);
+        self.inside.store(false, Ordering::Release);
         let _no_guest = self.door.lock();
-        self.inside.store(1, Ordering::Relaxed);
+        self.inside.store(true, Ordering::Relaxed);
     }
 
     /// Whether a visit is worth its while.
@@ -132,7 +131,7 @@ impl<T> Room<T> {
         let _door = self.door.lock();
         self.guest.store(true, Ordering::Relaxed);
         let _guest = Guest(&self.guest);
-        if !heavy_barrier() || self.inside.load(Ordering::Acquire) > 0 {
+        if !heavy_barrier() || self.inside.load(Ordering::Acquire) {
             return None;
         }
         // SAFETY: other guests wait for the door; the owner was not inside behind the barrier, and from then on sees the
