@@ -38,9 +38,45 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a_words.iter().zip(b_words).all(|(a, b)| a == b) && a_end == b_end
 }
 
+/// Makes `to` what `from` is. Keys of 8 to 32 bytes are copied without a call.
+#[inline]
+pub fn assign(to: &mut Vec<u8>, from: &[u8]) {
+    if to.len() != from.len() {
+        to.clear();
+        to.extend_from_slice(from);
+    } else if !(assign_ends::<16>(to, from) || assign_ends::<8>(to, from)) {
+        to.copy_from_slice(from);
+    }
+}
+
+/// Copies `N` bytes at the end and at the front, if that is all.
+#[inline]
+fn assign_ends<const N: usize>(to: &mut [u8], from: &[u8]) -> bool {
+    if !(N..=2 * N).contains(&from.len()) {
+        return false;
+    }
+    if let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>()) {
+        *to = *from;
+    }
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_of_every_length_are_assigned() {
+        let from: Vec<u8> = (1..=70).collect();
+        for (len, before) in (0..70).flat_map(|len| [(len, 0), (len, len), (len, 70)]) {
+            let mut to = vec![0; before];
+            assign(&mut to, &from[..len]);
+            assert_eq!(to, from[..len]);
+        }
+    }
 
     #[test]
     fn they_agree_with_slices() {

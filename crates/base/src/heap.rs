@@ -19,6 +19,26 @@ pub fn sift_down<T>(items: &mut [T], mut at: usize, before: impl Fn(&T, &T) -> b
     }
 }
 
+/// Puts `item` in the place of the first item, which is gone, and moves it down until no child comes before it. The item
+/// stays in registers until its place is known.
+#[inline]
+pub fn replace_first<T: Copy>(items: &mut [T], item: T, before: impl Fn(&T, &T) -> bool) {
+    let mut at = 0;
+    while let Some(mut child) = Some(2 * at + 1).filter(|&child| child < items.len()) {
+        if child + 1 < items.len() {
+            child += usize::from(before(&items[child + 1], &items[child]));
+        }
+        if !before(&items[child], &item) {
+            break;
+        }
+        items[at] = items[child];
+        at = child;
+    }
+    if let Some(place) = items.get_mut(at) {
+        *place = item;
+    }
+}
+
 /// Makes any slice a heap: the first item comes before all others.
 pub fn heapify<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     for at in (0..items.len() / 2).rev() {
@@ -42,5 +62,19 @@ mod tests {
             sift_down(&mut items, 0, |a, b| a < b);
         }
         assert_eq!(sorted, expected);
+    }
+
+    #[test]
+    fn a_replaced_first_item_finds_its_place() {
+        let mut items: Vec<u32> = (0..100).collect();
+        let mut expected = items.clone();
+        for item in (0..1_000).map(|i| i * 7919 % 1009) {
+            replace_first(&mut items, item, |a, b| a < b);
+            expected[0] = item;
+            expected.sort_unstable();
+            assert_eq!(items[0], expected[0]);
+        }
+        items.sort_unstable();
+        assert_eq!(items, expected);
     }
 }

@@ -19,6 +19,9 @@ const AHEAD_MAX: u64 = 256 << 10;
 /// A cursor that has to wait for its turn lets go of larger blocks.
 const HUGE_BLOCK: usize = 1 << 20;
 
+/// Suffixes of keys up to this length are copied as if they had it.
+const SUFFIX_SHORT: usize = 16;
+
 /// How a cursor reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorOptions {
@@ -466,6 +469,15 @@ fn assemble(
             key.extend_from_slice(front);
         }
     }
-    key.extend_from_slice(&block.bytes()[parsed.suffix()]);
+    let suffix = parsed.suffix();
+    match block.bytes()[suffix.start..].first_chunk::<SUFFIX_SHORT>() {
+        // A copy of a fixed length needs no call: the bytes after the suffix go again.
+        Some(bytes) if suffix.len() <= SUFFIX_SHORT => {
+            let len = key.len() + suffix.len();
+            key.extend_from_slice(bytes);
+            key.truncate(len);
+        }
+        _ => key.extend_from_slice(&block.bytes()[suffix]),
+    }
     Ok(())
 }

@@ -172,7 +172,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     }
 
     /// Entry `index`, which must be below [`Block::count`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn parse(&self, index: usize) -> Result<Parsed, Malformed> {
         let place = self.place(index);
         let at = self.offset_in(place);
@@ -188,6 +188,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     }
 
     /// As [`Block::parse`], for lengths of more than one byte.
+    #[inline(never)]
     fn parse_long(&self, place: u128) -> Result<Parsed, Malformed> {
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];

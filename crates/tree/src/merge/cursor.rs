@@ -3,7 +3,7 @@
 use super::run_cursor::RunCursor;
 use crate::memtable::{History, MemCursor};
 use crate::options::Direction;
-use flagstone_base::heap::{heapify, sift_down};
+use flagstone_base::heap::{heapify, replace_first, sift_down};
 use flagstone_base::key::key_front;
 use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo, Slice};
 use std::cmp::Ordering;
@@ -98,6 +98,7 @@ pub(crate) struct MergeCursor {
 /// A source that has an entry, and the front of its key, which decides most comparisons.
 #[derive(Clone, Copy)]
 struct Standing {
+    /// Out of date in a heap of one.
     front: u64,
     place: usize,
 }
@@ -167,23 +168,27 @@ impl MergeCursor {
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         let Self { sources, heap, direction, has_huge } = self;
-        let Some(top) = heap.first_mut() else { return Ok(()) };
-        let source = &mut sources[top.place];
-        if let Err(error) = source.next() {
+        let Some(&Standing { place, .. }) = heap.first() else { return Ok(()) };
+        if let Err(error) = sources[place].next() {
             heap.clear();
             return Err(error);
         }
-        match source.entry() {
+        let sources = &sources[..];
+        let comes_before = |a: &Standing, b: &Standing| before(*direction, sources, a, b);
+        match sources[place].entry() {
             Some(entry) => {
-                top.front = key_front(entry.key);
-                *has_huge |= entry.value.len() >= HUGE_VALUE;
+                if entry.value.len() >= HUGE_VALUE {
+                    *has_huge = true;
+                }
+                if heap.len() > 1 {
+                    let standing = Standing { front: key_front(entry.key), place };
+                    replace_first(heap, standing, comes_before);
+                }
             }
             None => {
                 heap.swap_remove(0);
+                sift_down(heap, 0, comes_before);
             }
-        }
-        if heap.len() > 1 {
-            sift_down(heap, 0, |a, b| before(*direction, sources, a, b));
         }
         self.hold_one_huge()
     }

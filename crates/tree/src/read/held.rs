@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// A value up to this length is copied when its block is given up; a longer one is most of its block.
 const COPIED_MAX: usize = 4 << 10;
+/// A value up to this length is kept, copied, even if nobody asks for it yet: it is hardly larger than the scan.
+const KEPT_MAX: usize = 256;
 /// A scan whose value nobody asks for yet keeps blocks of so many bytes at least.
 const UNSHOWN_MIN: u64 = 1 << 20;
 
@@ -19,6 +21,8 @@ pub(super) struct Pinned {
     pub(super) view: Arc<View>,
     pub(super) merge: MergeCursor,
     pub(super) ranges: Vec<RangeSource>,
+    /// The walk has handled the entry that the cursors stand at.
+    pub(super) is_handled: bool,
 }
 
 /// The value of the key a scan stands at.
@@ -41,7 +45,7 @@ pub(crate) struct Held {
     pub(super) value: Value,
     /// The caller may ask for the value. Of scans that are merged it asks for that of one.
     is_shown: bool,
-    /// The caller may have a reference to the value in its block.
+    /// The caller may have a reference to the value where it is.
     is_lent: Cell<bool>,
     /// The copy of a value in a memtable that the caller may have a reference to.
     copied: OnceCell<Vec<u8>>,
@@ -82,6 +86,12 @@ impl Held {
         }
     }
 
+    /// Whether the caller may ask for a value of so many bytes without a call of [`Held::show`].
+    #[inline]
+    pub(super) const fn is_kept(len: usize) -> bool {
+        len <= KEPT_MAX
+    }
+
     /// From now on the caller may ask for the value; true when that must be read first.
     #[inline]
     pub(super) fn show(&mut self) -> bool {
@@ -104,7 +114,10 @@ impl Held {
     #[inline]
     pub(super) fn lend(&self) -> &[u8] {
         match (&self.value, &self.pinned) {
-            (Value::Made(value), _) => value,
+            (Value::Made(value), _) => {
+                self.is_lent.set(true);
+                value
+            }
             (Value::Current, Some(pinned)) => {
                 let value = pinned.merge.entry().map_or(&[][..], |entry| entry.value);
                 if !pinned.merge.is_in_memory() {
@@ -129,14 +142,23 @@ impl Held {
         let pinned = self.pinned.take()?;
         let value = std::mem::replace(&mut self.value, Value::None);
         self.value = match value {
-            Value::Current | Value::Made(_) if !self.is_shown => Value::Left,
+            value if self.is_lent.get() => match value {
+                Value::Current => Value::Made(pinned.merge.value()),
+                other => other,
+            },
             Value::Current if self.copied.get().is_some() => Value::Copied,
             Value::Current => {
                 let bytes = pinned.merge.entry().map_or(&[][..], |entry| entry.value);
-                let is_shared = self.is_lent.get() || bytes.len() > COPIED_MAX;
-                let copy = || Slice::copy_of(bytes);
-                Value::Made(if is_shared { pinned.merge.value() } else { copy() })
+                match self.is_shown || Self::is_kept(bytes.len()) {
+                    true if bytes.len() > COPIED_MAX => Value::Made(pinned.merge.value()),
+                    true => Value::Made(Slice::copy_of(bytes)),
+                    false => Value::Left,
+                }
             }
+            Value::Made(value) if !self.is_shown => match Self::is_kept(value.len()) {
+                true => Value::Made(Slice::copy_of(&value)),
+                false => Value::Left,
+            },
             other => other,
         };
         self.charge(0);

@@ -58,7 +58,11 @@ impl TreeScan {
         if !self.walk.is_settled() {
             self.settle();
         }
-        advanced
+        // Not `advanced`: it is written in pieces, and a load of all of it waits for these.
+        match advanced {
+            Ok(is_found) => Ok(is_found),
+            Err(error) => Err(error),
+        }
     }
 
     /// From here to the next [`TreeScan::advance`] the value is asked for. Only a scan that is one of several needs it.
@@ -68,6 +72,9 @@ impl TreeScan {
     #[inline]
     pub fn show(&mut self) -> Result<()> {
         let Self { held, walk, .. } = self;
+        if walk.is_kept() {
+            return Ok(());
+        }
         let shown = held.with_mut(|held| match held.show() {
             true => walk.find_again(held),
             false => Ok(()),

@@ -7,6 +7,7 @@ use crate::options::Direction;
 use crate::tree::Tree;
 use crate::version::{Run, Span, TableHandle};
 use crate::view::View;
+use flagstone_base::bytes::{assign, same};
 use flagstone_base::{Error, KeyRange, Kind, Result, SeqNo, Slice};
 use flagstone_sst::CursorOptions;
 use std::ops::Bound;
@@ -47,6 +48,10 @@ pub(super) struct Walk {
     has_key: bool,
     /// Room for the next key.
     spare: Vec<u8>,
+    /// A value that was folded, or that the cursors have left behind, on its way to what the scan holds.
+    made: Slice,
+    /// The value is kept whether somebody asks for it or not.
+    is_kept: bool,
     is_done: bool,
     /// What it holds is counted.
     is_settled: bool,
@@ -71,6 +76,8 @@ impl Walk {
             key: Vec::new(),
             has_key: false,
             spare: Vec::new(),
+            made: Slice::default(),
+            is_kept: false,
             is_done,
             is_settled: true,
             until_check: 0,
@@ -97,6 +104,12 @@ impl Walk {
         self.is_done
     }
 
+    /// Whether the caller may ask for the value although it has not said that it will.
+    #[inline]
+    pub(super) const fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
     #[inline]
     pub(super) const fn is_settled(&self) -> bool {
         self.is_settled
@@ -114,9 +127,14 @@ impl Walk {
             let mut pinned = self.pin(held)?;
             // Behind an error the cursors are dropped: the next call looks for the place again.
             match self.step(&mut pinned)? {
-                Step::Found(made) => {
+                Step::Found => {
                     held.pinned = Some(pinned);
-                    held.value = made.map_or(Value::Current, Value::Made);
+                    held.value = Value::Current;
+                    return Ok(true);
+                }
+                Step::Made => {
+                    held.pinned = Some(pinned);
+                    held.value = Value::Made(std::mem::take(&mut self.made));
                     return Ok(true);
                 }
                 Step::Absent => held.pinned = Some(pinned),
@@ -138,16 +156,15 @@ impl Walk {
         let found = found.and_then(|()| self.step(&mut pinned));
         let is_same = self.key == key;
         (self.key, self.has_key) = (key, true);
-        match found? {
-            Step::Found(made) if is_same => {
-                held.pinned = Some(pinned);
-                held.value = made.map_or(Value::Current, Value::Made);
-                self.is_settled = false;
-                Ok(())
-            }
+        held.value = match found? {
+            Step::Found if is_same => Value::Current,
+            Step::Made if is_same => Value::Made(std::mem::take(&mut self.made)),
             // Its keyspace is dropped, which the caller will say.
-            _ => Err(Error::invalid("the entry of a scan is gone")),
-        }
+            _ => return Err(Error::invalid("the entry of a scan is gone")),
+        };
+        held.pinned = Some(pinned);
+        self.is_settled = false;
+        Ok(())
     }
 
     #[inline]
@@ -216,7 +233,8 @@ impl Walk {
             ranges.extend(RangeSource::of_run(&part));
             sources.push(Source::Run(RunCursor::new(part, self.direction, options)));
         }
-        Box::new(Pinned { view, merge: MergeCursor::new(sources, self.direction), ranges })
+        let merge = MergeCursor::new(sources, self.direction);
+        Box::new(Pinned { view, merge, ranges, is_handled: false })
     }
 
     /// The tables of `part` that hold something it sees.
@@ -230,32 +248,30 @@ impl Walk {
 
     /// Handles the next key forwards.
     fn step_forward(&mut self, pinned: &mut Pinned) -> Result<Step> {
-        loop {
+        if std::mem::take(&mut pinned.is_handled) {
+            pinned.merge.next()?;
+        }
+        let entry = loop {
             let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
-            let is_old = self.has_key && entry.key == self.key.as_slice();
-            if !is_old && entry.seqno() <= self.at {
-                break;
-            }
             if !self.range.ends_behind(entry.key) {
                 return Ok(Step::End);
             }
+            let is_old = self.has_key && same(entry.key, &self.key);
+            if !is_old && entry.seqno() <= self.at {
+                break entry;
+            }
             self.until_check = self.until_check.saturating_sub(1);
             pinned.merge.next()?;
-        }
-        let Some(entry) = pinned.merge.entry() else { return Ok(Step::End) };
-        if !self.range.ends_behind(entry.key) {
-            return Ok(Step::End);
-        }
-        let (kind, seqno) = (entry.kind(), entry.seqno());
-        let is_large = entry.value.len() >= LARGE_VALUE;
+        };
+        let (kind, seqno, len) = (entry.kind(), entry.seqno(), entry.value.len());
         let covered = covering(&pinned.ranges, entry.key, self.at)?;
         self.until_check = self.until_check.saturating_sub(1);
         if kind == Kind::Merge && seqno >= covered {
             return self.fold_forward(pinned, covered);
         }
-        self.key.clear();
-        self.key.extend_from_slice(entry.key);
+        assign(&mut self.key, entry.key);
         self.has_key = true;
+        pinned.is_handled = true;
         if seqno < covered {
             return self.leave_range(pinned, covered);
         }
@@ -263,8 +279,15 @@ impl Walk {
         if kind != Kind::Put {
             return Ok(Step::Absent);
         }
-        self.is_settled &= !is_large;
-        Ok(Step::Found(None))
+        self.note_value(len);
+        Ok(Step::Found)
+    }
+
+    /// The scan stands at a value of `len` bytes.
+    #[inline]
+    fn note_value(&mut self, len: usize) {
+        self.is_settled &= len < LARGE_VALUE;
+        self.is_kept = Held::is_kept(len);
     }
 
     fn fold_forward(&mut self, pinned: &mut Pinned, covered: SeqNo) -> Result<Step> {
@@ -351,13 +374,10 @@ impl Walk {
         };
         self.stand_on(key);
         self.covered_keys = 0;
-        Ok(match value {
-            Some(value) => {
-                self.is_settled &= value.len() < LARGE_VALUE;
-                Step::Found(Some(value))
-            }
-            None => Step::Absent,
-        })
+        let Some(value) = value else { return Ok(Step::Absent) };
+        self.note_value(value.len());
+        self.made = value;
+        Ok(Step::Made)
     }
 
     /// The current key was deleted with its range: after some of them, jumps out of the range.
@@ -367,7 +387,7 @@ impl Walk {
             return Ok(Step::Absent);
         }
         self.covered_keys = 0;
-        let Pinned { merge, ranges, .. } = pinned;
+        let Pinned { merge, ranges, is_handled, .. } = pinned;
         let mut piece = None;
         for source in &*ranges {
             piece = piece.or(source.piece(&self.key, covered)?);
@@ -378,6 +398,8 @@ impl Walk {
                 Direction::Reverse => Bound::Excluded(piece.start),
             };
             merge.skip_older(limit, covered)?;
+            // The cursors may stand at another entry.
+            *is_handled = false;
         }
         Ok(Step::Absent)
     }
@@ -385,8 +407,10 @@ impl Walk {
 
 /// What handling a key came to.
 enum Step {
-    /// A live key. Its value, unless that is the one of the entry the cursors stand at.
-    Found(Option<Slice>),
+    /// A live key, whose entry the cursors stand at.
+    Found,
+    /// A live key, whose value was made.
+    Made,
     Absent,
     End,
 }
