@@ -1,55 +1,127 @@
-//! A merge of trees: the next key of all, in either direction, by a binary heap of cursors.
+//! A merge of trees: the next key of all, in either direction, by a tournament of cursors.
+//!
+//! ```text
+//!            0: the winner             place p plays what won at 2p and at 2p + 1, and keeps the loser
+//!            1: b d                    scan s plays first at (s + 4) / 2
+//!        2: a b      3: c d
+//! scans    0  1        2  3            after a step of scan 1: plays at 2, then at 1
+//! ```
+//! Partitions take turns at random, so a processor guesses wrong which child of a heap comes first. Here each step plays
+//! the same number of matches, and no branch depends on who wins.
 
-use flagstone_base::heap::{heapify, sift_down};
-use flagstone_base::key::key_front as front;
+use flagstone_base::bytes::order;
+use flagstone_base::key::key_front;
 use flagstone_base::{Result, Slice};
 use flagstone_tree::{Direction, TreeScan};
+use std::hint::select_unpredictable;
 
 /// Scans of trees that share no key, merged to one order.
 pub(crate) struct Merge {
     scans: Vec<TreeScan>,
-    /// Scans that stand on an entry; the next entry's scan is at the root.
-    heap: Vec<Standing>,
+    /// The winner of all, then the loser of each match. Empty before the first step, else a power of two.
+    matches: Vec<Standing>,
     direction: Direction,
-    started: bool,
 }
 
-/// A scan and the front of the key it stands on, which decides most comparisons.
+/// A scan and the front of the key it stands on, which decides most matches.
 #[derive(Clone, Copy)]
 struct Standing {
+    /// All bits are turned where the last key comes first: the smaller front wins.
     front: u64,
+    /// [`NONE`] when the scan has ended.
     scan: usize,
 }
 
+/// Loses against every scan.
+const NONE: Standing = Standing { front: u64::MAX, scan: usize::MAX };
+
 impl Merge {
-    pub(crate) fn new(scans: Vec<TreeScan>, direction: Direction) -> Self {
-        Self { heap: Vec::with_capacity(scans.len()), scans, direction, started: false }
+    pub(crate) const fn new(scans: Vec<TreeScan>, direction: Direction) -> Self {
+        Self { scans, matches: Vec::new(), direction }
     }
 
     /// Goes to the next key; false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool> {
-        if !self.started {
-            self.started = true;
-            for scan in 0..self.scans.len() {
-                if self.scans[scan].advance()? {
-                    self.heap.push(Standing { front: front(self.scans[scan].key()), scan });
-                }
-            }
-            let before = comes_before(&self.scans, self.direction);
-            heapify(&mut self.heap, before);
-        } else if let Some(top) = self.heap.first_mut() {
-            let scan = &mut self.scans[top.scan];
-            if scan.advance()? {
-                top.front = front(scan.key());
-            } else {
-                self.heap.swap_remove(0);
-            }
-            sift_down(&mut self.heap, 0, comes_before(&self.scans, self.direction));
-        }
-        match self.heap.first() {
-            Some(top) => self.scans[top.scan].show().map(|()| true),
+        let last = self.winner();
+        let next = if self.matches.is_empty() {
+            let size = self.scans.len().next_power_of_two();
+            self.matches = vec![NONE; size];
+            self.play_all(1)?
+        } else if last < self.scans.len() {
+            let standing = self.step(last)?;
+            self.play(last, standing)
+        } else {
+            NONE
+        };
+        self.matches[0] = next;
+        match self.scans.get_mut(next.scan) {
+            Some(scan) => scan.show().map(|()| true),
             None => Ok(false),
         }
+    }
+
+    /// Goes to the next key of a scan.
+    #[inline]
+    fn step(&mut self, at: usize) -> Result<Standing> {
+        let Some(scan) = self.scans.get_mut(at) else { return Ok(NONE) };
+        if !scan.advance()? {
+            return Ok(NONE);
+        }
+        let front = key_front(scan.key());
+        let front = if self.direction == Direction::Forward { front } else { !front };
+        Ok(Standing { front, scan: at })
+    }
+
+    /// The first step of all scans below `place`, and their matches; returns the winner.
+    fn play_all(&mut self, place: usize) -> Result<Standing> {
+        if let Some(scan) = place.checked_sub(self.matches.len()) {
+            return self.step(scan);
+        }
+        let (left, right) = (self.play_all(2 * place)?, self.play_all(2 * place + 1)?);
+        let (winner, loser) =
+            if self.is_before(&right, &left) { (right, left) } else { (left, right) };
+        self.matches[place] = loser;
+        Ok(winner)
+    }
+
+    /// The matches of scan `at`, which has gone on to `standing`; returns the winner of all.
+    #[inline]
+    fn play(&mut self, at: usize, standing: Standing) -> Standing {
+        let (mut winner, mut place) = (standing, (at + self.matches.len()) / 2);
+        while place > 0 {
+            let other = self.matches[place];
+            let wins = self.is_before(&other, &winner);
+            self.matches[place] = Standing {
+                front: select_unpredictable(wins, winner.front, other.front),
+                scan: select_unpredictable(wins, winner.scan, other.scan),
+            };
+            winner = Standing {
+                front: select_unpredictable(wins, other.front, winner.front),
+                scan: select_unpredictable(wins, other.scan, winner.scan),
+            };
+            place /= 2;
+        }
+        winner
+    }
+
+    #[inline]
+    fn is_before(&self, a: &Standing, b: &Standing) -> bool {
+        if a.front == b.front { self.has_key_before(a, b) } else { a.front < b.front }
+    }
+
+    /// Compares whole keys.
+    fn has_key_before(&self, a: &Standing, b: &Standing) -> bool {
+        match (self.scans.get(a.scan), self.scans.get(b.scan), self.direction) {
+            (Some(a), Some(b), Direction::Forward) => order(a.key(), b.key()).is_lt(),
+            (Some(a), Some(b), Direction::Reverse) => order(a.key(), b.key()).is_gt(),
+            (a, _, _) => a.is_some(),
+        }
+    }
+
+    /// The scan whose entry is the current one.
+    #[inline]
+    fn winner(&self) -> usize {
+        self.matches.first().unwrap_or(&NONE).scan
     }
 
     /// Lets go of what the scans read, and keeps their places.
@@ -59,28 +131,16 @@ impl Merge {
 
     #[inline]
     pub(crate) fn key(&self) -> &[u8] {
-        self.heap.first().map_or(&[], |top| self.scans[top.scan].key())
+        self.scans.get(self.winner()).map_or(&[], TreeScan::key)
     }
 
     #[inline]
     pub(crate) fn value(&self) -> Slice {
-        self.heap.first().map_or_else(Slice::default, |top| self.scans[top.scan].value())
+        self.scans.get(self.winner()).map_or_else(Slice::default, TreeScan::value)
     }
 
     #[inline]
     pub(crate) fn value_bytes(&self) -> &[u8] {
-        self.heap.first().map_or(&[], |top| self.scans[top.scan].value_bytes())
-    }
-}
-
-#[inline]
-fn comes_before(scans: &[TreeScan], direction: Direction) -> impl Fn(&Standing, &Standing) -> bool {
-    move |a, b| {
-        let order = a.front.cmp(&b.front);
-        let order = order.then_with(|| scans[a.scan].key().cmp(scans[b.scan].key()));
-        match direction {
-            Direction::Forward => order.is_lt(),
-            Direction::Reverse => order.is_gt(),
-        }
+        self.scans.get(self.winner()).map_or(&[], TreeScan::value_bytes)
     }
 }

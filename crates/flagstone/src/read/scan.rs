@@ -73,11 +73,19 @@ impl Scan {
         }
         let advanced = self.try_advance();
         // Behind what was read: it is dropped before its trees are emptied.
-        let advanced = self.core.check_readable().and(advanced);
-        if !matches!(advanced, Ok(true)) {
-            self.state = State::Ended;
+        let readable = self.core.check_readable();
+        // Results are not passed on whole: they are written in pieces, and a load of all of them waits for these.
+        if let (Ok(true), Ok(())) = (&advanced, &readable) {
+            return Ok(true);
         }
-        advanced.map_err(|error| self.snapshot.shared().told(error))
+        self.end(readable.and(advanced))
+    }
+
+    /// Nothing is left, or reading failed.
+    #[cold]
+    fn end(&mut self, ended: Result<bool>) -> Result<bool> {
+        self.state = State::Ended;
+        ended.map_err(|error| self.snapshot.shared().told(error))
     }
 
     /// The key of the entry it stands on.

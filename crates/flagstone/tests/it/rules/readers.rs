@@ -212,6 +212,35 @@ fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
     }
 }
 
+/// A scan merges partitions by the fronts of their keys; where these are the same, whole keys decide.
+#[test]
+fn a_scan_merges_any_number_of_partitions_both_ways() {
+    let world = World::new(9);
+    let session = open(&world, &small());
+    let mut keys: Vec<Vec<u8>> = (0..=300).map(|n: u32| n.to_be_bytes().repeat(2)).collect();
+    for front in [vec![0; 8], vec![0xff; 8], b"the same".to_vec()] {
+        // The fronts of keys that are short, and of partitions that have ended, are among these.
+        keys.extend((1..8).map(|len| front[..len].to_vec()));
+        keys.extend((0..20).map(|n| [&front[..], &[n]].concat()));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    for partitions in 1..=9 {
+        let kv = session.db.keyspace_with(&format!("{partitions}"), hashed(partitions)).unwrap();
+        keys.iter().for_each(|key| kv.put(key, key.repeat(20)).unwrap());
+        let snapshot = session.db.snapshot();
+        for back in [false, true] {
+            let found = all(&snapshot, &kv, back);
+            assert!(found.iter().map(|(key, _)| key).eq(&keys), "{partitions}, back: {back}");
+            assert!(found.iter().all(|(key, value)| *value == key.repeat(20)));
+        }
+        // One partition goes on alone when the others have ended.
+        let (last, rest) = keys.split_last().unwrap();
+        rest.iter().for_each(|key| kv.delete(key).unwrap());
+        assert_eq!(all(&session.db.snapshot(), &kv, false), [(last.clone(), last.repeat(20))]);
+    }
+}
+
 /// Rule 36: of documents of megabytes a scan holds few at once, however many partitions and runs it merges.
 #[test]
 fn a_scan_over_huge_values_holds_few_of_them() {
