@@ -7,6 +7,7 @@
 
 use flagstone_base::{SeqNo, Slice};
 use flagstone_sst::{RangeDelete, RangeDeletes};
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -165,11 +166,26 @@ impl RangeSet {
         if self.all.is_empty() {
             return SeqNo::ZERO;
         }
-        self.covering_some(key, at)
+        self.covering_by(self.find(key), key, at)
     }
 
-    fn covering_some(&self, key: &[u8], at: SeqNo) -> SeqNo {
-        match self.find(key) {
+    /// As [`RangeSet::covering`]. Keys that are asked one after the other find their piece without a search where it is
+    /// the piece found last, or beside it: `near` tells which that was, and may tell anything.
+    #[inline]
+    pub(crate) fn covering_near(&self, key: &[u8], at: SeqNo, near: &Cell<usize>) -> SeqNo {
+        if self.all.is_empty() {
+            return SeqNo::ZERO;
+        }
+        let last = near.get();
+        let around = [last, last.wrapping_add(1), last.wrapping_sub(1)];
+        let found = around.into_iter().find(|behind| self.is_behind(*behind, key));
+        let behind = found.unwrap_or_else(|| self.behind(key));
+        near.set(behind);
+        self.covering_by(self.before(behind, key), key, at)
+    }
+
+    fn covering_by(&self, newest: Option<Piece>, key: &[u8], at: SeqNo) -> SeqNo {
+        match newest {
             None => SeqNo::ZERO,
             Some(piece) if piece.seqno <= at => piece.seqno,
             Some(_) => {
@@ -194,11 +210,30 @@ impl RangeSet {
     }
 
     fn find(&self, key: &[u8]) -> Option<Piece> {
+        self.before(self.behind(key), key)
+    }
+
+    /// How many pieces start at or before `key`.
+    fn behind(&self, key: &[u8]) -> usize {
         let starts_before = |piece: &Piece| self.key(piece.start) <= key;
-        let behind = match &self.pieces {
+        match &self.pieces {
             Some(pieces) => pieces.partition_point(starts_before),
             None => self.all.partition_point(|range| self.start(range) <= key),
-        };
+        }
+    }
+
+    /// Whether `behind` is how many pieces start at or before `key`.
+    #[inline]
+    fn is_behind(&self, behind: usize, key: &[u8]) -> bool {
+        let count = self.piece_count();
+        let starts_before = |at: usize| self.key(self.piece_at(at).start) <= key;
+        behind <= count
+            && (behind == 0 || starts_before(behind - 1))
+            && (behind == count || !starts_before(behind))
+    }
+
+    /// The last of so many pieces, if it reaches over `key`.
+    fn before(&self, behind: usize, key: &[u8]) -> Option<Piece> {
         let piece = self.piece_at(behind.checked_sub(1)?);
         (key < self.key(piece.end)).then_some(piece)
     }
@@ -383,12 +418,14 @@ mod tests {
             })
             .collect();
         let set = set(&ranges);
-        for n in 0..46 {
+        let near = Cell::new(usize::MAX);
+        for n in (0..46).chain((0..46).rev()).chain([40, 3, 44, 45]) {
             for at in (0..60).map(SeqNo::new) {
                 let key = key(n).into_bytes();
                 let covering = ranges.iter().filter(|r| r.seqno <= at && r.as_ref().contains(&key));
                 let expected = covering.map(|r| r.seqno).max().unwrap_or(SeqNo::ZERO);
                 assert_eq!(set.covering(&key, at), expected, "{n} at {at}");
+                assert_eq!(set.covering_near(&key, at, &near), expected, "{n} at {at}");
             }
         }
     }

@@ -4,10 +4,17 @@ use crate::ranges::RangeSet;
 use crate::version::{Run, TableHandle, ends_before};
 use flagstone_base::{Result, SeqNo};
 use flagstone_sst::RangeDelete;
+use std::cell::Cell;
 use std::sync::Arc;
 
-/// Deleted ranges of one source; only sources that have some are kept.
-pub(crate) enum RangeSource {
+/// Deleted ranges of one source, for keys that are asked in order; only sources that have some are kept.
+pub(crate) struct RangeSource {
+    owner: Owner,
+    /// Where the last key was found.
+    near: Cell<usize>,
+}
+
+enum Owner {
     /// One of the sets of a memtable.
     Memory(Arc<RangeSet>),
     /// Sorted, disjoint; only the tables that have deleted ranges.
@@ -15,17 +22,26 @@ pub(crate) enum RangeSource {
 }
 
 impl RangeSource {
+    fn new(owner: Owner) -> Self {
+        Self { owner, near: Cell::new(0) }
+    }
+
+    /// Those of one of the sets of a memtable.
+    pub(crate) fn of_memory(set: Arc<RangeSet>) -> Self {
+        Self::new(Owner::Memory(set))
+    }
+
     /// The deleted ranges of a run, if it has any; opens nothing.
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let with_ranges = run.iter().filter(|table| table.meta().range_deletes > 0);
         let tables: Vec<_> = with_ranges.map(Arc::clone).collect();
-        (!tables.is_empty()).then_some(Self::Run(tables))
+        (!tables.is_empty()).then(|| Self::new(Owner::Run(tables)))
     }
 
     fn set(&self, key: &[u8]) -> Result<Option<&RangeSet>> {
-        match self {
-            Self::Memory(set) => Ok(Some(set)),
-            Self::Run(tables) => {
+        match &self.owner {
+            Owner::Memory(set) => Ok(Some(set)),
+            Owner::Run(tables) => {
                 let place = tables.partition_point(|t| ends_before(t.meta().upper(), key));
                 tables.get(place).map(|table| table.ranges()).transpose()
             }
@@ -34,7 +50,7 @@ impl RangeSource {
 
     /// The newest SeqNo, not above `at`, at which a range over `key` was deleted.
     pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> Result<SeqNo> {
-        Ok(self.set(key)?.map_or(SeqNo::ZERO, |set| set.covering(key, at)))
+        Ok(self.set(key)?.map_or(SeqNo::ZERO, |set| set.covering_near(key, at, &self.near)))
     }
 
     /// The piece over `key` that was deleted at exactly `seqno`.

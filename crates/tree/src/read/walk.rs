@@ -215,7 +215,7 @@ impl Walk {
                 let shortcuts = Shortcuts::Read(deleted.clone());
                 let cursor = MemCursor::new(Arc::clone(table), self.at, self.direction, shortcuts);
                 sources.push(Source::Memory(cursor));
-                ranges.extend(own.into_iter().map(RangeSource::Memory));
+                ranges.extend(own.into_iter().map(RangeSource::of_memory));
             }
         }
         let options = CursorOptions { fill_cache: self.options.fill_cache, ..CursorOptions::SCAN };
