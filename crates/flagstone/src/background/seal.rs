@@ -189,7 +189,13 @@ fn largest<'a>(trees: &[&'a Arc<Tree>], bytes: u64) -> Vec<&'a Arc<Tree>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Database, KeyspaceOptions, Routing};
+    use crate::{Database, Durability, Environment, KeyspaceOptions, Options, Routing};
+    use flagstone_env::names::FileKind;
+    use flagstone_env::{
+        Effect, Executor, Failure, Fault, FaultDisk, ManualClock, MemDisk, Op, SeededRandom,
+        StepExecutor,
+    };
+    use std::sync::Arc;
 
     fn flushes_of_8_mib(memtable_bytes: Option<u64>) -> u64 {
         let dir = tempfile::tempdir().unwrap();
@@ -206,6 +212,38 @@ mod tests {
         // Sealed memtables may still wait for their flush.
         db.flush().unwrap();
         db.stats().flushes
+    }
+
+    /// Each commit sealed them as another group, and every group waited for the one before.
+    #[test]
+    fn unlogged_writes_after_a_flush_that_failed_are_not_sealed_by_every_commit() {
+        let (disk, steps) = (FaultDisk::new(Arc::new(MemDisk::default())), StepExecutor::default());
+        let steps = Arc::new(steps);
+        let environment = Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::clone(&steps)),
+        };
+        let options =
+            Options { memory_budget: 1 << 20, durability: Durability::None, ..Options::default() };
+        let db = Database::builder("db").options(options).environment(environment).open().unwrap();
+        let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
+        let shared = kv.handle().shared();
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+        disk.inject(fault.of(FileKind::Table).forever());
+        let sealed = || shared.background.lock().sealed;
+        let is_enough = (0..1000_u32).any(|n| {
+            kv.put(n.to_be_bytes(), [7; 1000]).unwrap();
+            sealed() > 0
+        });
+        assert!(is_enough);
+        while shared.background.lock().flush_failures == 0 {
+            assert!(steps.assist());
+        }
+        // The memtables are still half full.
+        (0..20_u32).for_each(|n| other.put(n.to_be_bytes(), "1").unwrap());
+        assert_eq!(sealed(), 1);
     }
 
     #[test]
