@@ -75,9 +75,30 @@ pub(crate) fn run(root: &Path) -> bool {
         }
         return false;
     }
+    println!("{}", compiler(root));
     let endings = run_until_failure(&STEPS, |step| perform(root, step));
     println!("\n{}", summary(&STEPS, &endings));
     endings.len() == STEPS.len() && endings.iter().all(|ending| ending.ok)
+}
+
+/// The compiler of this run, and whether it is the one that `rust-version` claims.
+fn compiler(root: &Path) -> String {
+    let output = Command::new("rustc").arg("--version").current_dir(root).output();
+    let version =
+        output.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into());
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap_or_default();
+    compared(version.trim(), tidy::rust_version(&manifest).map_or("", |(_, claim)| claim))
+}
+
+fn compared(version: &str, claim: &str) -> String {
+    let number = version.split_whitespace().nth(1).unwrap_or_default();
+    let is_claimed =
+        number == claim || number.strip_prefix(claim).is_some_and(|rest| rest.starts_with('.'));
+    if is_claimed && !claim.is_empty() {
+        format!("{version}: the oldest Rust that flagstone claims")
+    } else {
+        format!("{version}: this run does not check the claim of rust-version, {claim}")
+    }
 }
 
 fn missing_components(is_there: impl Fn(&str) -> bool) -> Vec<&'static str> {
@@ -260,6 +281,19 @@ clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D war
         let endings = run_until_failure(&STEPS, |_| Ending { ok: true, ..Ending::default() });
         assert_eq!(endings.len(), STEPS.len());
         assert!(summary(&STEPS, &endings).ends_with("all is well, 0.0 s"));
+    }
+
+    #[test]
+    fn a_run_says_whether_it_checks_the_oldest_rust_that_is_claimed() {
+        let checks = "the oldest Rust that flagstone claims";
+        assert!(compared("rustc 1.95.0 (59807616e 2026-04-14)", "1.95").ends_with(checks));
+        for other in ["rustc 1.96.0 (x)", "rustc 1.9.5 (x)", "rustc 1.950.0 (x)", ""] {
+            assert!(
+                compared(other, "1.95").ends_with("the claim of rust-version, 1.95"),
+                "{other}"
+            );
+        }
+        assert!(!compared("rustc 1.95.0", "").ends_with(checks));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! All rules over the files of the repository, and the report.
 
 use super::tree::{Finding, Tree};
-use super::{arrows, links, places, sizes, words};
+use super::{arrows, claims, links, places, sizes, words};
 use std::path::Path;
 
 /// Checks the repository at `root` and prints what is wrong; true when nothing is. With `long`,
@@ -32,6 +32,7 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
 fn findings(tree: &Tree) -> Vec<Finding> {
     let rules = [
         arrows::check,
+        claims::check,
         words::outside_world,
         words::unfinished,
         words::header,
@@ -52,12 +53,14 @@ mod tests {
     fn every_rule_is_asked_and_the_findings_come_in_the_order_of_the_files() {
         let tree = Tree::of(&[
             ("ARCHITECTURE.md", &"line\n".repeat(301)),
-            ("README.md", "[gone](docs/gone.md)"),
+            ("Cargo.toml", "rust-version = \"1.95\""),
+            ("README.md", "[gone](docs/gone.md) a Rust toolchain (1.95 or newer)"),
             (
                 "crates/base/Cargo.toml",
                 "[package]\nname = \"flagstone-base\"\n[dependencies]\nflagstone-env.workspace = true",
             ),
             ("crates/base/src/lib.rs", "fn f() { todo!() }\nuse std::fs;"),
+            ("peers/Cargo.toml", "rust-version = \"1.90\""),
             ("notes.txt", concat!("see /wo", "rk/main")),
         ]);
         let found: Vec<String> = findings(&tree).iter().map(ToString::to_string).collect();
@@ -69,6 +72,7 @@ mod tests {
             "crates/base/src/lib.rs:1: todo!",
             "crates/base/src/lib.rs:2: std::fs",
             "notes.txt:1: ",
+            "peers/Cargo.toml:1: Rust 1.90",
         ];
         assert_eq!(found.len(), starts.len(), "{found:#?}");
         for (line, start) in found.iter().zip(starts) {

@@ -7,6 +7,7 @@ mod code;
 mod tree;
 
 mod arrows;
+mod claims;
 mod links;
 mod places;
 mod sizes;
@@ -15,3 +16,4 @@ mod words;
 mod check;
 
 pub(crate) use check::run;
+pub(crate) use claims::rust_version;
