@@ -16,6 +16,7 @@ pub mod hash;
 pub mod heap;
 pub mod key;
 pub mod number;
+pub mod room;
 pub mod slice;
 
 pub use check::EntryCheck;

@@ -2,20 +2,18 @@
 
 use crate::background::Trees;
 use crate::catalog::KeyspaceRecord;
-use crate::commit::{Batch, Gate, VersionToken, Write, encode_op};
+use crate::commit::{Batch, Gate, VersionToken};
 use crate::database::Handle;
 use crate::fold::{PatchFold, TreeFold};
-use crate::inside::Inside;
-use crate::options::{Durability, Routing};
+use crate::options::Routing;
 use crate::partition::Route;
 use crate::read::{Scan, Snapshot};
 use flagstone_base::hash::key_hash;
-use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, check_value, next_key};
+use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
 use flagstone_doc::Names;
-use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use flagstone_tree::{Tree, TreeContext};
-use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -43,6 +41,8 @@ pub(crate) struct KeyspaceCore {
     pub(crate) fate: AtomicU8,
     /// Keeps deletes of ranges out of updates.
     pub(crate) gate: Gate,
+    /// How long the value of the last update was, if that was large; else 0.
+    pub(crate) updated_bytes: AtomicUsize,
 }
 
 /// What becomes of a keyspace.
@@ -332,90 +332,6 @@ impl Keyspace {
             live + stats.memtable_entries
         });
         entries.sum()
-    }
-
-    /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
-    /// the key comes between. Answers whether something was written.
-    pub(crate) fn read_modify_write(
-        &self,
-        key: &[u8],
-        change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
-    ) -> Result<bool> {
-        let shared = self.handle.shared();
-        // How long the value will be is not known yet.
-        let hash = self.core.hash(key);
-        shared.before_write(0, true, || self.core.tree_of(key, hash))?;
-        let held = shared.stripes.hold_to_update(&self.core, hash);
-        let changed = {
-            let _inside = shared.run_inside(Inside::Update);
-            let found = shared.get_found(&self.core, key, hash, None)?;
-            change(found.value.as_deref())?
-        };
-        let Some((kind, value)) = changed else { return Ok(false) };
-        check_value(&value)?;
-        let admitted = shared.count_write(value.len());
-        let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
-        let op = encode_op(&mut payload, &self.core, 0, kind, key, &value);
-        let write = Write {
-            payload: &payload,
-            ops: &[op],
-            conditions: &[],
-            keyspaces: std::slice::from_ref(&self.core),
-        };
-        let durability = shared.options.durability;
-        let committed = shared.write(&write, durability, Some(held))?;
-        drop(admitted);
-        shared.wait_durable(committed.lsn, durability)?;
-        Ok(true)
-    }
-
-    fn commit_own(&self, batch: &Batch) -> Result<()> {
-        let shared = self.handle.shared();
-        let durability = shared.options.durability;
-        let write = batch.as_write();
-        let admitted = shared.before_write(write.payload.len(), true, || write.trees())?;
-        let committed = shared.write(&write, durability, None)?;
-        drop(admitted);
-        shared.wait_durable(committed.lsn, durability)
-    }
-
-    pub(crate) fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        let durability = self.handle.shared().options.durability;
-        self.write_one_with(kind, key, value, durability)
-    }
-
-    fn write_one_with(
-        &self,
-        kind: Kind,
-        key: &[u8],
-        value: &[u8],
-        durability: Durability,
-    ) -> Result<()> {
-        thread_local! {
-            static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-        }
-        /// What a thread keeps for its next write.
-        const KEPT_BYTES_MAX: usize = 64 << 10;
-        check_key(key)?;
-        check_value(value)?;
-        let shared = self.handle.shared();
-        let trees = || self.core.tree_of(key, self.core.hash(key));
-        let admitted = shared.before_write(value.len(), true, trees)?;
-        let mut payload = PAYLOAD.take();
-        payload.clear();
-        let op = encode_op(&mut payload, &self.core, 0, kind, key, value);
-        let write = Write {
-            payload: &payload,
-            ops: &[op],
-            conditions: &[],
-            keyspaces: std::slice::from_ref(&self.core),
-        };
-        let committed = shared.write(&write, durability, None);
-        drop(admitted);
-        if payload.capacity() <= KEPT_BYTES_MAX {
-            PAYLOAD.set(payload);
-        }
-        shared.wait_durable(committed?.lsn, durability)
     }
 }
 

@@ -45,6 +45,8 @@ mod read;
 
 mod keyspace;
 mod keyspaces;
+mod write;
+
 mod typed;
 
 mod collection;

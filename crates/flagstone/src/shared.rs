@@ -346,7 +346,7 @@ impl Shared {
     #[cold]
     fn fold_noted(&self, write: &Write<'_>) {
         for op in write.ops.iter().filter(|op| op.kind == Kind::Merge) {
-            let key = &write.payload[op.key.start as usize..op.key.end as usize];
+            let key = write.bytes(&op.key);
             let keyspace = &write.keyspaces[usize::from(op.keyspace)];
             if !self.long_chains.take(keyspace.id, key, op.hash) {
                 continue;

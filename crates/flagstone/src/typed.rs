@@ -36,7 +36,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.keyspace.put(encoded_key(key)?, encoded(value))
+        self.keyspace.put_encoded(&encoded_key(key)?, encoded(value), None)
     }
 
     /// The value of `key`, or `None`.

@@ -5,6 +5,7 @@
 //! one thread frees what another one got; and it leaves holes: with 32 threads they took half as much
 //! again as the cache.
 
+use flagstone_base::room::capacity_for;
 use flagstone_env::os::{LARGE_BUFFER, freed};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -51,7 +52,8 @@ impl Buffers {
     /// wait: the allocator has more.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let idle = class(len).and_then(|class| self.pop(class));
-        let bytes = idle.unwrap_or_else(|| vec![0; bytes_for(len)].into_boxed_slice());
+        let new = || vec![0; capacity_for(bytes_for(len))].into_boxed_slice();
+        let bytes = idle.unwrap_or_else(new);
         Buffer { bytes, len, home: Arc::clone(self) }
     }
 

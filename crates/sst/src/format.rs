@@ -20,9 +20,11 @@ use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
 use flagstone_base::compress::{decompress, raw_len_max};
 use flagstone_base::key::VALUE_BYTES_MAX;
+use flagstone_base::room::reserve_large;
 use flagstone_base::{
     Compression, DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result,
 };
+use flagstone_env::os::LARGE_BUFFER;
 use std::fmt::Display;
 use std::ops::DerefMut;
 use std::path::Path;
@@ -234,6 +236,10 @@ pub(crate) fn seal_block(
     out: &mut Vec<u8>,
 ) -> bool {
     out.clear();
+    if raw.len() >= LARGE_BUFFER {
+        // No compression makes it longer than this.
+        reserve_large(out, raw.len() + raw.len() / 64 + 1024);
+    }
     let shrank = compression.compress(raw, out);
     let tag = if shrank {
         compression.tag()

@@ -31,7 +31,7 @@ mod verify;
 pub use log::{Log, LogOptions, LogStats, NewRecord};
 pub use queue::Lsn;
 pub use reader::{Listed, Record, Recovered, read, read_from_device};
-pub use record::{RecordKind, payload_checksum};
+pub use record::{RecordKind, payload_checksum, payload_checksum_of_parts};
 pub use salvage::{LostRecords, Salvaged, database_of, salvage};
 pub use segment::{ManifestPlace, SegmentInfo};
 pub use verify::LogReport;

@@ -45,17 +45,24 @@ pub struct NewRecord<'a> {
     pub first_seqno: SeqNo,
     /// How many it takes.
     pub count: u32,
-    /// What it says.
+    /// What it says, or the beginning of it: is copied.
     pub payload: &'a [u8],
-    /// [`crate::payload_checksum`] of it.
+    /// The rest of it, if that is long: is held until it is written, and never copied.
+    pub shared: Option<&'a Arc<Vec<u8>>>,
+    /// [`crate::payload_checksum`] of both, one after the other.
     pub payload_checksum: u32,
 }
 
 impl NewRecord<'_> {
+    /// The length of the whole payload.
+    fn payload_len(&self) -> usize {
+        self.payload.len() + self.shared.map_or(0, |shared| shared.len())
+    }
+
     /// Its length is checked to fit.
-    const fn header(&self) -> RecordHeader {
+    fn header(&self) -> RecordHeader {
         RecordHeader {
-            payload_len: self.payload.len() as u32,
+            payload_len: self.payload_len() as u32,
             payload_checksum: self.payload_checksum,
             kind: self.kind,
             first_seqno: self.first_seqno,
@@ -258,12 +265,14 @@ impl Log {
         payload: &[u8],
         payload_checksum: u32,
     ) -> Result<Lsn> {
-        let record = NewRecord { kind, first_seqno, count, payload, payload_checksum };
+        let record =
+            NewRecord { kind, first_seqno, count, payload, shared: None, payload_checksum };
         self.enqueue_together(&[record])
     }
 
     /// As [`Log::enqueue`], for records that follow one another: no failed write comes between two
-    /// of them, so when one is in the log, those before it are.
+    /// of them, so when one is in the log, those before it are. What a record shares is let go as soon as it is
+    /// written, before [`Log::write_through`] returns.
     ///
     /// # Errors
     /// Busy when the manifest must list more segments first ([`Log::make_files`]); as [`Log::enqueue`]. None of the
@@ -271,9 +280,9 @@ impl Log {
     pub fn enqueue_together(&self, records: &[NewRecord<'_>]) -> Result<Lsn> {
         self.check()?;
         for record in records {
-            let too_long = record.payload.len() > PAYLOAD_BYTES_MAX;
+            let too_long = record.payload_len() > PAYLOAD_BYTES_MAX;
             if too_long || record.kind == RecordKind::VOID {
-                return Err(refuse(record.kind, record.payload.len()));
+                return Err(refuse(record.kind, record.payload_len()));
             }
         }
         let synced = |segment: u64| self.synced_offset(segment);
@@ -295,7 +304,7 @@ impl Log {
             if record.first_seqno > queue.next_seqno() && !queue.is_session_new() {
                 queue.push_void(record.first_seqno, synced);
             }
-            queue.push(record.header(), record.payload, synced);
+            queue.push(record.header(), record.payload, record.shared, synced);
         }
         Ok(Lsn(queue.end()))
     }

@@ -3,8 +3,10 @@
 //! Everything here is arithmetic and copying under one short lock; nothing touches a file. A record
 //! is framed for its place in its segment, so when a write fails, what was framed behind it is
 //! thrown away and the next record begins a new segment.
+//!
+//! The rest of a long payload is not copied: its record ends its chunk, which shares that part with whoever enqueued it.
 
-use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind, payload_checksum};
+use crate::record::{Place, RecordHeader, RecordKind, payload_checksum};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, ManifestPlace, SegmentHeader};
 use flagstone_base::{DatabaseId, SeqNo};
 use flagstone_env::Random;
@@ -38,6 +40,8 @@ pub(crate) struct Chunk {
     pub(crate) start: Option<Spare>,
     pub(crate) segment: u64,
     pub(crate) bytes: Vec<u8>,
+    /// What follows them: the rest of the last record.
+    pub(crate) shared: Option<Arc<Vec<u8>>>,
     /// The log's end behind this chunk.
     pub(crate) end: u64,
     pub(crate) first_seqno: SeqNo,
@@ -177,6 +181,7 @@ impl Queue {
         &mut self,
         header: RecordHeader,
         payload: &[u8],
+        shared: Option<&Arc<Vec<u8>>>,
         synced: impl Fn(u64) -> u32,
     ) {
         let framed = header.framed_len();
@@ -184,19 +189,24 @@ impl Queue {
             place.offset + framed > self.segment_bytes && place.offset > FIRST_RECORD
         });
         let begun = (overflows || self.begin_segment) && self.begin(header.first_seqno, self.tail);
-        if !begun && self.chunks.is_empty() {
+        // Nothing goes between the bytes of a chunk and what it shares.
+        let is_open = self.chunks.last().is_some_and(|chunk| chunk.shared.is_none());
+        if !begun && !is_open {
             self.add_chunk(None, header.first_seqno);
         }
         self.frame(header, payload, synced);
+        if let (Some(shared), Some(chunk)) = (shared, self.chunks.last_mut()) {
+            chunk.shared = Some(Arc::clone(shared));
+        }
     }
 
-    /// Frames a record behind the last one, in the last chunk.
+    /// Frames a record behind the last one, in the last chunk: its header and the part of its payload that is copied.
     fn frame(&mut self, mut header: RecordHeader, payload: &[u8], synced: impl Fn(u64) -> u32) {
         let (Some(place), Some(chunk)) = (&mut self.place, self.chunks.last_mut()) else { return };
         header.synced_through = synced(place.segment);
         chunk.bytes.extend_from_slice(&header.encode(*place));
         chunk.bytes.extend_from_slice(payload);
-        let framed = (HEADER_BYTES + payload.len()) as u64;
+        let framed = header.framed_len();
         place.offset += framed;
         self.end += framed;
         self.next_seqno = header.next_seqno();
@@ -210,7 +220,7 @@ impl Queue {
     pub(crate) fn push_void(&mut self, end: SeqNo, synced: impl Fn(u64) -> u32 + Copy) {
         while self.next_seqno < end {
             let left = end.get() - self.next_seqno.get();
-            self.push(void(self.next_seqno, left), &[], synced);
+            self.push(void(self.next_seqno, left), &[], None, synced);
         }
     }
 
@@ -219,7 +229,9 @@ impl Queue {
         let bytes = self.buffers.pop().unwrap_or_default();
         let next_seqno = first_seqno;
         let end = self.end;
-        self.chunks.push(Chunk { start, segment, bytes, end, first_seqno, next_seqno, records: 0 });
+        let (shared, records) = (None, 0);
+        let chunk = Chunk { start, segment, bytes, shared, end, first_seqno, next_seqno, records };
+        self.chunks.push(chunk);
     }
 
     /// Begins a segment behind `tail`, if one stands ready.

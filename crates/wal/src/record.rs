@@ -15,7 +15,7 @@
 //! of one inside a payload, is never taken for a record. It covers the payload's checksum, so
 //! framing a record costs 48 bytes of checksum however large the payload is.
 
-use flagstone_base::checksum::{crc32c, fits};
+use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
 use flagstone_base::{Decoder, Malformed, SeqNo};
 use std::fmt;
 
@@ -39,6 +39,12 @@ impl RecordKind {
 #[inline]
 pub fn payload_checksum(payload: &[u8]) -> u32 {
     crc32c(payload)
+}
+
+/// The same of a payload in parts.
+#[inline]
+pub fn payload_checksum_of_parts(parts: &[&[u8]]) -> u32 {
+    crc32c_of_parts(parts)
 }
 
 /// The place of a record: no two records of a database ever share one.

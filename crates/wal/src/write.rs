@@ -108,15 +108,21 @@ impl Log {
         let mut chunks = std::mem::take(&mut writer.chunks);
         self.queue.lock().take(&mut chunks);
         let count = chunks.len();
-        for (at, chunk) in chunks.iter().enumerate() {
+        let mut left = &mut chunks[..];
+        while let Some(chunk) = left.first_mut() {
             match self.write(writer, chunk, self.resolved.load(Ordering::Relaxed)) {
-                Ok(()) => self.resolved.store(chunk.end, Ordering::Release),
+                Ok(()) => {
+                    // Whoever waits for it is then the only one who holds its payload.
+                    chunk.shared = None;
+                    self.resolved.store(chunk.end, Ordering::Release);
+                    left = &mut left[1..];
+                }
                 Err(WriteError::Sync(error)) => {
                     self.poison(&error);
                     break;
                 }
                 Err(WriteError::Lost(error)) => {
-                    self.fail(writer, &chunks[at..], &error);
+                    self.fail(writer, left, &error);
                     break;
                 }
             }
@@ -138,7 +144,12 @@ impl Log {
             let text = format!("segment {} was never opened", chunk.segment);
             return Err(WriteError::Lost(Error::new(ErrorKind::Io, text)));
         };
+        let before = active.file.position();
         active.file.append(&chunk.bytes).map_err(WriteError::Lost)?;
+        if let Some(shared) = &chunk.shared {
+            active.file.append(shared).map_err(WriteError::Lost)?;
+            self.counters.appends.fetch_add(1, Ordering::Relaxed);
+        }
         let position = active.file.position();
         active.end = position;
         if position - active.written_back >= WRITEBACK_BYTES {
@@ -151,7 +162,7 @@ impl Log {
             writer.wrote_any = true;
         }
         self.counters.appends.fetch_add(1, Ordering::Relaxed);
-        self.counters.bytes.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed);
+        self.counters.bytes.fetch_add(position - before, Ordering::Relaxed);
         self.counters.records.fetch_add(chunk.records, Ordering::Relaxed);
         self.record(chunk, position);
         Ok(())

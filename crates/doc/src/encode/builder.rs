@@ -10,6 +10,7 @@ use crate::layout::{USES_NAMES, VERSION, form, signed_width, tag, width};
 use crate::names::Names;
 use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;
+use flagstone_base::room::reserve_large;
 
 /// What happens to a key that comes twice in one map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,6 +209,9 @@ impl Builder {
     pub(crate) fn in_heap(&mut self, tag: u8, payload: &[u8]) {
         self.tags.push(tag);
         self.fixed.extend_from_slice(&(payload.len() as u64).to_le_bytes()[..width(tag)]);
+        if payload.len() >= KEPT_BYTES_MAX {
+            reserve_large(&mut self.heap, payload.len());
+        }
         self.heap.extend_from_slice(payload);
     }
 
@@ -267,7 +271,11 @@ impl Builder {
     ) -> Result<u32, BuildError> {
         let start = out.len();
         let all = Frame { keys: 0, tags: 0, fixed: 0, heap: 0 };
-        out.reserve(self.fixed.len() + self.heap.len() + 4 * self.tags.len() + 16);
+        let room = self.fixed.len() + self.heap.len() + 4 * self.tags.len() + 16;
+        match room < KEPT_BYTES_MAX {
+            true => out.reserve(room),
+            false => reserve_large(out, room),
+        }
         out.push(0);
         let form = match root {
             Some(container) if !self.tags.is_empty() => self.put_head(&all, container, out)?,

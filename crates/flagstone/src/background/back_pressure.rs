@@ -1,9 +1,10 @@
 //! Before a write: wait as long as flushes and compactions need, and no longer.
 
+use super::admission::Admitted;
 use super::back_off::BackOff;
 use super::groups::SealGroup;
 use super::state::Queue;
-use crate::commit::{Pressure, STOP, Stall, graded};
+use crate::commit::{LARGE_WRITE, Pressure, STOP, graded};
 use crate::event::{Event, StallCause};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, Result};
@@ -24,32 +25,15 @@ const L0_RUNS_STOP: usize = 64;
 const L0_RUNS_FREE: usize = 24;
 /// One part in so many of the memtables' share is for trees whose flush fails: the others go on.
 const STUCK_PARTS: u64 = 4;
-/// From so many bytes on a write counts before it is in its memtable.
-const LARGE_WRITE: usize = 64 << 10;
 /// Waits shorter than this are saved up: a timer of the system is hardly finer.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
 /// What a look for room finds: something, or why there is none yet; or why there will be none.
-type Look<T> = Result<std::result::Result<T, StallCause>>;
+pub(super) type Look<T> = Result<std::result::Result<T, StallCause>>;
 
 thread_local! {
     /// What this thread has been told to wait and has not yet.
     static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-}
-
-/// The place of a large write among those on their way to a memtable.
-pub(crate) struct Admitted<'a> {
-    stall: &'a Stall,
-    bytes: u64,
-}
-
-impl Drop for Admitted<'_> {
-    fn drop(&mut self) {
-        self.stall.admitted.fetch_sub(self.bytes, Ordering::Relaxed);
-        if self.stall.is_awaited.load(Ordering::Relaxed) {
-            self.stall.ring();
-        }
-    }
 }
 
 /// The trees of a write.
@@ -72,7 +56,7 @@ impl Shared {
         }
         match bytes < LARGE_WRITE {
             true => Ok(None),
-            false => self.admit(bytes as u64, wait).map(Some),
+            false => self.admit(bytes as u64, wait),
         }
     }
 
@@ -135,46 +119,6 @@ impl Shared {
         error.map_or(Ok(()), |(tree, error)| Err(self.in_tree(&error, tree, what)))
     }
 
-    /// Large writes are let through while they fit together, and any alone, in the order in which they
-    /// come: many threads that all found room for a small write could fill the memory several times over.
-    #[cold]
-    fn admit(&self, bytes: u64, wait: bool) -> Result<Admitted<'_>> {
-        let look = || Ok(self.try_admit(bytes).ok_or(StallCause::Memory));
-        let door = match wait {
-            true => Some(self.stall.door.lock()),
-            false => self.stall.door.try_lock(),
-        };
-        let Some(_door) = door else { return Err(busy()) };
-        if let Ok(Ok(admitted)) = look() {
-            return Ok(admitted);
-        }
-        self.stall.is_awaited.store(wait, Ordering::Relaxed);
-        let admitted = self.stop(wait, StallCause::Memory, look);
-        self.stall.is_awaited.store(false, Ordering::Relaxed);
-        admitted
-    }
-
-    fn try_admit(&self, bytes: u64) -> Option<Admitted<'_>> {
-        let (held, share) = (self.memtable_bytes(), self.options.memtable_share());
-        let stall = &self.stall;
-        let more = |others: u64| {
-            let sum = others + bytes;
-            (others == 0 || held + sum <= share).then_some(sum)
-        };
-        let order = Ordering::Relaxed;
-        stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
-    }
-
-    /// Counts a write whose size was not known when room was asked for: others wait for it, it does not.
-    #[inline]
-    pub(crate) fn count_write(&self, bytes: usize) -> Option<Admitted<'_>> {
-        (bytes >= LARGE_WRITE).then(|| {
-            let (stall, bytes) = (&self.stall, bytes as u64);
-            stall.admitted.fetch_add(bytes, Ordering::Relaxed);
-            Admitted { stall, bytes }
-        })
-    }
-
     fn delay(&self, delay: Duration) {
         let owed = OWED.with(Cell::take) + delay;
         if owed < WAIT_MIN {
@@ -191,7 +135,12 @@ impl Shared {
     }
 
     /// Waits until `look` finds room, and answers what it found there.
-    fn stop<T>(&self, wait: bool, cause: StallCause, look: impl FnMut() -> Look<T>) -> Result<T> {
+    pub(super) fn stop<T>(
+        &self,
+        wait: bool,
+        cause: StallCause,
+        look: impl FnMut() -> Look<T>,
+    ) -> Result<T> {
         if !wait {
             return Err(busy());
         }
@@ -307,33 +256,13 @@ impl Shared {
 }
 
 #[cold]
-fn busy() -> Error {
+pub(super) fn busy() -> Error {
     Error::new(ErrorKind::Busy, "writers wait for flushes or compactions")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Trees;
-    use crate::{Database, ErrorKind, KeyspaceOptions, Routing};
-
-    #[test]
-    fn large_writes_pass_together_while_they_fit_and_any_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        let db = Database::builder(dir.path()).memory_budget(16 << 20).open().unwrap();
-        let kv = db.keyspace("k").unwrap();
-        let shared = kv.handle().shared();
-        let large = |bytes: usize| shared.before_write(bytes, false, Trees::new);
-        // 8 MiB are the memtables' share.
-        let alone = large(9 << 20).unwrap();
-        assert_eq!(large(1 << 20).err().map(|error| error.kind()), Some(ErrorKind::Busy));
-        assert!(large(100).unwrap().is_none(), "small ones are not counted");
-        drop(alone);
-        let pair = (large(3 << 20).unwrap(), large(4 << 20).unwrap());
-        assert!(pair.0.is_some() && pair.1.is_some());
-        assert!(large(2 << 20).is_err());
-        drop(pair.0);
-        assert!(large(2 << 20).is_ok());
-    }
+    use crate::{Database, KeyspaceOptions, Routing};
 
     /// An open cursor pins the view it stands in. Its memtables counted as unflushed once, so the
     /// thread that held a cursor and wrote waited for itself.

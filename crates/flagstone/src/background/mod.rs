@@ -10,6 +10,7 @@ mod back_off;
 mod ballast;
 mod damage;
 
+mod admission;
 mod back_pressure;
 mod compact;
 mod copies;
@@ -30,6 +31,7 @@ mod supply;
 mod timer;
 mod wait;
 
+pub(crate) use admission::Admitted;
 pub(crate) use back_pressure::Trees;
 pub(crate) use ballast::{Ballast, find_ballast};
 pub(crate) use cut::Cut;

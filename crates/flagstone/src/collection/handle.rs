@@ -4,6 +4,7 @@
 //! as ids of the collection's table of names.
 
 use super::{DocumentParser, DocumentScan};
+use crate::background::Admitted;
 use crate::codec::{check_depth, check_readable};
 use crate::commit::Batch;
 use crate::keyspace::Keyspace;
@@ -60,8 +61,9 @@ impl Collection {
     /// [`Keyspace::put`].
     pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
         let key = encode_key(&key.into())?;
+        let turn = self.turn_for(&key, document.as_bytes().len())?;
         let bytes = self.encode_document(document)?;
-        self.keyspace.write_one(Kind::Put, &key, &bytes)
+        self.keyspace.put_encoded(&key, bytes, turn)
     }
 
     /// Sets the document of `key` to `value`.
@@ -71,7 +73,7 @@ impl Collection {
     pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
         let key = encode_key(&key.into())?;
         let bytes = self.encode_value(value)?;
-        self.keyspace.write_one(Kind::Put, &key, &bytes)
+        self.keyspace.put_encoded(&key, bytes, None)
     }
 
     /// Sets the document of `key` to the one that `json` writes; numbers are kept exactly.
@@ -80,8 +82,10 @@ impl Collection {
     /// InvalidInput with line and column when it is no JSON; else as [`Collection::put`].
     pub fn put_json(&self, key: impl Into<Value>, json: impl AsRef<[u8]>) -> Result<()> {
         let key = encode_key(&key.into())?;
-        let bytes = self.encode_json(json.as_ref())?;
-        self.keyspace.write_one(Kind::Put, &key, &bytes)
+        let json = json.as_ref();
+        let turn = self.turn_for(&key, json.len())?;
+        let bytes = self.encode_json(json)?;
+        self.keyspace.put_encoded(&key, bytes, turn)
     }
 
     /// The document of `key`, or `None`. It does not depend on the database: keep it as long as you
@@ -227,6 +231,11 @@ impl Collection {
             parser.parse(json, self.names().map(|names| &**names), &mut out)
         })?;
         Ok(out)
+    }
+
+    /// The turn of a document that will take about `bytes`: before it is encoded, since that makes the first copy of it.
+    fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
+        self.keyspace.turn_for(key, bytes.min(self.document_bytes_max()))
     }
 
     fn document_bytes_max(&self) -> usize {

@@ -17,6 +17,9 @@ pub struct DocumentParser {
     document: Vec<u8>,
 }
 
+/// A document that was longer leaves no memory for the next.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// Why a document was not put into the batch, which stays as it was.
 #[derive(Debug)]
 pub enum Refused {
@@ -63,7 +66,11 @@ impl DocumentParser {
         check_sort_key(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
         let core = self.collection.keyspace().core();
-        batch.push(core, Kind::Put, &self.key, &self.document).map_err(Refused::Batch)
+        let pushed = batch.push(core, Kind::Put, &self.key, &self.document);
+        if self.document.capacity() > KEPT_BYTES_MAX {
+            self.document = Vec::new();
+        }
+        pushed.map_err(Refused::Batch)
     }
 
     /// Whether a commit would take the batch with the document that was parsed last.

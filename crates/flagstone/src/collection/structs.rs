@@ -40,7 +40,7 @@ impl Collection {
     pub fn put_as<T: Serialize + ?Sized>(&self, key: impl Into<Value>, value: &T) -> Result<()> {
         let key = encode_key(&key.into())?;
         let bytes = self.encode_as(value)?;
-        self.keyspace().write_one(Kind::Put, &key, &bytes)
+        self.keyspace().put_encoded(&key, bytes, None)
     }
 
     /// The document of `key` as a Rust value, or `None`. Fields that the type does not have are skipped without

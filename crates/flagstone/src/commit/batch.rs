@@ -9,6 +9,7 @@ use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{EntryCheck, Error, Kind, Result};
+use flagstone_wal::{payload_checksum, payload_checksum_of_parts};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ pub(crate) enum Expected {
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {
     pub(crate) payload: &'a [u8],
+    /// What follows `payload` if the write is large: the log holds it instead of copying it.
+    pub(crate) shared: Option<&'a Arc<Vec<u8>>>,
     pub(crate) ops: &'a [Op],
     pub(crate) conditions: &'a [Condition],
     pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
@@ -228,6 +231,7 @@ impl Batch {
     pub(crate) fn as_write(&self) -> Write<'_> {
         Write {
             payload: &self.payload,
+            shared: None,
             ops: &self.ops,
             conditions: &self.conditions,
             keyspaces: &self.keyspaces,
@@ -235,7 +239,32 @@ impl Batch {
     }
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
+    /// The length of the whole payload.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.payload.len() + self.shared.map_or(0, |shared| shared.len())
+    }
+
+    /// The bytes of an operation's key or value. None begins in `payload` and ends behind it.
+    #[inline]
+    pub(crate) fn bytes(&self, range: &Range<u32>) -> &'a [u8] {
+        let (start, end) = (range.start as usize, range.end as usize);
+        let at = self.payload.len();
+        match self.shared {
+            Some(shared) if start >= at => &shared[start - at..end - at],
+            _ => &self.payload[start..end],
+        }
+    }
+
+    /// The checksum that the log wants of the whole payload.
+    pub(crate) fn checksum(&self) -> u32 {
+        match self.shared {
+            None => payload_checksum(self.payload),
+            Some(shared) => payload_checksum_of_parts(&[self.payload, shared]),
+        }
+    }
+
     /// Compares every operation with what the caller gave. Whoever has summed up the payload before knows by this that
     /// it was the right one.
     ///
@@ -244,9 +273,7 @@ impl Write<'_> {
     pub(crate) fn check_ops(&self) -> Result<()> {
         for op in self.ops {
             let core = &self.keyspaces[usize::from(op.keyspace)];
-            let bytes =
-                |range: &Range<u32>| &self.payload[range.start as usize..range.end as usize];
-            let (key, value) = (bytes(&op.key), bytes(&op.value));
+            let (key, value) = (self.bytes(&op.key), self.bytes(&op.value));
             if core.entry_checks && EntryCheck::of(core.hash(key), op.kind, value) != op.check {
                 return Err(changed(format_args!(
                     "an operation of a batch on keyspace {:?}, whose key reads as {} now",

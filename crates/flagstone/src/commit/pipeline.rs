@@ -24,7 +24,7 @@ use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
@@ -97,7 +97,7 @@ impl Shared {
     ) -> Result<Committed> {
         self.check_writable(write)?;
         let targets = targets(write);
-        let checksum = checksum_of(write.payload);
+        let checksum = write.checksum();
         write.check_ops()?;
         let own = held.is_none().then(|| self.stripes.hold(write));
         for condition in write.conditions {
@@ -139,14 +139,14 @@ impl Shared {
         if write.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
             trees().for_each(|tree| self.note_deleted_range(tree));
         }
-        if is_upkeep_due(numbered.first, last) || write.payload.len() > LARGE_PAYLOAD {
+        if is_upkeep_due(numbered.first, last) || write.len() > LARGE_PAYLOAD {
             trees().for_each(|tree| self.note_deletes(tree));
             self.keep_log_short();
             self.prepare_spare_segment();
             self.supply_soon(last);
         }
-        // The payload and its frame in the log.
-        flagstone_env::os::freed(2 * write.payload.len());
+        // Its copy in the log.
+        flagstone_env::os::freed(write.payload.len());
         Ok(Committed { last, lsn })
     }
 
@@ -174,10 +174,10 @@ impl Shared {
 
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
         self.check_open_for_writing()?;
-        if write.payload.len() as u64 > self.batch_bytes_max() {
+        if write.len() as u64 > self.batch_bytes_max() {
             return Err(Error::invalid(format!(
                 "a batch of {} bytes: expected at most {} (a quarter of the memory budget)",
-                write.payload.len(),
+                write.len(),
                 self.batch_bytes_max()
             )));
         }
@@ -287,10 +287,9 @@ impl Shared {
     }
 
     fn insert(&self, write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
-        let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
         for (i, op) in write.ops.iter().enumerate() {
             let seqno = numbered.first.plus(i as u64);
-            let entry = EntryRef::new(bytes(&op.key), seqno, op.kind, bytes(&op.value));
+            let entry = EntryRef::new(write.bytes(&op.key), seqno, op.kind, write.bytes(&op.value));
             let check = op.check.at(seqno);
             if op.kind == Kind::RangeDelete {
                 let partitions = partitions_of(write, op);
@@ -356,6 +355,7 @@ fn enqueue(
         first_seqno,
         count,
         payload: write.payload,
+        shared: write.shared,
         payload_checksum,
     };
     if definitions.is_empty() {
@@ -366,6 +366,7 @@ fn enqueue(
         first_seqno: first.plus(i),
         count: 1,
         payload: &definition.payload,
+        shared: None,
         payload_checksum: checksum_of(&definition.payload),
     });
     let last = batch(first.plus(definitions.len() as u64));
@@ -400,9 +401,8 @@ impl<'a> Write<'a> {
 
 /// The partitions that a range delete concerns.
 fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
-    let bytes = |range: &Range<u32>| &write.payload[range.start as usize..range.end as usize];
     let route = &write.keyspaces[usize::from(op.keyspace)].route;
-    route.partitions_of(bytes(&op.key), bytes(&op.value))
+    route.partitions_of(write.bytes(&op.key), write.bytes(&op.value))
 }
 
 #[cfg(test)]

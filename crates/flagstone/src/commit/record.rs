@@ -29,12 +29,20 @@ pub(crate) struct LoggedOp<'a> {
 /// Appends an operation; hands out where its key and its value stand in `out`.
 #[inline]
 pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
+    let places = put_head(out, op);
+    out.extend_from_slice(op.value);
+    places
+}
+
+/// Appends an operation up to its value; returns where its key stands in `out` and where the value is to stand.
+#[inline]
+pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     out.push(op.kind as u8);
     put_varint(out, u64::from(op.keyspace.0));
     put_bytes(out, op.key);
     let key_at = out.len() - op.key.len();
-    put_bytes(out, op.value);
-    (key_at, out.len() - op.value.len())
+    put_varint(out, op.value.len() as u64);
+    (key_at, out.len())
 }
 
 /// The operations of a batch, one after another.
@@ -99,6 +107,9 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(put_op(&mut out, &op), (4, 7));
         assert_eq!(out, b"\x01\xAC\x02\x02ab\x03xyz");
+        let mut head = Vec::new();
+        assert_eq!(put_head(&mut head, &op), (4, 7));
+        assert_eq!(head, out[..7]);
         assert_eq!(read_op(&mut Decoder::new(&out)), Ok(op));
         for end in 0..out.len() {
             assert!(read_op(&mut Decoder::new(&out[..end])).is_err());

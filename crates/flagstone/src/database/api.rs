@@ -10,7 +10,7 @@ use crate::backup::BackupReport;
 use crate::catalog::KeyspaceContent;
 use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
-use crate::commit::{Batch, Ticket};
+use crate::commit::{Batch, LargeWrite, Ticket};
 use crate::event::Event;
 use crate::keyspace::{Keyspace, KeyspaceCore};
 use crate::options::{Durability, KeyspaceOptions, check_interval};
@@ -228,7 +228,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
-        self.start(&batch, durability, true)?.wait()
+        self.start_owned(batch, durability)?.wait()
     }
 
     /// Makes the writes of `batch` visible, and hands out a ticket that tells when they are durable.
@@ -236,7 +236,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
-        self.start(&batch, self.shared().options.durability, true)
+        self.start_owned(batch, self.shared().options.durability)
     }
 
     /// As [`Database::commit`], but answers Busy where that would stop until flushes or compactions have
@@ -245,10 +245,22 @@ impl Database {
     /// # Errors
     /// Busy; else as [`Database::commit`].
     pub fn try_commit(&self, batch: &Batch) -> Result<()> {
-        self.start(batch, self.shared().options.durability, false)?.wait()
+        self.start(batch, None, self.shared().options.durability, false)?.wait()
     }
 
-    fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
+    /// The log shares the payload of a large batch; nobody else holds it when this returns.
+    fn start_owned(&self, mut batch: Batch, durability: Durability) -> Result<Ticket> {
+        let large = LargeWrite::of_batch(&mut batch);
+        self.start(&batch, large, durability, true)
+    }
+
+    fn start(
+        &self,
+        batch: &Batch,
+        large: Option<LargeWrite>,
+        durability: Durability,
+        wait: bool,
+    ) -> Result<Ticket> {
         let shared = self.shared();
         if let Durability::Interval(interval) = durability {
             check_interval(interval)?;
@@ -259,8 +271,12 @@ impl Database {
             }
         }
         let write = batch.as_write();
-        let _admitted = shared.before_write(write.payload.len(), wait, || write.trees())?;
+        let write = large.as_ref().map_or(write, |large| large.as_write(write));
+        let admitted = shared.before_write(write.len(), wait, || write.trees())?;
         let committed = shared.write(&write, durability, None)?;
+        // The memory first, then the room for it.
+        drop(large);
+        drop(admitted);
         Ok(Ticket {
             shared: Arc::clone(shared),
             lsn: committed.lsn,

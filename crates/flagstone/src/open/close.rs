@@ -12,6 +12,8 @@ pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
     if !shared.set_closed() {
         return None;
     }
+    // Writers that wait for memory need not look for it any more.
+    shared.stall.ring();
     shared.publisher.wait_for_all();
     let closed = if writable { write_out(shared) } else { shared.check_poison() };
     shared.executor.shut_down();

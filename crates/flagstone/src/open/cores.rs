@@ -7,7 +7,7 @@ use crate::keyspace::{Fate, KeyspaceCore};
 use crate::shared::Shared;
 use flagstone_base::{Error, Result, TreeId};
 use flagstone_doc::Names;
-use flagstone_env::sync::atomic::{AtomicU8, AtomicU32};
+use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;
 
@@ -66,6 +66,7 @@ pub(crate) fn make_core(
         patches,
         fate: AtomicU8::new(Fate::Lives as u8),
         gate: Gate::default(),
+        updated_bytes: AtomicUsize::new(0),
         entry_checks: false,
         record,
     };

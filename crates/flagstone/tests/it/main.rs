@@ -20,6 +20,7 @@ mod guide;
 mod input;
 mod keyspaces;
 mod kill;
+mod large;
 mod linear;
 mod map;
 mod matrix;

@@ -4,6 +4,11 @@ use super::{RESTART_SHIFT, SHARED_MIN, TRAILER_BYTES, fingerprint};
 use flagstone_base::EntryRef;
 use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_u32, put_u64, put_varint};
+use flagstone_base::room::reserve_large;
+use flagstone_env::os::LARGE_BUFFER;
+
+/// What an entry and a block take besides keys and values, if there are few entries in it.
+const LARGE_ROOM: usize = 4 << 10;
 
 /// The block being filled; reused for the next.
 #[derive(Clone, Default)]
@@ -45,6 +50,10 @@ impl BlockBuilder {
         self.offsets.push(self.raw.len() as u32);
         self.seqnos.push(entry.seqno().get());
         self.fingerprints.push(fingerprint(remixed_hash));
+        if entry.value.len() >= LARGE_BUFFER {
+            // Growing twice as large for the trailer could copy it.
+            reserve_large(&mut self.raw, entry.value.len() + suffix.len() + LARGE_ROOM);
+        }
         self.raw.push(entry.kind() as u8);
         put_varint(&mut self.raw, shared as u64);
         put_varint(&mut self.raw, suffix.len() as u64);

@@ -14,6 +14,7 @@
 //! has them, and are recycled through a [`ChunkPool`]: page faults are half the cost of inserting a
 //! kilobyte into fresh memory.
 
+use flagstone_base::room::capacity_for;
 use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
 use flagstone_env::sync::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -53,7 +54,7 @@ unsafe impl Send for Chunk {}
 impl Chunk {
     fn layout(bytes: usize) -> Layout {
         // Sizes are multiples of 8 far below isize::MAX: the error case cannot occur.
-        Layout::from_size_align(bytes, UNIT).unwrap_or(Layout::new::<u64>())
+        Layout::from_size_align(capacity_for(bytes), UNIT).unwrap_or(Layout::new::<u64>())
     }
 
     fn new(bytes: usize) -> Self {
@@ -75,7 +76,7 @@ impl Drop for Chunk {
         if self.pages.is_none() {
             // SAFETY: `start` came from `alloc` with this very layout, in `new`, and is freed once.
             unsafe { dealloc(self.start.as_ptr(), Self::layout(self.bytes)) };
-            flagstone_env::os::freed(self.bytes);
+            flagstone_env::os::freed(Self::layout(self.bytes).size());
         }
     }
 }

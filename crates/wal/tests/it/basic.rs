@@ -7,7 +7,9 @@ use crate::{
 use flagstone_base::{DatabaseId, ErrorKind, SeqNo};
 use flagstone_env::{Disk, Op};
 use flagstone_wal::inspect::{Finding, Inspector};
-use flagstone_wal::{Log, LogOptions, Lsn, NewRecord, RecordKind, payload_checksum, read};
+use flagstone_wal::{
+    Log, LogOptions, Lsn, NewRecord, RecordKind, payload_checksum, payload_checksum_of_parts, read,
+};
 use std::sync::Arc;
 
 #[test]
@@ -38,7 +40,7 @@ fn records_enqueued_together_are_framed_all_or_none() {
     let record = |seqno, kind| {
         let (first_seqno, payload) = (SeqNo::new(seqno), &b"x"[..]);
         let payload_checksum = payload_checksum(payload);
-        NewRecord { kind, first_seqno, count: 1, payload, payload_checksum }
+        NewRecord { kind, first_seqno, count: 1, payload, shared: None, payload_checksum }
     };
     list_more(&log);
     let refused = [[(1, BATCH), (1, BATCH)], [(1, BATCH), (2, RecordKind::VOID)]];
@@ -50,6 +52,37 @@ fn records_enqueued_together_are_framed_all_or_none() {
     let end = log.enqueue_together(&[record(1, BATCH), record(2, BATCH)]).unwrap();
     log.write_through(end).unwrap();
     assert_eq!(log.stats().records, 2);
+}
+
+/// With documents of megabytes the copy of each in the queue was as much memory again.
+#[test]
+fn a_shared_payload_is_not_copied_and_let_go_once_it_is_written() {
+    let disk = mem();
+    let log = open(&disk, LogOptions { segment_bytes: 1 << 20, ..SMALL });
+    list_more(&log);
+    let shared = Arc::new(vec![7; 100_000]);
+    let record = |seqno: u64, payload: &'static [u8]| NewRecord {
+        kind: BATCH,
+        first_seqno: SeqNo::new(seqno),
+        count: 1,
+        payload,
+        shared: Some(&shared),
+        payload_checksum: payload_checksum_of_parts(&[payload, &shared]),
+    };
+    log.enqueue_together(&[record(1, b"head"), record(2, b"")]).unwrap();
+    let small = log.enqueue(BATCH, SeqNo::new(3), 1, b"x", payload_checksum(b"x")).unwrap();
+    assert_eq!(Arc::strong_count(&shared), 3, "both wait in the queue, as they are");
+    log.write_through(small).unwrap();
+    assert_eq!(Arc::strong_count(&shared), 1);
+    assert_eq!(log.stats().appends, 5, "two for each payload that is shared");
+    let mut lengths = Vec::new();
+    read(&disk.kill(), dir(), ID, &all_files(&disk, None), &mut |record| {
+        lengths.push(record.payload.len());
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(lengths, [100_004, 100_000, 1]);
+    assert_eq!(log.bytes(), log.stats().bytes, "one segment, and every byte of it was counted");
 }
 
 #[test]
@@ -130,8 +163,13 @@ fn a_record_larger_than_a_segment_has_a_segment_of_its_own() {
 fn many_records_are_written_by_one_append() {
     let disk = mem();
     let log = open(&disk, LogOptions::default());
-    let last = (1..=1000).map(|seqno| enqueue(&log, seqno).unwrap()).last().unwrap();
-    log.write_through(last).unwrap();
+    list_more(&log);
+    for seqno in 1..=1000 {
+        let payload = payload(seqno);
+        let checksum = payload_checksum(&payload);
+        log.enqueue(BATCH, SeqNo::new(seqno), 1, &payload, checksum).unwrap();
+    }
+    log.write_through(log.enqueued()).unwrap();
     assert_eq!(disk.counts().of(Op::Append), 1);
     let stats = log.stats();
     assert_eq!((stats.records, stats.appends, stats.segments), (1000, 1, 1));
