@@ -15,6 +15,8 @@ struct Step {
 
 enum Work {
     Tidy,
+    /// The rules for outside crates, where the tool is installed.
+    Deny,
     /// `cargo xtask` with these words.
     Xtask(&'static [&'static str]),
     /// `cargo` with these words.
@@ -25,18 +27,44 @@ enum Work {
     Tests(&'static [&'static str]),
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 11] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
+    Step {
+        name: "peers",
+        work: Work::Cargo(&["fmt", "--manifest-path", "peers/Cargo.toml", "--", "--check"]),
+    },
+    // Prints one line, and fails when the lock file does not fit the manifests: nothing else here
+    // builds the peers. Without RocksDB, whose sources are large.
+    Step {
+        name: "lock",
+        work: Work::Cargo(&[
+            "tree",
+            "--locked",
+            "--depth=0",
+            "--no-default-features",
+            "--manifest-path",
+            "peers/Cargo.toml",
+        ]),
+    },
+    Step { name: "deny", work: Work::Deny },
     Step { name: "tidy", work: Work::Tidy },
     Step {
         name: "clippy",
-        work: Work::Cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        work: Work::Cargo(&[
+            "clippy",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]),
     },
-    Step { name: "tests", work: Work::Tests(&["test", "--workspace"]) },
+    Step { name: "tests", work: Work::Tests(&["test", "--locked", "--workspace"]) },
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
-    Step { name: "smoke", work: Work::Cargo(&["run", "-q", "--", "bench", "smoke"]) },
+    Step { name: "smoke", work: Work::Cargo(&["run", "--locked", "-q", "--", "bench", "smoke"]) },
     Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60"]) },
-    Step { name: "docs", work: Work::Docs(&["doc", "--workspace", "--no-deps"]) },
+    Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
 ];
 
 /// The parts of a toolchain that the steps need: the cargo command, and the component it is in.
@@ -47,6 +75,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.work {
             Work::Tidy => f.write_str("cargo xtask tidy"),
+            Work::Deny => f.write_str("cargo xtask deny"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
             Work::Cargo(words) | Work::Tests(words) => write!(f, "cargo {}", words.join(" ")),
             Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
@@ -125,6 +154,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
     let start = Instant::now();
     let (ok, note) = match step.work {
         Work::Tidy => (tidy::run(root, false), String::new()),
+        Work::Deny => crate::deny::step(root),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
         Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
         Work::Docs(words) => {
@@ -261,10 +291,13 @@ mod tests {
             let took = Duration::from_millis(1500);
             Ending { ok: step.name != "clippy", took, note: String::new() }
         });
-        assert_eq!(seen, ["fmt", "tidy", "clippy"]);
+        assert_eq!(seen, ["fmt", "peers", "lock", "deny", "tidy", "clippy"]);
         let expected = "\
 ==== summary
 fmt     ok          1.5 s
+peers   ok          1.5 s
+lock    ok          1.5 s
+deny    ok          1.5 s
 tidy    ok          1.5 s
 clippy  FAILED      1.5 s
 tests   not run
@@ -272,7 +305,7 @@ shuttle not run
 smoke   not run
 sim     not run
 docs    not run
-clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D warnings";
+clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets -- -D warnings";
         assert_eq!(summary(&STEPS, &endings), expected);
     }
 
@@ -314,12 +347,37 @@ clippy FAILED; to run it alone: cargo clippy --workspace --all-targets -- -D war
 
     #[test]
     fn every_step_says_how_it_is_run_alone() {
-        let lines: Vec<String> = STEPS.iter().map(Step::to_string).collect();
-        assert_eq!(lines[0], "cargo fmt --all -- --check");
-        assert_eq!(lines[1], "cargo xtask tidy");
-        assert_eq!(lines[4], "cargo xtask shuttle --seconds 30");
-        assert_eq!(lines[5], "cargo run -q -- bench smoke");
-        assert_eq!(lines[6], "cargo xtask sim --seconds 60");
-        assert_eq!(lines[7], "RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps");
+        let line =
+            |name: &str| STEPS.iter().find(|step| step.name == name).map(Step::to_string).unwrap();
+        assert_eq!(line("fmt"), "cargo fmt --all -- --check");
+        assert_eq!(line("peers"), "cargo fmt --manifest-path peers/Cargo.toml -- --check");
+        assert_eq!(line("deny"), "cargo xtask deny");
+        assert_eq!(line("tidy"), "cargo xtask tidy");
+        assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30");
+        assert_eq!(line("smoke"), "cargo run --locked -q -- bench smoke");
+        assert_eq!(line("sim"), "cargo xtask sim --seconds 60");
+        let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";
+        assert_eq!(line("docs"), docs);
+    }
+
+    /// A lock file that a run itself brings up to date guards nothing.
+    #[test]
+    fn no_step_may_change_a_lock_file() {
+        for step in &STEPS {
+            match step.work {
+                // Formatting resolves no dependencies, and has no such option.
+                Work::Tidy | Work::Deny | Work::Cargo(["fmt", ..]) => {}
+                Work::Xtask(words) => assert!(["shuttle", "sim"].contains(&words[0])),
+                Work::Cargo(words) | Work::Docs(words) | Work::Tests(words) => {
+                    assert_eq!(words[1], "--locked", "{step}");
+                }
+            }
+        }
+        assert_eq!(crate::shuttle::TEST[1], "--locked");
+        assert_eq!(crate::programs::words("simulate")[1], "--locked");
+        let aliases = std::fs::read_to_string(crate::root().join(".cargo/config.toml")).unwrap();
+        assert!(aliases.contains("xtask = \"run --locked "), "{aliases}");
+        let service = std::fs::read_to_string(crate::root().join(".ci/run")).unwrap();
+        assert_eq!(service.lines().last(), Some("exec cargo xtask ci"));
     }
 }

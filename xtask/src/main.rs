@@ -8,6 +8,7 @@
 )]
 
 mod ci;
+mod deny;
 mod fuzz;
 mod peers;
 mod programs;
@@ -21,8 +22,11 @@ const HELP: &str = "\
 cargo xtask COMMAND
 
   ci              everything that must hold before a change is merged, stopping at the
-                  first failure: fmt, tidy, clippy, tests, shuttle (30 seconds), smoke (every workload of
-                  flagstone bench for a moment), sim (60 s), docs
+                  first failure: fmt, also of peers/, the lock file of peers/, deny (where it is
+                  installed), tidy, clippy, tests, shuttle (30 seconds), smoke (every workload
+                  of flagstone bench for a moment), sim (60 s), docs
+  deny            licences, sources, advisories and double versions of outside crates, as
+                  deny.toml allows them; needs cargo-deny, and says so where it is missing
   tidy [--long]   the rules of the house that the compiler does not check;
                   --long lists the long files and functions, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
@@ -30,6 +34,7 @@ cargo xtask COMMAND
                   and their tables into docs/bench/peers.md and README.md; --quick: in
                   minutes; that, and a run of chosen cells or engines, prints only, unless
                   --write is given; OPTIONS as docs/bench/peers.md has them
+  peers --lint    clippy over that program, without RocksDB
   shuttle [--seconds N] [--seed N] [--model NAME]
                   the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failing one prints how to repeat it
@@ -80,6 +85,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["ci"] => ci::run(root),
         ["tidy"] => tidy::run(root, false),
         ["tidy", "--long"] => tidy::run(root, true),
+        ["deny"] => deny::run(root),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
         ["sim", ref options @ ..] => programs::run(root, &["simulate"], options),
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),

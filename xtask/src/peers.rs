@@ -1,6 +1,6 @@
 //! `cargo xtask peers`: builds the program in `peers/`, which is a workspace of its own, runs it, and
 //! puts its tables into `docs/bench/peers.md`, and those of the headline cells into the README. What is
-//! quick or chosen is printed only, unless `--write` is given.
+//! quick or chosen is printed only, unless `--write` is given. With `--lint` clippy checks the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,6 +13,18 @@ const END: &str = "<!-- results: end -->";
 /// In the program's output, the end of what the README shows.
 const REST: &str = "<!-- the rest -->";
 
+const LINT: [&str; 9] = [
+    "clippy",
+    "--locked",
+    "--manifest-path",
+    "peers/Cargo.toml",
+    "--no-default-features",
+    "--all-targets",
+    "--",
+    "-D",
+    "warnings",
+];
+
 const MISSING: &str = "\
 RocksDB is built from source and bound by bindgen, which needs a C++ compiler and libclang:
   Debian, Ubuntu   apt-get install clang libclang-dev g++
@@ -23,6 +35,9 @@ To measure the other engines only: cargo xtask peers --without-rocksdb.";
 
 /// Builds and runs it; true when every trial ran. Words it does not know itself go to the program.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
+    if words.contains(&"--lint") {
+        return lint(root, words);
+    }
     let own = ["--quick", "--without-rocksdb", "--write"];
     let without = words.contains(&"--without-rocksdb");
     let clang = libclang();
@@ -63,6 +78,15 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         }
     }
     output.status.success()
+}
+
+/// clippy over the program, without RocksDB, which would have to be built for it.
+fn lint(root: &Path, words: &[&str]) -> bool {
+    if *words != ["--lint"] {
+        eprintln!("--lint measures nothing, and takes no other option");
+        return false;
+    }
+    crate::ci::cargo(root).args(LINT).status().is_ok_and(|status| status.success())
 }
 
 /// Whether the pages are to hold the tables: those of a whole run, or whoever says so. A run of a few
@@ -146,6 +170,12 @@ mod tests {
         assert_eq!(page, format!("# Peers\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## How\n"));
         assert_eq!(insert(&page, "| new |"), Some(page.clone()));
         assert_eq!(insert("no marks", "x"), None);
+    }
+
+    #[test]
+    fn linting_needs_no_rocksdb_and_goes_with_no_other_option() {
+        assert!(LINT.contains(&"--no-default-features"));
+        assert!(!lint(Path::new("nowhere"), &["--lint", "--quick"]));
     }
 
     #[test]

@@ -13,8 +13,18 @@ pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
 }
 
 /// What cargo is told to run `program`.
-fn words(program: &str) -> [&str; 8] {
-    ["run", "--quiet", "--profile", "sim", "--package", "flagstone-testkit", "--bin", program]
+pub(crate) fn words(program: &str) -> [&str; 9] {
+    [
+        "run",
+        "--locked",
+        "--quiet",
+        "--profile",
+        "sim",
+        "--package",
+        "flagstone-testkit",
+        "--bin",
+        program,
+    ]
 }
 
 #[cfg(test)]
@@ -23,7 +33,7 @@ mod tests {
 
     #[test]
     fn programs_run_with_assertions() {
-        assert_eq!(words("simulate")[2..4], ["--profile", "sim"]);
-        assert_eq!(words("simulate")[7], "simulate");
+        assert_eq!(words("simulate")[3..5], ["--profile", "sim"]);
+        assert_eq!(words("simulate")[8], "simulate");
     }
 }

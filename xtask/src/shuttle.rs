@@ -4,7 +4,8 @@ use crate::ci::cargo;
 use std::path::Path;
 use std::process::Command;
 
-const TEST: [&str; 7] = ["test", "-q", "-p", "flagstone", "--features", "shuttle", "--test"];
+pub(crate) const TEST: [&str; 8] =
+    ["test", "--locked", "-q", "-p", "flagstone", "--features", "shuttle", "--test"];
 
 /// Runs the models as `options` say; true when every schedule was right.
 pub(crate) fn run(root: &Path, options: &[&str]) -> bool {

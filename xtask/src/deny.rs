@@ -1,0 +1,71 @@
+//! `cargo xtask deny`: what outside crates bring, by `cargo-deny` and the rules in `deny.toml`.
+
+use crate::ci::cargo;
+use std::path::Path;
+use std::process::Stdio;
+
+/// The workspaces, each with its own lock file.
+const MANIFESTS: [&str; 2] = ["./Cargo.toml", "./peers/Cargo.toml"];
+
+/// The checks that depend on the lock files alone.
+const STEADY: [&str; 3] = ["licenses", "bans", "sources"];
+
+/// What is said where `cargo-deny` is missing.
+pub(crate) const ABSENT: &str = "not checked: cargo-deny is not installed";
+const INSTALL: &str = "to install it: cargo install --locked cargo-deny";
+
+/// Runs all checks, and so those of advisories, which are fetched; true when nothing is refused.
+/// A missing tool is a failure here: whoever asks wants an answer.
+pub(crate) fn run(root: &Path) -> bool {
+    if !is_installed(root) {
+        println!("{ABSENT}; {INSTALL}");
+        return false;
+    }
+    check(root, &[])
+}
+
+/// The step of ci: no advisories, since a change must not fail because somebody published one.
+/// Where the tool is missing the step says so, and is no failure.
+pub(crate) fn step(root: &Path) -> (bool, String) {
+    if !is_installed(root) {
+        println!("{ABSENT}; {INSTALL}");
+        return (true, ABSENT.to_owned());
+    }
+    (check(root, &STEADY), String::new())
+}
+
+fn is_installed(root: &Path) -> bool {
+    let probe = cargo(root).args(["deny", "--version"]).stdin(Stdio::null()).output();
+    probe.is_ok_and(|output| output.status.success())
+}
+
+fn check(root: &Path, checks: &[&str]) -> bool {
+    MANIFESTS.iter().all(|manifest| {
+        println!("{manifest}");
+        let status = cargo(root).args(words(manifest, checks)).status();
+        status.is_ok_and(|status| status.success())
+    })
+}
+
+/// What cargo is told to check the workspace of `manifest`.
+fn words<'a>(manifest: &'a str, checks: &[&'a str]) -> Vec<&'a str> {
+    let first = ["deny", "--locked", "--manifest-path", manifest, "check", "--config", "deny.toml"];
+    [&first, checks].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_workspaces_are_checked_by_the_same_rules_and_locked() {
+        let root = crate::root();
+        for manifest in MANIFESTS {
+            assert!(root.join(manifest).is_file(), "{manifest}");
+            let words = words(manifest, &STEADY).join(" ");
+            assert!(words.starts_with("deny --locked "), "{words}");
+            assert!(words.ends_with("check --config deny.toml licenses bans sources"), "{words}");
+        }
+        assert!(root.join("deny.toml").is_file());
+    }
+}
