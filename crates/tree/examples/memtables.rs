@@ -30,7 +30,7 @@ use flagstone_env::{Disk, MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Damages, Direction, Obsolete, ScanOptions, Scans, Tree, TreeContext, TreeOptions,
-    Version,
+    Unfinished, Version,
 };
 use std::cmp::Reverse;
 use std::ops::Bound;
@@ -168,6 +168,7 @@ fn context(bytes: usize) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(bytes),
         obsolete: Obsolete::default(),
+        unfinished: Unfinished::default(),
         damages: Damages::default(),
         scans: Scans::default(),
         sampled: Arc::default(),

@@ -14,7 +14,7 @@ use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
 use flagstone_sst::{BlockCache, TableBuilder, TableIdent, TableOptions};
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Flush, Obsolete, Policy, Scans, Tree, TreeContext, TreeOptions,
-    Version, pick,
+    Unfinished, Version, pick,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +65,7 @@ fn context(disk: Arc<dyn Disk>, dir: &Path) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(256 << 20),
         obsolete: Obsolete::default(),
+        unfinished: Unfinished::default(),
         damages: Damages::default(),
         scans: Scans::default(),
         sampled: Arc::default(),

@@ -13,7 +13,7 @@ use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Direction, Flush, FullPass, Obsolete, OutputCheck, ScanOptions,
-    Scans, Tree, TreeContext, TreeOptions, Version,
+    Scans, Tree, TreeContext, TreeOptions, Unfinished, Version,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,6 +59,7 @@ fn context(dir: Option<String>) -> Arc<TreeContext> {
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(512 << 20),
         obsolete: Obsolete::default(),
+        unfinished: Unfinished::default(),
         damages: Damages::default(),
         scans: Scans::default(),
         sampled: Arc::default(),

@@ -6,9 +6,10 @@ use crate::scans::Scans;
 use flagstone_base::{DatabaseId, FileNumber, Result};
 use flagstone_env::names::{FileKind, path};
 use flagstone_env::sync::Mutex;
-use flagstone_env::sync::atomic::AtomicU64;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Disk, OpenFiles, Random};
 use flagstone_sst::{BlockCache, Table, TableIdent, TableMeta};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub struct TreeContext {
     pub chunks: ChunkPool,
     /// Tables that nothing holds any more.
     pub obsolete: Obsolete,
+    /// Tables that are not installed yet.
+    pub unfinished: Unfinished,
     /// Scans that hold something.
     pub scans: Scans,
     /// Held by each tree whose garbage is estimated: they share the memory for samples.
@@ -60,6 +63,34 @@ impl TreeContext {
         let ident = TableIdent { database: self.database, number: meta.number, salt: meta.salt };
         let file = self.files.open(&self.table_path(meta.number), self.direct_reads)?;
         Table::open(file, ident, Some(meta), &self.cache)
+    }
+}
+
+/// Tables that are being written, or wait to be installed: they lie on the disk beside those whose place they will take.
+#[derive(Default)]
+pub struct Unfinished {
+    tables: Mutex<HashMap<FileNumber, u64>>,
+    bytes: AtomicU64,
+}
+
+impl Unfinished {
+    /// About how many bytes they have now, all together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// The table `number` has about so many `bytes` now.
+    pub(crate) fn note(&self, number: FileNumber, bytes: u64) {
+        let mut tables = self.tables.lock();
+        let before = tables.insert(number, bytes).unwrap_or(0);
+        self.bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    /// The table `number` is installed, or given up.
+    pub(crate) fn forget(&self, number: FileNumber) {
+        let mut tables = self.tables.lock();
+        let bytes = tables.remove(&number).unwrap_or(0);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 

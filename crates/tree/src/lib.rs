@@ -38,7 +38,7 @@ mod scrub;
 mod verify;
 mod write;
 
-pub use context::{Obsolete, TreeContext};
+pub use context::{Obsolete, TreeContext, Unfinished};
 pub use counters::TreeCounters;
 pub use damage::{Damage, Damages};
 pub use deletes::{DeletedBytes, DeletesInMemory};

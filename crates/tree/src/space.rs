@@ -25,6 +25,8 @@ const KEYS_LEAST: u64 = 64;
 const BYTES_MIN: u64 = 1 << 20;
 /// Nor is one with less than this part of its entries above the last level.
 const ABOVE_PARTS: u64 = 20;
+/// A tree with this part of garbage is wasteful.
+const WASTEFUL_PARTS: u64 = 4;
 /// The compression of the last level is known when it holds this part of all.
 const LAST_LEVEL_PART: u64 = 8;
 
@@ -41,6 +43,11 @@ impl Space {
     /// About what a compaction would free.
     pub const fn garbage(self) -> u64 {
         self.bytes.saturating_sub(self.live)
+    }
+
+    /// Whether much of it is garbage.
+    pub(crate) const fn is_wasteful(self) -> bool {
+        self.garbage() >= self.bytes.div_ceil(WASTEFUL_PARTS) && self.bytes > 0
     }
 }
 

@@ -279,6 +279,7 @@ impl Tree {
             ready.extend(self.ready.lock().remove_entry(&meta.number));
         }
         let version = Arc::new(old.version.apply_with(&self.context, edit, &mut ready)?);
+        edit.added.iter().for_each(|(_, meta)| self.context.unfinished.forget(meta.number));
         let kept: BTreeSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
         let gone: BTreeSet<FileNumber> = edit.removed.iter().copied().collect();
         for (_, table) in old.version.tables() {
@@ -310,6 +311,7 @@ impl Tree {
         for (_, meta) in &edit.added {
             if !edit.removed.contains(&meta.number) {
                 self.ready.lock().remove(&meta.number);
+                self.context.unfinished.forget(meta.number);
                 self.context.obsolete.note(meta.number);
             }
         }
@@ -336,9 +338,11 @@ impl Tree {
     /// garbage.
     pub fn space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Space {
         let view = self.view.load();
-        self.spaces.get(view.version(), snapshots, || {
+        let space = self.spaces.get(view.version(), snapshots, || {
             self.rules(view.version(), snapshots, visible).estimate_tree(view.version())
-        })
+        });
+        view.version().set_wasteful(space.is_wasteful());
+        space
     }
 
     /// The compaction that frees the most for what it costs, and what it frees; `None` when there is none that frees a
@@ -358,6 +362,11 @@ impl Tree {
     /// Whether reads outweighed writes lately: then [`Policy::Leveling`] serves it best.
     pub fn is_read_heavy(&self) -> bool {
         self.reads.is_heavy()
+    }
+
+    /// Overlapping runs in its first level.
+    pub fn l0_runs(&self) -> usize {
+        self.view.load().version.l0_runs().len()
     }
 
     /// How far the tree is out of the shape that `policy` wants.

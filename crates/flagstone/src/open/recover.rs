@@ -18,7 +18,7 @@ use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::sync::prepare_barriers;
 use flagstone_env::{Disk, DiskLock, Executor, LockMode, OpenFiles, ThreadExecutor, lock_to_read};
 use flagstone_sst::BlockCache;
-use flagstone_tree::{ChunkPool, Damages, Obsolete, Scans, Tree, TreeContext, Version};
+use flagstone_tree::{ChunkPool, Damages, Obsolete, Scans, Tree, TreeContext, Unfinished, Version};
 use flagstone_wal::{Log, LogOptions};
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
@@ -146,6 +146,7 @@ impl Opening {
             // than the memtables' share, and in the long run no insert meets a fresh page.
             chunks: ChunkPool::new(builder.options.memtable_share() as usize),
             obsolete: Obsolete::default(),
+            unfinished: Unfinished::default(),
             damages: Damages::default(),
             scans: Scans::default(),
             sampled: Arc::default(),

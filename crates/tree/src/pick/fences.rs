@@ -23,8 +23,19 @@ use std::sync::Arc;
 /// A job takes at most this part of the tree, ..
 const JOB_PART: u64 = 20;
 /// .. and no more than this, whatever the tree holds.
-const JOB_BYTES_MAX: u64 = 2 << 30;
-/// Segments have between this part of a job and a whole one.
+pub(super) const JOB_BYTES_MAX: u64 = 2 << 30;
+/// Where much is garbage, the output of a job must not take much room beside its inputs: of a small tree a job takes at
+/// most this part, ..
+const WASTEFUL_JOB_PART: u64 = 4;
+/// .. or this part of what it may take of any tree.
+const WASTEFUL_LEAST_PARTS: u64 = 2;
+/// There segments are at most this part of a job. A piece that could not grow over the tables of L0 that reach over its
+/// ends would have to leave them, and with them all that is newer; and a job then is hardly larger than a segment.
+const WASTEFUL_SEGMENT_PARTS: u64 = 4;
+/// A byte below L0 that reaches over an end of a segment of such a tree costs so many of L0: a job must take it, so that two
+/// segments become one, while what is in L0 will soon be gone.
+const LEVELS_COST: u64 = 16;
+/// Segments have between this part of the most that they should have and all of it.
 const SEGMENT_PARTS: u64 = 4;
 /// Tables cut at fences are not smaller than this part of a full one, on average.
 const TABLE_PARTS: u64 = 32;
@@ -32,34 +43,59 @@ const TABLE_PARTS: u64 = 32;
 /// The most that the inputs of one compaction should have.
 pub(crate) fn job_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     let all: u64 = version.tables().map(|(_, table)| table.meta().bytes).sum();
-    (all / JOB_PART).clamp(options.job_bytes_min.max(1), JOB_BYTES_MAX.max(options.job_bytes_min))
+    let any = options.job_bytes_min.max(1);
+    let least = match version.is_wasteful() {
+        true => (all / WASTEFUL_JOB_PART).clamp((any / WASTEFUL_LEAST_PARTS).max(1), any),
+        false => any,
+    };
+    (all / JOB_PART).clamp(least, JOB_BYTES_MAX.max(any))
+}
+
+/// The most that a segment should hold.
+fn segment_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
+    let job = job_bytes_max(version, options);
+    if version.is_wasteful() { (job / WASTEFUL_SEGMENT_PARTS).max(1) } else { job }
+}
+
+/// The size at which a compaction ends a table: keys at which tables begin are what fences are chosen among, so segments
+/// can only become smaller than a table if tables do.
+pub(crate) fn table_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
+    match version.is_wasteful() {
+        true => options.table_bytes.min(segment_bytes_max(version, options) / SEGMENT_PARTS).max(1),
+        false => options.table_bytes,
+    }
 }
 
 /// The fences of `version`, rising: the first keys of segments, but for the first one's. Costs O(n log n) of its tables.
 pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
-    let job = job_bytes_max(version, options);
-    let mut starts: Vec<&Arc<TableHandle>> = version.tables().map(|(_, table)| table).collect();
-    let all: u64 = starts.iter().map(|table| table.meta().bytes).sum();
-    if all <= job {
+    let max = segment_bytes_max(version, options);
+    let mut starts: Vec<(u8, &Arc<TableHandle>)> = version.tables().collect();
+    let all: u64 = starts.iter().map(|(_, table)| table.meta().bytes).sum();
+    if all <= max {
         return Vec::new();
     }
+    let cut_cost = |(level, table): (u8, &Arc<TableHandle>)| match version.is_wasteful() {
+        true if level > 0 => table.meta().bytes.saturating_mul(LEVELS_COST),
+        _ => table.meta().bytes,
+    };
     let mut ends = starts.clone();
-    starts.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
-    ends.sort_by(|a, b| upper_order(a).cmp(&upper_order(b)));
-    let mut walk = Walk { job, last: 0, best: None, fences: Vec::new() };
-    let (mut begun, mut ended, mut next_end) = (0, 0, 0);
-    for (at, table) in starts.iter().enumerate() {
+    starts.sort_by(|(_, a), (_, b)| a.meta().smallest.cmp(&b.meta().smallest));
+    ends.sort_by(|(_, a), (_, b)| upper_order(a).cmp(&upper_order(b)));
+    let mut walk = Walk { max, last: 0, best: None, fences: Vec::new() };
+    let (mut before, mut crossing, mut next_end) = (0, 0_u64, 0);
+    for (at, (level, table)) in starts.iter().enumerate() {
         let key = &table.meta().smallest;
-        while let Some(end) = ends.get(next_end)
+        while let Some((level, end)) = ends.get(next_end)
             && ends_before(end.meta().upper(), key)
         {
-            ended += end.meta().bytes;
+            crossing = crossing.saturating_sub(cut_cost((*level, *end)));
             next_end += 1;
         }
-        if at > 0 && *key != starts[at - 1].meta().smallest {
-            walk.offer(Place { key, before: begun, crossing: begun - ended });
+        if at > 0 && *key != starts[at - 1].1.meta().smallest {
+            walk.offer(Place { key, before, crossing });
         }
-        begun += table.meta().bytes;
+        before += table.meta().bytes;
+        crossing = crossing.saturating_add(cut_cost((*level, *table)));
     }
     walk.end(all);
     walk.fences.into_iter().map(<[u8]>::to_vec).collect()
@@ -76,14 +112,14 @@ pub(crate) fn coarse(fences: Vec<Vec<u8>>, bytes: u64, options: &TreeOptions) ->
 #[derive(Clone, Copy)]
 struct Place<'a> {
     key: &'a [u8],
-    /// Bytes of the tables that begin before it, and of those among them that reach over it.
+    /// Bytes of the tables that begin before it, and the cost of those among them that reach over it.
     before: u64,
     crossing: u64,
 }
 
 /// Chooses among places that come in the order of their keys.
 struct Walk<'a> {
-    job: u64,
+    max: u64,
     /// What lies before the last fence.
     last: u64,
     best: Option<Place<'a>>,
@@ -93,17 +129,17 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn offer(&mut self, place: Place<'a>) {
         let size = place.before - self.last;
-        if size > self.job
+        if size > self.max
             && let Some(best) = self.best.take()
         {
             self.take(best);
             // What lies between may be enough for the next one, too; the few places in it are forgone.
             return self.offer(place);
         }
-        if size >= self.job / SEGMENT_PARTS {
+        if size >= self.max / SEGMENT_PARTS {
             let cost = |place: &Place<'_>| {
                 let size = place.before - self.last;
-                (place.crossing, size.abs_diff(self.job / 2))
+                (place.crossing, size.abs_diff(self.max / 2))
             };
             if self.best.as_ref().is_none_or(|best| cost(&place) < cost(best)) {
                 self.best = Some(place);
@@ -118,7 +154,7 @@ impl<'a> Walk<'a> {
 
     /// What is left behind the last fence is cut only if it is too much for one job.
     fn end(&mut self, all: u64) {
-        if all - self.last > self.job
+        if all - self.last > self.max
             && let Some(best) = self.best.take()
         {
             self.take(best);

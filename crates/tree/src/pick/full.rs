@@ -48,7 +48,7 @@ impl FullPass {
                 return None;
             };
             let how = (LEVELS - 1, Growth::Through(self.through));
-            let Piece { inputs, segment, .. } = piece(version, options, &segment, how);
+            let Piece { inputs, segment, .. } = piece(version, &segment, how);
             self.from = segment.upper().cloned();
             let inputs = not_final(inputs, options);
             if !inputs.is_empty() {

@@ -16,7 +16,7 @@ mod space;
 mod around;
 
 pub use around::{pick, pick_hidden};
-pub(crate) use fences::{coarse, fences};
+pub(crate) use fences::{coarse, fences, table_bytes_max};
 pub use full::FullPass;
 pub use job::{Job, JobReason};
 pub use shape::{Policy, Pressure, pressure};

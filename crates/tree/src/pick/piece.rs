@@ -1,7 +1,7 @@
 //! What a compaction of one segment takes.
 
 use super::choose::Tables;
-use super::fences::{fences, job_bytes_max};
+use super::fences::fences;
 use crate::options::TreeOptions;
 use crate::version::{TableHandle, Version, ends_before};
 use flagstone_base::SeqNo;
@@ -32,10 +32,16 @@ impl Segment {
         self.upper.as_ref()
     }
 
-    pub(super) fn touches(&self, table: &TableHandle) -> bool {
-        let reaches =
-            self.lower.as_ref().is_none_or(|lower| !ends_before(table.meta().upper(), lower));
-        reaches && self.upper.as_ref().is_none_or(|upper| table.meta().smallest < *upper)
+    /// The tables of `run`, which is sorted, that have a key in it.
+    pub(super) fn of<'a>(&self, run: &'a [Arc<TableHandle>]) -> &'a [Arc<TableHandle>] {
+        let start = self.lower.as_ref().map_or(0, |lower| {
+            run.partition_point(|table| ends_before(table.meta().upper(), lower))
+        });
+        let end = self
+            .upper
+            .as_ref()
+            .map_or(run.len(), |upper| run.partition_point(|table| table.meta().smallest < *upper));
+        run.get(start..end).unwrap_or_default()
     }
 
     pub(super) fn contains(&self, table: &TableHandle) -> bool {
@@ -73,29 +79,30 @@ pub(super) struct Piece {
 /// How far a piece may grow over tables of L0 that reach over its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
-    /// While a job may be that large. Other tables stay, and what is newer and overlaps them.
-    Bounded,
+    /// While it is no larger than this. Other tables stay, and what is newer and overlaps them.
+    Within(u64),
     /// As far as it must, to take everything written up to a SeqNo.
     Through(SeqNo),
 }
 
-/// Everything of `segment` down to level `output`: all tables of the levels and, from the oldest on, those of L0.
+/// Everything of `segment` down to level `output`: all tables of the levels and, from the oldest on, those of L0. Costs
+/// these tables, and the logarithm of all.
 pub(super) fn piece(
     version: &Version,
-    options: &TreeOptions,
     segment: &Segment,
     (output, growth): (usize, Growth),
 ) -> Piece {
-    let max = job_bytes_max(version, options);
     let mut segment = segment.clone();
     loop {
         segment.grow_over_levels(version, output);
         let may_grow = |table: &TableHandle| {
-            let must = matches!(growth, Growth::Through(last) if table.meta().seqnos().0 <= last);
             let mut larger = segment.clone();
             larger.grow(table);
             larger.grow_over_levels(version, output);
-            must || larger.bytes(version, output) <= max
+            match growth {
+                Growth::Within(max) => larger.bytes(version, output) <= max,
+                Growth::Through(last) => table.meta().seqnos().0 <= last,
+            }
         };
         match l0_of(version, &segment, growth, may_grow) {
             Ok(l0) => return Piece::new(version, segment, l0, output),
@@ -114,12 +121,9 @@ fn l0_of<'a>(
     let mut inputs = Vec::new();
     // Tables that stay; what is newer and overlaps them cannot go before them.
     let mut stay: Vec<&TableHandle> = Vec::new();
-    for table in version.l0_runs().iter().flat_map(|run| run.iter()) {
-        if !segment.touches(table) {
-            continue;
-        }
+    for table in version.l0_runs().iter().flat_map(|run| segment.of(run)) {
         // A full compaction is to fail by it.
-        let is_left_out = table.is_quarantined() && growth == Growth::Bounded;
+        let is_left_out = table.is_quarantined() && matches!(growth, Growth::Within(_));
         if is_left_out || stay.iter().any(|other| other.meta().overlaps_table(table.meta())) {
             stay.push(table);
         } else if segment.contains(table) {
@@ -136,16 +140,22 @@ fn l0_of<'a>(
 impl Segment {
     /// Grows until no table of the levels reaches over its ends.
     fn grow_over_levels(&mut self, version: &Version, output: usize) {
-        let tables = || (1..=output).flat_map(|level| version.level(level).iter());
-        while let Some(table) = tables().find(|table| self.touches(table) && !self.contains(table))
-        {
+        let reaching_over = |segment: &Self| {
+            (1..=output).find_map(|level| {
+                let touched = segment.of(version.level(level));
+                let mut ends = touched.first().into_iter().chain(touched.last());
+                ends.find(|table| !segment.contains(table))
+            })
+        };
+        while let Some(table) = reaching_over(self) {
             self.grow(table);
         }
     }
 
     fn bytes(&self, version: &Version, output: usize) -> u64 {
-        let tables = version.tables().filter(|(level, _)| usize::from(*level) <= output);
-        tables.filter(|(_, t)| self.touches(t)).map(|(_, table)| table.meta().bytes).sum()
+        let levels = (1..=output).map(|level| version.level(level));
+        let tables = version.l0_runs().iter().chain(levels).flat_map(|run| self.of(run));
+        tables.map(|table| table.meta().bytes).sum()
     }
 }
 
@@ -156,7 +166,7 @@ impl Piece {
         let mut inputs = l0;
         inputs.reverse();
         for level in 1..=output {
-            let tables = version.level(level).iter().filter(|table| segment.touches(table));
+            let tables = segment.of(version.level(level)).iter();
             inputs.extend(tables.map(|table| (level as u8, Arc::clone(table))));
         }
         Self { bytes: bytes(&inputs), l0_bytes, inputs, segment }

@@ -44,7 +44,7 @@ pub(super) fn cheapest(version: &Version, options: &TreeOptions) -> Option<Table
 /// What each run of L0 has in `segment`, oldest first; nothing, of a run with a table that reaches over an end of it.
 fn layers(version: &Version, segment: &Segment) -> Vec<Tables> {
     let layers = version.l0_runs().iter().filter_map(|run| {
-        let layer = tables_of(run.iter().filter(|table| segment.touches(table)));
+        let layer = tables_of(segment.of(run).iter());
         let is_contained = layer.iter().all(|(_, table)| segment.contains(table));
         (!layer.is_empty()).then(|| if is_contained { layer } else { Vec::new() })
     });
@@ -81,20 +81,19 @@ fn cheapest_of(version: &Version, layers: &[Tables], max: u64) -> Option<(f64, T
 /// into runs by SeqNo and overlap, so a merged table must not hold SeqNos from both sides of one that
 /// stays.
 pub(super) fn keeps_order(version: &Version, inputs: &Tables) -> bool {
+    let metas = || inputs.iter().map(|(_, table)| table.meta());
+    let Some(span) = Span::over(metas()) else { return false };
+    let seqnos = metas().map(|meta| meta.seqnos());
+    let (oldest, newest) =
+        seqnos.fold((SeqNo::MAX, SeqNo::ZERO), |all, (a, b)| (all.0.min(a), all.1.max(b)));
     let numbers: BTreeSet<FileNumber> = inputs.iter().map(|(_, table)| table.number()).collect();
-    is_contiguous(version, &numbers)
+    let overlapping = version.l0_runs().iter().flat_map(|run| &run[span.within(run)]);
+    let mut others = overlapping.filter(|table| !numbers.contains(&table.number()));
+    others.all(|table| table.meta().seqnos().1 < oldest || newest < table.meta().seqnos().0)
 }
 
 /// As [`keeps_order`], for tables by their numbers.
 pub(crate) fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
-    let tables = || version.l0_runs().iter().flat_map(|run| run.iter());
-    let is_input = |table: &&Arc<TableHandle>| inputs.contains(&table.number());
-    let Some(span) = Span::over(tables().filter(is_input).map(|table| table.meta())) else {
-        return false;
-    };
-    let seqnos = tables().filter(is_input).map(|table| table.meta().seqnos());
-    let (oldest, newest) =
-        seqnos.fold((SeqNo::MAX, SeqNo::ZERO), |all, (a, b)| (all.0.min(a), all.1.max(b)));
-    let mut others = tables().filter(|table| !is_input(table) && span.overlaps(table.meta()));
-    others.all(|table| table.meta().seqnos().1 < oldest || newest < table.meta().seqnos().0)
+    let tables = version.l0_runs().iter().flat_map(|run| run.iter());
+    keeps_order(version, &tables_of(tables.filter(|table| inputs.contains(&table.number()))))
 }

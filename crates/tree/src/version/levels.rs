@@ -11,6 +11,7 @@
 use super::handle::TableHandle;
 use super::span::ends_before;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
+use flagstone_env::sync::atomic::{AtomicBool, Ordering};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -31,6 +32,17 @@ pub struct Version {
     pub(super) levels: [Run; LEVELS - 1],
     pub(super) flushed_through: SeqNo,
     pub(super) watermark: SeqNo,
+    pub(super) wasteful: Mark,
+}
+
+/// What was seen of a version last. A copy begins with it, and goes its own way.
+#[derive(Default)]
+pub(super) struct Mark(AtomicBool);
+
+impl Clone for Mark {
+    fn clone(&self) -> Self {
+        Self(AtomicBool::new(self.0.load(Ordering::Relaxed)))
+    }
 }
 
 impl Version {
@@ -42,6 +54,7 @@ impl Version {
             levels: Default::default(),
             flushed_through: SeqNo::ZERO,
             watermark: SeqNo::ZERO,
+            wasteful: Mark::default(),
         }
     }
 
@@ -78,6 +91,16 @@ impl Version {
     /// A reader below it who is not registered may miss versions.
     pub fn watermark(&self) -> SeqNo {
         self.watermark
+    }
+
+    /// Whether much of its tables was garbage when somebody looked last.
+    pub(crate) fn is_wasteful(&self) -> bool {
+        self.wasteful.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes what [`Version::is_wasteful`] is to return, for the versions that follow, too.
+    pub(crate) fn set_wasteful(&self, is_wasteful: bool) {
+        self.wasteful.0.store(is_wasteful, Ordering::Relaxed);
     }
 
     /// The newest SeqNo in any table, or flushed through.

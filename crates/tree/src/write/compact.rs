@@ -6,7 +6,7 @@ use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
 use crate::merge::{AllRanges, MergeCursor, Retention, RunCursor, Source};
 use crate::options::Direction;
-use crate::pick::{Job, coarse, fences, is_contiguous};
+use crate::pick::{Job, coarse, fences, is_contiguous, table_bytes_max};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
@@ -171,7 +171,7 @@ impl Compaction {
                 true => options.bottom_compression,
                 false => options.upper_compression,
             },
-            table_bytes: options.table_bytes,
+            table_bytes: table_bytes_max(&self.version, options),
             attachments,
             ranges: RangesToWrite::new(&ranges, &retention, |piece| below.is_empty_under(piece)),
             fences: self.fences(),
@@ -249,6 +249,7 @@ impl Work {
                 }
             }
         }
+        outputs.note_written();
         *bytes_done += bytes;
         Ok(false)
     }

@@ -235,6 +235,7 @@ impl Work {
             bytes += moved.bytes;
             *entries_done += moved.entries;
         }
+        self.outputs.note_written();
         Ok(false)
     }
 }

@@ -132,13 +132,22 @@ impl Outputs {
         }
         if let Some(mut builder) = self.builder.take() {
             self.plan.ranges.write(&self.lower, next, &mut builder)?;
-            self.finished.push(builder.finish()?);
+            let meta = builder.finish()?;
+            self.tree.context().unfinished.note(meta.number, meta.bytes);
+            self.finished.push(meta);
         }
         if let Some(next) = next {
             self.lower.clear();
             self.lower.extend_from_slice(next);
         }
         Ok(())
+    }
+
+    /// Counts what the table being written has on the disk by now.
+    pub(super) fn note_written(&self) {
+        if let (Some(builder), Some(number)) = (&self.builder, self.created.last()) {
+            self.tree.context().unfinished.note(*number, builder.bytes_estimated());
+        }
     }
 
     /// Reads one finished table back; false when all were.
@@ -187,6 +196,7 @@ impl Outputs {
         let context = Arc::clone(self.tree.context());
         for number in self.created.drain(..) {
             self.tree.forget_ready(number);
+            context.unfinished.forget(number);
             if context.disk.remove(&context.table_path(number)).is_err() {
                 context.obsolete.note(number);
             }
@@ -199,6 +209,7 @@ impl Drop for Outputs {
     fn drop(&mut self) {
         for number in self.created.drain(..) {
             self.tree.forget_ready(number);
+            self.tree.context().unfinished.forget(number);
             self.tree.context().obsolete.note(number);
         }
     }

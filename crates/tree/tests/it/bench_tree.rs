@@ -6,7 +6,7 @@ use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::BlockCache;
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Scans, Tree,
-    TreeContext, TreeEdit, TreeOptions, Version, pick,
+    TreeContext, TreeEdit, TreeOptions, Unfinished, Version, pick,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -91,6 +91,7 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64, entry_checks: bool) -> Ar
         memtable_bytes: Arc::default(),
         chunks: ChunkPool::new(4 << 20),
         obsolete: Obsolete::default(),
+        unfinished: Unfinished::default(),
         damages: Damages::default(),
         scans: Scans::default(),
         sampled: Arc::default(),

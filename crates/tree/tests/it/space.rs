@@ -4,7 +4,9 @@
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::Kind;
 use flagstone_base::hash::remix;
-use flagstone_tree::{Space, TreeOptions};
+use flagstone_env::{Random, SeededRandom};
+use flagstone_tree::{Compaction, Space, TreeOptions};
+use std::sync::Arc;
 
 const KEYS: u64 = 20_000;
 
@@ -162,6 +164,113 @@ fn the_merge_that_is_picked_frees_what_was_told() {
         let newest = (1..9).rev().find(|round| n < KEYS / 4 || n % 8 == round % 8).unwrap();
         assert_eq!(tree.get(key(n).as_bytes(), tree.last).unwrap(), value(n, newest));
     }
+}
+
+/// What compactions write for each byte put, and the largest output, in parts of what is alive, while keys are overwritten
+/// at random and the tree is kept at 2.25 times what is alive.
+fn cost_of_overwrites(options: TreeOptions) -> (f64, f64) {
+    let mut tree = filled(options);
+    let live = bytes(&tree) as f64;
+    let random = SeededRandom::new(5);
+    let (mut put, mut written, mut largest) = (0, 0, 0);
+    for round in 0..45 {
+        for _ in 0..KEYS / 4 {
+            let n = random.next_u64() % KEYS;
+            let value = value(n, round);
+            put += if round < 15 { 0 } else { value.len() as u64 + 10 };
+            tree.write(Kind::Put, key(n).as_bytes(), &value);
+        }
+        tree.flush();
+        while bytes(&tree) as f64 > live * 2.25 {
+            let _seen = space(&tree);
+            let (job, _) = tree.tree.pick_space(&[], tree.last).expect("more than half is garbage");
+            let (before, inputs) = (bytes(&tree), job.bytes);
+            tree.run(job);
+            let output = inputs + bytes(&tree) - before;
+            // Until tables are cut at the ends of small segments, pieces are larger.
+            if round >= 15 {
+                written += output;
+                largest = output.max(largest);
+            }
+        }
+    }
+    (written as f64 / put as f64, largest as f64 / live)
+}
+
+/// The best that can be is 0.4: a segment is written for about two and a half times its bytes. When segments were hardly
+/// smaller than the tree, and tables of L0 reached over their ends, it was 1.2, in outputs of half of what is alive.
+#[test]
+fn a_small_tree_is_relieved_in_small_pieces_while_it_is_overwritten() {
+    // As 105 MB with jobs of 64 MiB and tables of 32 MiB; and as a quarter of that.
+    for (job_bytes_min, largest_max) in [(1800 << 10, 0.25), (7200 << 10, 0.5)] {
+        let options = TreeOptions { job_bytes_min, table_bytes: job_bytes_min / 2, ..options() };
+        let (written, largest) = cost_of_overwrites(options);
+        assert!(written < 0.6 && largest < largest_max, "{written}, in pieces of {largest}");
+    }
+}
+
+/// A flush that is too small to be cut lies over all segments: nothing newer could go down in any piece.
+#[test]
+fn a_small_table_over_all_segments_does_not_keep_garbage_from_being_freed() {
+    let mut tree = filled(TreeOptions { job_bytes_min: 256 << 10, ..options() });
+    for n in (0..KEYS).step_by(5000).chain([KEYS - 1]) {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 1));
+    }
+    tree.flush();
+    for round in 2..4 {
+        (0..KEYS).for_each(|n| {
+            tree.write(Kind::Put, key(n).as_bytes(), &value(n, round));
+        });
+        tree.flush();
+    }
+    let before = bytes(&tree);
+    assert!(space(&tree).garbage() > before / 2);
+    let mut jobs = 0;
+    while let Some((job, _)) = tree.tree.pick_space(&[], tree.last) {
+        assert!(job.bytes < before * 3 / 4, "not all at once: {job}");
+        tree.run(job);
+        jobs += 1;
+        assert!(jobs < 100, "it ends");
+    }
+    let after = space(&tree);
+    assert!(after.garbage() < after.bytes / 6, "{after:?}");
+    assert_eq!(tree.get(key(7).as_bytes(), tree.last).unwrap(), value(7, 3));
+}
+
+/// Inputs and outputs of a job lie side by side; what is given up is to be removed.
+#[test]
+fn tables_count_from_their_first_byte_until_they_are_installed_or_given_up() {
+    let mut tree = filled(options());
+    let context = Arc::clone(tree.tree.context());
+    let unfinished = || context.unfinished.bytes();
+    assert_eq!(unfinished(), 0);
+    (0..KEYS).for_each(|n| {
+        tree.write(Kind::Put, key(n).as_bytes(), &value(n, 1));
+    });
+    tree.tree.seal(tree.last);
+    let mut flush = tree.start_flush().unwrap();
+    assert!(flush.step().unwrap().is_none() && unfinished() > 256 << 10, "{}", unfinished());
+    drop(flush);
+    assert_eq!(unfinished(), 0, "a flush was given up");
+    let mut flush = tree.start_flush().unwrap();
+    let edit = loop {
+        if let Some(edit) = flush.step().unwrap() {
+            break edit;
+        }
+    };
+    assert_eq!(unfinished(), edit.added.iter().map(|(_, meta)| meta.bytes).sum::<u64>());
+    tree.install(&edit);
+    assert_eq!(unfinished(), 0, "it is installed");
+    let (job, _) = tree.tree.pick_space(&[], tree.last).unwrap();
+    let mut compaction = Compaction::start(&tree.tree, job, &[], tree.last).unwrap();
+    let edit = loop {
+        if let Some(edit) = compaction.step().unwrap() {
+            break edit;
+        }
+        assert!(unfinished() > 0);
+    };
+    tree.tree.abandon(&edit);
+    assert_eq!(unfinished(), 0, "the manifest refused it");
 }
 
 /// Every piece is a job and an edit of its own; those that were done are not done again.
