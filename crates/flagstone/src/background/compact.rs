@@ -11,7 +11,6 @@
 //! What fails in one tree stays there: it rests, longer each time, while the others go on.
 
 use super::install::Install;
-use super::space::Room;
 use super::state::Queue;
 use crate::event::Event;
 use crate::shared::Shared;
@@ -92,81 +91,6 @@ impl Shared {
         space.and_then(|_due| self.start_for_space())
     }
 
-    /// Looks how much of `trees` is alive, outside of the lock: samples may have to be read.
-    fn note_spaces(&self, trees: &[Arc<Tree>]) {
-        let (snapshots, visible) = self.snapshots.live(&self.publisher);
-        for tree in trees {
-            let version = Arc::clone(tree.view().version());
-            let space = tree.space(&snapshots, visible);
-            let mut queue = self.background.lock();
-            // Else whoever changed it looks again.
-            if Arc::ptr_eq(tree.view().version(), &version) {
-                queue.spaces.note(tree, space);
-            }
-        }
-    }
-
-    /// How much room there is for garbage, and how far it is filled.
-    fn room(&self) -> Room {
-        let rest = self.writers_rest();
-        let queue = self.background.lock();
-        queue.spaces.room(&self.options, rest, queue.freeing.values().sum())
-    }
-
-    /// The compaction that frees the most for what it costs, in the first tree that has one.
-    fn start_for_space(&self) -> Option<CompactionJob> {
-        let candidates = {
-            let queue = self.background.lock();
-            queue.spaces.candidates(&queue)
-        };
-        let (snapshots, visible) = self.snapshots.live(&self.publisher);
-        for tree in candidates {
-            {
-                let mut queue = self.background.lock();
-                self.may_compact(&queue).then_some(())?;
-                if !queue.compacting.insert(tree.id()) {
-                    continue;
-                }
-            }
-            let version = Arc::clone(tree.view().version());
-            let picked = tree.pick_space(&snapshots, visible);
-            let freed = picked.as_ref().map(|(_, space)| space.garbage());
-            let compaction =
-                picked.and_then(|(job, _)| Compaction::start(&tree, job, &snapshots, visible));
-            let mut queue = self.background.lock();
-            if let (Some(compaction), Some(shared), Some(freed)) = (compaction, self.arc(), freed) {
-                queue.freeing.insert(tree.id(), freed);
-                drop(queue);
-                return Some(CompactionJob::new(shared, tree, compaction));
-            }
-            queue.compacting.remove(&tree.id());
-            queue.spaces.note_hopeless(tree.id(), &version);
-        }
-        None
-    }
-
-    /// Holds back writers of trees with much garbage when there is too much of it.
-    fn slow_down_for_space(&self, room: Room) {
-        // A step at a time: every tree with garbage is looked at.
-        let brake = if self.writers_rest() { 0 } else { room.brake() / 10 * 10 };
-        if std::mem::replace(&mut self.background.lock().spaces.brake, brake) == brake {
-            return;
-        }
-        let concerned = {
-            let queue = self.background.lock();
-            queue.spaces.with_garbage(queue.brakes.keys().copied())
-        };
-        for tree in concerned {
-            let version = Arc::clone(tree.view().version());
-            let runs = tree.pressure(Policy::Leveling).l0_runs;
-            let mut queue = self.background.lock();
-            // Else `watch` sets it, of what the tree is now.
-            if Arc::ptr_eq(tree.view().version(), &version) {
-                self.hold_writers_back(&mut queue, &tree, runs);
-            }
-        }
-    }
-
     /// Watches the trees again that waited for writers to rest, or for readers of the past to be gone.
     fn watch_again(&self) {
         let rest = self.writers_rest();
@@ -194,7 +118,7 @@ impl Shared {
 
     /// A tree was opened or has changed: it may need a compaction, and its writers more or less room.
     pub(crate) fn watch(&self, tree: &Arc<Tree>) {
-        let runs = tree.pressure(Policy::Leveling).l0_runs;
+        let runs = tree.l0_runs();
         let mut queue = self.background.lock();
         queue.watched.insert(tree.id(), Arc::clone(tree));
         queue.until_rest.remove(&tree.id());
@@ -237,7 +161,7 @@ impl Shared {
         }
     }
 
-    fn writers_rest(&self) -> bool {
+    pub(super) fn writers_rest(&self) -> bool {
         let since = self.background.since_flush(self.environment.clock.monotonic());
         since.is_none_or(|since| since >= SETTLE_AFTER) && !self.background.is_flush_pending()
     }
@@ -247,7 +171,7 @@ impl Shared {
         let scores =
             self.watched_trees().into_iter().map(|tree| tree.pressure(self.policy(&tree)).score);
         let room = self.room();
-        let score = scores.fold(room.score().unwrap_or(0.0), f64::max);
+        let score = scores.fold(room.urgency(), f64::max);
         self.slow_down_for_space(room);
         self.pace.set((!self.writers_rest()).then_some(score));
     }
@@ -274,7 +198,7 @@ impl Shared {
         self.executor.submit_after(SETTLE_AFTER, Lane::Flush, job);
     }
 
-    fn may_compact(&self, queue: &Queue) -> bool {
+    pub(super) fn may_compact(&self, queue: &Queue) -> bool {
         // Neither poisoned, nor open for reading only, nor on the way to be closed.
         let is_open = self.check_open_for_writing().is_ok() && self.poisoned().is_none();
         let jobs = queue.compacting.len() - queue.compacting_for_callers;
@@ -336,6 +260,7 @@ impl CompactionJob {
             Ok(Progress::Done) => None,
             Ok(_) => {
                 let took = shared.environment.clock.monotonic() - began;
+                shared.weigh_outputs();
                 return shared.pace.rest_after(took);
             }
             Err(error) => Some(error),
@@ -371,6 +296,7 @@ impl CompactionJob {
 
 #[cfg(test)]
 mod tests {
+    use crate::background::space::UnderWay;
     use crate::{Database, Options};
     use flagstone_tree::Space;
 
@@ -388,7 +314,7 @@ mod tests {
             shared.hold_writers_back(&mut queue, tree, 0);
             assert_eq!(tree.brake(), 900);
             queue.spaces.note(tree, Space { bytes: 100, live: 100 });
-            queue.spaces.room(&Options::default(), false, 0)
+            queue.spaces.room(&Options::default(), false, UnderWay::default())
         };
         shared.slow_down_for_space(room);
         assert_eq!(tree.brake(), 0);

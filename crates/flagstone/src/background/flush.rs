@@ -46,7 +46,7 @@ impl Shared {
         self.schedule_compactions();
     }
 
-    fn schedule_flush(&self) {
+    pub(super) fn schedule_flush(&self) {
         let mut queue = self.background.lock();
         let rests = queue.rest_of_flushes.as_ref().is_some_and(|rest| rest.rests);
         if queue.running.is_some() || rests || self.poisoned().is_some() {
@@ -132,7 +132,11 @@ impl FlushJob {
                 self.end();
                 Progress::Done
             }
-            Ok(_) => self.rest_after(shared.environment.clock.monotonic() - began),
+            Ok(_) => {
+                let rest = self.rest_after(shared.environment.clock.monotonic() - began);
+                shared.weigh_outputs();
+                rest
+            }
             Err(error) => {
                 let tree = self.current.take().map(|running| running.tree);
                 let error = match &tree {

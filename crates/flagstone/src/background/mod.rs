@@ -23,6 +23,7 @@ mod full;
 mod groups;
 mod install;
 mod pace;
+mod relieve;
 mod scrub;
 mod seal;
 mod space;

@@ -1,7 +1,7 @@
 //! The room that garbage takes: when a compaction must free some of it, in which tree, and how much writers give way.
 //!
 //! ```text
-//! bytes of all tables:  live      low           high              2 high - low
+//! bytes on the disk:    live      low           high              2 high - low
 //!                        |---------|-------------|--------------------|
 //! writers write:            nothing  compactions    writers are slowed,
 //!                                    for space      never stopped
@@ -10,6 +10,9 @@
 //! `high` is what is alive times [`Options::space_amplification_max`](crate::Options::space_amplification_max) and a part of
 //! the memtables' share, which even a small database may take. It is one bound for the whole database, so trees need
 //! not be relieved at the same time: the next one is that with the largest part of garbage.
+//!
+//! Tables that flushes and compactions are writing count from their first byte on: their inputs are still there. Whether
+//! one more compaction begins is another question: it does if there will be too much when those under way have ended.
 
 use super::state::Queue;
 use crate::options::Options;
@@ -22,8 +25,13 @@ use std::sync::{Arc, Weak};
 const LOW_PART: f64 = 0.85;
 /// While writers rest there is hardly any.
 const REST_MAX: f64 = 1.15;
-/// Less garbage in a tree is left alone.
+/// Of the memtables' share, what even a small database may take: up to low, and up to high.
+const SHARE_LOW: f64 = 0.6;
+const SHARE_HIGH: f64 = 0.85;
+/// Less garbage in a tree is left alone, ..
 const GARBAGE_MIN: u64 = 1 << 20;
+/// .. unless it is this part of a small one: there may be many of them.
+const GARBAGE_PARTS: u64 = 10;
 /// So many trees are looked at for one compaction.
 const LOOKS: usize = 8;
 /// The fill at which writers begin to be delayed, and the one they never exceed for the sake of space: below the stop.
@@ -49,12 +57,24 @@ struct Entry {
     hopeless: Option<Weak<Version>>,
 }
 
+/// What flushes and compactions under way do.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UnderWay {
+    /// Bytes that compactions will free when they have ended.
+    pub(super) freeing: u64,
+    /// Bytes of tables that are not installed yet.
+    pub(super) unfinished: u64,
+}
+
 /// How much room there is, and how far it is filled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Room {
     low: f64,
     high: f64,
+    /// What is on the disk now.
     bytes: f64,
+    /// What will be left of the tables when the compactions under way have ended.
+    left: f64,
 }
 
 impl Spaces {
@@ -73,6 +93,16 @@ impl Spaces {
         let hopeless = old.filter(|old| old.space == space).and_then(|old| old.hopeless);
         let entry = Entry { tree: Arc::clone(tree), space, hopeless };
         self.trees.insert(tree.id(), entry);
+    }
+
+    /// Bytes of the trees that were looked at that are alive.
+    pub(crate) const fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// How many trees have garbage.
+    pub(super) fn trees_with_garbage(&self) -> usize {
+        self.with_garbage.len()
     }
 
     /// The trees with garbage, and those of `others` that are known.
@@ -106,20 +136,22 @@ impl Spaces {
         })
     }
 
-    /// The room, and what fills it when compactions under way have freed `freeing`.
-    pub(super) fn room(&self, options: &Options, rest: bool, freeing: u64) -> Room {
+    /// The room, and what fills it besides what is `under_way`.
+    pub(super) fn room(&self, options: &Options, rest: bool, under_way: UnderWay) -> Room {
         let (live, share) = (self.live as f64, options.memtable_share() as f64);
-        let bytes = self.bytes.saturating_sub(freeing) as f64;
+        let left = self.bytes.saturating_sub(under_way.freeing) as f64;
+        let bytes = (self.bytes + under_way.unfinished) as f64;
         let max = options.space_amplification_max;
         match rest {
             true => {
                 let low = live * REST_MAX.min(max) + GARBAGE_MIN as f64;
-                Room { low, high: low * 2.0, bytes }
+                Room { low, high: low * 2.0, bytes, left }
             }
             false => Room {
-                low: live * (1.0 + LOW_PART * (max - 1.0)) + share / 2.0,
-                high: live * max + share * 0.75,
+                low: live * (1.0 + LOW_PART * (max - 1.0)) + share * SHARE_LOW,
+                high: live * max + share * SHARE_HIGH,
                 bytes,
+                left,
             },
         }
     }
@@ -136,7 +168,8 @@ impl Spaces {
         let known = self.with_garbage.iter().filter_map(|id| Some((id, self.trees.get(id)?)));
         let mut found: Vec<&Entry> = known
             .filter(|(id, entry)| {
-                entry.space.garbage() >= GARBAGE_MIN && is_free(id) && !is_hopeless(entry)
+                let least = GARBAGE_MIN.min(entry.space.bytes / GARBAGE_PARTS);
+                entry.space.garbage() >= least && is_free(id) && !is_hopeless(entry)
             })
             .map(|(_, entry)| entry)
             .collect();
@@ -152,9 +185,14 @@ impl Room {
         (self.bytes - self.low) / (self.high - self.low).max(1.0)
     }
 
-    /// How urgent a compaction for space is, as a score of a tree; `None`: it is not.
+    /// How urgent one more compaction for space is, as a score of a tree; `None`: there is to be none.
     pub(super) fn score(self) -> Option<f64> {
-        (self.fill() > 0.0).then(|| 1.0 + self.fill() / 2.0)
+        (self.left > self.low).then(|| self.urgency())
+    }
+
+    /// How urgent it is that those under way end, as a score of a tree; 0: not at all.
+    pub(super) fn urgency(self) -> f64 {
+        if self.fill() > 0.0 { 1.0 + self.fill() / 2.0 } else { 0.0 }
     }
 
     /// How much writers of wasteful trees are held back, in thousandths of a stop.
@@ -176,12 +214,12 @@ mod tests {
     fn room(bytes: u64, live: u64, rest: bool) -> Room {
         let options = Options { memory_budget: 64 * MIB, ..Options::default() };
         let spaces = Spaces { bytes: bytes * MIB, live: live * MIB, ..Spaces::default() };
-        spaces.room(&options, rest, 0)
+        spaces.room(&options, rest, UnderWay::default())
     }
 
     #[test]
     fn compactions_for_space_begin_before_the_bound_and_writers_are_slowed_behind_it() {
-        // Low at 1,866 MiB, high at 2,024.
+        // Low at 1,869 MiB, high at 2,027.
         assert_eq!(room(1800, 1000, false).score(), None);
         let early = room(1900, 1000, false);
         assert!(early.score().is_some_and(|score| (1.0..1.2).contains(&score)), "{early:?}");
@@ -205,7 +243,26 @@ mod tests {
     fn what_is_being_freed_is_not_freed_twice() {
         let options = Options { memory_budget: 64 * MIB, ..Options::default() };
         let spaces = Spaces { bytes: 1900 * MIB, live: 1000 * MIB, ..Spaces::default() };
-        assert!(spaces.room(&options, false, 0).score().is_some());
-        assert_eq!(spaces.room(&options, false, 100 * MIB).score(), None);
+        let room = |freeing| {
+            let under_way = UnderWay { freeing, unfinished: 0 };
+            spaces.room(&options, false, under_way)
+        };
+        assert!(room(0).score().is_some());
+        assert_eq!(room(100 * MIB).score(), None);
+        assert!(room(100 * MIB).urgency() > 1.0, "it is still there");
+    }
+
+    /// Inputs and outputs lie side by side until a job has ended: writers used to be let go as soon as it began.
+    #[test]
+    fn what_is_being_written_holds_writers_back_beside_what_is_being_freed() {
+        let options = Options { memory_budget: 64 * MIB, ..Options::default() };
+        let spaces = Spaces { bytes: 1950 * MIB, live: 1000 * MIB, ..Spaces::default() };
+        let room = |unfinished| {
+            let under_way = UnderWay { freeing: 200 * MIB, unfinished };
+            spaces.room(&options, false, under_way)
+        };
+        assert_eq!(room(0).brake(), 0);
+        assert!((750..990).contains(&room(100 * MIB).brake()), "{:?}", room(100 * MIB));
+        assert_eq!(room(100 * MIB).score(), None, "no more is begun for that");
     }
 }
