@@ -74,7 +74,7 @@ mod tests {
     use crate::shared::Shared;
     use crate::{Database, Document, Environment, Keyspace, KeyspaceOptions, Options, Routing};
     use flagstone_env::sync::atomic::Ordering;
-    use flagstone_env::{ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use flagstone_env::{Lane, ManualClock, MemDisk, SeededRandom, StepExecutor};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -181,11 +181,12 @@ mod tests {
         assert_eq!(grown[0], grown[1]);
     }
 
-    /// Nobody looks at the tree while the snapshot is held, and the room comes back when it is gone.
+    /// Nobody looks at the tree while the snapshot is held, and the room comes back when it is gone: not before the next
+    /// flush once, which may be never.
     #[test]
     fn a_tree_that_a_snapshot_holds_back_is_looked_at_when_that_is_gone() {
-        let opened = Opened::new(2);
-        let [kv, other] = &opened.all[..] else { unreachable!() };
+        let opened = Opened::new(1);
+        let kv = &opened.all[0];
         for n in 0..100_u8 {
             kv.put([n], [n; 100]).unwrap();
         }
@@ -200,12 +201,13 @@ mod tests {
             let queue = opened.shared().background.lock();
             assert_eq!((queue.watched.len(), queue.held_back.len()), (0, 1));
         }
+        // One that is younger than all tables holds nothing back.
+        drop(opened.db.snapshot());
+        assert!(!opened.steps.step(Lane::Compaction), "nobody looks for that");
         drop(snapshot);
-        other.put("a", "1").unwrap();
-        opened.db.flush().unwrap();
-        opened.rest();
+        opened.steps.run_all();
         assert_eq!(opened.looked_at(), (0, 0));
-        assert_eq!(opened.db.stats().tables(), 1, "that of the other keyspace");
+        assert_eq!(opened.db.stats().tables(), 0);
     }
 
     /// A record of the log may hold names of a keyspace into which it writes nothing: the flush that lets go of the record

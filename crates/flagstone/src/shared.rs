@@ -155,6 +155,12 @@ impl Shared {
             lock: Mutex::new(parts.lock),
         });
         let _first = shared.weak.set(Arc::downgrade(&shared));
+        let weak = Arc::downgrade(&shared);
+        shared.snapshots.when_gone(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.schedule_compactions_soon();
+            }
+        });
         if let Some(manifest) = &*shared.manifest.lock() {
             shared.note_granted(manifest);
         }

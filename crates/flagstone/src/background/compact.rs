@@ -50,6 +50,15 @@ impl Shared {
         self.measure_pressure();
     }
 
+    /// As [`Shared::schedule_compactions`], by a worker: a look may read the samples of many tables.
+    pub(crate) fn schedule_compactions_soon(&self) {
+        let job = self.job(|shared| {
+            shared.schedule_compactions();
+            Progress::Done
+        });
+        self.executor.submit(Lane::Compaction, job);
+    }
+
     /// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
     /// to be done.
     fn next_compaction(&self) -> Option<CompactionJob> {
@@ -106,6 +115,7 @@ impl Shared {
         };
         let free = std::mem::replace(held_back, still_held);
         watched.extend(free.into_iter().map(|((_, id), tree)| (id, tree)));
+        self.snapshots.set_awaited(held_back.keys().next_back().map(|(seqno, _)| *seqno));
     }
 
     /// Trees that may need a compaction, and are not resting after one that failed.
@@ -148,6 +158,12 @@ impl Shared {
             queue.until_rest.insert(tree.id(), Arc::clone(tree));
         } else if let Some(oldest) = oldest.filter(|oldest| *oldest < version.seqno_max()) {
             queue.held_back.insert((oldest, tree.id()), Arc::clone(tree));
+            self.snapshots.await_seqno(oldest);
+            drop(queue);
+            // It may have gone before it could know that somebody waits for it.
+            if !self.snapshots.is_held(oldest) {
+                self.schedule_compactions_soon();
+            }
         }
     }
 

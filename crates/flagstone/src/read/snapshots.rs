@@ -3,13 +3,18 @@
 use crate::commit::Publisher;
 use flagstone_base::SeqNo;
 use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The registered SeqNos and how many readers hold each.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     held: Mutex<BTreeMap<SeqNo, usize>>,
+    /// Garbage waits for readers at SeqNos below this one; 0: none does.
+    awaited_below: AtomicU64,
+    /// What to do when the last of these readers is gone.
+    when_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// A registered SeqNo; dropping it gives it up.
@@ -33,6 +38,42 @@ impl Snapshots {
         let held = self.held.lock();
         (held.keys().copied().collect(), publisher.visible())
     }
+
+    /// What is to be done when the oldest reader is gone and garbage waits for that. It is called by the thread that gives the
+    /// snapshot up.
+    pub(crate) fn when_gone(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _first = self.when_gone.set(Box::new(tell));
+    }
+
+    /// Garbage waits until nobody reads at `seqno` or below. To be called under the lock that guards who waits.
+    pub(crate) fn await_seqno(&self, seqno: SeqNo) {
+        self.awaited_below.fetch_max(seqno.get() + 1, Ordering::Relaxed);
+    }
+
+    /// Garbage waits for readers at `newest` and below alone, or for nobody. Under the same lock.
+    pub(crate) fn set_awaited(&self, newest: Option<SeqNo>) {
+        let below = newest.map_or(0, |seqno| seqno.get() + 1);
+        self.awaited_below.store(below, Ordering::Relaxed);
+    }
+
+    /// Whether anybody reads at `seqno` or below.
+    pub(crate) fn is_held(&self, seqno: SeqNo) -> bool {
+        self.held.lock().first_key_value().is_some_and(|(oldest, _)| *oldest <= seqno)
+    }
+
+    /// A reader at `seqno` is gone; true if it was the oldest, and garbage waits for that.
+    fn give_up(&self, seqno: SeqNo) -> bool {
+        let mut held = self.held.lock();
+        let Some(count) = held.get_mut(&seqno) else { return false };
+        *count -= 1;
+        if *count > 0 {
+            return false;
+        }
+        held.remove(&seqno);
+        // Under the lock: who begins to wait looks whether the reader is still there after saying so.
+        let is_awaited = seqno.get() < self.awaited_below.load(Ordering::Relaxed);
+        is_awaited && held.first_key_value().is_none_or(|(oldest, _)| *oldest > seqno)
+    }
 }
 
 impl Registered {
@@ -50,12 +91,10 @@ impl Clone for Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut held = self.snapshots.held.lock();
-        if let Some(count) = held.get_mut(&self.seqno) {
-            *count -= 1;
-            if *count == 0 {
-                held.remove(&self.seqno);
-            }
+        if self.snapshots.give_up(self.seqno)
+            && let Some(tell) = self.snapshots.when_gone.get()
+        {
+            tell();
         }
     }
 }
@@ -74,5 +113,31 @@ mod tests {
         assert_eq!(snapshots.live(&publisher), (vec![SeqNo::new(7)], SeqNo::new(7)));
         drop(second);
         assert_eq!(snapshots.live(&publisher).0, []);
+    }
+
+    #[test]
+    fn only_the_end_of_the_oldest_reader_that_is_waited_for_is_told() {
+        let snapshots = Arc::new(Snapshots::default());
+        let told = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&told);
+        snapshots.when_gone(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let readers = || [3, 5, 9].map(|at| snapshots.register(&Publisher::new(SeqNo::new(at))));
+        drop(readers());
+        assert_eq!(told.load(Ordering::Relaxed), 0, "nobody waits");
+        let [first, second, third] = readers();
+        snapshots.await_seqno(SeqNo::new(5));
+        drop(second);
+        assert_eq!(told.load(Ordering::Relaxed), 0, "an older one is left");
+        assert!(snapshots.is_held(SeqNo::new(3)));
+        drop(first);
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert!(!snapshots.is_held(SeqNo::new(5)) && snapshots.is_held(SeqNo::new(9)));
+        drop(third);
+        assert_eq!(told.load(Ordering::Relaxed), 1, "nobody waits for this one");
+        snapshots.set_awaited(None);
+        drop(readers());
+        assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }
