@@ -102,6 +102,26 @@ fn tables_are_opened_for_direct_reads_only_where_they_are_asked_for() {
     }
 }
 
+/// An open read the sample of each table of a tree with garbage before it returned.
+#[test]
+fn an_open_leaves_it_to_the_background_to_look_for_garbage() {
+    let world = World::new();
+    let db = world.open();
+    let random = SeededRandom::new(7);
+    let noise = || (0..125).flat_map(|_| random.next_u64().to_le_bytes()).collect::<Vec<u8>>();
+    for _ in 0..2 {
+        (0..800_u32).for_each(|n| keyspace(&db, "a").put(n.to_be_bytes(), noise()).unwrap());
+        db.flush().unwrap();
+    }
+    let next = world.killed();
+    let db = next.open();
+    let kv = keyspace(&db, "a");
+    let live = || kv.handle().shared().background.lock().spaces.live();
+    assert_eq!(live(), 0);
+    next.steps.run_all();
+    assert!((600_000..1_200_000).contains(&live()), "{}", live());
+}
+
 /// A flush that failed in its second tree left the tables of the first on the full disk; each attempt made
 /// them anew, under other names.
 #[test]

@@ -59,6 +59,15 @@ impl Shared {
         self.executor.submit(Lane::Compaction, job);
     }
 
+    /// Starts what an open has left to be done, and reads no table for it.
+    pub(crate) fn schedule_after_open(&self) {
+        self.schedule_flush();
+        let is_any_watched = !self.background.lock().watched.is_empty();
+        if is_any_watched {
+            self.schedule_compactions_soon();
+        }
+    }
+
     /// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
     /// to be done.
     fn next_compaction(&self) -> Option<CompactionJob> {

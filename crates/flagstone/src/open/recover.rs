@@ -59,7 +59,9 @@ pub(crate) fn open(builder: Builder, read_only: bool) -> Result<Database> {
     replayed.iter().for_each(|tree| shared.note_deletes(tree));
     shared.look_after_found_ballast();
     shared.start_scrub();
-    shared.schedule();
+    if !read_only {
+        shared.schedule_after_open();
+    }
     Ok(Database::new(shared))
 }
 
