@@ -197,7 +197,7 @@ pub struct Options {
     /// A file of so many bytes that is removed when the disk is full, so that deletes, flushes and compactions have room to
     /// free more; other writes are refused with OutOfSpace until the file can be made again, which happens by itself when twice its
     /// size is free. `None`, the default: an eighth of the memory budget within 2 MiB..=128 MiB, made
-    /// when tables hold 16 times as much. `Some(0)`: none; a full disk is then left when something else makes room.
+    /// when 16 times as much is alive in tables. `Some(0)`: none; a full disk is then left when something else makes room.
     pub ballast_bytes: Option<u64>,
     /// Read all tables again and again in the background, so many bytes a second, and compare them with the manifest's
     /// checksums: damage is told by [`Event::TableDamaged`](crate::Event::TableDamaged) while there is a backup to restore.

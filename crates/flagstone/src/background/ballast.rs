@@ -24,8 +24,9 @@ use std::time::Duration;
 const STEP_BYTES: u64 = 1 << 20;
 /// While the disk is full, so often is looked whether there is room again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Unless it was asked for, the ballast is made when tables hold so many times its bytes: a small database stays small.
-const TABLES_BY_BALLAST: u64 = 16;
+/// Unless it was asked for, the ballast is made when so many times its bytes are alive in tables: a small database stays
+/// small.
+const LIVE_BY_BALLAST: u64 = 16;
 
 const NONE: u8 = 0;
 const MAKING: u8 = 1;
@@ -125,7 +126,7 @@ impl Shared {
             return;
         }
         let wanted = self.options.ballast_bytes.is_some() || self.is_ballast_given_up();
-        if !wanted && self.background.table_bytes() < TABLES_BY_BALLAST * self.options.ballast() {
+        if !wanted && !self.holds(LIVE_BY_BALLAST * self.options.ballast()) {
             return;
         }
         if self.is_ballast_given_up() && !self.has_room_for_ballast() {
@@ -143,6 +144,12 @@ impl Shared {
         if self.is_ballast_given_up() {
             self.try_ballast_later();
         }
+    }
+
+    /// Whether so many bytes are alive in tables, as far as that is known.
+    fn holds(&self, bytes: u64) -> bool {
+        // Without the lock first: most databases are smaller.
+        self.background.table_bytes() >= bytes && self.background.lock().spaces.live() >= bytes
     }
 
     /// Room for it, and as much again.
@@ -220,4 +227,38 @@ impl Shared {
 fn noise(at: u64, len: usize) -> Vec<u8> {
     let words = (at..).step_by(8).map(|at| remix(at + 1).to_le_bytes());
     words.flatten().take(len).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Environment, Options};
+    use flagstone_env::{ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::sync::Arc;
+
+    /// Garbage comes and goes: a ballast made for its sake took a sixth of what was alive in a small database.
+    #[test]
+    fn garbage_makes_no_ballast() {
+        let environment = Environment {
+            disk: Arc::new(MemDisk::default()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::new(StepExecutor::default())),
+        };
+        let options = Options { memory_budget: 1 << 20, ..Options::default() };
+        let db = Database::builder("db").options(options).environment(environment).open().unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let shared = kv.handle().shared();
+        let enough = LIVE_BY_BALLAST * shared.options.ballast();
+        shared.background.note_table_bytes(0, enough);
+        let tree = Arc::clone(&kv.core().trees[0]);
+        let state = |live| {
+            let space = flagstone_tree::Space { bytes: enough, live };
+            shared.background.lock().spaces.note(&tree, space);
+            shared.look_after_ballast();
+            shared.ballast().state.load(Ordering::Relaxed)
+        };
+        assert_eq!(state(enough - 1), NONE);
+        assert_eq!(state(enough), MAKING);
+    }
 }
