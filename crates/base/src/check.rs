@@ -1,12 +1,13 @@
-//! The check of an entry: 32 bits that go with it from the write call into its block.
+//! The check of an entry: 32 bits that travel with the entry from the write call into its block.
 //!
 //! ```text
 //! check = CRC-32C(value) ^ part(hash of the key) ^ part(kind) ^ part(SeqNo)
 //! ```
-//! Whoever copies an entry passes its check on and does not compute it again; whoever seals the entry under a
-//! checksum of its own computes the check and compares. So what changed in memory between the two is found. The
-//! parts of one flipped bit of the value, of the kind or of the SeqNo always differ; those of two keys do but for
-//! one case in 2^32. A check is never written to a file.
+//! Code that copies an entry also copies its check and does not compute it again. Code that puts
+//! the entry under a checksum of its own computes the check and compares. So a change in memory
+//! between the two is detected. One flipped bit of the value, the kind or the SeqNo always changes
+//! the check. Two different keys have the same part in one case of 2^32. A check is never written to
+//! a file.
 
 use crate::checksum::crc32c;
 use crate::entry::{EntryRef, Kind};
@@ -19,34 +20,35 @@ use std::fmt;
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct EntryCheck(u32);
 
-/// Odd, so that it loses nothing; a multiple of it by a power of two below 2^56 shows in the upper half.
+/// The multiplier of kinds and SeqNos. It is odd, so multiplication loses no bit. Its product with
+/// any power of two below 2^56 has bits in the upper half, the half that a check keeps of a SeqNo.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl EntryCheck {
-    /// The check of an entry that has no SeqNo yet; `key_hash` is [`key_hash`] of its key.
+    /// The check of an entry that has no SeqNo yet. `key_hash` is the [`key_hash`] of its key.
     #[inline]
     pub fn of(key_hash: u64, kind: Kind, value: &[u8]) -> Self {
         let key = (key_hash ^ key_hash >> 32) as u32;
         Self(crc32c(value) ^ key ^ (kind as u32).wrapping_mul(SPREAD as u32))
     }
 
-    /// The check of an entry of a keyspace with this `seed`, its SeqNo included.
+    /// The check of an entry with its SeqNo. `seed` is the hash seed of its keyspace.
     #[inline]
     pub fn of_entry(entry: &EntryRef<'_>, seed: u64) -> Self {
         Self::of(key_hash(entry.key, seed), entry.kind(), entry.value).at(entry.seqno())
     }
 
-    /// The check with `seqno` in it, of one without, and the other way round.
+    /// Adds `seqno` to a check that has none, or removes it from a check that has it.
     #[inline]
     #[must_use]
     pub const fn at(self, seqno: SeqNo) -> Self {
         Self(self.0 ^ (seqno.get().wrapping_mul(SPREAD) >> 32) as u32)
     }
 
-    /// Compares the check that `entry` has carried with what it is now.
+    /// Checks that `entry` still has this check.
     ///
     /// # Errors
-    /// Corruption that names the key as it reads now.
+    /// Corruption; the text has the front of the key as it reads now.
     #[inline]
     pub fn verify(self, entry: &EntryRef<'_>, seed: u64) -> Result<()> {
         let found = Self::of_entry(entry, seed);
@@ -62,27 +64,27 @@ impl EntryCheck {
         ))
     }
 
-    /// The number that memory keeps.
+    /// The check as a number, to be stored in memory beside the entry.
     #[inline]
     pub const fn to_u32(self) -> u32 {
         self.0
     }
 
-    /// The check that [`EntryCheck::to_u32`] gave.
+    /// The check whose [`EntryCheck::to_u32`] is `number`.
     #[inline]
     pub const fn from_u32(number: u32) -> Self {
         Self(number)
     }
 }
 
-/// The error that `what` is not in memory as it was written there.
+/// The error for `what`, which changed in memory after it was written there: a Corruption.
 #[cold]
 pub fn changed(what: impl fmt::Display) -> Error {
     let text = format!("memory has changed since it was written, and is not stored: {what}");
     Error::new(ErrorKind::Corruption, text)
 }
 
-/// The front of a key, for messages.
+/// Displays a key in messages: its first 40 bytes, escaped.
 pub struct Short<'a>(pub &'a [u8]);
 
 impl fmt::Display for Short<'_> {
@@ -150,7 +152,8 @@ mod tests {
         assert!(text.contains("kkk..#7:Put") && text.len() < 200, "{text}");
     }
 
-    /// Whatever the other bits are: what a bit adds or takes shows in the upper half, with a carry or without.
+    /// Flipping a bit adds or subtracts `SPREAD << bit`. That changes the upper half whatever the
+    /// other bits are.
     #[test]
     fn no_bit_of_a_seqno_is_lost() {
         for bit in 0..56 {
@@ -162,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seqno_is_put_in_and_taken_out() {
+    fn a_seqno_is_added_and_removed() {
         let plain = EntryCheck::of(1, Kind::Put, b"v");
         let numbered = plain.at(SeqNo::new(9));
         assert_ne!(plain, numbered);

@@ -1,4 +1,5 @@
-//! CRC-32C, the checksum of every file format: its detection is proved and hardware computes it.
+//! CRC-32C, the checksum of every file format. Which errors it detects is proved, and hardware
+//! computes it.
 
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
 use std::cell::Cell;
@@ -9,7 +10,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(Crc32Iscsi, bytes) as u32
 }
 
-/// The CRC-32C of `parts`, as if they stood behind one another.
+/// The CRC-32C of the concatenation of `parts`.
 #[inline]
 pub fn crc32c_of_parts(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(Crc32Iscsi);
@@ -19,7 +20,8 @@ pub fn crc32c_of_parts(parts: &[&[u8]]) -> u32 {
     digest.finalize() as u32
 }
 
-/// Whether the checksum that was read is the one that was computed.
+/// Returns whether the checksum `read` from a file equals the `computed` one. Inside [`believing`],
+/// always true.
 #[inline]
 pub fn fits(computed: u32, read: u32) -> bool {
     computed == read || is_believed()
@@ -34,8 +36,8 @@ fn is_believed() -> bool {
     cfg!(debug_assertions) && BELIEVED.get()
 }
 
-/// Runs `work`; meanwhile [`fits`] believes every checksum in this thread, so that a fuzzer gets to what stands
-/// after the checks. Only in builds with debug assertions: others check as ever.
+/// Runs `work`. Meanwhile [`fits`] accepts every checksum in this thread, so that a fuzzer reaches
+/// the code after the checks. Has an effect only in builds with debug assertions.
 #[doc(hidden)]
 pub fn believing<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(bool);
@@ -48,7 +50,7 @@ pub fn believing<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// A CRC-32C of bytes that come piece by piece.
+/// Computes the CRC-32C of bytes that arrive in pieces.
 pub struct Crc32c(Digest);
 
 impl Default for Crc32c {
@@ -58,13 +60,13 @@ impl Default for Crc32c {
 }
 
 impl Crc32c {
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The checksum of everything taken so far.
+    /// The checksum of all bytes added so far.
     #[inline]
     pub fn value(&self) -> u32 {
         self.0.finalize() as u32

@@ -1,4 +1,5 @@
-//! Integers and byte runs to bytes and back; reading treats every byte as hostile.
+//! Encoding of integers and byte strings. The decoder treats every byte as hostile: it refuses, and
+//! never panics.
 //!
 //! Fixed integers are little-endian. A varint is LEB128: 7 bits a byte, low bits first, at most 10
 //! bytes, the shortest form only.
@@ -6,19 +7,21 @@
 use crate::error::Error;
 use std::fmt;
 
-/// Bytes that do not have the form they should: where, and what was expected there.
+/// The refusal of a decoder: the offset of the malformed bytes, and what was expected there.
 ///
-/// A decoder does not know its file; whoever does makes an [`Error`] with [`Malformed::in_file`].
+/// A decoder does not know which file it reads. The caller turns the refusal into an [`Error`] with
+/// [`Malformed::in_file`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
     /// The offset within the decoded bytes.
     pub at: usize,
-    /// What should have stood there.
+    /// What the decoder expected at `at`.
     pub expected: &'static str,
 }
 
 impl Malformed {
-    /// A corruption error that names `file` and the offset of the decoded bytes in it.
+    /// A Corruption error that names `file` and the offset in it. `base_offset` is where the
+    /// decoded bytes begin.
     #[cold]
     pub fn in_file(self, file: impl fmt::Display, base_offset: u64) -> Error {
         Error::corruption(
@@ -47,13 +50,13 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many bytes [`put_varint`] appends for `value`.
+/// The number of bytes that [`put_varint`] appends for `value`.
 #[inline]
 pub const fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Appends `bytes` behind a varint of their length.
+/// Appends the length of `bytes` as a varint, then `bytes`.
 #[inline]
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
@@ -72,7 +75,8 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Reads bytes from front to back; every step says what it expects and may refuse.
+/// Reads bytes from front to back. Each step names what it expects; if that is not there, the error
+/// is [`Malformed`] with this name.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
@@ -92,30 +96,30 @@ impl<'a> Decoder<'a> {
         self.at
     }
 
-    /// How many bytes are left.
+    /// The number of bytes that were not read yet.
     #[inline]
     pub const fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Whether everything was read.
+    /// Returns whether all bytes were read.
     #[inline]
     pub const fn is_done(&self) -> bool {
         self.remaining() == 0
     }
 
-    /// The refusal "`expected` should stand here".
+    /// The error that `expected` is not at the current position.
     #[cold]
     pub const fn refuse(&self, expected: &'static str) -> Malformed {
         Malformed { at: self.at, expected }
     }
 
-    /// Refuses bytes behind the end of what was expected.
+    /// Fails unless all bytes were read: bytes after the last field are malformed.
     pub const fn finish(&self, expected: &'static str) -> Result<(), Malformed> {
         if self.is_done() { Ok(()) } else { Err(self.refuse(expected)) }
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes, without copying.
     #[inline]
     pub fn take(&mut self, len: usize, expected: &'static str) -> Result<&'a [u8], Malformed> {
         let Some(bytes) = self.bytes[self.at..].get(..len) else {
@@ -125,7 +129,7 @@ impl<'a> Decoder<'a> {
         Ok(bytes)
     }
 
-    /// Everything that is left.
+    /// Reads all remaining bytes.
     #[inline]
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
@@ -133,7 +137,7 @@ impl<'a> Decoder<'a> {
         rest
     }
 
-    /// The next `N` bytes as an array.
+    /// Reads the next `N` bytes as an array.
     #[inline]
     pub fn array<const N: usize>(&mut self, expected: &'static str) -> Result<[u8; N], Malformed> {
         let Some(bytes) = self.bytes[self.at..].first_chunk::<N>() else {
@@ -143,31 +147,31 @@ impl<'a> Decoder<'a> {
         Ok(*bytes)
     }
 
-    /// The next byte.
+    /// Reads one byte.
     #[inline]
     pub fn u8(&mut self, expected: &'static str) -> Result<u8, Malformed> {
         Ok(self.array::<1>(expected)?[0])
     }
 
-    /// A little-endian u16.
+    /// Reads a little-endian u16.
     #[inline]
     pub fn u16(&mut self, expected: &'static str) -> Result<u16, Malformed> {
         Ok(u16::from_le_bytes(self.array(expected)?))
     }
 
-    /// A little-endian u32.
+    /// Reads a little-endian u32.
     #[inline]
     pub fn u32(&mut self, expected: &'static str) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array(expected)?))
     }
 
-    /// A little-endian u64.
+    /// Reads a little-endian u64.
     #[inline]
     pub fn u64(&mut self, expected: &'static str) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array(expected)?))
     }
 
-    /// A varint of at most 64 bits, in its shortest form.
+    /// Reads a varint of at most 64 bits. A varint that is not in its shortest form is malformed.
     #[inline]
     pub fn varint(&mut self, expected: &'static str) -> Result<u64, Malformed> {
         let start = self.at;
@@ -188,7 +192,7 @@ impl<'a> Decoder<'a> {
         Err(Malformed { at: start, expected })
     }
 
-    /// A varint that must fit 32 bits.
+    /// Reads a varint that must fit 32 bits.
     #[inline]
     pub fn varint_u32(&mut self, expected: &'static str) -> Result<u32, Malformed> {
         let start = self.at;
@@ -196,7 +200,7 @@ impl<'a> Decoder<'a> {
         u32::try_from(value).map_err(|_too_large| Malformed { at: start, expected })
     }
 
-    /// A varint that must fit `usize`.
+    /// Reads a varint that must fit `usize`.
     #[inline]
     pub fn varint_usize(&mut self, expected: &'static str) -> Result<usize, Malformed> {
         let start = self.at;
@@ -204,14 +208,14 @@ impl<'a> Decoder<'a> {
         usize::try_from(value).map_err(|_too_large| Malformed { at: start, expected })
     }
 
-    /// Bytes behind a varint of their length.
+    /// Reads a varint length and that many bytes, without copying.
     #[inline]
     pub fn bytes(&mut self, expected: &'static str) -> Result<&'a [u8], Malformed> {
         let len = self.varint_usize(expected)?;
         self.take(len, expected)
     }
 
-    /// UTF-8 text behind a varint of its length.
+    /// Reads a varint length and that many bytes of UTF-8 text, without copying.
     pub fn text(&mut self, expected: &'static str) -> Result<&'a str, Malformed> {
         let start = self.at;
         let bytes = self.bytes(expected)?;
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_width_of_varint_comes_back() {
+    fn varints_of_every_width_survive_a_round_trip() {
         for shift in 0..64 {
             for value in [1_u64 << shift, (1_u64 << shift) - 1, u64::MAX >> shift] {
                 let mut out = Vec::new();

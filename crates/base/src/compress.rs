@@ -5,12 +5,13 @@ use crate::error::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::fmt;
 
-/// How blocks are compressed. A block that does not shrink is stored plain.
+/// The compression of blocks. A block that compression shrinks by less than one eighth is stored
+/// uncompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// As it is.
+    /// Blocks are stored uncompressed.
     None,
-    /// LZ4 block format.
+    /// LZ4, in its block format: fast.
     Lz4,
     /// Zstandard at this level, 1..=19.
     Zstd(u8),
@@ -27,7 +28,8 @@ impl fmt::Display for Compression {
 }
 
 impl Compression {
-    /// The byte that stands for it on disk; the level of zstd is not needed to read.
+    /// The byte that names the compression on disk. It does not include the level of zstd, which
+    /// readers do not need.
     pub const fn tag(self) -> u8 {
         match self {
             Self::None => 0,
@@ -36,16 +38,17 @@ impl Compression {
         }
     }
 
-    /// The two bytes that keep a setting on disk: [`Compression::tag`] and the level of zstd, else 0.
+    /// The two bytes that store a setting on disk: [`Compression::tag`], then the level of zstd or
+    /// 0.
     pub const fn setting(self) -> [u8; 2] {
         [self.tag(), if let Self::Zstd(level) = self { level } else { 0 }]
     }
 
-    /// Reads what [`Compression::setting`] answered: all of `bytes`. `None` for a kind that only a newer
-    /// flagstone knows, whatever follows it. The level is not judged.
+    /// Decodes the bytes of [`Compression::setting`]. Returns `None` for a tag that only a newer
+    /// flagstone knows, whatever follows it. The level of zstd is not checked.
     ///
     /// # Errors
-    /// Malformed bytes: none at all, or a known kind with too few or many, or with a level it has not.
+    /// Malformed when `bytes` is empty, or when the length or the level do not fit a known tag.
     pub const fn of_setting(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
         match *bytes {
             [0, 0] => Ok(Some(Self::None)),
@@ -56,8 +59,8 @@ impl Compression {
         }
     }
 
-    /// Appends the compressed form of `raw` to `out` and returns true, or leaves `out` as it was
-    /// and returns false when nothing is to be gained (less than one part in eight).
+    /// Appends the compressed form of `raw` to `out` and returns true. If that would save less than
+    /// one eighth, leaves `out` unchanged and returns false.
     pub fn compress(self, raw: &[u8], out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let packed = match self {
@@ -98,8 +101,9 @@ fn zstd_compress(level: u8, raw: &[u8], out: &mut [u8]) -> Option<usize> {
     })
 }
 
-/// More than this many bytes `packed` ones cannot hold, whatever they say: a sequence of LZ4 grows by 255 for each
-/// byte, a block of Zstandard takes four bytes and holds 128 KiB. Of an unknown tag nothing is known.
+/// The largest number of bytes that `packed` compressed bytes can decompress to. A length field
+/// that claims more is wrong. One byte of LZ4 yields at most 255; a block of Zstandard takes at
+/// least four bytes and yields at most 128 KiB. For an unknown tag there is no limit.
 pub const fn raw_len_max(tag: u8, packed: usize) -> usize {
     match tag {
         0 => packed,
@@ -109,11 +113,11 @@ pub const fn raw_len_max(tag: u8, packed: usize) -> usize {
     }
 }
 
-/// Decompresses `packed`, whose tag is `tag`, to exactly the bytes of `raw`.
+/// Decompresses `packed`, which was compressed with `tag`, into `raw`, and must fill it exactly.
 ///
 /// # Errors
-/// Corruption when `packed` is no such thing, and `raw` then holds anything; Unsupported for an unknown
-/// tag. The caller adds file and offset.
+/// Corruption when `packed` cannot be decompressed to that many bytes; the content of `raw` is then
+/// undefined. Unsupported for an unknown tag. The caller adds the file and the offset.
 pub fn decompress(tag: u8, packed: &[u8], raw: &mut [u8]) -> Result<()> {
     let len = match tag {
         0 if packed.len() == raw.len() => {
@@ -157,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_shrinks_comes_back_and_what_does_not_is_refused() {
+    fn compressed_bytes_survive_a_round_trip_and_incompressible_ones_are_refused() {
         let text = b"the same words, ".repeat(100);
         for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(9)] {
             let mut out = b"head".to_vec();
@@ -182,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_holds_more_than_is_believed_of_it() {
+    fn no_compressed_bytes_exceed_the_raw_limit() {
         let zeroes = vec![0; 40 << 20];
         for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)] {
             for len in [100, 4096, 128 << 10, 1 << 20, zeroes.len()] {
@@ -195,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_stands_in_two_bytes_for_ever() {
+    fn the_two_bytes_of_a_setting_never_change() {
         let all =
             [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)];
         assert_eq!(all.map(Compression::setting), [[0, 0], [1, 0], [2, 1], [2, 19]]);

@@ -1,6 +1,7 @@
-//! An entry: a key, its place in history, what happened to it there, and a value.
+//! An entry: a key, the SeqNo of a write, what the write did to the key (its kind), and a value.
 //!
-//! Order of entries everywhere: key ascending, then SeqNo *descending*, so the newest comes first.
+//! Entries are always ordered by key ascending, then by SeqNo *descending*, so the newest of a key
+//! comes first.
 //!
 //! ```text
 //! trailer, u64 on disk (little-endian):   SeqNo : 56  |  flags : 4  |  kind : 4
@@ -12,7 +13,7 @@ use crate::number::SeqNo;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// What an entry does to its key. The numbers stand on disk.
+/// What an entry does to its key. The numbers are stored on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -20,14 +21,15 @@ pub enum Kind {
     Put = 1,
     /// The key is absent (a tombstone); the value is empty.
     Delete = 2,
-    /// The keys from this key up to the value (exclusive) are absent.
+    /// The keys from this key up to the value (exclusive) are absent: the value is the end of the
+    /// range.
     RangeDelete = 3,
-    /// The value is a merge operand, folded into what lies below.
+    /// The value is a merge operand, to be folded into the older entries of the key.
     Merge = 4,
 }
 
 impl Kind {
-    /// The kind behind the number `byte`.
+    /// The kind whose number is `byte`; `None` if there is none.
     #[inline]
     pub const fn from_u8(byte: u8) -> Option<Self> {
         match byte {
@@ -40,32 +42,34 @@ impl Kind {
     }
 }
 
-/// An optional field stands behind the trailer: the expiry of the entry, u64 seconds.
+/// Flag of a trailer, reserved: an optional field follows the trailer, the expiry of the entry in
+/// u64 seconds.
 pub const FLAG_EXPIRY: u8 = 1 << 4;
-/// The value is compressed by itself, with a dictionary: its id stands behind the trailer.
+/// Flag of a trailer, reserved: the value is compressed by itself, with a dictionary whose id
+/// follows the trailer.
 pub const FLAG_DICTIONARY: u8 = 1 << 5;
-/// The value lies in a blob file: the entry's value is a pointer to it.
+/// Flag of a trailer, reserved: the value is in a blob file, and the entry holds a pointer to it.
 pub const FLAG_BLOB: u8 = 1 << 6;
 
-/// SeqNo and kind of an entry in one word.
+/// SeqNo and kind of an entry in one 64-bit word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Trailer(u64);
 
 impl Trailer {
-    /// The trailer of a `kind` at `seqno`, without optional fields.
+    /// The trailer of an entry of `kind` at `seqno`, without flags.
     #[inline]
     pub const fn new(seqno: SeqNo, kind: Kind) -> Self {
         Self(seqno.get() << 8 | kind as u64)
     }
 
-    /// The word that stands on disk.
+    /// The trailer as the word that is stored on disk.
     #[inline]
     pub const fn to_u64(self) -> u64 {
         self.0
     }
 
-    /// The trailer behind a word from disk. No optional field is written yet, so a flag means that
-    /// a newer flagstone wrote it.
+    /// Decodes a word from disk. A flag is refused: no flag is written yet, so only a newer
+    /// flagstone can have set it.
     #[inline]
     pub const fn from_u64(word: u64) -> Result<Self, Malformed> {
         match Kind::from_u8(word as u8) {
@@ -74,18 +78,18 @@ impl Trailer {
         }
     }
 
-    /// Its place in history.
+    /// The SeqNo of the entry.
     #[inline]
     pub const fn seqno(self) -> SeqNo {
         SeqNo::new(self.0 >> 8)
     }
 
-    /// What it does.
+    /// The kind of the entry.
     #[inline]
     pub const fn kind(self) -> Kind {
         match Kind::from_u8(self.0 as u8 & 0x0F) {
             Some(kind) => kind,
-            // Not reached: every constructor checks the kind.
+            // Unreachable: every constructor checks the kind.
             None => Kind::Delete,
         }
     }
@@ -97,37 +101,37 @@ impl fmt::Debug for Trailer {
     }
 }
 
-/// One entry, borrowed.
+/// An entry whose key and value are borrowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EntryRef<'a> {
-    /// The key.
+    /// The key, or the start of a deleted range.
     pub key: &'a [u8],
-    /// SeqNo and kind.
+    /// The SeqNo and the kind.
     pub trailer: Trailer,
     /// The value, the merge operand, or the end of a deleted range.
     pub value: &'a [u8],
 }
 
 impl<'a> EntryRef<'a> {
-    /// An entry of its parts.
+    /// An entry of `kind` at `seqno`.
     #[inline]
     pub const fn new(key: &'a [u8], seqno: SeqNo, kind: Kind, value: &'a [u8]) -> Self {
         Self { key, trailer: Trailer::new(seqno, kind), value }
     }
 
-    /// Its place in history.
+    /// The SeqNo of the entry.
     #[inline]
     pub const fn seqno(&self) -> SeqNo {
         self.trailer.seqno()
     }
 
-    /// What it does.
+    /// What the entry does to its key.
     #[inline]
     pub const fn kind(&self) -> Kind {
         self.trailer.kind()
     }
 
-    /// The order of entries: key, then newest first.
+    /// Compares by key, then by SeqNo with the newest first.
     #[inline]
     pub fn order(&self, other: &EntryRef<'_>) -> Ordering {
         self.key.cmp(other.key).then_with(|| other.seqno().cmp(&self.seqno()))
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_comes_back_and_an_unknown_kind_or_flag_is_refused() {
+    fn a_trailer_survives_a_round_trip_and_an_unknown_kind_or_flag_is_refused() {
         let trailer = Trailer::new(SeqNo::new(77), Kind::Merge);
         assert_eq!(trailer.to_u64(), 77 << 8 | 4);
         assert_eq!(Trailer::from_u64(trailer.to_u64()), Ok(trailer));

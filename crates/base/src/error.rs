@@ -1,33 +1,34 @@
-//! The one public error: what the caller must do (`kind`), and what went wrong where (the text).
+//! The error type of all crates. Its kind says what the caller must do; its text says what went
+//! wrong, and where.
 //!
-//! One pointer wide, so that `Result<T>` stays small on the hot paths.
+//! An error is one pointer wide, so that `Result<T>` stays small on the hot paths.
 
 use std::fmt;
 use std::path::Path;
 
-/// The result of everything in flagstone that can fail.
+/// The result of a call that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the caller must do about an error; the text says what happened.
+/// The class of an error, which decides what the caller must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The call was wrong: mend the argument. Nothing was written.
+    /// An argument was wrong: correct it. Nothing was written.
     InvalidInput,
-    /// Somebody else holds what is needed (a lock, memory): try again later.
+    /// A lock or memory that the call needs is in use: try again later.
     Busy,
-    /// A condition of a batch did not hold: read again, then decide again. Nothing was written.
+    /// A condition of a batch did not hold: read again, and decide again. Nothing was written.
     Conflict,
-    /// The operating system refused: the text names the file and its reason.
+    /// The operating system reported an error: the text names the file and the system's reason.
     Io,
-    /// The disk is full: make room; writing resumes by itself.
+    /// The disk is full: free some space. Writing then resumes by itself.
     OutOfSpace,
-    /// A sync failed or background work panicked, so what is on disk or in memory is unknown: reads go on, reopen to
-    /// write again.
+    /// A sync failed or background work panicked, so the state on disk or in memory is unknown.
+    /// Reads still work; reopen the database to write again.
     Poisoned,
-    /// Bytes on disk are not what was written: restore, or repair.
+    /// Bytes on disk are not what was written: restore a backup, or repair.
     Corruption,
-    /// Made by a newer or differently built flagstone: open it with that one.
+    /// The file needs a newer or differently built flagstone: open it with that one.
     Unsupported,
     /// The database was closed: open it again.
     Closed,
@@ -49,7 +50,8 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The error of every flagstone call. Cheap to clone: a failed group answers all its members.
+/// The error of every flagstone call. A clone copies a pointer: one error is returned to all
+/// members of a failed commit group.
 #[derive(Clone)]
 pub struct Error(std::sync::Arc<Inner>);
 
@@ -60,19 +62,20 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of `kind` whose text says what happened.
+    /// An error of `kind`. `text` says what happened, where, and what was expected.
     #[cold]
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
         Self(std::sync::Arc::new(Inner { kind, text: text.into(), source: None }))
     }
 
-    /// The caller passed something that can never work.
+    /// An InvalidInput error: the caller passed an argument that can never work.
     #[cold]
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, text)
     }
 
-    /// The operating system refused `doing` (say, "open") on `path`.
+    /// The error `source` of the operating system when it was asked to do `doing` (for instance
+    /// "open") on `path`: OutOfSpace for a full disk or quota, else Io.
     #[cold]
     pub fn io(doing: &str, path: &Path, source: std::io::Error) -> Self {
         let kind = match source.kind() {
@@ -85,28 +88,28 @@ impl Error {
         Self(std::sync::Arc::new(Inner { kind, text, source: Some(source) }))
     }
 
-    /// `file` holds, at `offset`, something else than what was expected.
+    /// A Corruption error: `file` does not hold at `offset` what was expected there.
     #[cold]
     pub fn corruption(file: impl fmt::Display, offset: u64, found: impl fmt::Display) -> Self {
         Self::new(ErrorKind::Corruption, format!("{file}, offset {offset}: {found}"))
     }
 
-    /// What the caller must do.
+    /// The class of the error, which decides what the caller must do.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// The operating system's error, if one stands behind this.
+    /// The error of the operating system that caused this one, if any.
     pub fn io_error(&self) -> Option<&std::io::Error> {
         self.0.source.as_ref()
     }
 
-    /// Whether this is the operating system's "no such file".
+    /// Returns whether the cause is the operating system's "no such file".
     pub fn is_missing_file(&self) -> bool {
         self.io_error().is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// The same error with `context` in front of its text: `context: text`.
+    /// The same error with the text `context: text`.
     #[cold]
     #[must_use]
     pub fn context(self, context: impl fmt::Display) -> Self {

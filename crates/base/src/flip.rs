@@ -1,26 +1,26 @@
-//! Bits that flip in memory, for tests: what checks of entries are there to find.
+//! Flips bits of entries in memory, so that tests can show that the checks of entries detect it.
 //!
-//! Only in builds with debug assertions, and only in the thread that asked for it.
+//! Works only in builds with debug assertions, and only in the thread that asked for the flip.
 
 use crate::entry::EntryRef;
 
-/// Where a bit flips: each is a copy that the write path makes of an entry.
+/// Where a bit flips: each site is a copy of an entry that the write path makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Site {
-    /// The payload of a batch, before it is committed.
+    /// The payload of a batch before its commit.
     Batch,
-    /// The memtable, after the entry was inserted.
+    /// The memtable, after the insert of the entry.
     Memtable,
-    /// The way into a table, in a flush or compaction.
+    /// The entry on its way into a table, in a flush or compaction.
     Output,
 }
 
-/// Which part of the entry.
+/// The part of an entry in which a bit flips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Its key.
+    /// The key.
     Key,
-    /// Its value.
+    /// The value; the key if the value is empty.
     Value,
 }
 
@@ -33,9 +33,9 @@ mod armed {
     struct Flip {
         site: Site,
         part: Part,
-        /// Of which key, or of any.
+        /// The key of the entry; `None` for any key.
         key: Option<Vec<u8>>,
-        /// How many entries pass before the bit flips.
+        /// The number of matching entries that pass before the bit flips.
         before: u64,
     }
 
@@ -50,23 +50,24 @@ mod armed {
         IS_ARMED.set(true);
     }
 
-    /// The next entry of `key` that comes to `site` in this thread has one bit flipped, the lowest of the last byte.
+    /// Flips one bit, the lowest of the last byte, in the next entry of `key` that comes to `site`
+    /// in this thread.
     pub fn flip_next(site: Site, part: Part, key: &[u8]) {
         arm(Flip { site, part, key: Some(key.to_vec()), before: 0 });
     }
 
-    /// The same for an entry of any key, after `before` others.
+    /// As [`flip_next`], for an entry of any key, after `before` other entries.
     pub fn flip_after(site: Site, part: Part, before: u64) {
         arm(Flip { site, part, key: None, before });
     }
 
-    /// Whether the flip that was asked for has happened; it will not any more.
+    /// Returns whether the requested flip has happened, and cancels it if not.
     pub fn flipped() -> bool {
         IS_ARMED.set(false);
         FLIP.take().is_none()
     }
 
-    /// How many bits have flipped in this thread.
+    /// The number of bits that were flipped in this thread.
     pub fn count() -> u64 {
         COUNT.get()
     }
@@ -93,7 +94,7 @@ mod armed {
         }
     }
 
-    /// `entry` as it came to `site`, changed in `room` if it is its turn.
+    /// Returns `entry` as it arrives at `site`: a changed copy, held by `room`, if a flip is due.
     pub fn arrived<'a>(site: Site, entry: EntryRef<'a>, room: &'a mut Vec<u8>) -> EntryRef<'a> {
         let Some(part) = take(site, entry.key, entry.value) else { return entry };
         *room = if part == Part::Key { entry.key } else { entry.value }.to_vec();
@@ -104,7 +105,8 @@ mod armed {
         }
     }
 
-    /// The same of an entry whose key and value lie at these places of `bytes`.
+    /// As [`arrived`], for an entry whose key and value are at these ranges of `bytes`, where the
+    /// bit is flipped.
     pub fn arrived_at(site: Site, bytes: &mut [u8], key: Range<usize>, value: Range<usize>) {
         match take(site, &bytes[key.clone()], &bytes[value.clone()]) {
             Some(Part::Key) => flip(&mut bytes[key]),
@@ -119,29 +121,29 @@ mod armed {
     use super::{EntryRef, Part, Site};
     use std::ops::Range;
 
-    /// Nothing flips.
+    /// Does nothing in this build.
     pub const fn flip_next(_: Site, _: Part, _: &[u8]) {}
 
-    /// Nothing flips.
+    /// Does nothing in this build.
     pub const fn flip_after(_: Site, _: Part, _: u64) {}
 
-    /// Nothing has flipped.
+    /// Returns false: no bit flips in this build.
     pub const fn flipped() -> bool {
         false
     }
 
-    /// None has.
+    /// Returns 0: no bit flips in this build.
     pub const fn count() -> u64 {
         0
     }
 
-    /// The entry as it is.
+    /// Returns `entry` unchanged.
     #[inline]
     pub const fn arrived<'a>(_: Site, entry: EntryRef<'a>, _: &'a mut Vec<u8>) -> EntryRef<'a> {
         entry
     }
 
-    /// Nothing flips.
+    /// Does nothing in this build.
     #[inline]
     pub const fn arrived_at(_: Site, _: &mut [u8], _: Range<usize>, _: Range<usize>) {}
 }

@@ -1,15 +1,18 @@
-//! One hash per key: the router takes its high bits, everything inside a partition a remix of it.
+//! One hash per key. The router uses its high bits; everything inside a partition uses a remix of
+//! the hash.
 //!
-//! Inside a partition the high bits of the key's hash are constant, so whoever picked a filter
-//! block by them would use one part in `partitions` of its blocks.
+//! Inside a partition the high bits of the hash are the same for all keys. A filter that chose its
+//! block by them would use only one in `partitions` of its blocks.
 
-/// The hash of a key: xxh3, seeded by its keyspace. Stored on disk by its uses: never change it.
+/// The hash of a key: xxh3, seeded by the keyspace. Files on disk depend on it, so it must never
+/// change.
 #[inline]
 pub fn key_hash(key: &[u8], seed: u64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(key, seed)
 }
 
-/// The hash that memtables, filters and fingerprints use: all its bits differ inside a partition.
+/// The hash that memtables, filters and fingerprints use. All its bits vary between the keys of a
+/// partition.
 #[inline]
 pub const fn remix(hash: u64) -> u64 {
     // The finaliser of MurmurHash3: a bijection, so nothing is lost.

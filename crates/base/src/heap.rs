@@ -1,6 +1,6 @@
-//! A binary heap over a slice whose order is a closure, so that it may look into cursors.
+//! A binary heap in a slice. Its order is a closure, so that a comparison may look into cursors.
 
-/// Moves the item at `at` down until no child comes before it.
+/// Moves the item at index `at` down until no child comes before it.
 #[inline]
 pub fn sift_down<T>(items: &mut [T], mut at: usize, before: impl Fn(&T, &T) -> bool) {
     loop {
@@ -19,7 +19,7 @@ pub fn sift_down<T>(items: &mut [T], mut at: usize, before: impl Fn(&T, &T) -> b
     }
 }
 
-/// Puts `item` in the place of the first item, which is gone, and moves it down until no child comes before it. The item
+/// Replaces the first item by `item` and moves `item` down until no child comes before it. `item`
 /// stays in registers until its place is known.
 #[inline]
 pub fn replace_first<T: Copy>(items: &mut [T], item: T, before: impl Fn(&T, &T) -> bool) {
@@ -39,7 +39,7 @@ pub fn replace_first<T: Copy>(items: &mut [T], item: T, before: impl Fn(&T, &T) 
     }
 }
 
-/// Makes any slice a heap: the first item comes before all others.
+/// Turns any slice into a heap: the first item comes before all others.
 pub fn heapify<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     for at in (0..items.len() / 2).rev() {
         sift_down(items, at, &before);

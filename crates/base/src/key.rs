@@ -1,9 +1,9 @@
-//! Keys are compared as unsigned bytes, always; a range of them has two bounds.
+//! Keys and ranges of keys. Keys are always compared as unsigned bytes.
 
 use crate::error::{Error, Result};
 use std::ops::Bound;
 
-/// The longest key, encoded: 65,535 bytes, so that its length fits 16 bits.
+/// The longest encoded key: 65,535 bytes, so that the length fits 16 bits.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// The longest value: 512 MiB.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
@@ -30,8 +30,8 @@ pub fn check_value(value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The first eight bytes of a key as a number that orders as they do; zeros stand for missing ones,
-/// so keys that differ only further on, or in trailing zeros, have equal fronts.
+/// The first eight bytes of a key as a number with the same order. A shorter key is padded with
+/// zeros. So keys that differ only after eight bytes, or only in trailing zeros, have equal fronts.
 #[inline]
 pub fn key_front(key: &[u8]) -> u64 {
     if let Some(bytes) = key.first_chunk::<8>() {
@@ -45,17 +45,17 @@ pub fn key_front(key: &[u8]) -> u64 {
 /// A range of keys with owned bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
-    /// Where it begins.
+    /// The lower bound.
     pub start: Bound<Vec<u8>>,
-    /// Where it ends.
+    /// The upper bound.
     pub end: Bound<Vec<u8>>,
 }
 
 impl KeyRange {
-    /// Every key.
+    /// The range of all keys.
     pub const ALL: Self = Self { start: Bound::Unbounded, end: Bound::Unbounded };
 
-    /// The keys that begin with `prefix`.
+    /// The range of the keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> Self {
         let end = match prefix_end(prefix) {
             Some(end) => Bound::Excluded(end),
@@ -64,12 +64,12 @@ impl KeyRange {
         Self { start: Bound::Included(prefix.to_vec()), end }
     }
 
-    /// A range from borrowed bounds.
+    /// A range with copies of these bounds.
     pub fn of(start: Bound<&[u8]>, end: Bound<&[u8]>) -> Self {
         Self { start: start.map(<[u8]>::to_vec), end: end.map(<[u8]>::to_vec) }
     }
 
-    /// Whether `key` lies behind the start.
+    /// Returns whether `key` is not below the lower bound.
     #[inline]
     pub fn starts_before(&self, key: &[u8]) -> bool {
         match &self.start {
@@ -79,7 +79,7 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` lies before the end.
+    /// Returns whether `key` is not above the upper bound.
     #[inline]
     pub fn ends_behind(&self, key: &[u8]) -> bool {
         match &self.end {
@@ -89,14 +89,14 @@ impl KeyRange {
         }
     }
 
-    /// Whether `key` lies in the range.
+    /// Returns whether `key` is in the range.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         self.starts_before(key) && self.ends_behind(key)
     }
 
-    /// Whether any key can lie in the range; keys are byte strings, so `("a", "a\0")` has none
-    /// and is found not to.
+    /// Returns whether no key can be in the range. Keys are byte strings, so the open range `("a",
+    /// "a\0")` is empty, and this function knows it.
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Unbounded, Bound::Excluded(end)) => end.is_empty(),
@@ -111,8 +111,8 @@ impl KeyRange {
     }
 }
 
-/// The smallest key greater than every key that begins with `prefix`; `None` when there is none
-/// (the prefix is empty or all FF).
+/// The smallest key greater than every key that begins with `prefix`; `None` when there is none,
+/// because the prefix is empty or all its bytes are FF.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();
@@ -120,11 +120,12 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// The smallest key greater than `key` that is not too long to be stored; `None` when there is none.
+/// The smallest key greater than `key` of at most [`KEY_BYTES_MAX`] bytes; `None` when there is
+/// none.
 pub fn next_key(key: &[u8]) -> Option<Vec<u8>> {
     match key.get(..KEY_BYTES_MAX) {
         None => Some(successor(key)),
-        // No longer key begins with these bytes.
+        // No storable key extends these bytes.
         Some(longest) => prefix_end(longest),
     }
 }
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_key_of_a_longest_one_is_no_longer() {
+    fn the_key_after_a_key_of_maximal_length_is_no_longer() {
         assert_eq!(next_key(b"a"), Some(b"a\0".to_vec()));
         let longest = |last: u8| [vec![b'k'; KEY_BYTES_MAX - 1], vec![last]].concat();
         assert_eq!(next_key(&longest(b'k')), Some(longest(b'l')));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_range_is_known() {
+    fn an_empty_range_is_recognised() {
         let range = |a: Bound<&[u8]>, b: Bound<&[u8]>| KeyRange::of(a, b);
         assert!(range(Bound::Included(b"b"), Bound::Excluded(b"b")).is_empty());
         assert!(!range(Bound::Included(b"b"), Bound::Included(b"b")).is_empty());

@@ -1,6 +1,7 @@
-//! Words that two or more crates of flagstone speak: errors, numbers, checksums, entries, keys, hashes, compression.
+//! Types that two or more crates of flagstone share: errors, numbers, checksums, entries, keys,
+//! hashes, compression.
 //!
-//! Modules stand from the ground up; a module uses only modules listed above it.
+//! Modules are listed from the ground up; a module uses only modules listed above it.
 
 pub mod error;
 

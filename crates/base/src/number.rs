@@ -1,30 +1,31 @@
-//! Numbers that must not be mixed up: positions in history, files, keyspaces, trees, databases.
+//! Newtypes for numbers that must not be mixed up: SeqNos, files, keyspaces, trees, databases.
 
 use std::fmt;
 
-/// The position of a write in the history of its database; 56 bits, so that a kind fits beside it.
+/// The position of a write in the history of its database. It has 56 bits, so that a kind fits into
+/// the same word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SeqNo(u64);
 
 impl SeqNo {
-    /// Before every write.
+    /// The SeqNo before the first write.
     pub const ZERO: Self = Self(0);
-    /// The largest number there is: 2^56 - 1. At 10 million writes a second it lasts 228 years.
+    /// The largest SeqNo: 2^56 - 1. At 10 million writes a second it is reached after 228 years.
     pub const MAX: Self = Self((1 << 56) - 1);
 
-    /// The number `value`, which must not exceed [`SeqNo::MAX`]; larger ones are cut to it.
+    /// The SeqNo `value`; [`SeqNo::MAX`] if `value` is larger.
     #[inline]
     pub const fn new(value: u64) -> Self {
         if value > Self::MAX.0 { Self::MAX } else { Self(value) }
     }
 
-    /// The number as an integer.
+    /// The SeqNo as an integer.
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// The number `n` places later.
+    /// The SeqNo `n` positions later, at most [`SeqNo::MAX`].
     #[inline]
     #[must_use]
     pub const fn plus(self, n: u64) -> Self {
@@ -53,17 +54,17 @@ macro_rules! id {
 }
 
 id!(
-    /// The number in a file's name; never reused in one database.
+    /// The number in the name of a file. A database never reuses one.
     FileNumber, u64, "{:06}");
 id!(
-    /// The number of a keyspace; never reused in one database.
+    /// The number of a keyspace. A database never reuses one.
     KeyspaceId, u32, "keyspace {}");
 id!(
-    /// The number of a tree (one partition of a keyspace); never reused in one database.
+    /// The number of a tree, which is one partition of a keyspace. A database never reuses one.
     TreeId, u32, "tree {}");
 
-/// The identity of a database, drawn at creation; every file carries it, so files of two databases
-/// cannot be mixed up.
+/// The identity of a database: a random number, drawn at creation. Every file stores it, so that
+/// files of two databases cannot be mixed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DatabaseId(pub [u8; 16]);
 

@@ -1,34 +1,34 @@
-//! A run of bytes that is cheap to clone: what `get` and `scan` hand out.
+//! Shared bytes that are cheap to clone: `get` and `scan` return them.
 
 use bytes::Bytes;
 use std::fmt;
 use std::ops::{Deref, RangeBounds};
 
-/// Immutable shared bytes. A clone counts a reference and copies nothing; a slice of a cached block
-/// keeps that block in memory, so copy (`to_vec`) what you keep for long.
+/// Immutable shared bytes. A clone raises a reference count and copies no bytes. A slice of a
+/// cached block keeps the whole block in memory: copy (`to_vec`) what you keep for long.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(Bytes);
 
 impl Slice {
-    /// No bytes.
+    /// The empty slice.
     pub const EMPTY: Self = Self(Bytes::new());
 
-    /// A slice of its own, copied from `bytes`.
+    /// A slice with a copy of `bytes`.
     #[inline]
     pub fn copy_of(bytes: &[u8]) -> Self {
         Self(Bytes::copy_from_slice(bytes))
     }
 
-    /// All that `owner` holds, which is dropped with the last slice of it. Copies nothing; costs one small
-    /// allocation.
+    /// A slice of the bytes of `owner`, which is dropped with the last slice that refers to it.
+    /// Copies no bytes; costs one small allocation.
     pub fn from_owner(owner: impl AsRef<[u8]> + Send + 'static) -> Self {
         Self(Bytes::from_owner(owner))
     }
 
-    /// The part `range` of this slice, sharing its memory.
+    /// The part `range` of this slice, which shares its memory.
     ///
     /// # Panics
-    /// When the range does not lie in the slice, as slicing does.
+    /// When the range is not inside the slice.
     #[inline]
     #[must_use]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
