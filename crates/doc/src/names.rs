@@ -8,7 +8,7 @@ use flagstone_base::{Error, ErrorKind, Result, hash::key_hash};
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The most names a table holds; a document's other names stand in the document itself.
 pub const NAMES_MAX: u32 = 65_536;
@@ -33,7 +33,7 @@ pub struct Names {
     identity: u64,
     seed: u64,
     levels: [OnceLock<Level>; LEVELS],
-    len: AtomicU32,
+    len: Arc<AtomicU32>,
     writer: Mutex<()>,
 }
 
@@ -58,7 +58,7 @@ impl Names {
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             seed: RandomState::new().hash_one(0),
             levels: [const { OnceLock::new() }; LEVELS],
-            len: AtomicU32::new(0),
+            len: Arc::default(),
             writer: Mutex::new(()),
         }
     }
@@ -66,6 +66,11 @@ impl Names {
     /// How many names are defined; the next one gets this id.
     pub fn len(&self) -> u32 {
         self.len.load(Ordering::Acquire)
+    }
+
+    /// Where the number of names is kept: for whoever logs them and must see in one load whether some are new.
+    pub fn shared_len(&self) -> Arc<AtomicU32> {
+        Arc::clone(&self.len)
     }
 
     /// Whether no name is defined.

@@ -3,17 +3,18 @@
 use crate::background::Trees;
 use crate::catalog::KeyspaceRecord;
 use crate::commit::{Batch, Gate, VersionToken};
+use crate::content::{Definition, DefinitionKind, DefinitionTable};
 use crate::database::Handle;
-use crate::fold::{PatchFold, TreeFold};
+use crate::fold::Fold;
 use crate::options::Routing;
 use crate::partition::Route;
 use crate::read::{Scan, Snapshot};
 use flagstone_base::hash::key_hash;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
-use flagstone_doc::Names;
-use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use flagstone_tree::{Tree, TreeContext};
+use std::any::Any;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -26,15 +27,11 @@ pub(crate) struct KeyspaceCore {
     pub(crate) route: Route,
     /// One tree a partition, in the order of the route.
     pub(crate) trees: Vec<Arc<Tree>>,
-    /// The field names of a collection's documents.
-    pub(crate) names: Option<Arc<Names>>,
-    /// So many of the names are known to be in the log or the manifest.
-    pub(crate) names_logged: AtomicU32,
-    /// So many of them stand in the manifest.
-    pub(crate) names_in_manifest: AtomicU32,
-    pub(crate) fold: Option<Arc<TreeFold>>,
-    /// The same fold, if it is the one of patches.
-    pub(crate) patches: Option<Arc<PatchFold>>,
+    pub(crate) fold: Option<Arc<dyn Fold>>,
+    /// What its values need to be read.
+    pub(crate) definitions: Vec<DefinitionTable>,
+    /// What the layer above keeps with the keyspace.
+    pub(crate) attachment: Arc<dyn Any + Send + Sync>,
     /// Whether entries carry checks.
     pub(crate) entry_checks: bool,
     /// A [`Fate`].
@@ -69,10 +66,38 @@ impl KeyspaceCore {
         Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
     }
 
-    /// Whether names of fields are defined that the manifest does not hold.
-    pub(crate) fn has_names_due(&self) -> bool {
-        let in_manifest = self.names_in_manifest.load(Ordering::Acquire);
-        self.names.as_ref().is_some_and(|names| names.len() > in_manifest)
+    /// Whether something is defined that the manifest does not hold.
+    pub(crate) fn has_definitions_due(&self) -> bool {
+        self.definitions.iter().any(DefinitionTable::is_due)
+    }
+
+    /// What is defined and not in the manifest.
+    pub(crate) fn definitions_due(&self) -> Vec<Definition> {
+        let due = self.definitions.iter().filter(|table| table.is_due());
+        let due = due.map(|table| {
+            let first_id = table.in_manifest();
+            let items = table.range(first_id, u32::MAX);
+            Definition { keyspace: self.id, kind: table.kind, first_id, items }
+        });
+        due.collect()
+    }
+
+    /// The table of this kind of definitions.
+    pub(crate) fn table_of(&self, kind: DefinitionKind) -> Option<&DefinitionTable> {
+        self.definitions.iter().find(|table| table.kind == kind)
+    }
+
+    /// The manifest holds `definition`.
+    pub(crate) fn note_in_manifest(&self, definition: &Definition) {
+        if let Some(table) = self.table_of(definition.kind) {
+            table.note_in_manifest(definition.first_id + definition.items.len() as u32);
+        }
+    }
+
+    /// What every table carries, so that its values can be read without the manifest: names by id.
+    pub(crate) fn attachments(&self) -> Vec<(u32, Vec<u8>)> {
+        let names = self.table_of(DefinitionKind::NAMES);
+        names.map_or_else(Vec::new, |names| (0..).zip(names.all()).collect())
     }
 
     /// Whether it is one of the database whose trees share `context`.

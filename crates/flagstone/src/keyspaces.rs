@@ -71,6 +71,7 @@ impl Keyspaces {
 
 #[cfg(test)]
 mod tests {
+    use crate::content::DefinitionKind;
     use crate::shared::Shared;
     use crate::{Database, Document, Environment, Keyspace, KeyspaceOptions, Options, Routing};
     use flagstone_env::sync::atomic::Ordering;
@@ -224,11 +225,12 @@ mod tests {
         first.expect_absent(documents.keyspace(), "no such key").unwrap();
         first.put(&opened.all[0], "a", "1").unwrap();
         opened.db.commit(first).unwrap();
-        assert_eq!(opened.shared().names_due.lock().len(), 1);
+        assert_eq!(opened.shared().definitions_due.lock().len(), 1);
         opened.db.flush().unwrap();
-        assert!(opened.shared().names_due.lock().is_empty());
+        assert!(opened.shared().definitions_due.lock().is_empty());
         let state = opened.shared().manifest.lock().as_ref().unwrap().state().clone();
-        assert_eq!(state.definitions[&documents.keyspace().core().id], ["a name", "another"]);
+        let names = (documents.keyspace().core().id, DefinitionKind::NAMES);
+        assert_eq!(state.definitions_of(names), [&b"a name"[..], b"another"]);
         opened.db.commit(later).unwrap();
         assert_eq!(documents.get("id").unwrap().unwrap().int("another"), 2);
     }

@@ -33,6 +33,7 @@ mod options;
 mod partition;
 
 mod catalog;
+mod content;
 mod manifest;
 
 mod long_chains;
@@ -50,6 +51,7 @@ mod write;
 mod typed;
 
 mod collection;
+mod contents;
 
 mod background;
 mod inside;

@@ -9,15 +9,15 @@
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for lines
 //! 4. the state of a full compaction that is asked for, held for lines
-//! 5. `names_due` before the maps of the keyspaces; `background`'s queue, the publisher's line, the snapshots' map:
+//! 5. `definitions_due` before the maps of the keyspaces; `background`'s queue, the publisher's line, the snapshots' map:
 //!    leaves, held for lines
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
 use crate::background::{Background, Ballast, Division, Pace};
 use crate::commit::{HistoryId, Numbering, Publisher, Stall, Stripes, Write};
+use crate::content::ContentFactory;
 use crate::event::{Event, Listener};
-use crate::fold::Fold;
 use crate::inside::Inside;
 use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     pub(crate) environment: Environment,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) listeners: Vec<Arc<dyn Listener>>,
-    pub(crate) folds: Vec<Arc<dyn Fold>>,
+    pub(crate) contents: Arc<dyn ContentFactory>,
     /// None in a database opened for reading only.
     pub(crate) log: Option<Log>,
     pub(crate) manifest: Mutex<Option<Manifest>>,
@@ -68,8 +68,8 @@ pub(crate) struct Shared {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) stall: Stall,
     pub(crate) keyspaces: Keyspaces,
-    /// Keyspaces with names of fields that stand in the log, and perhaps not in the manifest.
-    pub(crate) names_due: Mutex<BTreeSet<KeyspaceId>>,
+    /// Keyspaces with definitions that are in the log, and perhaps not in the manifest.
+    pub(crate) definitions_due: Mutex<BTreeSet<KeyspaceId>>,
     pub(crate) trees: Arc<TreeContext>,
     pub(crate) background: Background,
     pub(crate) division: Division,
@@ -110,7 +110,7 @@ pub(crate) struct Parts {
     pub(crate) environment: Environment,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) listeners: Vec<Arc<dyn Listener>>,
-    pub(crate) folds: Vec<Arc<dyn Fold>>,
+    pub(crate) contents: Arc<dyn ContentFactory>,
     pub(crate) log: Option<Log>,
     pub(crate) manifest: Option<Manifest>,
     pub(crate) visible: SeqNo,
@@ -131,7 +131,7 @@ impl Shared {
             environment: parts.environment,
             executor: parts.executor,
             listeners: parts.listeners,
-            folds: parts.folds,
+            contents: parts.contents,
             log: parts.log,
             manifest: Mutex::new(parts.manifest),
             numbering: Mutex::new(Numbering::new(parts.visible)),
@@ -139,7 +139,7 @@ impl Shared {
             stripes: Stripes::new(),
             snapshots: Arc::default(),
             stall: Stall::default(),
-            names_due: Mutex::new(with_names_due(&parts.keyspaces)),
+            definitions_due: Mutex::new(with_definitions_due(&parts.keyspaces)),
             keyspaces: parts.keyspaces,
             trees: parts.trees,
             background: Background::new(parts.ballast),
@@ -377,10 +377,13 @@ impl Shared {
     }
 }
 
-/// The keyspaces with names that a recovery has found in the log alone.
-fn with_names_due(keyspaces: &Keyspaces) -> BTreeSet<KeyspaceId> {
+/// The keyspaces with definitions that a recovery has found in the log alone.
+fn with_definitions_due(keyspaces: &Keyspaces) -> BTreeSet<KeyspaceId> {
     let all = keyspaces.all();
-    all.iter().filter(|keyspace| keyspace.has_names_due()).map(|keyspace| keyspace.id).collect()
+    all.iter()
+        .filter(|keyspace| keyspace.has_definitions_due())
+        .map(|keyspace| keyspace.id)
+        .collect()
 }
 
 /// Whether a get folded enough operands that it pays to note the value.

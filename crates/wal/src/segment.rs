@@ -31,7 +31,7 @@ use std::fmt;
 use std::path::Path;
 
 const MAGIC: [u8; 8] = *b"flagWAL\n";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const COPY_BYTES: usize = 112;
 /// Where the second copy begins.
 pub(crate) const SECOND_COPY: usize = 4096;

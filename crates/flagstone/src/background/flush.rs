@@ -241,9 +241,7 @@ impl FlushJob {
     fn start(&self, tree: Arc<Tree>) -> Option<Running> {
         let (snapshots, visible) = self.shared.snapshots.live(&self.shared.publisher);
         let keyspace = self.shared.keyspace_of(&tree);
-        let attachments = keyspace
-            .and_then(|k| k.names.clone())
-            .map_or_else(Vec::new, |names| crate::collection::names_attachment(&names));
+        let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
         let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
         self.shared.tell(&Event::FlushStarted { tree: tree.id() });
         let started = self.shared.environment.clock.monotonic();

@@ -2,7 +2,7 @@
 
 use super::groups::SealGroup;
 use crate::event::Event;
-use crate::manifest::{Definition, Edit, Manifest};
+use crate::manifest::{Edit, Manifest};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::Ordering;
@@ -106,24 +106,17 @@ impl Shared {
         }
     }
 
-    /// What every edit says besides its own: how far history and file numbers have come, and the names that documents in
-    /// the tables may use, or that only a part of the log defines which may be released now: those of the keyspaces
+    /// What every edit says besides its own: how far history and file numbers have come, and the definitions that values in
+    /// the tables may use, or that are only in a part of the log which may be released now: those of the keyspaces
     /// `installed`, and of all others that have logged some.
     fn edit_of_now(&self, installed: impl Iterator<Item = KeyspaceId>) -> Edit {
         let last_seqno = Some(self.publisher.visible());
-        let mut named = self.names_due.lock().clone();
-        named.extend(installed);
-        let definitions = named.into_iter().filter_map(|id| {
-            let keyspace = self.keyspaces.get(id)?;
-            let names = keyspace.names.as_ref()?;
-            let first_id = keyspace.names_in_manifest.load(Ordering::Acquire);
-            let names: Vec<String> =
-                names.since(first_id).map(|(_, name)| name.to_owned()).collect();
-            (!names.is_empty()).then_some(Definition { keyspace: keyspace.id, first_id, names })
-        });
+        let mut defining = self.definitions_due.lock().clone();
+        defining.extend(installed);
+        let defining = defining.into_iter().filter_map(|id| self.keyspaces.get(id));
         Edit {
             last_seqno,
-            definitions: definitions.collect(),
+            definitions: defining.flat_map(|keyspace| keyspace.definitions_due()).collect(),
             seqno_ceiling: self.raise_due(),
             ..Edit::default()
         }
@@ -132,20 +125,19 @@ impl Shared {
     fn note_definitions(&self, edit: &Edit) {
         for definition in &edit.definitions {
             if let Some(keyspace) = self.keyspaces.get(definition.keyspace) {
-                let end = definition.first_id + definition.names.len() as u32;
-                keyspace.names_in_manifest.fetch_max(end, Ordering::AcqRel);
-                keyspace.names_logged.fetch_max(end, Ordering::AcqRel);
+                keyspace.note_in_manifest(definition);
             }
         }
-        // A name that is defined from now on is noted behind this lock.
-        let is_due = |id: &KeyspaceId| self.keyspaces.get(*id).is_some_and(|k| k.has_names_due());
-        self.names_due.lock().retain(is_due);
+        // One that is defined from now on is noted after this lock is released.
+        let is_due =
+            |id: &KeyspaceId| self.keyspaces.get(*id).is_some_and(|k| k.has_definitions_due());
+        self.definitions_due.lock().retain(is_due);
     }
 
-    /// Names of `keyspace` go to the log, under the numbering lock.
+    /// Definitions of `keyspace` go to the log, under the numbering lock.
     #[cold]
-    pub(crate) fn note_names_due(&self, keyspace: KeyspaceId) {
-        self.names_due.lock().insert(keyspace);
+    pub(crate) fn note_definitions_due(&self, keyspace: KeyspaceId) {
+        self.definitions_due.lock().insert(keyspace);
     }
 
     /// Everything at or below this SeqNo stands in tables once `edits` are installed.

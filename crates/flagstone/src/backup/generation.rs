@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const MAGIC: [u8; 8] = *b"FSBACKUP";
 /// The version this code writes, and the newest it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 96;
 /// The longest snapshot of a manifest, and room for both headers.
 const FILE_BYTES_MAX: u64 = (256 << 20) + 4096;
@@ -81,7 +81,7 @@ impl Generation {
     fn decode(bytes: &[u8], number: u64, file: &str) -> Result<Self> {
         let (header, manifest) = bytes.split_at(HEADER_BYTES.min(bytes.len()));
         let header = Header::decode(header).map_err(|wrong| wrong.in_file(file, 0))?;
-        if header.version == 0 || header.version > VERSION || header.read_incompatible != 0 {
+        if header.version != VERSION || header.read_incompatible != 0 {
             let text = format!(
                 "{file}: backup format {} with features {:#x}: this flagstone reads format \
                  {VERSION} without such features",
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_generation_has_its_golden_header_and_comes_back() {
         let bytes = generation().encode().unwrap();
-        let header: &[u8] = b"FSBACKUP\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x000123456789abcdef\
+        let header: &[u8] = b"FSBACKUP\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x000123456789abcdef\
             \x03\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\xe8\x03\0\0\0\0\0\0";
         assert_eq!(&bytes[..64], header);
         assert_eq!(bytes[64..72], (bytes.len() as u64 - 96).to_le_bytes());

@@ -76,6 +76,7 @@ impl KeyspaceRecord {
         &self,
         options: &KeyspaceOptions,
         content: &KeyspaceContent,
+        fold_if_new: Option<&str>,
     ) -> Option<String> {
         if let Some(text) = self.content_mismatch(content) {
             return Some(text);
@@ -86,8 +87,8 @@ impl KeyspaceRecord {
             let (has, asked) = (Routed(&routing), Routed(&options.routing));
             return Some(format!("keyspace {name:?} has {has}: it was opened with {asked}"));
         }
-        // A collection that was not asked for a fold has the one of patches, or none if it is old.
-        let takes_any = *content == KeyspaceContent::Documents && options.fold.is_none();
+        // One that would get a fold unasked may have another, or none if it is old.
+        let takes_any = fold_if_new.is_some() && options.fold.is_none();
         if self.fold != options.fold && !takes_any {
             let (has, asked) = (Folded(self.fold.as_deref()), Folded(options.fold.as_deref()));
             return Some(format!("keyspace {name:?} has {has}: it was opened with {asked}"));
@@ -145,7 +146,7 @@ mod tests {
     }
 
     fn record(options: &KeyspaceOptions) -> KeyspaceRecord {
-        KeyspaceRecord::new(KeyspaceId(1), "k", TreeId(5), KeyspaceContent::Bytes, options, 9)
+        KeyspaceRecord::new(KeyspaceId(1), "k", TreeId(5), KeyspaceContent::of("bytes"), options, 9)
     }
 
     #[test]
@@ -166,16 +167,18 @@ mod tests {
         let record = record(&options(Routing::Hash(4)));
         let ranges = options(Routing::Range(vec![b"g".to_vec(), b"p".to_vec()]));
         assert_eq!(
-            record.mismatch(&ranges, &KeyspaceContent::Bytes).unwrap(),
+            record.mismatch(&ranges, &KeyspaceContent::of("bytes"), None).unwrap(),
             "keyspace \"k\" has 4 hash partitions: it was opened with 3 key ranges cut at g p"
         );
         let folded = KeyspaceOptions { fold: Some("sum".into()), ..options(Routing::Hash(4)) };
         assert_eq!(
-            record.mismatch(&folded, &KeyspaceContent::Bytes).unwrap(),
+            record.mismatch(&folded, &KeyspaceContent::of("bytes"), None).unwrap(),
             "keyspace \"k\" has no fold: it was opened with fold \"sum\""
         );
         assert_eq!(
-            record.mismatch(&options(Routing::Hash(4)), &KeyspaceContent::Documents).unwrap(),
+            record
+                .mismatch(&options(Routing::Hash(4)), &KeyspaceContent::of("documents"), None)
+                .unwrap(),
             "keyspace \"k\" holds bytes: it was opened for documents"
         );
     }
@@ -190,7 +193,7 @@ mod tests {
             filter_bits: 0,
             ..options(Routing::Hash(4))
         };
-        assert_eq!(record.mismatch(&changed, &KeyspaceContent::Bytes), None);
+        assert_eq!(record.mismatch(&changed, &KeyspaceContent::of("bytes"), None), None);
         assert_eq!(record.with_options(&changed).options(), changed);
     }
 }

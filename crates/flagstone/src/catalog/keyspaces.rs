@@ -142,6 +142,9 @@ impl Catalog {
         let Wanted { name, content, options } = wanted;
         check_name(name)?;
         options.check()?;
+        content.check().map_err(|expected| {
+            Error::invalid(format!("keyspace {name:?} holds {content}: expected {expected}"))
+        })?;
         if self.by_name.contains_key(name) {
             return Err(Error::invalid(format!("there is a keyspace {name:?} already")));
         }
@@ -321,7 +324,7 @@ mod tests {
         name: &str,
         options: &KeyspaceOptions,
     ) -> Result<KeyspaceRecord> {
-        let wanted = Wanted { name, content: &KeyspaceContent::Bytes, options };
+        let wanted = Wanted { name, content: &KeyspaceContent::of("bytes"), options };
         catalog.plan(wanted, 0, &mut catalog.counters())
     }
 

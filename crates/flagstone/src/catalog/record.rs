@@ -8,26 +8,31 @@ use flagstone_base::codec::{put_bytes, put_u64, put_varint};
 use flagstone_base::{Compression, Decoder, KeyspaceId, Malformed, TreeId};
 use std::fmt;
 
-/// What the values of a keyspace are.
+/// The longest text of [`KeyspaceContent`].
+const CONTENT_BYTES_MAX: usize = 4096;
+
+/// What a keyspace holds, in words: `documents` for example. Stored in the catalog; a keyspace is opened only as what it
+/// was created for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum KeyspaceContent {
-    /// Byte keys and byte values.
-    Bytes,
-    /// Keys and values of these codecs.
-    Typed { key_codec: String, value_codec: String },
-    /// Documents: a collection.
-    Documents,
-}
+pub(crate) struct KeyspaceContent(pub(crate) String);
 
 impl fmt::Display for KeyspaceContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes => f.write_str("bytes"),
-            Self::Typed { key_codec, value_codec } => {
-                write!(f, "keys of codec {key_codec:?} and values of codec {value_codec:?}")
-            }
-            Self::Documents => f.write_str("documents"),
-        }
+        f.write_str(&self.0)
+    }
+}
+
+impl KeyspaceContent {
+    pub(crate) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// Refuses a text that is empty, too long, or holds control characters.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let is_good = (1..=CONTENT_BYTES_MAX).contains(&self.0.len())
+            && !self.0.chars().any(char::is_control);
+        let expected = "a content of 1 to 4,096 bytes without control characters";
+        is_good.then_some(()).ok_or(expected)
     }
 }
 
@@ -42,7 +47,7 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) trees: Vec<TreeId>,
     /// Which partition holds a key.
     pub(crate) route: Route,
-    /// What its values are.
+    /// What it holds.
     pub(crate) content: KeyspaceContent,
     /// The name of the fold of its merge operands.
     pub(crate) fold: Option<String>,
@@ -70,9 +75,6 @@ const FILTER_BITS: u64 = 18;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
-const CONTENT_BYTES: u8 = 1;
-const CONTENT_TYPED: u8 = 2;
-const CONTENT_DOCUMENTS: u8 = 3;
 
 impl KeyspaceRecord {
     /// Appends its tagged fields to `out`.
@@ -86,7 +88,7 @@ impl KeyspaceRecord {
         }
         fields.bytes(TREES, &bytes);
         fields.bytes(ROUTE, &encode_route(&self.route));
-        fields.bytes(CONTENT, &encode_content(&self.content));
+        fields.bytes(CONTENT, self.content.0.as_bytes());
         if let Some(fold) = &self.fold {
             fields.bytes(FOLD, fold.as_bytes());
         }
@@ -104,7 +106,7 @@ impl KeyspaceRecord {
             name: String::new(),
             trees: Vec::new(),
             route: Route::Range { bounds: Vec::new(), seed: 0 },
-            content: KeyspaceContent::Bytes,
+            content: KeyspaceContent(String::new()),
             fold: None,
             compression: defaults.compression,
             bottom_compression: defaults.bottom_compression,
@@ -130,7 +132,7 @@ impl KeyspaceRecord {
             NAME => self.name = text(field)?,
             TREES => self.trees = decode_trees(field)?,
             ROUTE => self.route = decode_route(field)?,
-            CONTENT => self.content = decode_content(field)?,
+            CONTENT => self.content = KeyspaceContent(text(field)?),
             FOLD => self.fold = Some(text(field)?),
             COMPRESSION => self.compression = decode_compression(field)?,
             BOTTOM_COMPRESSION => self.bottom_compression = decode_compression(field)?,
@@ -149,6 +151,7 @@ impl KeyspaceRecord {
         if check_name(&self.name).is_err() {
             return Err("a keyspace name of 1 to 255 bytes without control characters");
         }
+        self.content.check()?;
         if let Route::Hash { starts, .. } = &self.route
             && !(starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b))
         {
@@ -213,34 +216,6 @@ fn decode_trees(field: &[u8]) -> Result<Vec<TreeId>, Undecoded> {
     Ok(trees)
 }
 
-fn encode_content(content: &KeyspaceContent) -> Vec<u8> {
-    match content {
-        KeyspaceContent::Bytes => vec![CONTENT_BYTES],
-        KeyspaceContent::Typed { key_codec, value_codec } => {
-            let mut out = vec![CONTENT_TYPED];
-            put_bytes(&mut out, key_codec.as_bytes());
-            put_bytes(&mut out, value_codec.as_bytes());
-            out
-        }
-        KeyspaceContent::Documents => vec![CONTENT_DOCUMENTS],
-    }
-}
-
-fn decode_content(field: &[u8]) -> Result<KeyspaceContent, Undecoded> {
-    let mut decoder = Decoder::new(field);
-    let content = match decoder.u8("a kind of content")? {
-        CONTENT_BYTES => KeyspaceContent::Bytes,
-        CONTENT_TYPED => KeyspaceContent::Typed {
-            key_codec: decoder.text("the name of a codec")?.to_owned(),
-            value_codec: decoder.text("the name of a codec")?.to_owned(),
-        },
-        CONTENT_DOCUMENTS => KeyspaceContent::Documents,
-        _ => return Err(Undecoded::Newer { at: 0, what: "a kind of content" }),
-    };
-    decoder.finish("the end of a kind of content")?;
-    Ok(content)
-}
-
 fn decode_compression(field: &[u8]) -> Result<Compression, Undecoded> {
     Compression::of_setting(field)?.ok_or(Undecoded::Newer { at: 0, what: "a compression" })
 }
@@ -283,7 +258,8 @@ mod tests {
     use super::*;
     use crate::options::Routing;
 
-    fn record(routing: Routing, content: KeyspaceContent) -> KeyspaceRecord {
+    fn record(routing: Routing, content: &str) -> KeyspaceRecord {
+        let content = KeyspaceContent::of(content);
         let options = KeyspaceOptions { routing, ..KeyspaceOptions::default() };
         KeyspaceRecord::new(KeyspaceId(3), "posts", TreeId(9), content, &options, 77)
     }
@@ -296,8 +272,7 @@ mod tests {
 
     #[test]
     fn a_record_comes_back_whatever_is_set() {
-        let typed = KeyspaceContent::Typed { key_codec: "u64".into(), value_codec: "é".into() };
-        let contents = [KeyspaceContent::Bytes, typed, KeyspaceContent::Documents];
+        let contents = ["bytes", "keys of codec \"u64\" and values of codec \"é\"", "documents"];
         let bounds = vec![b"g".to_vec(), b"p\xFF".to_vec()];
         for content in contents {
             for routing in [
@@ -306,7 +281,7 @@ mod tests {
                 Routing::Range(vec![]),
                 Routing::Range(bounds.clone()),
             ] {
-                let mut record = record(routing, content.clone());
+                let mut record = record(routing, content);
                 for fold in [None, Some("sum".to_owned())] {
                     record.fold = fold;
                     record.compression = Compression::None;
@@ -319,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_record_stands_in_these_bytes_for_ever() {
-        let mut record = record(Routing::Hash(2), KeyspaceContent::Documents);
+        let mut record = record(Routing::Hash(2), "documents");
         record.fold = Some("f".into());
         let golden = [
             &[1, 1, 3][..],
@@ -329,7 +304,8 @@ mod tests {
             &[77, 0, 0, 0, 0, 0, 0, 0],
             &[0, 0, 0, 0, 0, 0, 0, 0],
             &[0, 0, 0, 0, 0, 0, 0, 0x80],
-            &[9, 1, 3],
+            &[9, 9],
+            b"documents",
             &[11, 1, b'f'],
             &[12, 2, 1, 0],
             &[14, 2, 2, 1],
@@ -341,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_reader_skips_options_it_does_not_know_and_has_defaults_for_missing_ones() {
-        let record = record(Routing::Hash(1), KeyspaceContent::Bytes);
+        let record = record(Routing::Hash(1), "bytes");
         let mut bytes = encoded(&record);
         bytes.extend_from_slice(&[98, 1, 7]);
         assert_eq!(KeyspaceRecord::decode(&bytes), Ok(record.clone()));
@@ -353,7 +329,7 @@ mod tests {
 
     #[test]
     fn damaged_records_are_refused_or_read_but_never_panic() {
-        let bytes = encoded(&record(Routing::Range(vec![b"g".to_vec()]), KeyspaceContent::Bytes));
+        let bytes = encoded(&record(Routing::Range(vec![b"g".to_vec()]), "bytes"));
         for at in 0..bytes.len() {
             assert!(KeyspaceRecord::decode(&bytes[..at]).is_err() || at > bytes.len() - 17);
             for value in 0..=255 {
@@ -369,12 +345,14 @@ mod tests {
     #[test]
     fn parts_that_do_not_fit_one_another_are_refused() {
         let refused = |change: fn(&mut KeyspaceRecord)| {
-            let mut record = record(Routing::Hash(2), KeyspaceContent::Bytes);
+            let mut record = record(Routing::Hash(2), "bytes");
             change(&mut record);
             assert!(KeyspaceRecord::decode(&encoded(&record)).is_err(), "{record:?}");
         };
         refused(|r| r.id = KeyspaceId(0));
         refused(|r| r.name = "a\u{7}".into());
+        refused(|r| r.content = KeyspaceContent::of(""));
+        refused(|r| r.content = KeyspaceContent::of("a\u{7}"));
         refused(|r| r.trees.truncate(1));
         refused(|r| r.trees[1] = TreeId(0));
         refused(|r| r.route = Route::Hash { starts: vec![1, 2], seed: 0 });

@@ -3,6 +3,7 @@
 //! Key: the sort key of the primary key's value. Value: the document's binary form, its field names
 //! as ids of the collection's table of names.
 
+use super::core::Documents;
 use super::{DocumentParser, DocumentScan};
 use crate::background::Admitted;
 use crate::codec::{check_depth, check_readable};
@@ -36,11 +37,15 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Collection {
     keyspace: Keyspace,
+    pub(super) documents: Arc<Documents>,
 }
 
 impl Collection {
-    pub(crate) const fn new(keyspace: Keyspace) -> Self {
-        Self { keyspace }
+    pub(crate) fn new(keyspace: Keyspace) -> Result<Self> {
+        match Arc::clone(&keyspace.core().attachment).downcast() {
+            Ok(documents) => Ok(Self { keyspace, documents }),
+            Err(_other) => Err(Error::invalid(format!("{:?} is no collection", keyspace.name()))),
+        }
     }
 
     /// Its name.
@@ -187,12 +192,13 @@ impl Collection {
         Snapshot::new(self.keyspace.handle())
     }
 
-    pub(crate) fn names(&self) -> Option<&Arc<Names>> {
-        self.keyspace.core().names.as_ref()
+    pub(super) fn names(&self) -> &Names {
+        &self.documents.names
     }
 
     pub(crate) fn document(&self, bytes: Slice) -> Result<Document> {
-        Document::from_bytes(bytes, self.names().cloned()).map_err(|malformed| {
+        let names = Arc::clone(&self.documents.names);
+        Document::from_bytes(bytes, Some(names)).map_err(|malformed| {
             Error::new(
                 ErrorKind::Corruption,
                 format!("a stored document of {:?}, {malformed}", self.name()),
@@ -202,14 +208,14 @@ impl Collection {
 
     pub(crate) fn encode_document(&self, document: &Document) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        let names = self.names().map(|names| &**names);
+        let names = Some(self.names());
         with_encoder(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
         self.check_size(out)
     }
 
     fn encode_value(&self, value: &Value) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        let names = self.names().map(|names| &**names);
+        let names = Some(self.names());
         with_encoder(|encoder| encoder.encode(value, names, &mut out))?;
         self.check_size(out)
     }
@@ -228,7 +234,7 @@ impl Collection {
                     &mut parser.insert((bytes_max, JsonParser::new(options))).1
                 }
             };
-            parser.parse(json, self.names().map(|names| &**names), &mut out)
+            parser.parse(json, Some(self.names()), &mut out)
         })?;
         Ok(out)
     }
@@ -327,11 +333,6 @@ fn encode_bound<K: Into<Value> + Clone>(bound: Bound<&K>) -> Result<Bound<Vec<u8
         Bound::Excluded(key) => Bound::Excluded(encode_key(&key.clone().into())?),
         Bound::Unbounded => Bound::Unbounded,
     })
-}
-
-/// The names that documents of a table may use, as attachments of the table: id and name.
-pub(crate) fn names_attachment(names: &Names) -> Vec<(u32, Vec<u8>)> {
-    names.since(0).map(|(id, name)| (id, name.as_bytes().to_vec())).collect()
 }
 
 impl fmt::Debug for Collection {

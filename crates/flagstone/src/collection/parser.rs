@@ -54,7 +54,7 @@ impl DocumentParser {
     pub fn put(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
         self.document.clear();
         self.key.clear();
-        let names = self.collection.names().map(|names| &**names);
+        let names = Some(self.collection.names());
         self.parser.parse(json, names, &mut self.document).map_err(Refused::Json)?;
         let malformed = |m: flagstone_base::Malformed| {
             Refused::Batch(Error::new(ErrorKind::Corruption, format!("a parsed document, {m}")))

@@ -52,7 +52,7 @@ impl Collection {
         look: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
         let Some(bytes) = self.keyspace().get(encode_key(&key.into())?)? else { return Ok(None) };
-        let root = View::of(&bytes, self.names().map(|names| &**names));
+        let root = View::of(&bytes, Some(self.names()));
         root.and_then(|root| look(&root)).map(Some).map_err(|malformed| {
             Error::new(
                 ErrorKind::Corruption,

@@ -1,9 +1,9 @@
 //! Patches of documents: blind, as merge operands, or with a read.
 
 use super::Collection;
+use super::core::PatchFold;
 use super::handle::{encode_key, with_encoder};
 use crate::commit::Batch;
-use crate::fold::PatchFold;
 use flagstone_base::{Error, Kind, Result};
 use flagstone_doc::{Patch, Value};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Collection {
     ///
     /// A patch that does not apply (there is no document and it is no upsert, or it adds to what is no
     /// number) changes nothing, and nobody is told but a counter
-    /// ([`KeyspaceStats::patches_refused`](crate::KeyspaceStats::patches_refused));
+    /// ([`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused));
     /// [`Collection::apply_patch`] tells. In a collection that was made before there were patches it
     /// reads and writes.
     ///
@@ -40,10 +40,10 @@ impl Collection {
     pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
         let key = encode_key(&key.into())?;
         let operand = self.encode_patch(patch)?;
-        if self.keyspace().core().patches.is_some() {
+        if self.documents.patches.is_some() {
             return self.keyspace().merge(&key, &operand);
         }
-        let fold = self.patch_fold()?;
+        let fold = self.patch_fold();
         self.keyspace().read_modify_write(&key, |old| {
             let mut document = old.map(<[u8]>::to_vec);
             let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
@@ -66,7 +66,7 @@ impl Collection {
     pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
         let key = encode_key(&key.into())?;
         let operand = self.encode_patch(patch)?;
-        let fold = self.patch_fold()?;
+        let fold = self.patch_fold();
         let mut found = true;
         self.keyspace().read_modify_write(&key, |old| {
             let mut document = old.map(<[u8]>::to_vec);
@@ -87,17 +87,16 @@ impl Collection {
         Ok(found)
     }
 
-    fn patch_fold(&self) -> Result<Arc<PatchFold>> {
-        if let Some(fold) = &self.keyspace().core().patches {
-            return Ok(Arc::clone(fold));
+    fn patch_fold(&self) -> Arc<PatchFold> {
+        if let Some(fold) = &self.documents.patches {
+            return Arc::clone(fold);
         }
-        let names = self.names().ok_or_else(|| Error::invalid("a collection without names"))?;
-        Ok(Arc::new(PatchFold::new(Arc::clone(names))))
+        Arc::new(PatchFold::new(Arc::clone(&self.documents.names)))
     }
 
     fn encode_patch(&self, patch: &Patch) -> Result<Vec<u8>> {
         let mut operand = Vec::with_capacity(64);
-        let names = self.names().map(|names| &**names);
+        let names = Some(self.names());
         with_encoder(|encoder| patch.encode(encoder, names, &mut operand))?;
         self.check_size(operand)
     }
@@ -116,7 +115,7 @@ impl Batch {
         patch: &Patch,
     ) -> Result<()> {
         let core = collection.keyspace().core();
-        if core.patches.is_none() {
+        if collection.documents.patches.is_none() {
             return Err(Error::invalid(format!(
                 "collection {:?} does not fold patches, so a batch cannot hold one for it",
                 collection.name()
@@ -156,7 +155,7 @@ mod tests {
         let documents = db.collection("documents").unwrap();
         assert_eq!(documents.get("a").unwrap().unwrap(), whole);
         let stats = db.stats();
-        let refused: u64 = stats.keyspaces.iter().map(|keyspace| keyspace.patches_refused).sum();
+        let refused: u64 = stats.keyspaces.iter().map(|keyspace| keyspace.operands_refused).sum();
         assert_eq!(refused, 0);
         assert!(documents.apply_patch("a", &Patch::new().set("tags", 1)).unwrap());
     }

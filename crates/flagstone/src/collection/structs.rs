@@ -56,7 +56,7 @@ impl Collection {
 
     /// A stored document as a Rust value.
     pub(crate) fn read_as<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
-        let root = View::of(bytes, self.names().map(|names| &**names));
+        let root = View::of(bytes, Some(self.names()));
         let root =
             root.map_err(|malformed| Error::new(ErrorKind::Corruption, malformed.to_string()));
         root.and_then(|root| root.to())
@@ -65,7 +65,7 @@ impl Collection {
 
     fn encode_as<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        let names = self.names().map(|names| &**names);
+        let names = Some(self.names());
         with_encoder(|encoder| encoder.encode_serialize(value, names, &mut out))?;
         self.check_size(out)
     }

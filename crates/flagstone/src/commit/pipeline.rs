@@ -16,16 +16,14 @@ use super::publish::PublishTicket;
 use super::record;
 use super::stripes::Held;
 use crate::background::Trees;
-use crate::keyspace::KeyspaceCore;
+use crate::content::Definition;
 use crate::options::Durability;
 use crate::shared::Shared;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
-use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 /// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
 /// it wants a spare segment: both take a lock of the log's.
@@ -41,7 +39,7 @@ struct Numbered<'a> {
     place: InFlight<'a>,
     lsn: Option<Lsn>,
     /// The definitions that went before it in the log.
-    definitions: SmallVec<[Definition; 1]>,
+    definitions: SmallVec<[NewDefinitions; 1]>,
 }
 
 /// The place of a commit in the line of publication. All later commits wait for it, so a panic on the
@@ -69,13 +67,13 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// Names of a keyspace that are not known to be in the log.
-struct Definition {
-    /// Its place in the batch.
-    keyspace: usize,
+/// Definitions of a keyspace that are not known to be in the log.
+struct NewDefinitions {
+    /// Which keyspace of the batch, and which of its tables.
+    table: (usize, usize),
     payload: Vec<u8>,
-    /// How many names there are then.
-    names: u32,
+    /// How many the table has with them.
+    len: u32,
 }
 
 /// What a finished commit answers.
@@ -242,7 +240,7 @@ impl Shared {
         if let Some(log) = log {
             definitions = definitions_of(write);
             for definition in &definitions {
-                self.note_names_due(write.keyspaces[definition.keyspace].id);
+                self.note_definitions_due(write.keyspaces[definition.table.0].id);
             }
             first = first.plus(definitions.len() as u64);
             lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
@@ -278,8 +276,8 @@ impl Shared {
             log.write_through(lsn).inspect_err(|error| self.note_failure(error))?;
             for definition in &numbered.definitions {
                 // They went with the batch: nobody needs to log them again.
-                let keyspace = &write.keyspaces[definition.keyspace];
-                keyspace.names_logged.fetch_max(definition.names, Ordering::AcqRel);
+                let (keyspace, table) = definition.table;
+                write.keyspaces[keyspace].definitions[table].note_logged(definition.len);
             }
         }
         // What was logged cannot be taken back, and half of it may be there to be seen.
@@ -318,34 +316,40 @@ const fn is_upkeep_due(first: SeqNo, last: SeqNo) -> bool {
     last.get() / UPKEEP_EVERY != (first.get() - 1) / UPKEEP_EVERY
 }
 
-/// At most so many SeqNos a write takes: each operation one, and the names that are new in a keyspace one.
-const fn seqnos_wanted(write: &Write<'_>) -> u64 {
-    (write.ops.len() + write.keyspaces.len()) as u64
+/// How many SeqNos a write takes at most: one for each operation, and one for each table of definitions.
+fn seqnos_wanted(write: &Write<'_>) -> u64 {
+    let tables = write.keyspaces.iter().map(|keyspace| keyspace.definitions.len());
+    (write.ops.len() + tables.sum::<usize>()) as u64
 }
 
-/// The names that must stand in the log before the batch.
-fn definitions_of(write: &Write<'_>) -> SmallVec<[Definition; 1]> {
-    let define = |(at, keyspace): (usize, &Arc<KeyspaceCore>)| {
-        let names = keyspace.names.as_ref()?;
-        let (confirmed, len) = (keyspace.names_logged.load(Ordering::Acquire), names.len());
-        if confirmed >= len {
-            return None;
+/// The definitions that must be in the log before the batch.
+fn definitions_of(write: &Write<'_>) -> SmallVec<[NewDefinitions; 1]> {
+    let mut found = SmallVec::new();
+    for (at, keyspace) in write.keyspaces.iter().enumerate() {
+        for (place, table) in keyspace.definitions.iter().enumerate() {
+            let (logged, len) = (table.logged(), table.len());
+            if logged < len {
+                let definition = Definition {
+                    keyspace: keyspace.id,
+                    kind: table.kind,
+                    first_id: logged,
+                    items: table.range(logged, len),
+                };
+                let mut payload = Vec::new();
+                definition.encode(&mut payload);
+                found.push(NewDefinitions { table: (at, place), payload, len });
+            }
         }
-        let new = names.since(confirmed).take((len - confirmed) as usize);
-        let new = new.map(|(_, name)| name.to_owned()).collect();
-        let payload =
-            record::Names { keyspace: keyspace.id, first_id: confirmed, names: new }.encode();
-        Some(Definition { keyspace: at, payload, names: len })
-    };
-    write.keyspaces.iter().enumerate().filter_map(define).collect()
+    }
+    found
 }
 
 /// Enqueues the definitions, each with a SeqNo from `first` on, and the batch behind them. They go
-/// together: a batch must never stand in the log without the names that it uses.
+/// together: the log must never hold a batch without the definitions that it uses.
 fn enqueue(
     log: &Log,
     first: SeqNo,
-    definitions: &[Definition],
+    definitions: &[NewDefinitions],
     write: &Write<'_>,
     payload_checksum: u32,
 ) -> Result<Lsn> {

@@ -4,8 +4,8 @@
 //! kind 1, batch       op*          op := kind:u8  keyspace:varint  key:bytes  value:bytes
 //!                                  op i of the record has SeqNo first + i; a Delete has an empty value,
 //!                                  a RangeDelete has the end of the range as its value
-//! kind 2, definition  keyspace:varint  first_id:varint  n:varint  name:bytes * n     takes one SeqNo
-//! bytes := length:varint, then so many bytes
+//! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*     takes one SeqNo
+//! bytes := length:varint, then that many bytes
 //! ```
 
 use flagstone_base::codec::{put_bytes, put_varint};
@@ -14,7 +14,7 @@ use flagstone_wal::RecordKind;
 
 /// A batch of operations.
 pub(crate) const BATCH: RecordKind = RecordKind(1);
-/// Names of fields.
+/// What values need to be read: a [`Definition`](crate::content::Definition).
 pub(crate) const DEFINITION: RecordKind = RecordKind(2);
 
 /// One operation of a batch, as it stands in the log.
@@ -63,40 +63,6 @@ pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Mal
     Ok(LoggedOp { kind, keyspace, key, value })
 }
 
-/// Names that got their ids: `first_id` and those behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Names {
-    pub(crate) keyspace: KeyspaceId,
-    pub(crate) first_id: u32,
-    pub(crate) names: Vec<String>,
-}
-
-impl Names {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_varint(&mut out, u64::from(self.keyspace.0));
-        put_varint(&mut out, u64::from(self.first_id));
-        put_varint(&mut out, self.names.len() as u64);
-        for name in &self.names {
-            put_bytes(&mut out, name.as_bytes());
-        }
-        out
-    }
-
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes);
-        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
-        let first_id = decoder.varint_u32("the id of a name")?;
-        let count = decoder.varint_usize("a count of names")?;
-        let mut names = Vec::new();
-        for _ in 0..count {
-            names.push(decoder.text("a name in UTF-8")?.to_owned());
-        }
-        decoder.finish("the end of the definition")?;
-        Ok(Self { keyspace, first_id, names })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,16 +84,5 @@ mod tests {
         out.clear();
         put_op(&mut out, &LoggedOp { kind: Kind::RangeDelete, key: b"b", value: b"b", ..op });
         assert!(read_op(&mut Decoder::new(&out)).is_err(), "an empty range");
-    }
-
-    #[test]
-    fn a_definition_has_its_golden_bytes_and_comes_back() {
-        let names =
-            Names { keyspace: KeyspaceId(1), first_id: 2, names: vec!["id".into(), "é".into()] };
-        let bytes = names.encode();
-        assert_eq!(bytes, b"\x01\x02\x02\x02id\x02\xC3\xA9");
-        assert_eq!(Names::decode(&bytes), Ok(names));
-        assert!(Names::decode(b"\x01\x02\xFF\xFF\xFF\xFF\x0F").is_err());
-        assert!(Names::decode(b"\x01\x02\x01\x01\xFF").is_err(), "not UTF-8");
     }
 }

@@ -1,16 +1,16 @@
 //! The database handle: keyspaces by name, commits over them, upkeep.
 
-use super::catalog::{check_content, closed};
+use super::catalog::{WantedContent, check_content, closed};
 use super::checkpoint::{self, CheckpointReport};
 use super::report::{self, KeyspaceInfo, Stats, VerifyReport};
 use super::verify;
 use super::{Builder, Handle};
 use crate::background::CompactProgress;
 use crate::backup::BackupReport;
-use crate::catalog::KeyspaceContent;
 use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
 use crate::commit::{Batch, LargeWrite, Ticket};
+use crate::contents;
 use crate::event::Event;
 use crate::keyspace::{Keyspace, KeyspaceCore};
 use crate::options::{Durability, KeyspaceOptions, check_interval};
@@ -98,7 +98,7 @@ impl Database {
     }
 
     fn bytes_or_make(&self, name: &str, options: Option<KeyspaceOptions>) -> Result<Keyspace> {
-        let core = self.open_or_make(name, KeyspaceContent::Bytes, options)?;
+        let core = self.open_or_make(name, &contents::bytes(), options)?;
         Ok(Keyspace::new(Arc::clone(&self.handle), core))
     }
 
@@ -107,8 +107,8 @@ impl Database {
     /// # Errors
     /// As [`Database::keyspace`].
     pub fn collection(&self, name: &str) -> Result<Collection> {
-        let core = self.open_or_make(name, KeyspaceContent::Documents, None)?;
-        Ok(Collection::new(Keyspace::new(Arc::clone(&self.handle), core)))
+        let core = self.open_or_make(name, &contents::documents(), None)?;
+        Collection::new(Keyspace::new(Arc::clone(&self.handle), core))
     }
 
     /// The collection `name`, made with `options` if there is none.
@@ -116,8 +116,8 @@ impl Database {
     /// # Errors
     /// As [`Database::keyspace_with`].
     pub fn collection_with(&self, name: &str, options: KeyspaceOptions) -> Result<Collection> {
-        let core = self.open_or_make(name, KeyspaceContent::Documents, Some(options))?;
-        Ok(Collection::new(Keyspace::new(Arc::clone(&self.handle), core)))
+        let core = self.open_or_make(name, &contents::documents(), Some(options))?;
+        Collection::new(Keyspace::new(Arc::clone(&self.handle), core))
     }
 
     /// The collection `name` if there is one.
@@ -128,8 +128,8 @@ impl Database {
         self.shared().check_open()?;
         let found = self.shared().keyspaces.named(name);
         let Some(core) = found else { return Ok(None) };
-        check_content(&core, &KeyspaceContent::Documents)?;
-        Ok(Some(Collection::new(Keyspace::new(Arc::clone(&self.handle), core))))
+        check_content(&core, &contents::documents().content)?;
+        Collection::new(Keyspace::new(Arc::clone(&self.handle), core)).map(Some)
     }
 
     /// The keyspace `name` of Rust keys and values, made with default options if there is none. The
@@ -158,8 +158,8 @@ impl Database {
         name: &str,
         options: Option<KeyspaceOptions>,
     ) -> Result<Typed<K, V>> {
-        let content = KeyspaceContent::Typed { key_codec: K::key_name(), value_codec: V::name() };
-        let core = self.open_or_make(name, content, options)?;
+        let content = contents::typed(&K::key_name(), &V::name());
+        let core = self.open_or_make(name, &content, options)?;
         Ok(Typed::new(Keyspace::new(Arc::clone(&self.handle), core)))
     }
 
@@ -175,7 +175,7 @@ impl Database {
     ) -> Result<Vec<Keyspace>> {
         let names: Vec<N> = names.into_iter().collect();
         let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-        let cores = self.shared().open_or_make(&names, &KeyspaceContent::Bytes, Some(options))?;
+        let cores = self.shared().open_or_make(&names, &contents::bytes(), Some(options))?;
         let keyspace = |core| Keyspace::new(Arc::clone(&self.handle), core);
         Ok(cores.into_iter().map(keyspace).collect())
     }
@@ -183,10 +183,10 @@ impl Database {
     fn open_or_make(
         &self,
         name: &str,
-        content: KeyspaceContent,
+        wanted: &WantedContent<'_>,
         options: Option<KeyspaceOptions>,
     ) -> Result<Arc<KeyspaceCore>> {
-        let mut made = self.shared().open_or_make(&[name], &content, options.as_ref())?;
+        let mut made = self.shared().open_or_make(&[name], wanted, options.as_ref())?;
         made.pop().ok_or_else(|| closed(self.shared()))
     }
 

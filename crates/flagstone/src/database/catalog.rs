@@ -1,10 +1,10 @@
 //! Changes of the catalog: keyspaces are found, made and dropped.
 
 use crate::catalog::{KeyspaceContent, Wanted, check_name};
-use crate::fold::PATCH_FOLD;
+use crate::content::Content;
 use crate::keyspace::{Fate, KeyspaceCore};
 use crate::manifest::{Edit, Manifest};
-use crate::open::{make_core, tree_options};
+use crate::open::{make_core, open_content, tree_options};
 use crate::options::KeyspaceOptions;
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
@@ -17,7 +17,7 @@ impl Shared {
     pub(super) fn open_or_make(
         &self,
         names: &[&str],
-        content: &KeyspaceContent,
+        wanted: &WantedContent<'_>,
         asked: Option<&KeyspaceOptions>,
     ) -> Result<Vec<Arc<KeyspaceCore>>> {
         self.check_open()?;
@@ -25,7 +25,7 @@ impl Shared {
         if let Some(options) = asked {
             options.check()?;
         }
-        if let Some(found) = self.find_all(names, content, asked)? {
+        if let Some(found) = self.find_all(names, wanted, asked)? {
             return Ok(found);
         }
         if self.is_read_only() {
@@ -37,29 +37,30 @@ impl Shared {
             )));
         }
         self.check_may_wait("the creation of a keyspace")?;
-        let options = with_fold(asked.cloned().unwrap_or_default(), content)?;
+        let mut options = asked.cloned().unwrap_or_default();
+        options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
         let mut room = self.manifest.lock();
-        if let Some(found) = self.find_all(names, content, asked)? {
+        if let Some(found) = self.find_all(names, wanted, asked)? {
             return Ok(found);
         }
         self.check_open_for_writing()?;
         let manifest = room.as_mut().ok_or_else(|| closed(self))?;
-        self.make_missing(manifest, names, (content, &options))?;
+        self.make_missing(manifest, names, (&wanted.content, &options))?;
         // Nobody drops one meanwhile: that takes the same lock.
-        self.find_all(names, content, asked)?.ok_or_else(|| closed(self))
+        self.find_all(names, wanted, asked)?.ok_or_else(|| closed(self))
     }
 
     /// The keyspaces of these names if all are there; an error if one is there and is another kind.
     fn find_all(
         &self,
         names: &[&str],
-        content: &KeyspaceContent,
+        wanted: &WantedContent<'_>,
         asked: Option<&KeyspaceOptions>,
     ) -> Result<Option<Vec<Arc<KeyspaceCore>>>> {
         let (mut found, mut is_one_missing) = (Vec::with_capacity(names.len()), false);
         for name in names {
             match self.keyspaces.named(name) {
-                Some(core) => found.push(check_same(core, content, asked)?),
+                Some(core) => found.push(check_same(core, wanted, asked)?),
                 None => is_one_missing = true,
             }
         }
@@ -87,15 +88,15 @@ impl Shared {
             let wanted = Wanted { name, content, options };
             records.push(catalog.plan(wanted, seed, &mut free)?);
         }
-        if let Some(first) = records.first() {
-            self.fold_named(first.fold.as_deref(), &first.name)?;
+        let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
+        for record in &records {
+            opened.push((record.id, open_content(&*self.contents, record)?));
         }
-        let ids: Vec<KeyspaceId> = records.iter().map(|record| record.id).collect();
         let edit = Edit { keyspaces_created: records, ..Edit::default() };
         self.append_edit(manifest, edit)?;
-        for record in ids.iter().filter_map(|id| manifest.state().catalog.by_id(*id)) {
-            let fold = self.fold_named(record.fold.as_deref(), &record.name)?;
-            let core = make_core(Arc::clone(record), fold, |id, core| {
+        for (id, content) in opened {
+            let Some(record) = manifest.state().catalog.by_id(id) else { continue };
+            let core = make_core(Arc::clone(record), content, |id, core| {
                 let options = tree_options(core, id);
                 Ok(Tree::new(id, Arc::clone(&self.trees), options, Version::empty()))
             })?;
@@ -154,14 +155,11 @@ pub(super) fn closed(shared: &Shared) -> Error {
     Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
 }
 
-/// The options of a new keyspace: a collection folds patches unless it was given another fold.
-fn with_fold(mut options: KeyspaceOptions, content: &KeyspaceContent) -> Result<KeyspaceOptions> {
-    if *content == KeyspaceContent::Documents {
-        options.fold.get_or_insert_with(|| PATCH_FOLD.to_owned());
-    } else if options.fold.as_deref() == Some(PATCH_FOLD) {
-        return Err(Error::invalid(format!("the fold {PATCH_FOLD:?} is one of collections")));
-    }
-    Ok(options)
+/// What a keyspace that is asked for must hold.
+pub(crate) struct WantedContent<'a> {
+    pub(crate) content: KeyspaceContent,
+    /// The fold of a new one that was not given another.
+    pub(crate) fold_if_new: Option<&'a str>,
 }
 
 pub(super) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
@@ -170,11 +168,13 @@ pub(super) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> R
 
 fn check_same(
     core: Arc<KeyspaceCore>,
-    content: &KeyspaceContent,
+    wanted: &WantedContent<'_>,
     options: Option<&KeyspaceOptions>,
 ) -> Result<Arc<KeyspaceCore>> {
+    let WantedContent { content, fold_if_new } = wanted;
     check_content(&core, content)?;
-    if let Some(text) = options.and_then(|options| core.record.mismatch(options, content)) {
+    let mismatch = |options| core.record.mismatch(options, content, *fold_if_new);
+    if let Some(text) = options.and_then(mismatch) {
         return Err(Error::invalid(text));
     }
     Ok(core)

@@ -12,6 +12,7 @@ mod api;
 
 pub use api::Database;
 pub use builder::Builder;
+pub(crate) use catalog::WantedContent;
 pub use checkpoint::CheckpointReport;
 pub(crate) use handle::Handle;
 pub use report::{

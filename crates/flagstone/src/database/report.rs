@@ -1,6 +1,6 @@
 //! What a database tells of itself: keyspaces, sizes, counters, the result of a verification.
 
-use crate::catalog::KeyspaceContent;
+use crate::content::DefinitionKind;
 use crate::keyspace::KeyspaceCore;
 use crate::options::KeyspaceOptions;
 use crate::shared::Shared;
@@ -26,7 +26,7 @@ impl KeyspaceInfo {
         Self {
             name: core.name.clone(),
             content: core.record.content.to_string(),
-            is_collection: core.record.content == KeyspaceContent::Documents,
+            is_collection: crate::contents::is_documents(&core.record.content),
             options: core.record.options(),
         }
     }
@@ -62,9 +62,9 @@ pub struct KeyspaceStats {
     pub compaction_bytes_written: u64,
     /// Field names defined, if it is a collection.
     pub names: u64,
-    /// How often a patch did not apply when it was folded, by reads and compactions, since the
-    /// database was opened; if it is a collection.
-    pub patches_refused: u64,
+    /// How often a merge operand, a patch for example, did not apply when reads or compactions folded it, since the
+    /// database was opened; if the fold counts them.
+    pub operands_refused: u64,
 }
 
 /// The block cache.
@@ -241,8 +241,8 @@ fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
         memtable_bytes: 0,
         flush_bytes_written: 0,
         compaction_bytes_written: 0,
-        names: core.names.as_ref().map_or(0, |names| u64::from(names.len())),
-        patches_refused: core.patches.as_ref().map_or(0, |patches| patches.refused()),
+        names: core.table_of(DefinitionKind::NAMES).map_or(0, |names| u64::from(names.len())),
+        operands_refused: core.fold.as_ref().map_or(0, |fold| fold.refused()),
     };
     for tree in &core.trees {
         let stats = tree.stats();

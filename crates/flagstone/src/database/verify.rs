@@ -8,13 +8,13 @@
 //! ```
 
 use super::report::VerifyReport;
+use crate::content::Shown;
 use crate::keyspace::KeyspaceCore;
 use crate::manifest::{Manifest, State};
 use crate::open::{check, check_record};
 use crate::shared::Shared;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result};
 use flagstone_env::names::{FileKind, name, path};
-use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::{Listed, Log, LogReport};
 use std::collections::{BTreeMap, HashSet};
@@ -146,22 +146,23 @@ fn difference(state: &State, keyspaces: &[Arc<KeyspaceCore>]) -> Option<String> 
         if state.catalog.by_id(core.id).is_none_or(|record| *record != core.record) {
             return Some(format!("expected {} {:?} as it was opened", core.id, core.name));
         }
-        wrong_names(state, core)
+        wrong_definitions(state, core)
             .or_else(|| core.trees.iter().find_map(|tree| wrong_tables(state, tree)))
     })
 }
 
-fn wrong_names(state: &State, core: &KeyspaceCore) -> Option<String> {
-    let names = core.names.as_ref()?;
-    let defined = state.definitions.get(&core.id).map_or(&[][..], Vec::as_slice);
-    let expected = core.names_in_manifest.load(Ordering::Acquire) as usize;
-    if defined.len() != expected {
-        return Some(format!("{} has {} names, expected {expected}", core.id, defined.len()));
-    }
-    let known = |id: usize| names.lookup(id as u32).unwrap_or_default();
-    let wrong = (0..expected).find(|&id| known(id) != defined[id])?;
-    let (found, expected) = (&defined[wrong], known(wrong));
-    Some(format!("{} calls name {wrong} {found:?}, expected {expected:?}", core.id))
+fn wrong_definitions(state: &State, core: &KeyspaceCore) -> Option<String> {
+    core.definitions.iter().find_map(|table| {
+        let (id, kind) = (core.id, table.kind);
+        let (found, expected) = (state.definitions_of((id, kind)), table.in_manifest() as usize);
+        if found.len() != expected {
+            return Some(format!("{id} has {} {kind}, expected {expected}", found.len()));
+        }
+        let known = table.range(0, expected as u32);
+        let wrong = (0..expected).find(|&at| known.get(at) != found.get(at))?;
+        let (found, expected) = (Shown(&found[wrong]), Shown(&known[wrong]));
+        Some(format!("{id} {kind}: {wrong} is {found:?}, expected {expected:?}"))
+    })
 }
 
 fn wrong_tables(state: &State, tree: &Tree) -> Option<String> {

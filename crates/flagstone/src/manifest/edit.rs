@@ -4,21 +4,11 @@ use crate::catalog::{
     Counters, FieldWriter, KeyspaceRecord, Undecoded, items, number, read_fields,
 };
 use crate::commit::HistoryId;
-use flagstone_base::codec::{put_bytes, put_varint};
+use crate::content::Definition;
+use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId};
 use flagstone_tree::TreeEdit;
 use std::fmt;
-
-/// Names that got numbers in a keyspace: `first_id`, `first_id + 1`, ..
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Definition {
-    /// The keyspace whose names they are.
-    pub(crate) keyspace: KeyspaceId,
-    /// The number of the first name.
-    pub(crate) first_id: u32,
-    /// The names.
-    pub(crate) names: Vec<String>,
-}
 
 /// One edit. What is not set stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,7 +21,7 @@ pub(crate) struct Edit {
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
     /// Tables added to and removed from trees, one behind the other.
     pub(crate) tables: Vec<TreeEdit>,
-    /// Names that got numbers; naming known numbers again with the same names is allowed.
+    /// What values need to be read. Definitions may come twice, if they are the same.
     pub(crate) definitions: Vec<Definition>,
     /// The newest SeqNo that may have been given.
     pub(crate) last_seqno: Option<SeqNo>,
@@ -120,7 +110,7 @@ impl Edit {
             KEYSPACES_ALTERED => self.keyspaces_altered = items(field, KeyspaceRecord::decode)?,
             KEYSPACES_DROPPED => self.keyspaces_dropped = items(field, decode_id)?,
             TABLES => self.tables = items(field, |item| Ok(TreeEdit::decode(item)?))?,
-            DEFINITIONS => self.definitions = items(field, Definition::decode)?,
+            DEFINITIONS => self.definitions = items(field, |item| Ok(Definition::decode(item)?))?,
             LAST_SEQNO => self.last_seqno = Some(decode_seqno(field)?),
             NEXT_FILE => self.next_file = Some(FileNumber(number(field)?)),
             WAL_FROM => self.wal_from = Some(FileNumber(number(field)?)),
@@ -134,27 +124,6 @@ impl Edit {
             _ => return Ok(false),
         }
         Ok(true)
-    }
-}
-
-impl Definition {
-    fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, u64::from(self.keyspace.0));
-        put_varint(out, u64::from(self.first_id));
-        for name in &self.names {
-            put_bytes(out, name.as_bytes());
-        }
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
-        let mut decoder = Decoder::new(bytes);
-        let keyspace = KeyspaceId(decoder.varint_u32("a keyspace id")?);
-        let first_id = decoder.varint_u32("the number of a name")?;
-        let mut names = Vec::new();
-        while !decoder.is_done() {
-            names.push(decoder.text("a name")?.to_owned());
-        }
-        Ok(Self { keyspace, first_id, names })
     }
 }
 
@@ -203,8 +172,8 @@ impl fmt::Display for Edit {
         for tables in &self.tables {
             writeln!(f, "{tables}")?;
         }
-        for Definition { keyspace, first_id, names } in &self.definitions {
-            writeln!(f, "{keyspace} names from {first_id}: {names:?}")?;
+        for definition in &self.definitions {
+            writeln!(f, "{definition}")?;
         }
         if let Some(seqno) = self.last_seqno {
             writeln!(f, "last SeqNo {seqno}")?;
@@ -237,6 +206,7 @@ impl fmt::Display for Edit {
 mod tests {
     use super::super::tests::support::{keyspace, table};
     use super::*;
+    use crate::content::DefinitionKind;
 
     fn edit() -> Edit {
         let mut tables = TreeEdit::new(TreeId(1));
@@ -253,9 +223,14 @@ mod tests {
     }
 
     fn small_edit() -> Edit {
-        let names = vec!["id".to_owned(), "ü".to_owned()];
+        let items = vec![b"id".to_vec(), "ü".into()];
         Edit {
-            definitions: vec![Definition { keyspace: KeyspaceId(1), first_id: 3, names }],
+            definitions: vec![Definition {
+                keyspace: KeyspaceId(1),
+                kind: DefinitionKind::NAMES,
+                first_id: 3,
+                items,
+            }],
             last_seqno: Some(SeqNo::new(300)),
             next_file: Some(FileNumber(10)),
             wal_from: Some(FileNumber(7)),
@@ -290,7 +265,7 @@ mod tests {
     fn an_edit_stands_in_these_bytes_for_ever() {
         let golden = [
             &[1, 3, 3, 4, 5][..],
-            &[11, 9, 8, 1, 3, 2, b'i', b'd', 2, 0xC3, 0xBC],
+            &[11, 10, 9, 1, 1, 3, 2, b'i', b'd', 2, 0xC3, 0xBC],
             &[13, 2, 0xAC, 2],
             &[15, 1, 10],
             &[17, 1, 7],
@@ -324,7 +299,7 @@ mod tests {
         let text = small_edit().to_string();
         assert_eq!(
             text,
-            "keyspace 1 names from 3: [\"id\", \"ü\"]\nlast SeqNo #300\nnext file 000010\n\
+            "keyspace 1 names from 3: \"id\" \"ü\"\nlast SeqNo #300\nnext file 000010\n\
              log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\n\
              no SeqNo above #16777216\nhistory 1122334455667788\n\
              log may use 000007 000300\nclosed cleanly\n"

@@ -20,7 +20,7 @@ use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malforme
 use std::fmt::{self, Display};
 
 /// The version this code writes, and the newest it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"FSMANIFS";
 /// What a file begins with.
 pub(super) const HEADER_BYTES: usize = 64;
@@ -113,12 +113,12 @@ impl Header {
 
     /// Refuses a file that needs a newer reader, or that is another than `expected`.
     pub(super) fn check(&self, file: impl Display, expected: Ident) -> Result<()> {
-        if self.version == 0 || self.version > VERSION || self.read_incompatible != 0 {
+        if self.version != VERSION || self.read_incompatible != 0 {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
                     "{file}: manifest format {} with features {:#x}: this flagstone reads format \
-                     {VERSION} without such features",
+                     {VERSION} without such features; no release wrote an older one",
                     self.version, self.read_incompatible
                 ),
             ));
@@ -254,13 +254,13 @@ mod tests {
         Header::new(IDENT, FileNumber(5)).encode(&mut bytes);
         let golden = [
             &b"FSMANIFS"[..],
-            &[1, 0, 0, 0],
+            &[2, 0, 0, 0],
             &[0; 12],
             b"0123456789abcdef",
             &[7, 0, 0, 0, 0, 0, 0, 0],
             &[5, 0, 0, 0, 0, 0, 0, 0],
             &[0; 4],
-            &0xB229_D1ED_u32.to_le_bytes(),
+            &0x5B76_BAE2_u32.to_le_bytes(),
         ];
         assert_eq!(bytes, golden.concat());
         assert_eq!(Header::decode(&bytes), Ok(Header::new(IDENT, FileNumber(5))));
@@ -294,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn features_of_newer_flagstones_are_told_apart() {
+    fn other_versions_and_features_are_told_apart() {
         let header = Header::new(IDENT, FileNumber(0));
         assert!(header.check("f", IDENT).is_ok() && header.write_refusal().is_none());
         let newer = [
-            Header { version: 2, ..header },
-            Header { version: 0, ..header },
+            Header { version: 1, ..header },
+            Header { version: 3, ..header },
             Header { read_incompatible: 4, ..header },
         ];
         for header in newer {

@@ -28,7 +28,7 @@ mod tests;
 
 pub(crate) use current::Current;
 pub(crate) use dump::{dump, dump_current};
-pub(crate) use edit::{Definition, Edit};
+pub(crate) use edit::Edit;
 pub(crate) use load::Loaded;
 pub(crate) use log::{Manifest, Place, decode_state, encode_state};
 pub(crate) use salvage::{Salvaged, salvage};

@@ -1,8 +1,9 @@
 //! The state of a database: the fold of all edits. An edit that does not fit is refused whole.
 
-use super::edit::{Definition, Edit};
+use super::edit::Edit;
 use crate::catalog::{Catalog, CatalogChange, Changed};
 use crate::commit::HistoryId;
+use crate::content::{Definition, DefinitionKind, Shown};
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
@@ -50,8 +51,8 @@ pub(crate) struct State {
     pub(crate) catalog: Catalog,
     /// The trees of all keyspaces that were ever flushed: the others take no room.
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
-    /// The names of keyspaces that have some; the place of a name is its number.
-    pub(crate) definitions: BTreeMap<KeyspaceId, Vec<String>>,
+    /// What values need to be read: the place of a definition is its id.
+    pub(crate) definitions: BTreeMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>,
     /// No newer SeqNo stands in tables; the log may hold newer ones.
     pub(crate) last_seqno: SeqNo,
     /// Above the number of every table and manifest.
@@ -114,7 +115,7 @@ impl State {
     }
 
     /// Finds whether an edit fits: keyspaces and trees are known and numbers new, tables added are
-    /// absent and those removed present, names follow one another without gaps.
+    /// absent and those removed present, definitions follow one another without gaps.
     pub(super) fn check<'a>(&self, edit: &'a Edit) -> Result<Checked<'a>> {
         let change = edit.catalog_change();
         let next = self.catalog.check(&change)?;
@@ -131,7 +132,7 @@ impl State {
             for tree in trees {
                 self.trees.remove(tree);
             }
-            self.definitions.remove(id);
+            self.definitions.retain(|(keyspace, _), _| keyspace != id);
         }
         self.catalog.apply(&edit.catalog_change());
         for tables in &edit.tables {
@@ -142,9 +143,9 @@ impl State {
             }
             self.raise_numbers(tables);
         }
-        for Definition { keyspace, first_id, names } in &edit.definitions {
-            let known = self.definitions.entry(*keyspace).or_default();
-            let new = names.iter().skip(known.len().saturating_sub(*first_id as usize));
+        for Definition { keyspace, kind, first_id, items } in &edit.definitions {
+            let known = self.definitions.entry((*keyspace, *kind)).or_default();
+            let new = items.iter().skip(known.len().saturating_sub(*first_id as usize));
             known.extend(new.cloned());
         }
         self.last_seqno = self.last_seqno.max(edit.last_seqno.unwrap_or_default());
@@ -207,30 +208,33 @@ impl State {
     }
 
     fn check_definitions(&self, catalog: &Changed<'_>, definitions: &[Definition]) -> Result<()> {
-        let mut added: HashMap<KeyspaceId, Vec<&String>> = HashMap::new();
-        for Definition { keyspace, first_id, names } in definitions {
+        let mut added: HashMap<(KeyspaceId, DefinitionKind), Vec<&Vec<u8>>> = HashMap::new();
+        for Definition { keyspace, kind, first_id, items } in definitions {
             if !catalog.has(*keyspace) {
-                return Err(wrong(format!("names of {keyspace}: expected one of the catalog")));
+                return Err(wrong(format!("{kind} of {keyspace}: expected one of the catalog")));
             }
-            let known = self.definitions.get(keyspace).map_or(&[][..], Vec::as_slice);
-            let added = added.entry(*keyspace).or_default();
-            for (id, name) in (*first_id as usize..).zip(names) {
+            let table = (*keyspace, *kind);
+            let known = self.definitions_of(table);
+            let added = added.entry(table).or_default();
+            for (id, item) in (*first_id as usize..).zip(items) {
                 let has =
                     known.get(id).or_else(|| added.get(id.checked_sub(known.len())?).copied());
                 match has {
-                    Some(has) if has == name => {}
+                    Some(has) if has == item => {}
                     Some(has) => {
                         return Err(wrong(format!(
-                            "{keyspace} calls name {id} {name:?}, but it is {has:?}"
+                            "{keyspace} {kind}: {id} is {:?}, but it was {:?}",
+                            Shown(item),
+                            Shown(has)
                         )));
                     }
                     None if id == known.len() + added.len() && id <= u32::MAX as usize => {
-                        added.push(name);
+                        added.push(item);
                     }
                     None => {
                         let next = known.len() + added.len();
                         return Err(wrong(format!(
-                            "{keyspace} defines name {id}: expected name {next}, without a gap"
+                            "{keyspace} {kind}: {id} follows {next} definitions: expected no gap"
                         )));
                     }
                 }
@@ -239,12 +243,18 @@ impl State {
         Ok(())
     }
 
+    /// The definitions of one table, by id.
+    pub(crate) fn definitions_of(&self, table: (KeyspaceId, DefinitionKind)) -> &[Vec<u8>] {
+        self.definitions.get(&table).map_or(&[], Vec::as_slice)
+    }
+
     /// The one edit that makes this state of a new one.
     pub(crate) fn snapshot(&self) -> Edit {
-        let definitions = self.definitions.iter().map(|(&keyspace, names)| Definition {
+        let definitions = self.definitions.iter().map(|(&(keyspace, kind), items)| Definition {
             keyspace,
+            kind,
             first_id: 0,
-            names: names.clone(),
+            items: items.clone(),
         });
         Edit {
             keyspaces_created: self.catalog.iter().map(|record| (**record).clone()).collect(),
@@ -307,9 +317,12 @@ mod tests {
         assert_eq!(after, *state, "a refused edit changes nothing");
     }
 
+    const NAMES: (KeyspaceId, DefinitionKind) = (KeyspaceId(1), DefinitionKind::NAMES);
+
     fn named(first_id: u32, names: &[&str]) -> Edit {
-        let names = names.iter().map(|&name| name.to_owned()).collect();
-        let definitions = vec![Definition { keyspace: KeyspaceId(1), first_id, names }];
+        let (keyspace, kind) = NAMES;
+        let items = names.iter().map(|&name| name.into()).collect();
+        let definitions = vec![Definition { keyspace, kind, first_id, items }];
         Edit { definitions, ..Edit::default() }
     }
 
@@ -396,15 +409,16 @@ mod tests {
         let mut state = state();
         state.apply(&named(0, &["x", "y"])).unwrap();
         state.apply(&named(1, &["y", "z"])).unwrap();
-        assert_eq!(state.definitions[&KeyspaceId(1)], ["x", "y", "z"]);
-        let text = "keyspace 1 calls name 2 \"w\", but it is \"z\"";
+        assert_eq!(state.definitions_of(NAMES), [b"x", b"y", b"z"]);
+        let text = "keyspace 1 names: 2 is \"w\", but it was \"z\"";
         refused(&state, &named(2, &["w"]), text);
-        let text = "keyspace 1 defines name 4: expected name 3, without a gap";
+        let text = "keyspace 1 names: 4 follows 3 definitions: expected no gap";
         refused(&state, &named(4, &["w"]), text);
         let mut twice = named(3, &["p"]);
         twice.definitions.extend(named(3, &["q"]).definitions);
-        refused(&state, &twice, "keyspace 1 calls name 3 \"q\", but it is \"p\"");
-        let definitions = vec![Definition { keyspace: KeyspaceId(7), ..Definition::default() }];
+        refused(&state, &twice, "keyspace 1 names: 3 is \"q\", but it was \"p\"");
+        let (keyspace, kind) = (KeyspaceId(7), DefinitionKind::NAMES);
+        let definitions = vec![Definition { keyspace, kind, ..Definition::default() }];
         let unknown = Edit { definitions, ..Edit::default() };
         refused(&state, &unknown, "names of keyspace 7: expected one of the catalog");
     }

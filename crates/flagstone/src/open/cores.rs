@@ -1,69 +1,40 @@
 //! From a record of the catalog to a keyspace ready for use.
 
-use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::catalog::KeyspaceRecord;
 use crate::commit::Gate;
-use crate::fold::{Fold, PATCH_FOLD, PatchFold, TreeFold};
+use crate::content::{Content, ContentFactory, Described};
 use crate::keyspace::{Fate, KeyspaceCore};
-use crate::shared::Shared;
-use flagstone_base::{Error, Result, TreeId};
-use flagstone_doc::Names;
-use flagstone_env::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize};
+use flagstone_base::{Result, TreeId};
+use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize};
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;
 
-/// Finds the fold that a keyspace names, or refuses.
-pub(crate) fn find_fold(
-    folds: &[Arc<dyn Fold>],
-    wanted: Option<&str>,
-    keyspace: &str,
-) -> Result<Option<Arc<TreeFold>>> {
-    // The fold of patches is made with its collection, whose names it needs.
-    let Some(wanted) = wanted.filter(|wanted| *wanted != PATCH_FOLD) else { return Ok(None) };
-    // The last one registered under a name wins.
-    let found = folds.iter().rev().find(|fold| fold.name() == wanted);
-    let Some(fold) = found else {
-        return Err(Error::invalid(format!(
-            "keyspace {keyspace:?} needs the fold {wanted:?}: register it with Builder::fold"
-        )));
-    };
-    Ok(Some(Arc::new(TreeFold(Arc::clone(fold)))))
-}
-
-impl Shared {
-    pub(crate) fn fold_named(
-        &self,
-        wanted: Option<&str>,
-        keyspace: &str,
-    ) -> Result<Option<Arc<TreeFold>>> {
-        find_fold(&self.folds, wanted, keyspace)
-    }
+/// Opens what the keyspace of `record` holds.
+///
+/// # Errors
+/// As [`ContentFactory::open`].
+pub(crate) fn open_content(
+    contents: &dyn ContentFactory,
+    record: &KeyspaceRecord,
+) -> Result<Content> {
+    let (name, content) = (&record.name, &record.content);
+    contents.open(Described { name, content, fold: record.fold.as_deref() })
 }
 
 /// A keyspace of `record`; `make_tree` makes the tree of each partition.
 pub(crate) fn make_core(
     record: Arc<KeyspaceRecord>,
-    fold: Option<Arc<TreeFold>>,
+    content: Content,
     mut make_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
-    let documents = record.content == KeyspaceContent::Documents;
-    let names = documents.then(|| Arc::new(Names::new()));
-    let takes_patches = record.fold.as_deref() == Some(PATCH_FOLD);
-    let patches =
-        names.clone().filter(|_| takes_patches).map(|names| Arc::new(PatchFold::new(names)));
-    let fold = match &patches {
-        Some(patches) => Some(Arc::new(TreeFold(Arc::clone(patches) as Arc<dyn Fold>))),
-        None => fold,
-    };
     let mut core = KeyspaceCore {
         id: record.id,
         name: record.name.clone(),
         route: record.route.clone(),
         trees: Vec::with_capacity(record.trees.len()),
-        names,
-        names_logged: AtomicU32::new(0),
-        names_in_manifest: AtomicU32::new(0),
-        fold,
-        patches,
+        fold: content.fold,
+        definitions: content.definitions,
+        attachment: content.attachment,
         fate: AtomicU8::new(Fate::Lives as u8),
         gate: Gate::default(),
         updated_bytes: AtomicUsize::new(0),
@@ -98,7 +69,7 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
         filter_bits: core.record.filter_bits,
         upper_compression: core.record.compression,
         bottom_compression: core.record.bottom_compression,
-        fold: core.fold.clone().map(|fold| fold as Arc<dyn flagstone_tree::Fold>),
+        fold: core.fold.clone(),
         ..TreeOptions::default()
     }
 }

@@ -9,6 +9,6 @@ mod recover;
 mod replay;
 
 pub(crate) use close::close;
-pub(crate) use cores::{make_core, tree_options};
+pub(crate) use cores::{make_core, open_content, tree_options};
 pub(crate) use recover::open;
 pub(crate) use replay::{check, check_record};

@@ -1,12 +1,13 @@
 //! Opening a database: an empty directory becomes one, an old one is recovered.
 
-use super::cores::{find_fold, make_core, tree_options};
+use super::cores::{make_core, open_content, tree_options};
 use super::replay;
 use crate::background::{Ballast, ceiling_above, find_ballast};
 use crate::commit::HistoryId;
+use crate::content::ContentFactory;
+use crate::contents::Contents;
 use crate::database::{Builder, Database};
 use crate::event::Event;
-use crate::fold::Fold;
 use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Manifest, Place, State};
@@ -107,6 +108,7 @@ fn take_directory(
 /// Everything that pass 1 found.
 struct Opening {
     builder: Builder,
+    contents: Arc<dyn ContentFactory>,
     read_only: bool,
     id: DatabaseId,
     state: State,
@@ -153,7 +155,8 @@ impl Opening {
             scans: Scans::default(),
             sampled: Arc::default(),
         });
-        let keyspaces = make_keyspaces(&state, &builder.folds, &context)?;
+        let contents: Arc<dyn ContentFactory> = Arc::new(Contents::new(builder.folds.clone()));
+        let keyspaces = make_keyspaces(&state, &*contents, &context)?;
         let disk = &*environment.disk;
         if !read_only {
             flagstone_wal::read_from_device(disk, &builder.dir)?;
@@ -167,7 +170,18 @@ impl Opening {
         } else {
             found.recovered.check_writable()?;
         }
-        Ok(Self { builder, read_only, id, state, loaded, context, keyspaces, files, found })
+        Ok(Self {
+            builder,
+            contents,
+            read_only,
+            id,
+            state,
+            loaded,
+            context,
+            keyspaces,
+            files,
+            found,
+        })
     }
 
     fn carry_out(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Arc<Shared>, Event)> {
@@ -237,7 +251,7 @@ impl Opening {
             environment: self.builder.environment,
             executor,
             listeners: self.builder.listeners,
-            folds: self.builder.folds,
+            contents: self.contents,
             log,
             manifest,
             visible,
@@ -344,30 +358,42 @@ fn remove_leftovers(
 
 fn make_keyspaces(
     state: &State,
-    folds: &[Arc<dyn Fold>],
+    contents: &dyn ContentFactory,
     context: &Arc<TreeContext>,
 ) -> Result<Keyspaces> {
     let keyspaces = Keyspaces::default();
     for record in state.catalog.iter() {
-        let fold = find_fold(folds, record.fold.as_deref(), &record.name)?;
-        let core = make_core(Arc::clone(record), fold, |id, core: &KeyspaceCore| {
+        let content = open_content(contents, record)?;
+        let core = make_core(Arc::clone(record), content, |id, core: &KeyspaceCore| {
             let version = match state.trees.get(&id) {
                 Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
                 None => Version::empty(),
             };
             Ok(Tree::new(id, Arc::clone(context), tree_options(core, id), version))
         })?;
-        if let Some(names) = &core.names {
-            let defined = state.definitions.get(&core.id).map_or(&[][..], Vec::as_slice);
-            for (id, name) in defined.iter().enumerate() {
-                names.define(id as u32, name)?;
-            }
-            core.names_logged.store(names.len(), Ordering::Relaxed);
-            core.names_in_manifest.store(names.len(), Ordering::Relaxed);
+        for table in &core.definitions {
+            let items = state.definitions_of((core.id, table.kind));
+            table.restore(0, items)?;
+            table.note_in_manifest(items.len() as u32);
         }
         keyspaces.insert(&Arc::new(core));
     }
+    check_definitions_known(state, &keyspaces)?;
     Ok(keyspaces)
+}
+
+/// A newer version may define what this one cannot keep.
+fn check_definitions_known(state: &State, keyspaces: &Keyspaces) -> Result<()> {
+    for &(id, kind) in state.definitions.keys() {
+        let keyspace = keyspaces.get(id);
+        if let Some(keyspace) = keyspace.filter(|keyspace| keyspace.table_of(kind).is_none()) {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("keyspace {:?} has {kind}, unknown to this version", keyspace.name),
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! stand in tables already (a merge operand would count twice).
 
 use crate::commit::record::{self, LoggedOp};
+use crate::content::Definition;
 use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
@@ -13,7 +14,6 @@ use flagstone_base::{
 };
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
-use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::{ManifestPlace, Record, Recovered};
 use std::path::Path;
@@ -106,8 +106,8 @@ fn check_given_out(
 /// Checks a record that was written since the open, or before: `next` is the number that the next keyspace will get.
 pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) -> Result<()> {
     match record.kind {
-        record::DEFINITION => record::Names::decode(record.payload)
-            .map(|_names| ())
+        record::DEFINITION => Definition::decode(record.payload)
+            .map(|_definition| ())
             .map_err(|malformed| damaged(dir, record, malformed)),
         record::BATCH => each_op(record, |_, op| check_given_out(dir, record, op, next))
             .map_err(|malformed| damaged(dir, record, malformed))?,
@@ -116,16 +116,14 @@ pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) ->
 }
 
 fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> {
-    let names = record::Names::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
-    let Some(keyspace) = keyspaces.get(names.keyspace) else { return Ok(()) };
-    let Some(table) = &keyspace.names else {
-        let expected = "a definition of a collection's names";
+    let definition = Definition::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
+    let Some(keyspace) = keyspaces.get(definition.keyspace) else { return Ok(()) };
+    let Some(table) = keyspace.table_of(definition.kind) else {
+        let expected = "a definition of a kind that the keyspace has";
         return Err(damaged(dir, record, Malformed { at: 0, expected }));
     };
-    for (at, name) in names.names.iter().enumerate() {
-        table.define(names.first_id.saturating_add(at as u32), name)?;
-    }
-    keyspace.names_logged.fetch_max(table.len(), Ordering::AcqRel);
+    table.restore(definition.first_id, &definition.items)?;
+    table.note_logged(table.len());
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! The log of a damaged database: what is not in tables yet, gathered and written as tables.
 
 use super::output::{Output, Outputs};
-use crate::commit::record::{self, LoggedOp, Names};
+use crate::commit::record::{self, LoggedOp};
+use crate::content::Definition;
 use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo, TreeId};
 use flagstone_wal::Record;
 use std::collections::BTreeMap;
@@ -67,14 +68,14 @@ pub(super) fn write(
 /// What a record says.
 pub(super) enum Said<'a> {
     Operations(Vec<(SeqNo, LoggedOp<'a>)>),
-    Names(Names),
+    Definition(Definition),
     /// A kind of a newer flagstone.
     Unknown,
 }
 
 pub(super) fn read<'a>(record: &Record<'a>) -> Result<Said<'a>, Malformed> {
     match record.kind {
-        record::DEFINITION => Ok(Said::Names(Names::decode(record.payload)?)),
+        record::DEFINITION => Ok(Said::Definition(Definition::decode(record.payload)?)),
         record::BATCH => {
             let mut decoder = Decoder::new(record.payload);
             let mut operations = Vec::new();

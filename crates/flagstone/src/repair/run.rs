@@ -4,6 +4,7 @@ use super::find::Found;
 use super::output::Outputs;
 use super::report::RepairReport;
 use super::work::Work;
+use crate::contents::Contents;
 use crate::copying::{at_once, check_empty, copy_file, make_database, state_of_copy};
 use crate::manifest::{Manifest, Place, State};
 use crate::options::Options;
@@ -43,6 +44,7 @@ pub struct Repair {
     dir: PathBuf,
     disk: Arc<dyn Disk>,
     folds: BTreeMap<u32, String>,
+    contents: Contents,
 }
 
 const WHAT: &str = "a repaired database";
@@ -53,7 +55,8 @@ impl Repair {
     /// A repair of the database in `dir`.
     pub fn of(dir: impl AsRef<Path>) -> Self {
         let disk = Arc::new(OsDisk);
-        Self { dir: dir.as_ref().to_owned(), disk, folds: BTreeMap::new() }
+        let contents = Contents::default();
+        Self { dir: dir.as_ref().to_owned(), disk, folds: BTreeMap::new(), contents }
     }
 
     /// If the manifest does not tell: the fold of a keyspace, by its number.
@@ -182,7 +185,7 @@ impl Repair {
     fn work<'a>(&'a self, found: Found, to: &'a Path) -> Work<'a> {
         let outputs = Outputs::new(&self.disk, to, &found);
         let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
-        Work::new(&self.dir, found, outputs, &self.folds, files)
+        Work::new(&self.dir, found, outputs, (&self.folds, &self.contents), files)
     }
 }
 

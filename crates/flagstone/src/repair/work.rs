@@ -5,10 +5,10 @@ use super::log::{self, GATHERED_BYTES, Gathered, Said, Target};
 use super::merge::{Rebuilt, merge};
 use super::output::{Output, Outputs, Owner};
 use super::report::{Loss, RepairReport};
-use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::catalog::KeyspaceRecord;
 use crate::commit::record::LoggedOp;
+use crate::content::{ContentFactory, Definition, DefinitionKind};
 use crate::copying::{at_once, check_table};
-use crate::fold::PATCH_FOLD;
 use crate::manifest::{Edit, State, TreeState};
 use crate::options::KeyspaceOptions;
 use flagstone_base::hash::key_hash;
@@ -40,11 +40,12 @@ pub(super) struct Work<'a> {
     pub(super) report: RepairReport,
     /// The folds that the caller knows keyspaces to have.
     pub(super) folds: &'a BTreeMap<u32, String>,
+    contents: &'a dyn ContentFactory,
     pub(super) files: Arc<OpenFiles>,
     /// Tables of the original that the repaired database has, too.
     pub(super) kept: BTreeSet<FileNumber>,
-    /// Names of fields, of tables and log.
-    names: BTreeMap<KeyspaceId, BTreeMap<u32, Vec<u8>>>,
+    /// Of manifest, tables and log.
+    definitions: BTreeMap<(KeyspaceId, DefinitionKind), BTreeMap<u32, Vec<u8>>>,
     /// What rebuilt keyspaces are made of, and what their tables say of them.
     rebuilt: BTreeMap<KeyspaceId, Vec<(FileNumber, Arc<Salvage>)>>,
     properties: BTreeMap<KeyspaceId, Properties>,
@@ -59,7 +60,7 @@ impl<'a> Work<'a> {
         from: &'a Path,
         mut found: Found,
         outputs: Outputs<'a>,
-        folds: &'a BTreeMap<u32, String>,
+        (folds, contents): (&'a BTreeMap<u32, String>, &'a dyn ContentFactory),
         files: Arc<OpenFiles>,
     ) -> Self {
         let report = RepairReport {
@@ -67,11 +68,10 @@ impl<'a> Work<'a> {
             notes: std::mem::take(&mut found.notes),
             ..RepairReport::default()
         };
-        let of_state = |(id, names): (&KeyspaceId, &Vec<String>)| {
-            let named = names.iter().enumerate();
-            (*id, named.map(|(id, name)| (id as u32, name.as_bytes().to_vec())).collect())
-        };
-        let names = found.state.definitions.iter().map(of_state).collect();
+        let definitions = found.state.definitions.iter();
+        let definitions =
+            definitions.map(|(table, items)| (*table, (0..).zip(items.clone()).collect()));
+        let definitions = definitions.collect();
         Self {
             last_seqno: found.state.last_seqno,
             trees_max: 0,
@@ -80,9 +80,10 @@ impl<'a> Work<'a> {
             outputs,
             report,
             folds,
+            contents,
             files,
             kept: BTreeSet::new(),
-            names,
+            definitions,
             rebuilt: BTreeMap::new(),
             properties: BTreeMap::new(),
             scratch: Vec::new(),
@@ -109,7 +110,7 @@ impl<'a> Work<'a> {
         for path in std::mem::take(&mut self.scratch) {
             self.outputs.disk.remove(&path)?;
         }
-        self.define_names(&mut state);
+        self.define(&mut state);
         state.last_seqno = state.last_seqno.max(self.last_seqno);
         state.next_file = state.next_file.max(self.outputs.next_file);
         self.report.seqno = state.last_seqno;
@@ -274,7 +275,7 @@ impl<'a> Work<'a> {
         }
         self.report.losses.extend(lost);
         for (id, name) in salvage.attachments().unwrap_or_default() {
-            let names = self.names.entry(keyspace).or_default();
+            let names = self.definitions.entry((keyspace, DefinitionKind::NAMES)).or_default();
             names.entry(*id).or_insert_with(|| name.to_vec());
         }
         if let Some(properties) = salvage.properties() {
@@ -321,7 +322,7 @@ impl<'a> Work<'a> {
         let Some(record) = self.found.state.catalog.by_id(named.keyspace).cloned() else {
             return Ok(None);
         };
-        let names = self.names.get(&named.keyspace).cloned().unwrap_or_default();
+        let names = self.names_of(named.keyspace);
         let owner = Owner { record: &record, tree: named.tree, level: named.level, names: &names };
         let mut output = self.outputs.begin(owner)?;
         let mut cursor = SalvageCursor::new(salvage);
@@ -398,10 +399,10 @@ impl<'a> Work<'a> {
             what,
         };
         match log::read(record) {
-            Ok(Said::Names(names)) => {
-                let known = self.names.entry(names.keyspace).or_default();
-                for (id, name) in (names.first_id..).zip(names.names) {
-                    known.entry(id).or_insert(name.into_bytes());
+            Ok(Said::Definition(Definition { keyspace, kind, first_id, items })) => {
+                let known = self.definitions.entry((keyspace, kind)).or_default();
+                for (id, item) in (first_id..).zip(items) {
+                    known.entry(id).or_insert(item);
                 }
             }
             Ok(Said::Operations(operations)) => {
@@ -457,7 +458,7 @@ impl<'a> Work<'a> {
             // A keyspace that is not known yet: the table is read again by the rebuilding.
             let record = state.catalog.by_id(keyspace).cloned();
             let record = record.unwrap_or_else(|| Arc::new(self.unknown(keyspace, TreeId(1))));
-            let names = self.names.get(&keyspace).cloned().unwrap_or_default();
+            let names = self.names_of(keyspace);
             let owner = Owner { record: &record, tree, level: 0, names: &names };
             let output = log::write(&mut self.outputs, owner, entries)?;
             match target {
@@ -491,13 +492,9 @@ impl<'a> Work<'a> {
 
     /// A keyspace of which the catalog tells nothing: what its tables and the log tell.
     fn unknown(&self, id: KeyspaceId, first_tree: TreeId) -> KeyspaceRecord {
-        let is_collection = self.names.get(&id).is_some_and(|names| !names.is_empty());
-        let content =
-            if is_collection { KeyspaceContent::Documents } else { KeyspaceContent::Bytes };
-        let fold = match is_collection {
-            true => Some(PATCH_FOLD.to_owned()),
-            false => self.folds.get(&id.0).cloned(),
-        };
+        let has_definitions = self.definitions.keys().any(|(keyspace, _)| *keyspace == id);
+        let (content, fold) = self.contents.guess(has_definitions);
+        let fold = fold.map(str::to_owned).or_else(|| self.folds.get(&id.0).cloned());
         let options = KeyspaceOptions { fold, ..KeyspaceOptions::default() };
         let seed = self.properties.get(&id).map_or(0, |properties| properties.hash_seed);
         KeyspaceRecord::new(id, &self.name_of(id), first_tree, content, &options, seed)
@@ -529,7 +526,7 @@ impl<'a> Work<'a> {
             sources.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
             let sources: Vec<Arc<Salvage>> =
                 sources.into_iter().map(|(_, source)| source).collect();
-            let names = self.names.get(&id).cloned().unwrap_or_default();
+            let names = self.names_of(id);
             let rebuilt = Rebuilt { record: &record, names: &names, sources: &sources };
             let merged = merge(&rebuilt, &mut self.outputs, &mut self.report)?;
             for (tree, tables) in record.trees.iter().zip(merged.tables) {
@@ -561,21 +558,30 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Names of fields: their numbers have no gap, so what is lost gets a name that says so.
-    fn define_names(&self, state: &mut State) {
-        for (id, names) in &self.names {
-            let Some(record) = state.catalog.by_id(*id) else { continue };
-            let Some((&last, _)) = names.last_key_value() else { continue };
-            if record.content != KeyspaceContent::Documents {
+    /// The names that the tables of a keyspace carry.
+    fn names_of(&self, keyspace: KeyspaceId) -> BTreeMap<u32, Vec<u8>> {
+        let names = self.definitions.get(&(keyspace, DefinitionKind::NAMES));
+        names.cloned().unwrap_or_default()
+    }
+
+    /// The ids of definitions have no gap, so what is lost gets a text that says so.
+    fn define(&self, state: &mut State) {
+        for (&(id, kind), items) in &self.definitions {
+            let Some(record) = state.catalog.by_id(id) else { continue };
+            let Some((&last, _)) = items.last_key_value() else { continue };
+            if !self.contents.defines(&record.content, kind) {
                 continue;
             }
-            let name = |id: u32| {
-                let known = names.get(&id).and_then(|name| String::from_utf8(name.clone()).ok());
-                known.unwrap_or_else(|| format!("lost name {id}"))
+            let is_good = |item: &&Vec<u8>| {
+                kind != DefinitionKind::NAMES || std::str::from_utf8(item).is_ok()
             };
-            // Names are few: a table attaches all of its collection's.
-            let known = (0..=last).take(names.len().saturating_mul(2) + 1024).map(name);
-            state.definitions.insert(*id, known.collect());
+            let item = |id: u32| {
+                let known = items.get(&id).filter(is_good).cloned();
+                known.unwrap_or_else(|| format!("lost name {id}").into_bytes())
+            };
+            // They are few: a table carries all names of its collection.
+            let known = (0..=last).take(items.len().saturating_mul(2) + 1024).map(item);
+            state.definitions.insert((id, kind), known.collect());
         }
     }
 }

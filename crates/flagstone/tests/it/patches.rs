@@ -208,7 +208,7 @@ fn who_reads_is_told_and_who_does_not_is_counted() {
     assert!(error.to_string().contains("inc text 1"), "{error}");
     assert!(!documents.apply_patch("missing", &Patch::new().set("a", 1)).unwrap());
     assert!(documents.apply_patch("made", &Patch::new().upsert().set("a", 1)).unwrap());
-    let refused = || session.db.stats().keyspaces[0].patches_refused;
+    let refused = || session.db.stats().keyspaces[0].operands_refused;
     assert_eq!(refused(), 0);
     documents.patch("k", &wrong).unwrap();
     assert_eq!(documents.get("k").unwrap().unwrap().to_value(), doc!({ "text": "x" }));

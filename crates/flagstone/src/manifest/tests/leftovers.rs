@@ -133,18 +133,18 @@ fn a_file_is_shown_frame_by_frame_even_when_it_is_damaged() {
     let text = shown(&bytes);
     assert_eq!(
         text,
-        "manifest 000001 of database 30313233343536373839616263646566, format 1, made from 000000, \
+        "manifest 000001 of database 30313233343536373839616263646566, format 2, made from 000000, \
          features 0x0 0x0 0x0\n\
          offset 64: snapshot of 12 bytes\n  last SeqNo #0\n  next file 000002\n  \
          next keyspace 1, next tree 1, epoch 0\n\
-         offset 84: edit of 51 bytes\n  created keyspace 1 \"a\": bytes, 1 hash partition, lz4 and \
+         offset 84: edit of 55 bytes\n  created keyspace 1 \"a\": bytes, 1 hash partition, lz4 and \
          zstd 1 at the bottom, blocks of 16384 bytes, 10 filter bits\n\
-         offset 143: edit of 5 bytes\n  last SeqNo #300\n"
+         offset 147: edit of 5 bytes\n  last SeqNo #300\n"
     );
     let mut broken = bytes;
     broken[damaged] ^= 1;
     let text = shown(&broken);
-    assert!(text.contains("offset 84: 59 bytes that are no frame\noffset 143: edit"), "{text}");
+    assert!(text.contains("offset 84: 63 bytes that are no frame\noffset 147: edit"), "{text}");
 }
 
 #[test]
@@ -155,18 +155,21 @@ fn a_new_database_stands_in_these_bytes_for_ever() {
     let bytes = world.mem.content(&path("000001.manifest")).unwrap();
     let golden = [
         &b"FSMANIFS"[..],
-        &[1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         b"0123456789abcdef",
         &[1, 0, 0, 0, 0, 0, 0, 0],
         &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        &[0x93, 0x64, 0x17, 0xF5],
+        &[0x9C, 0x0F, 0x48, 0x1C],
         &[12, 0, 0, 0, 0x45, 0x42, 0x25, 0xDE],
         &[1, 1, 3, 1, 1, 0, 13, 1, 0, 15, 1, 2],
-        &[51, 0, 0, 0, 0xD5, 0x08, 0x47, 0xE3],
-        &[2, 3, 48, 47],
+        &[55, 0, 0, 0, 0x57, 0x20, 0x9A, 0xDC],
+        &[2, 3, 52, 51],
         &[1, 1, 1, 3, 1, b'a', 5, 1, 1],
         &[7, 17, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        &[9, 1, 1, 12, 2, 1, 0, 14, 2, 2, 1, 16, 3, 0x80, 0x80, 1, 18, 1, 10],
+        &[
+            9, 5, b'b', b'y', b't', b'e', b's', 12, 2, 1, 0, 14, 2, 2, 1, 16, 3, 0x80, 0x80, 1, 18,
+            1, 10,
+        ],
     ];
     assert_eq!(bytes, golden.concat());
 }

@@ -1,6 +1,7 @@
 //! Small edits, and a database that remembers what its manifest acknowledged.
 
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
+use crate::content::{Definition, DefinitionKind};
 use crate::manifest::*;
 use crate::options::{KeyspaceOptions, Routing};
 use flagstone_base::{DatabaseId, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
@@ -17,7 +18,7 @@ pub(crate) const ID: DatabaseId = DatabaseId(*b"0123456789abcdef");
 /// A keyspace of one partition, whose tree is `tree`.
 pub(crate) fn keyspace(id: u32, name: &str, tree: u32) -> KeyspaceRecord {
     let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
-    let content = KeyspaceContent::Bytes;
+    let content = KeyspaceContent::of("bytes");
     KeyspaceRecord::new(KeyspaceId(id), name, TreeId(tree), content, &options, 7)
 }
 
@@ -124,9 +125,10 @@ pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit
         }
         2 | 3 => {
             let keyspace = state.catalog.keyspace_of(tree()).unwrap();
-            let known = state.definitions.get(&keyspace).map_or(0, Vec::len);
-            let names = (0..=below(40)).map(|i| format!("name {known} {i}")).collect();
-            let definitions = vec![Definition { keyspace, first_id: known as u32, names }];
+            let kind = DefinitionKind(1 + below(2) as u8);
+            let known = state.definitions_of((keyspace, kind)).len();
+            let items = (0..=below(40)).map(|i| format!("name {known} {i}").into()).collect();
+            let definitions = vec![Definition { keyspace, kind, first_id: known as u32, items }];
             Edit { definitions, ..Edit::default() }
         }
         4 | 5 => {

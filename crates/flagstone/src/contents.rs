@@ -1,0 +1,94 @@
+//! What keyspaces hold: bytes, typed keys and values, or documents. The engine knows it as a text of the catalog.
+
+use crate::catalog::KeyspaceContent;
+use crate::collection::{Documents, PATCH_FOLD};
+use crate::content::{Content, ContentFactory, DefinitionKind, Described};
+use crate::database::WantedContent;
+use crate::fold::Fold;
+use flagstone_base::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+const BYTES: &str = "bytes";
+const DOCUMENTS: &str = "documents";
+const TYPED: &str = "keys of codec ";
+
+/// A keyspace of bytes.
+pub(crate) fn bytes() -> WantedContent<'static> {
+    WantedContent { content: KeyspaceContent::of(BYTES), fold_if_new: None }
+}
+
+/// A collection: a new one folds patches unless it is given another fold.
+pub(crate) fn documents() -> WantedContent<'static> {
+    WantedContent { content: KeyspaceContent::of(DOCUMENTS), fold_if_new: Some(PATCH_FOLD) }
+}
+
+/// A keyspace whose keys and values are of the codecs of these names.
+pub(crate) fn typed(key_codec: &str, value_codec: &str) -> WantedContent<'static> {
+    let content = format!("{TYPED}{key_codec:?} and values of codec {value_codec:?}");
+    WantedContent { content: KeyspaceContent(content), fold_if_new: None }
+}
+
+pub(crate) fn is_documents(content: &KeyspaceContent) -> bool {
+    content.0 == DOCUMENTS
+}
+
+/// Opens what keyspaces hold, with the folds that are registered.
+#[derive(Default)]
+pub(crate) struct Contents {
+    folds: Vec<Arc<dyn Fold>>,
+}
+
+impl Contents {
+    pub(crate) fn new(folds: Vec<Arc<dyn Fold>>) -> Self {
+        Self { folds }
+    }
+
+    fn fold(&self, keyspace: Described<'_>) -> Result<Option<Arc<dyn Fold>>> {
+        let Some(wanted) = keyspace.fold else { return Ok(None) };
+        // The last one registered under a name wins.
+        if let Some(fold) = self.folds.iter().rev().find(|fold| fold.name() == wanted) {
+            return Ok(Some(Arc::clone(fold)));
+        }
+        Err(Error::invalid(match wanted {
+            PATCH_FOLD => format!("the fold {PATCH_FOLD:?} is one of collections"),
+            _ => format!(
+                "keyspace {:?} needs the fold {wanted:?}: register it with Builder::fold",
+                keyspace.name
+            ),
+        }))
+    }
+}
+
+impl ContentFactory for Contents {
+    fn open(&self, keyspace: Described<'_>) -> Result<Content> {
+        match keyspace.content.0.as_str() {
+            BYTES => {}
+            DOCUMENTS if keyspace.fold == Some(PATCH_FOLD) => return Ok(Documents::patched()),
+            DOCUMENTS => return Ok(Documents::folded(self.fold(keyspace)?)),
+            typed if typed.starts_with(TYPED) => {}
+            unknown => {
+                let text = format!(
+                    "keyspace {:?} holds {unknown}, which this version of flagstone does not know",
+                    keyspace.name
+                );
+                return Err(Error::new(ErrorKind::Unsupported, text));
+            }
+        }
+        Ok(Content {
+            fold: self.fold(keyspace)?,
+            definitions: Vec::new(),
+            attachment: Arc::new(()),
+        })
+    }
+
+    fn defines(&self, content: &KeyspaceContent, kind: DefinitionKind) -> bool {
+        is_documents(content) && kind == DefinitionKind::NAMES
+    }
+
+    fn guess(&self, has_definitions: bool) -> (KeyspaceContent, Option<&'static str>) {
+        match has_definitions {
+            true => (KeyspaceContent::of(DOCUMENTS), Some(PATCH_FOLD)),
+            false => (KeyspaceContent::of(BYTES), None),
+        }
+    }
+}
