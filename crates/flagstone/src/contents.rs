@@ -1,11 +1,12 @@
 //! What keyspaces hold: bytes, typed keys and values, or documents. The engine knows it as a text of the catalog.
 
-use crate::catalog::KeyspaceContent;
 use crate::collection::{Documents, PATCH_FOLD};
-use crate::content::{Content, ContentFactory, DefinitionKind, Described};
-use crate::database::WantedContent;
-use crate::fold::Fold;
 use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_engine::WantedContent;
+use flagstone_engine::content::{
+    Content, ContentFactory, DefinitionKind, Described, KeyspaceContent,
+};
+use flagstone_engine::fold::Fold;
 use std::sync::Arc;
 
 const BYTES: &str = "bytes";
@@ -25,11 +26,11 @@ pub(crate) fn documents() -> WantedContent<'static> {
 /// A keyspace whose keys and values are of the codecs of these names.
 pub(crate) fn typed(key_codec: &str, value_codec: &str) -> WantedContent<'static> {
     let content = format!("{TYPED}{key_codec:?} and values of codec {value_codec:?}");
-    WantedContent { content: KeyspaceContent(content), fold_if_new: None }
+    WantedContent { content: KeyspaceContent::of(content), fold_if_new: None }
 }
 
 pub(crate) fn is_documents(content: &KeyspaceContent) -> bool {
-    content.0 == DOCUMENTS
+    content.as_str() == DOCUMENTS
 }
 
 /// Opens what keyspaces hold, with the folds that are registered.
@@ -61,7 +62,7 @@ impl Contents {
 
 impl ContentFactory for Contents {
     fn open(&self, keyspace: Described<'_>) -> Result<Content> {
-        match keyspace.content.0.as_str() {
+        match keyspace.content.as_str() {
             BYTES => {}
             DOCUMENTS if keyspace.fold == Some(PATCH_FOLD) => return Ok(Documents::patched()),
             DOCUMENTS => return Ok(Documents::folded(self.fold(keyspace)?)),

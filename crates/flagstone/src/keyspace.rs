@@ -1,186 +1,29 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
-use crate::background::Trees;
-use crate::catalog::KeyspaceRecord;
-use crate::commit::{Batch, Gate, VersionToken};
-use crate::content::{Definition, DefinitionKind, DefinitionTable};
-use crate::database::Handle;
-use crate::fold::Fold;
-use crate::options::Routing;
-use crate::partition::Route;
-use crate::read::{Scan, Snapshot};
-use flagstone_base::hash::key_hash;
-use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
-use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
-use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use flagstone_tree::{Tree, TreeContext};
-use std::any::Any;
+use flagstone_base::key::KeyRange;
+use flagstone_base::{Result, Slice};
+use flagstone_engine::{Routing, Scan, VersionToken};
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
-
-/// What a keyspace is inside: shared by all its handles, its batches and its background work.
-pub(crate) struct KeyspaceCore {
-    pub(crate) id: KeyspaceId,
-    pub(crate) name: String,
-    pub(crate) record: Arc<KeyspaceRecord>,
-    pub(crate) route: Route,
-    /// One tree a partition, in the order of the route.
-    pub(crate) trees: Vec<Arc<Tree>>,
-    pub(crate) fold: Option<Arc<dyn Fold>>,
-    /// What its values need to be read.
-    pub(crate) definitions: Vec<DefinitionTable>,
-    /// What the layer above keeps with the keyspace.
-    pub(crate) attachment: Arc<dyn Any + Send + Sync>,
-    /// Whether entries carry checks.
-    pub(crate) entry_checks: bool,
-    /// A [`Fate`].
-    pub(crate) fate: AtomicU8,
-    /// Keeps deletes of ranges out of updates.
-    pub(crate) gate: Gate,
-    /// How long the value of the last update was, if that was large; else 0.
-    pub(crate) updated_bytes: AtomicUsize,
-}
-
-/// What becomes of a keyspace.
-#[derive(Clone, Copy)]
-pub(crate) enum Fate {
-    Lives,
-    Dropped,
-    /// Its removal was refused, and a crash could bring that back.
-    InDoubt,
-}
-
-const LIVES: u8 = Fate::Lives as u8;
-const DROPPED: u8 = Fate::Dropped as u8;
-const IN_DOUBT: u8 = Fate::InDoubt as u8;
-
-impl KeyspaceCore {
-    #[inline]
-    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        key_hash(key, self.route.seed())
-    }
-
-    /// The tree that `key` with this hash is in.
-    pub(crate) fn tree_of(&self, key: &[u8], hash: u64) -> Trees<'_> {
-        Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
-    }
-
-    /// Whether something is defined that the manifest does not hold.
-    pub(crate) fn has_definitions_due(&self) -> bool {
-        self.definitions.iter().any(DefinitionTable::is_due)
-    }
-
-    /// What is defined and not in the manifest.
-    pub(crate) fn definitions_due(&self) -> Vec<Definition> {
-        let due = self.definitions.iter().filter(|table| table.is_due());
-        let due = due.map(|table| {
-            let first_id = table.in_manifest();
-            let items = table.range(first_id, u32::MAX);
-            Definition { keyspace: self.id, kind: table.kind, first_id, items }
-        });
-        due.collect()
-    }
-
-    /// The table of this kind of definitions.
-    pub(crate) fn table_of(&self, kind: DefinitionKind) -> Option<&DefinitionTable> {
-        self.definitions.iter().find(|table| table.kind == kind)
-    }
-
-    /// The manifest holds `definition`.
-    pub(crate) fn note_in_manifest(&self, definition: &Definition) {
-        if let Some(table) = self.table_of(definition.kind) {
-            table.note_in_manifest(definition.first_id + definition.items.len() as u32);
-        }
-    }
-
-    /// What every table carries, so that its values can be read without the manifest: names by id.
-    pub(crate) fn attachments(&self) -> Vec<(u32, Vec<u8>)> {
-        let names = self.table_of(DefinitionKind::NAMES);
-        names.map_or_else(Vec::new, |names| (0..).zip(names.all()).collect())
-    }
-
-    /// Whether it is one of the database whose trees share `context`.
-    pub(crate) fn belongs_to(&self, context: &Arc<TreeContext>) -> bool {
-        self.trees.first().is_some_and(|tree| Arc::ptr_eq(tree.context(), context))
-    }
-
-    pub(crate) fn check_fold(&self) -> Result<()> {
-        if self.fold.is_some() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("keyspace {:?} has no fold, so it takes no merges", self.name)))
-    }
-
-    pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        let name = &self.name;
-        match self.fate.load(Ordering::Acquire) {
-            LIVES => Ok(()),
-            IN_DOUBT => {
-                let text = format!(
-                    "the disk refused to remove keyspace {name:?}, and a crash could still do it: it \
-                     takes no writes until that is ruled out"
-                );
-                Err(Error::new(ErrorKind::Io, text))
-            }
-            _ => Err(Error::invalid(format!("keyspace {name:?} was dropped"))),
-        }
-    }
-
-    /// What is read of a dropped keyspace is nothing, or a part of what was there.
-    #[inline]
-    pub(crate) fn check_readable(&self) -> Result<()> {
-        match self.fate.load(Ordering::Acquire) {
-            DROPPED => self.check_not_dropped(),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn set_fate(&self, fate: Fate) {
-        self.fate.store(fate as u8, Ordering::Release);
-    }
-
-    /// A removal that was refused cannot come back any more.
-    pub(crate) fn end_doubt(&self) {
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _not_in_doubt = self.fate.compare_exchange(IN_DOUBT, LIVES, order.0, order.1);
-    }
-}
-
-/// What one write takes in a batch besides its key and value, at most.
-pub(crate) const OP_OVERHEAD: usize = 32;
+use std::ops::RangeBounds;
 
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
 #[derive(Clone)]
-pub struct Keyspace {
-    handle: Arc<Handle>,
-    core: Arc<KeyspaceCore>,
-}
+pub struct Keyspace(pub(crate) flagstone_engine::Keyspace);
 
 impl Keyspace {
-    pub(crate) const fn new(handle: Arc<Handle>, core: Arc<KeyspaceCore>) -> Self {
-        Self { handle, core }
-    }
-
-    pub(crate) const fn core(&self) -> &Arc<KeyspaceCore> {
-        &self.core
-    }
-
-    pub(crate) const fn handle(&self) -> &Arc<Handle> {
-        &self.handle
-    }
-
     /// Its name.
+    #[inline]
     pub fn name(&self) -> &str {
-        &self.core.name
+        self.0.name()
     }
 
     /// How its keys are spread.
+    #[inline]
     pub fn routing(&self) -> Routing {
-        self.core.record.options().routing
+        self.0.routing()
     }
 
-    /// Sets `key` to `value`, with the database's [`Durability`].
+    /// Sets `key` to `value`, with the database's [`Durability`](crate::Durability).
     ///
     /// Key 1 to 65,535 bytes, value up to 512 MiB and a quarter of the memory budget. About a
     /// microsecond; more under back-pressure.
@@ -188,16 +31,18 @@ impl Keyspace {
     /// # Errors
     /// InvalidInput for sizes out of bounds or a dropped keyspace, OutOfSpace, Io, Poisoned, Closed. After an error the
     /// write is absent; but after Poisoned it is unknown until the database is opened again.
+    #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(Kind::Put, key.as_ref(), value.as_ref())
+        self.0.put(key.as_ref(), value.as_ref())
     }
 
     /// The value of `key`, or `None`. Usually one or two microseconds when cached.
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes or a dropped keyspace; Io, Corruption, Closed.
+    #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.get_at(key.as_ref(), None)
+        self.0.get(key.as_ref())
     }
 
     /// The value of `key` with a token of the write that made it, for
@@ -205,88 +50,49 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::get`].
+    #[inline]
     pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(VersionToken, Slice)>> {
-        let key = key.as_ref();
-        check_key(key)?;
-        let shared = self.handle.shared();
-        let found = shared.get_found(&self.core, key, self.core.hash(key), None)?;
-        let token = |seqno| VersionToken { history: shared.history, seqno };
-        Ok(found.seqno.map(token).zip(found.value))
-    }
-
-    pub(crate) fn get_at(&self, key: &[u8], at: Option<SeqNo>) -> Result<Option<Slice>> {
-        check_key(key)?;
-        let shared = self.handle.shared();
-        Ok(shared.get_found(&self.core, key, self.core.hash(key), at)?.value)
+        self.0.get_versioned(key.as_ref())
     }
 
     /// The values of many keys, all as of one moment, in the order of the keys.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
+    #[inline]
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Slice>>> {
-        let snapshot = Snapshot::new(&self.handle);
-        keys.into_iter().map(|key| snapshot.get(self, key)).collect()
+        let snapshot = self.0.snapshot();
+        keys.into_iter().map(|key| snapshot.get(&self.0, key.as_ref())).collect()
     }
 
     /// Removes `key` without looking whether it is there: as cheap as a put.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
+    #[inline]
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_one(Kind::Delete, key.as_ref(), b"")
+        self.0.delete(key.as_ref())
     }
 
     /// Removes `key` and tells whether it was there. Costs a get and, if it was, a delete.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
+    #[inline]
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        check_key(key)?;
-        self.read_modify_write(key, |old| Ok(old.map(|_| (Kind::Delete, Vec::new()))))
+        self.0.remove(key.as_ref())
     }
 
     /// Removes all keys of `range` at once, however many: one entry per partition.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
+    #[inline]
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let range = owned_range(&range);
-        if range.is_empty() {
-            return Ok(());
-        }
-        let mut batch = Batch::default();
-        // No key is empty, so this is the smallest.
-        let first = vec![0];
-        let start = match range.start {
-            Bound::Included(start) => start.max(first),
-            Bound::Excluded(start) => match next_key(&start) {
-                Some(start) => start,
-                None => return Ok(()),
-            },
-            Bound::Unbounded => first,
-        };
-        let end = match range.end {
-            Bound::Included(end) => {
-                batch.delete(self, &end)?;
-                end
-            }
-            Bound::Excluded(end) => end,
-            Bound::Unbounded => {
-                // The largest key there can be: no other is above it.
-                let last = vec![0xFF; KEY_BYTES_MAX];
-                batch.delete(self, &last)?;
-                last
-            }
-        };
-        if start < end {
-            batch.delete_range(self, &start, &end)?;
-        }
-        self.commit_own(&batch)
+        self.0.delete_range(range)
     }
 
     /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap as a
@@ -295,9 +101,9 @@ impl Keyspace {
     ///
     /// # Errors
     /// InvalidInput when the keyspace has no fold; else as [`Keyspace::put`].
+    #[inline]
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
-        self.core.check_fold()?;
-        self.write_one(Kind::Merge, key.as_ref(), operand.as_ref())
+        self.0.merge(key.as_ref(), operand.as_ref())
     }
 
     /// The entries of `range` in key order, as of one moment over all partitions.
@@ -314,59 +120,49 @@ impl Keyspace {
     /// }
     /// # Ok::<(), flagstone::Error>(())
     /// ```
+    #[inline]
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
-        Scan::new(self, owned_range(&range), Snapshot::new(&self.handle))
+        self.0.scan(range)
     }
 
     /// Every entry in key order.
+    #[inline]
     pub fn scan_all(&self) -> Scan {
-        Scan::new(self, KeyRange::ALL, Snapshot::new(&self.handle))
+        self.0.scan_range(KeyRange::ALL)
     }
 
     /// The entries whose keys begin with `prefix`, in key order.
+    #[inline]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
-        Scan::new(self, KeyRange::prefix(prefix.as_ref()), Snapshot::new(&self.handle))
+        self.0.scan_range(KeyRange::prefix(prefix.as_ref()))
     }
 
     /// Every entry, one partition after another: cheaper than [`Keyspace::scan_all`] with hash
     /// partitions, since nothing is merged.
+    #[inline]
     pub fn scan_unordered(&self) -> Scan {
-        Scan::new(self, KeyRange::ALL, Snapshot::new(&self.handle)).unordered()
+        self.0.scan_unordered()
     }
 
     /// How many keys there are, by reading them all.
     ///
     /// # Errors
     /// Io, Corruption, Closed.
+    #[inline]
     pub fn count(&self) -> Result<u64> {
-        let mut count = 0;
-        let mut scan = self.scan_unordered();
-        while scan.advance()? {
-            count += 1;
-        }
-        Ok(count)
+        self.0.count()
     }
 
     /// About how many keys there are, from counters alone: overwritten and deleted keys that were
     /// not compacted yet are guessed at.
+    #[inline]
     pub fn approximate_count(&self) -> u64 {
-        let entries = self.core.trees.iter().map(|tree| {
-            let stats = tree.stats();
-            let tables = stats.levels.iter();
-            let live = tables.map(|l| l.entries.saturating_sub(2 * l.deletes)).sum::<u64>();
-            live + stats.memtable_entries
-        });
-        entries.sum()
+        self.0.approximate_count()
     }
 }
 
 impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Keyspace({:?})", self.core.name)
+        write!(f, "Keyspace({:?})", self.name())
     }
-}
-
-/// A range with owned bounds.
-pub(crate) fn owned_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
-    KeyRange::of(range.start_bound().map(AsRef::as_ref), range.end_bound().map(AsRef::as_ref))
 }

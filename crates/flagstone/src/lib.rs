@@ -21,65 +21,28 @@
 //! # Ok::<(), flagstone::Error>(())
 //! ```
 //!
-//! Modules stand from the ground up, but for the knot that a database is: `shared`, `keyspace`, `collection` and
-//! `database::Handle` are known to those that work on them.
+//! Crate `flagstone-engine` stores bytes. This crate says what they are: documents, typed values.
 
 pub mod bulk;
 pub mod codec;
-pub mod fold;
 
-mod event;
-mod options;
-mod partition;
-
-mod catalog;
-mod content;
-mod manifest;
-
-mod long_chains;
-mod rate;
-
-mod copying;
-
-mod commit;
-mod read;
-
+mod batch;
 mod keyspace;
-mod keyspaces;
-mod write;
-
-mod typed;
 
 mod collection;
 mod contents;
+mod snapshot;
+mod typed;
 
-mod background;
-mod inside;
-mod open;
-mod shared;
-
-mod backup;
+mod builder;
 mod database;
 mod repair;
 
-#[doc(hidden)]
-pub mod inspect;
-
-#[cfg(test)]
-mod stories;
-
-pub use background::CompactProgress;
-pub use backup::{
-    BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, KeepReport, RestoreReport,
-};
+pub use batch::Batch;
+pub use builder::Builder;
 pub use codec::{Codec, KeyCodec};
-pub use collection::{Collection, DocumentParser, DocumentScan, Refused};
-pub use commit::{Batch, Ticket, VersionToken};
-pub use database::{
-    Builder, CacheReport, CheckpointReport, Database, KeyspaceInfo, KeyspaceStats, LevelReport,
-    ScrubReport, Stats, VerifyReport,
-};
-pub use event::{DamagedTable, Event, Listener, StallCause};
+pub use collection::{Collection, DocumentParser, DocumentScan, Refused, StoredView};
+pub use database::Database;
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};
 #[cfg(feature = "serde")]
 pub use flagstone_doc::adapt;
@@ -87,13 +50,22 @@ pub use flagstone_doc::{
     DateTime, Document, DocumentMut, Duplicates, JsonError, JsonOptions, Map, NoJson, Number,
     Patch, Surrogates, Value, View, doc, json,
 };
-pub use fold::Fold;
+pub use flagstone_engine::fold::{self, Fold};
+pub use flagstone_engine::{
+    BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, CacheReport,
+    CheckpointReport, CompactProgress, DamagedTable, Durability, Environment, Event, KeepReport,
+    KeyspaceInfo, KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options,
+    RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket,
+    VerifyReport, VersionToken,
+};
 pub use keyspace::Keyspace;
-pub use options::{Durability, KeyspaceOptions, Options, Routing};
-pub use read::{Scan, Snapshot};
-pub use repair::{Loss, Repair, RepairReport};
-pub use shared::Environment;
+pub use repair::Repair;
+pub use snapshot::Snapshot;
 pub use typed::{Typed, TypedScan};
+
+/// Dumps of any file of a database, for humans.
+#[doc(hidden)]
+pub use flagstone_engine::inspect;
 
 /// The outside world: disks, clocks, executors; for tests that bring their own.
 #[doc(hidden)]

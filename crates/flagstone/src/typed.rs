@@ -2,8 +2,8 @@
 
 use crate::codec::{Codec, KeyCodec};
 use crate::keyspace::Keyspace;
-use crate::read::Scan;
 use flagstone_base::{Error, Kind, Result};
+use flagstone_engine::Scan;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
@@ -36,7 +36,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.keyspace.put_encoded(&encoded_key(key)?, encoded(value), None)
+        self.keyspace.0.put_encoded(&encoded_key(key)?, encoded(value), None)
     }
 
     /// The value of `key`, or `None`.
@@ -73,7 +73,7 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
     pub fn update(&self, key: &K, change: impl FnOnce(Option<V>) -> Option<V>) -> Result<()> {
         let key = encoded_key(key)?;
         flagstone_base::key::check_key(&key)?;
-        self.keyspace.read_modify_write(&key, |old| {
+        self.keyspace.0.read_modify_write(&key, |old| {
             let existed = old.is_some();
             let old = old.map(|bytes| self.value(bytes)).transpose()?;
             Ok(match change(old) {

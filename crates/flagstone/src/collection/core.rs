@@ -1,9 +1,9 @@
 //! What belongs to a collection beside its entries: the names of fields, and the fold of patches.
 
-use crate::content::{Content, DefinitionKind, DefinitionTable, Definitions};
-use crate::fold::Fold;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
+use flagstone_engine::content::{Content, DefinitionKind, DefinitionTable, Definitions};
+use flagstone_engine::fold::Fold;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -4,16 +4,15 @@
 //! as ids of the collection's table of names.
 
 use super::core::Documents;
+use super::write::{Change, Rewrite};
 use super::{DocumentParser, DocumentScan};
-use crate::background::Admitted;
+use crate::batch::Batch;
 use crate::codec::{check_depth, check_readable};
-use crate::commit::Batch;
-use crate::keyspace::Keyspace;
-use crate::read::Snapshot;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange};
-use flagstone_base::{Error, ErrorKind, Kind, Result, Slice};
+use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, DocumentMut, Encoder, JsonOptions, JsonParser, Names, Value};
+use flagstone_engine::{Admitted, Keyspace};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -42,7 +41,7 @@ pub struct Collection {
 
 impl Collection {
     pub(crate) fn new(keyspace: Keyspace) -> Result<Self> {
-        match Arc::clone(&keyspace.core().attachment).downcast() {
+        match Arc::clone(keyspace.attachment()).downcast() {
             Ok(documents) => Ok(Self { keyspace, documents }),
             Err(_other) => Err(Error::invalid(format!("{:?} is no collection", keyspace.name()))),
         }
@@ -53,22 +52,16 @@ impl Collection {
         self.keyspace.name()
     }
 
-    /// The bytes beneath: sort keys and binary documents. Reading only; documents written here would
-    /// miss their names.
-    pub const fn keyspace(&self) -> &Keyspace {
-        &self.keyspace
-    }
-
     /// Sets the document of `key`.
     ///
     /// # Errors
     /// InvalidInput for a key over 65,535 bytes encoded or a document over the limit; else as
-    /// [`Keyspace::put`].
+    /// [`Keyspace::put`](crate::Keyspace::put).
     pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
         let key = encode_key(&key.into())?;
         let turn = self.turn_for(&key, document.as_bytes().len())?;
         let bytes = self.encode_document(document)?;
-        self.keyspace.put_encoded(&key, bytes, turn)
+        self.write_put(&key, bytes, turn)
     }
 
     /// Sets the document of `key` to `value`.
@@ -78,7 +71,7 @@ impl Collection {
     pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
         let key = encode_key(&key.into())?;
         let bytes = self.encode_value(value)?;
-        self.keyspace.put_encoded(&key, bytes, None)
+        self.write_put(&key, bytes, None)
     }
 
     /// Sets the document of `key` to the one that `json` writes; numbers are kept exactly.
@@ -90,17 +83,17 @@ impl Collection {
         let json = json.as_ref();
         let turn = self.turn_for(&key, json.len())?;
         let bytes = self.encode_json(json)?;
-        self.keyspace.put_encoded(&key, bytes, turn)
+        self.write_put(&key, bytes, turn)
     }
 
     /// The document of `key`, or `None`. It does not depend on the database: keep it as long as you
     /// like.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; Corruption when what is stored is no document.
+    /// As [`Keyspace::get`](crate::Keyspace::get); Corruption when what is stored is no document.
     pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
         let key = encode_key(&key.into())?;
-        let found = self.keyspace.get(&key)?;
+        let found = self.bytes().get(&key)?;
         found.map(|bytes| self.document(bytes)).transpose()
     }
 
@@ -119,15 +112,15 @@ impl Collection {
     ) -> Result<bool> {
         let key = encode_key(&key.into())?;
         let mut found = false;
-        self.keyspace.read_modify_write(&key, |old| {
-            let Some(old) = old else { return Ok(None) };
+        self.rewrite(&key, |old| {
+            let Some(old) = old else { return Ok(Rewrite::Nothing) };
             found = true;
             let mut edited = self.document(Slice::copy_of(old))?.edit();
             change(&mut edited)?;
             if !edited.is_changed() {
-                return Ok(None);
+                return Ok(Rewrite::Nothing);
             }
-            Ok(Some((Kind::Put, self.encode_value(edited.value())?)))
+            Ok(Rewrite::Put(self.encode_value(edited.value())?))
         })?;
         Ok(found)
     }
@@ -135,17 +128,27 @@ impl Collection {
     /// Removes the document of `key` without looking whether it is there.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// As [`Keyspace::put`](crate::Keyspace::put).
     pub fn delete(&self, key: impl Into<Value>) -> Result<()> {
-        self.keyspace.delete(encode_key(&key.into())?)
+        self.write(&encode_key(&key.into())?, Change::Delete)
     }
 
     /// Removes the document of `key` and tells whether it was there.
     ///
     /// # Errors
-    /// As [`Keyspace::remove`].
+    /// As [`Keyspace::remove`](crate::Keyspace::remove).
     pub fn remove(&self, key: impl Into<Value>) -> Result<bool> {
-        self.keyspace.remove(encode_key(&key.into())?)
+        self.rewrite(&encode_key(&key.into())?, |old| {
+            Ok(if old.is_some() { Rewrite::Delete } else { Rewrite::Nothing })
+        })
+    }
+
+    /// Removes all documents whose keys lie in `range` at once, however many.
+    ///
+    /// # Errors
+    /// InvalidInput for a bound over 65,535 bytes encoded; else as [`Collection::put`].
+    pub fn delete_range<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.write_range(key_range(range)?)
     }
 
     /// The documents whose keys lie in `range`, in key order, as of one moment.
@@ -153,12 +156,12 @@ impl Collection {
     /// # Errors
     /// InvalidInput for a bound over 65,535 bytes encoded.
     pub fn scan<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<DocumentScan> {
-        Ok(DocumentScan::new(self, key_range(range)?, self.snapshot()))
+        Ok(DocumentScan::new(self, self.bytes().scan_range(key_range(range)?)))
     }
 
     /// Every document, in key order.
     pub fn scan_all(&self) -> DocumentScan {
-        DocumentScan::new(self, KeyRange::ALL, self.snapshot())
+        DocumentScan::new(self, self.bytes().scan_range(KeyRange::ALL))
     }
 
     /// The documents whose keys are text that begins with `prefix`.
@@ -167,13 +170,13 @@ impl Collection {
         sort_key::encode(&Value::from(prefix), Direction::Ascending, &mut start);
         // Without the byte that ends the text, every longer text begins with it.
         start.pop();
-        DocumentScan::new(self, KeyRange::prefix(&start), self.snapshot())
+        DocumentScan::new(self, self.bytes().scan_range(KeyRange::prefix(&start)))
     }
 
     /// How many documents there are, by reading all keys.
     ///
     /// # Errors
-    /// As [`Keyspace::count`].
+    /// As [`Keyspace::count`](crate::Keyspace::count).
     pub fn count(&self) -> Result<u64> {
         self.keyspace.count()
     }
@@ -188,8 +191,10 @@ impl Collection {
         DocumentParser::new(self, options)
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.keyspace.handle())
+    /// The keyspace of the engine.
+    #[inline]
+    pub(crate) const fn bytes(&self) -> &Keyspace {
+        &self.keyspace
     }
 
     pub(super) fn names(&self) -> &Names {
@@ -241,11 +246,11 @@ impl Collection {
 
     /// The turn of a document that will take about `bytes`: before it is encoded, since that makes the first copy of it.
     fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
-        self.keyspace.turn_for(key, bytes.min(self.document_bytes_max()))
+        self.bytes().turn_for(key, bytes.min(self.document_bytes_max()))
     }
 
     fn document_bytes_max(&self) -> usize {
-        self.keyspace.handle().shared().options.document_bytes_max
+        self.bytes().options().document_bytes_max
     }
 
     pub(super) fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
@@ -273,7 +278,22 @@ impl Batch {
     ) -> Result<()> {
         let key = encode_key(&key.into())?;
         let bytes = collection.encode_document(document)?;
-        self.push(collection.keyspace.core(), Kind::Put, &key, &bytes)
+        collection.write_in(self, &key, Change::Put(&bytes))
+    }
+
+    /// Sets the document of `key` in `collection` to `value`.
+    ///
+    /// # Errors
+    /// As [`Collection::put_value`]. The batch stays as it was.
+    pub fn put_value(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        value: &Value,
+    ) -> Result<()> {
+        let key = encode_key(&key.into())?;
+        let bytes = collection.encode_value(value)?;
+        collection.write_in(self, &key, Change::Put(&bytes))
     }
 
     /// Removes the document of `key` from `collection`.
@@ -285,7 +305,7 @@ impl Batch {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<()> {
-        self.push(collection.keyspace.core(), Kind::Delete, &encode_key(&key.into())?, b"")
+        collection.write_in(self, &encode_key(&key.into())?, Change::Delete)
     }
 }
 

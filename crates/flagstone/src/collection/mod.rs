@@ -1,5 +1,6 @@
 //! Collections: keyspaces whose values are documents.
 
+mod conditions;
 mod core;
 mod handle;
 mod parser;
@@ -8,9 +9,12 @@ mod patch;
 mod scan;
 #[cfg(feature = "serde")]
 mod structs;
+mod view;
+mod write;
 
 pub(crate) use core::{Documents, PATCH_FOLD};
 pub use handle::Collection;
 pub(crate) use handle::{encode_key, key_range};
 pub use parser::{DocumentParser, Refused};
 pub use scan::DocumentScan;
+pub use view::StoredView;

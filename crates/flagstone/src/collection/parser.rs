@@ -2,10 +2,11 @@
 
 use super::Collection;
 use super::handle::check_sort_key;
-use crate::commit::Batch;
-use crate::keyspace::OP_OVERHEAD;
-use flagstone_base::{Error, ErrorKind, Kind};
+use super::write::Change;
+use crate::batch::Batch;
+use flagstone_base::{Error, ErrorKind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
+use flagstone_engine::OP_OVERHEAD;
 use std::fmt;
 
 /// Parses JSON documents of one collection and puts them into batches. Keep one a thread: it
@@ -35,9 +36,7 @@ pub enum Refused {
 
 impl DocumentParser {
     pub(super) fn new(collection: &Collection, options: JsonOptions) -> Self {
-        let bytes_max = options
-            .bytes_max
-            .min(collection.keyspace().handle().shared().options.document_bytes_max);
+        let bytes_max = options.bytes_max.min(collection.bytes().options().document_bytes_max);
         Self {
             collection: collection.clone(),
             parser: JsonParser::new(JsonOptions { bytes_max, ..options }),
@@ -65,8 +64,8 @@ impl DocumentParser {
         }
         check_sort_key(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
-        let core = self.collection.keyspace().core();
-        let pushed = batch.push(core, Kind::Put, &self.key, &self.document);
+        let change = Change::Put(&self.document);
+        let pushed = self.collection.write_in(batch, &self.key, change);
         if self.document.capacity() > KEPT_BYTES_MAX {
             self.document = Vec::new();
         }
@@ -75,7 +74,7 @@ impl DocumentParser {
 
     /// Whether a commit would take the batch with the document that was parsed last.
     fn check_room(&self, batch: &Batch) -> Result<(), Refused> {
-        let most = self.collection.keyspace().handle().shared().batch_bytes_max();
+        let most = self.collection.bytes().batch_bytes_max();
         let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD) as u64;
         if batch.bytes() as u64 + bytes <= most {
             return Ok(());

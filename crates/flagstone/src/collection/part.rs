@@ -51,7 +51,7 @@ impl Collection {
         key: impl Into<Value>,
         look: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
-        let Some(bytes) = self.keyspace().get(encode_key(&key.into())?)? else { return Ok(None) };
+        let Some(bytes) = self.bytes().get(&encode_key(&key.into())?)? else { return Ok(None) };
         let root = View::of(&bytes, Some(self.names()));
         root.and_then(|root| look(&root)).map(Some).map_err(|malformed| {
             Error::new(

@@ -3,8 +3,9 @@
 use super::Collection;
 use super::core::PatchFold;
 use super::handle::{encode_key, with_encoder};
-use crate::commit::Batch;
-use flagstone_base::{Error, Kind, Result};
+use super::write::{Change, Rewrite};
+use crate::batch::Batch;
+use flagstone_base::{Error, Result};
 use flagstone_doc::{Patch, Value};
 use std::sync::Arc;
 
@@ -41,15 +42,15 @@ impl Collection {
         let key = encode_key(&key.into())?;
         let operand = self.encode_patch(patch)?;
         if self.documents.patches.is_some() {
-            return self.keyspace().merge(&key, &operand);
+            return self.write(&key, Change::Patch(&operand));
         }
         let fold = self.patch_fold();
-        self.keyspace().read_modify_write(&key, |old| {
+        self.rewrite(&key, |old| {
             let mut document = old.map(<[u8]>::to_vec);
             let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
             match document.filter(|_| is_changed) {
-                Some(new) => Ok(Some((Kind::Put, self.check_size(new)?))),
-                None => Ok(None),
+                Some(new) => Ok(Rewrite::Put(self.check_size(new)?)),
+                None => Ok(Rewrite::Nothing),
             }
         })?;
         Ok(())
@@ -68,11 +69,11 @@ impl Collection {
         let operand = self.encode_patch(patch)?;
         let fold = self.patch_fold();
         let mut found = true;
-        self.keyspace().read_modify_write(&key, |old| {
+        self.rewrite(&key, |old| {
             let mut document = old.map(<[u8]>::to_vec);
             if document.is_none() && !patch.is_upsert() {
                 found = false;
-                return Ok(None);
+                return Ok(Rewrite::Nothing);
             }
             if !fold.apply(&operand, &mut document) {
                 return Err(Error::invalid(format!(
@@ -80,8 +81,8 @@ impl Collection {
                 )));
             }
             match document.filter(|new| Some(new.as_slice()) != old) {
-                Some(new) => Ok(Some((Kind::Put, self.check_size(new)?))),
-                None => Ok(None),
+                Some(new) => Ok(Rewrite::Put(self.check_size(new)?)),
+                None => Ok(Rewrite::Nothing),
             }
         })?;
         Ok(found)
@@ -114,7 +115,6 @@ impl Batch {
         key: impl Into<Value>,
         patch: &Patch,
     ) -> Result<()> {
-        let core = collection.keyspace().core();
         if collection.documents.patches.is_none() {
             return Err(Error::invalid(format!(
                 "collection {:?} does not fold patches, so a batch cannot hold one for it",
@@ -122,7 +122,7 @@ impl Batch {
             )));
         }
         let key = encode_key(&key.into())?;
-        self.push(core, Kind::Merge, &key, &collection.encode_patch(patch)?)
+        collection.write_in(self, &key, Change::Patch(&collection.encode_patch(patch)?))
     }
 }
 

@@ -1,11 +1,10 @@
 //! A scan of documents.
 
 use super::Collection;
-use crate::read::{Scan, Snapshot};
-use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value};
+use flagstone_engine::Scan;
 
 /// An iterator over primary keys and documents, as of one moment. After an error it ends. It may wait for as long as you
 /// like: see [`Scan`].
@@ -16,8 +15,7 @@ pub struct DocumentScan {
 }
 
 impl DocumentScan {
-    pub(crate) fn new(collection: &Collection, range: KeyRange, snapshot: Snapshot) -> Self {
-        let scan = Scan::new(collection.keyspace(), range, snapshot);
+    pub(crate) fn new(collection: &Collection, scan: Scan) -> Self {
         Self { scan, collection: collection.clone(), has_failed: false }
     }
 

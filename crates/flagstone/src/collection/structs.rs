@@ -2,8 +2,9 @@
 
 use super::Collection;
 use super::handle::{encode_key, with_encoder};
-use crate::commit::Batch;
-use flagstone_base::{Error, ErrorKind, Kind, Result};
+use super::write::Change;
+use crate::batch::Batch;
+use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Value, View};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -40,7 +41,7 @@ impl Collection {
     pub fn put_as<T: Serialize + ?Sized>(&self, key: impl Into<Value>, value: &T) -> Result<()> {
         let key = encode_key(&key.into())?;
         let bytes = self.encode_as(value)?;
-        self.keyspace().put_encoded(&key, bytes, None)
+        self.write_put(&key, bytes, None)
     }
 
     /// The document of `key` as a Rust value, or `None`. Fields that the type does not have are skipped without
@@ -50,7 +51,7 @@ impl Collection {
     /// # Errors
     /// InvalidInput when the document does not fit the type, with its path; else as [`Collection::get`].
     pub fn get_as<T: DeserializeOwned>(&self, key: impl Into<Value>) -> Result<Option<T>> {
-        let found = self.keyspace().get(encode_key(&key.into())?)?;
+        let found = self.bytes().get(&encode_key(&key.into())?)?;
         found.map(|bytes| self.read_as(&bytes)).transpose()
     }
 
@@ -84,6 +85,6 @@ impl Batch {
     ) -> Result<()> {
         let key = encode_key(&key.into())?;
         let bytes = collection.encode_as(value)?;
-        self.push(collection.keyspace().core(), Kind::Put, &key, &bytes)
+        collection.write_in(self, &key, Change::Put(&bytes))
     }
 }

@@ -96,7 +96,7 @@ fn refused(error: &Error) {
 
 fn read(db: &Database) -> Result<()> {
     for info in db.keyspaces() {
-        if info.is_collection {
+        if info.content == "documents" {
             for entry in db.existing_collection(&info.name)?.into_iter().flat_map(|c| c.scan_all())
             {
                 let (key, document) = entry?;

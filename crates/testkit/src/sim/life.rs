@@ -21,10 +21,18 @@ pub(super) enum Handle {
 }
 
 impl Handle {
-    pub(super) const fn keyspace(&self) -> &Keyspace {
+    /// The keyspace, if it is one of bytes.
+    pub(super) const fn keyspace(&self) -> Option<&Keyspace> {
         match self {
-            Self::Bytes(keyspace) => keyspace,
-            Self::Documents(collection) => collection.keyspace(),
+            Self::Bytes(keyspace) => Some(keyspace),
+            Self::Documents(_) => None,
+        }
+    }
+
+    pub(super) fn count(&self) -> Result<u64> {
+        match self {
+            Self::Bytes(keyspace) => keyspace.count(),
+            Self::Documents(collection) => collection.count(),
         }
     }
 

@@ -7,7 +7,7 @@ use super::oracle::Existence;
 use super::run::{Copy, Run, Token};
 use super::step::{Change, Expect, How, Step, ValueOf, Which};
 use crate::rng::Rng;
-use flagstone::{Batch, Durability, Error, ErrorKind, Result};
+use flagstone::{Batch, Durability, Error, ErrorKind, Keyspace, Result};
 use std::path::PathBuf;
 
 /// At most so many at a time.
@@ -190,13 +190,13 @@ impl Run {
 
     /// Adds a condition to the batch; what must become of it.
     fn expect(&self, batch: &mut Batch, handles: &Handles, expect: Expect) -> Verdict {
-        let add = |slot: usize, add: &mut dyn FnMut(&Handle) -> Result<()>| {
-            handles[slot].as_ref().map_or(Ok(()), add)
+        let add = |slot: usize, add: &mut dyn FnMut(&Keyspace) -> Result<()>| {
+            handles[slot].as_ref().and_then(Handle::keyspace).map_or(Ok(()), add)
         };
         let (added, verdict) = match expect {
             Expect::Absent(slot, key) => {
                 let added =
-                    add(slot, &mut |handle| batch.expect_absent(handle.keyspace(), key_bytes(key)));
+                    add(slot, &mut |keyspace| batch.expect_absent(keyspace, key_bytes(key)));
                 (
                     added,
                     if self.oracle.now.get(slot, key).is_none() {
@@ -208,8 +208,8 @@ impl Run {
             }
             Expect::Token(which) => {
                 let Some(token) = self.token(which) else { return Verdict::Unknown };
-                let added = add(token.slot, &mut |handle| {
-                    batch.expect_version(handle.keyspace(), key_bytes(token.key), token.version)
+                let added = add(token.slot, &mut |keyspace| {
+                    batch.expect_version(keyspace, key_bytes(token.key), token.version)
                 });
                 (added, self.verdict_of(token))
             }
@@ -269,7 +269,8 @@ impl Run {
     /// The version of a key, compared.
     fn version(&mut self, slot: usize, key: Key) -> Check<Option<Token>> {
         let Some(handle) = self.handle(slot)? else { return Ok(None) };
-        let found = handle.keyspace().get_versioned(key_bytes(key));
+        let Some(keyspace) = handle.keyspace() else { return Ok(None) };
+        let found = keyspace.get_versioned(key_bytes(key));
         let Some(found) = self.excused(found)? else { return Ok(None) };
         let entry = self.oracle.now.get(slot, key);
         let same = match (&found, entry) {

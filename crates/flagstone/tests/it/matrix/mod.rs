@@ -74,7 +74,7 @@ fn keyspace(db: &Database, name: &str) -> Result<flagstone::Keyspace> {
 /// Everything in a database without damage.
 fn image(db: &Database) -> Image {
     let of = |info: flagstone::KeyspaceInfo| {
-        let (entries, error) = entries(db, &info.name, info.is_collection);
+        let (entries, error) = entries(db, &info.name, info.content == "documents");
         assert!(error.is_none(), "{error:?}");
         (info.name, entries)
     };
@@ -85,11 +85,11 @@ impl Reads {
     fn of(db: &Database, newest: &Image) -> Self {
         let (mut all, mut gets, mut errors) = (BTreeMap::new(), Vec::new(), Vec::new());
         for info in db.keyspaces() {
-            let (found, error) = entries(db, &info.name, info.is_collection);
+            let (found, error) = entries(db, &info.name, info.content == "documents");
             all.insert(info.name.clone(), (found, error.is_none()));
             errors.extend(error);
             for (key, _) in newest.get(&info.name).into_iter().flatten() {
-                let got = if info.is_collection {
+                let got = if info.content == "documents" {
                     let key: i64 = std::str::from_utf8(key).unwrap().parse().unwrap();
                     let found = db.existing_collection(&info.name).unwrap().unwrap().get(key);
                     found.map(|d| d.map(|d| d.to_json().unwrap().into_bytes()))

@@ -1,0 +1,242 @@
+//! Large writes take turns: with the memtables, what is on its way to them takes no more than their share.
+//!
+//! ```text
+//! let through -> encoded -> log -> memtable -> let go
+//!             |--- counted until here --------------|
+//! ```
+//! Many threads that all found room for a small write could fill the memory several times over. Small writes are
+//! not counted and never wait here.
+
+use crate::commit::{LARGE_WRITE, Stall};
+use crate::event::StallCause;
+use crate::shared::Shared;
+use flagstone_base::Result;
+use flagstone_env::sync::atomic::Ordering;
+
+/// A large write that is alone goes beyond the share after so many flushes: small writes may fill what these make
+/// free. A flush frees about this part of the share at least.
+const PATIENCE: u64 = 64;
+
+/// The place of a large write among those on their way to a memtable.
+pub struct Admitted<'a> {
+    stall: &'a Stall,
+    bytes: u64,
+}
+
+impl Admitted<'_> {
+    /// The write has turned out longer than was thought: others wait for the rest, it does not.
+    pub(crate) fn grow_to(&mut self, bytes: usize) {
+        let more = (bytes as u64).saturating_sub(self.bytes);
+        self.stall.admitted.fetch_add(more, Ordering::Relaxed);
+        self.bytes += more;
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        self.stall.admitted.fetch_sub(self.bytes, Ordering::Relaxed);
+        if self.stall.is_awaited.load(Ordering::Relaxed) {
+            self.stall.ring();
+        }
+    }
+}
+
+impl Shared {
+    /// Lets large writes through in the order in which they come, each as soon as it fits. One that no batch may hold
+    /// needs no turn: it will be refused.
+    #[cold]
+    pub(super) fn admit(&self, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
+        if bytes > self.batch_bytes_max() {
+            return Ok(None);
+        }
+        let door = match wait {
+            true => Some(self.stall.door.lock()),
+            false => self.stall.door.try_lock(),
+        };
+        let Some(_door) = door else { return Err(super::back_pressure::busy()) };
+        if let Some(admitted) = self.try_admit(bytes, false) {
+            return Ok(Some(admitted));
+        }
+        let installed = self.background.lock().installed;
+        let look = || {
+            let admitted = self.try_admit(bytes, self.has_no_hope_of_room(installed));
+            Ok(admitted.ok_or(StallCause::Memory))
+        };
+        self.stall.is_awaited.store(wait, Ordering::Relaxed);
+        let admitted = self.stop(wait, StallCause::Memory, look);
+        self.stall.is_awaited.store(false, Ordering::Relaxed);
+        admitted.map(Some)
+    }
+
+    /// Whether flushes make no more room for a write that waits since `installed` of them: some fail, or others take it.
+    fn has_no_hope_of_room(&self, installed: u64) -> bool {
+        let queue = self.background.lock();
+        let is_failing = self.background.stuck.load(Ordering::Relaxed) > 0;
+        is_failing || queue.rest_of_flushes.is_some() || queue.installed >= installed + PATIENCE
+    }
+
+    fn try_admit(&self, bytes: u64, is_hopeless: bool) -> Option<Admitted<'_>> {
+        let (held, share) = (self.memtable_bytes(), self.options.memtable_share());
+        let stall = &self.stall;
+        let more = |others: u64| {
+            let sum = others.saturating_add(bytes);
+            may_pass(others, sum, held, share, is_hopeless).then_some(sum)
+        };
+        let order = Ordering::Relaxed;
+        stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
+    }
+
+    /// Counts a write whose size was not known when room was asked for: others wait for it, it does not.
+    #[inline]
+    pub(crate) fn count_write(&self, bytes: usize) -> Option<Admitted<'_>> {
+        (bytes >= LARGE_WRITE).then(|| {
+            let mut admitted = Admitted { stall: &self.stall, bytes: 0 };
+            admitted.grow_to(bytes);
+            admitted
+        })
+    }
+}
+
+/// Whether a write may pass with which `sum` bytes are on their way, `others` of them before it, to memtables that hold
+/// `held` bytes of their `share`. The largest write takes half of the share, and flushes go on until memtables are half
+/// empty, so each fits at last when it is alone.
+const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: bool) -> bool {
+    held.saturating_add(sum) <= share || (others == 0 && is_hopeless)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::Trees;
+    use crate::testing::Builder;
+    use crate::{Engine, Environment, ErrorKind, Keyspace};
+    use flagstone_base::Kind;
+    use flagstone_env::{ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::sync::Arc;
+
+    const MIB: usize = 1 << 20;
+
+    /// 8 MiB are the memtables' share.
+    fn builder() -> Builder {
+        let environment = Environment {
+            disk: Arc::new(MemDisk::default()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::new(StepExecutor::default())),
+        };
+        Builder::at("db").environment(environment).memory_budget(16 << 20)
+    }
+
+    fn open(builder: Builder) -> (Engine, Keyspace) {
+        let db = builder.open().unwrap();
+        let kv = db.keyspace("k").unwrap();
+        (db, kv)
+    }
+
+    #[test]
+    fn large_writes_pass_together_while_they_fit() {
+        let (_db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        let large = |mib: usize| shared.before_write(mib * MIB, false, Trees::new);
+        let pair = (large(3).unwrap(), large(4).unwrap());
+        assert!(pair.0.is_some() && pair.1.is_some());
+        assert_eq!(large(2).err().map(|error| error.kind()), Some(ErrorKind::Busy));
+        assert!(shared.before_write(100, false, Trees::new).unwrap().is_none(), "not counted");
+        assert!(large(5).unwrap().is_none(), "longer than a batch may be");
+        let counted = shared.count_write(4 * MIB);
+        drop(pair.0);
+        assert!(large(1).is_err(), "what was counted takes the room of others");
+        drop(counted);
+        assert!(large(2).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_write_that_is_alone_waits_for_flushes_as_long_as_they_make_room() {
+        let alone = |bytes, held, is_hopeless| may_pass(0, bytes, held, 100, is_hopeless);
+        assert!(alone(30, 70, false) && !alone(31, 70, false));
+        assert!(alone(31, 70, true), "flushes fail, or small writes take what they free");
+        assert!(alone(50, 50, false), "the largest, when flushes have nothing more to do");
+        assert!(!may_pass(1, 31, 70, 100, true), "others will be done, whatever flushes do");
+    }
+
+    /// A large write that was alone passed whatever the memtables held: two threads with documents of a quarter of the
+    /// budget had three quarters of it in memtables.
+    #[test]
+    fn memtables_stay_within_their_share_under_large_writes() {
+        let (db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        for i in 0..40_u8 {
+            kv.put([i], vec![i; 2 * MIB + 7 * usize::from(i)]).unwrap();
+            assert!(shared.memtable_bytes() <= 8 << 20, "{i}: {}", shared.memtable_bytes());
+        }
+        assert_eq!(shared.stall.admitted.load(Ordering::Relaxed), 0);
+        assert!(db.stats().flushes > 5);
+    }
+
+    /// An update holds the key when it learns how long its value is, so it never waits with that in hand.
+    #[test]
+    fn an_update_waits_before_it_locks_its_key_when_the_last_one_was_large() {
+        let (_db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        let updated = |i: u8, bytes: usize| {
+            kv.read_modify_write(&[i], |_| Ok(Some((Kind::Put, vec![i; bytes])))).unwrap();
+        };
+        for i in 0..40_u8 {
+            updated(i % 4, 2 * MIB + 7 * usize::from(i));
+            assert!(shared.memtable_bytes() <= 8 << 20, "{i}: {}", shared.memtable_bytes());
+        }
+        let hint = || kv.core().updated_bytes.load(Ordering::Relaxed);
+        assert!(hint() > 2 * MIB);
+        updated(1, 100);
+        assert_eq!(hint(), 0, "small ones wait for no room");
+        assert_eq!(shared.stall.admitted.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn threads_have_no_more_on_the_way_than_the_share() {
+        let (_db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        std::thread::scope(|scope| {
+            for thread in 0..6 {
+                scope.spawn(move || {
+                    for i in 0..50 {
+                        let bytes = (1 + (thread + i) % 4) * MIB;
+                        let admitted = shared.before_write(bytes, true, Trees::new).unwrap();
+                        assert!(shared.stall.admitted.load(Ordering::Relaxed) <= 8 << 20);
+                        std::thread::yield_now();
+                        drop(admitted);
+                    }
+                });
+            }
+        });
+        assert_eq!(shared.stall.admitted.load(Ordering::Relaxed), 0);
+    }
+
+    /// Two writers wait, one of them at the door, while `end` happens.
+    fn waiters_end_with(kind: ErrorKind, end: impl FnOnce(&Engine, &Shared)) {
+        let (db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        let half = || shared.before_write(4 * MIB, true, Trees::new).unwrap();
+        let all = (half(), half());
+        std::thread::scope(|scope| {
+            let put = |key: &'static str| kv.put(key, vec![0; MIB]);
+            let waiters = [scope.spawn(move || put("a")), scope.spawn(move || put("b"))];
+            while !shared.stall.is_awaited.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            end(&db, shared);
+            for waiter in waiters {
+                assert_eq!(waiter.join().unwrap().unwrap_err().kind(), kind);
+            }
+        });
+        drop(all);
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_its_turn_wakes_when_the_database_is_closed_or_poisoned() {
+        waiters_end_with(ErrorKind::Closed, |db, _| db.clone().close().unwrap());
+        waiters_end_with(ErrorKind::Poisoned, |_, shared| {
+            shared.poison(&flagstone_base::Error::new(ErrorKind::Poisoned, "for a test"));
+        });
+    }
+}

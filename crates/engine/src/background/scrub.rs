@@ -1,0 +1,178 @@
+//! The scrub: all tables are read again and again in the background, at a bounded rate, so that damage is found while
+//! there is still a copy to restore.
+//!
+//! Trees are taken one after another, and the tables of each in the order of their numbers, so a round needs no list: the
+//! next table is the one of the tree with the smallest number above the last. What a table is held to is the checksum of
+//! its file in the manifest.
+
+use crate::rate::Rate;
+use crate::shared::Shared;
+use flagstone_base::{FileNumber, KeyspaceId};
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::{Lane, Progress, is_out_of_descriptors};
+use flagstone_tree::{Scrub, TableHandle, Tree};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two rounds, and when there is nothing to read.
+const REST: Duration = Duration::from_secs(60);
+
+/// After a failure that says nothing of the table.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How far the scrub has come.
+#[derive(Default)]
+pub(crate) struct ScrubCounters {
+    pub(crate) rounds: AtomicU64,
+    pub(crate) tables: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    pub(crate) damaged: AtomicU64,
+}
+
+/// The round under way.
+#[derive(Default)]
+struct Round {
+    last: Option<Place>,
+    scrub: Option<Scrub>,
+}
+
+/// The place of a table in a round.
+#[derive(Clone, Copy)]
+struct Place {
+    keyspace: KeyspaceId,
+    partition: usize,
+    table: FileNumber,
+}
+
+impl Shared {
+    /// Begins to scrub, if that is wanted; it ends with the database.
+    pub(crate) fn start_scrub(&self) {
+        if self.options.scrub_bytes_per_second == 0 {
+            return;
+        }
+        let round = Mutex::new(Round::default());
+        let job = self.job(move |shared| {
+            if shared.check_open().is_err() {
+                return Progress::Done;
+            }
+            let rate = Rate(shared.options.scrub_bytes_per_second);
+            shared.scrub_step(&mut round.lock(), rate)
+        });
+        self.executor.submit(Lane::Compaction, job);
+    }
+
+    fn scrub_step(&self, round: &mut Round, rate: Rate) -> Progress {
+        let counters = &self.background.scrub;
+        let Some(scrub) = &mut round.scrub else {
+            let Some((place, next)) = self.next_table(round.last) else {
+                counters.rounds.fetch_add(u64::from(round.last.is_some()), Ordering::Relaxed);
+                round.last = None;
+                return Progress::Rest(REST);
+            };
+            let before = round.last.replace(place);
+            return match Scrub::start(&next) {
+                Ok(scrub) => {
+                    round.scrub = Some(scrub);
+                    Progress::Again
+                }
+                Err(error) if !is_out_of_descriptors(&error) => {
+                    self.note_scrubbed_damage();
+                    Progress::Again
+                }
+                // No free descriptor, say: the same table again, later.
+                Err(_passing) => {
+                    round.last = before;
+                    Progress::Rest(RETRY_AFTER)
+                }
+            };
+        };
+        let began = self.environment.clock.monotonic();
+        match scrub.step() {
+            Ok(0) => {
+                counters.tables.fetch_add(1, Ordering::Relaxed);
+                round.scrub = None;
+                Progress::Again
+            }
+            Ok(bytes) => {
+                counters.bytes.fetch_add(bytes, Ordering::Relaxed);
+                let took = self.environment.clock.monotonic().saturating_sub(began);
+                Progress::Rest(rate.rest(bytes, took))
+            }
+            Err(error) => {
+                round.scrub = None;
+                if is_out_of_descriptors(&error) {
+                    return Progress::Rest(RETRY_AFTER);
+                }
+                self.note_scrubbed_damage();
+                Progress::Again
+            }
+        }
+    }
+
+    fn note_scrubbed_damage(&self) {
+        self.background.scrub.damaged.fetch_add(1, Ordering::Relaxed);
+        self.tell_damages(None);
+    }
+
+    /// The next table after `last`, and its place.
+    fn next_table(&self, last: Option<Place>) -> Option<(Place, Arc<TableHandle>)> {
+        let mut from = last.map_or(KeyspaceId(0), |last| last.keyspace);
+        loop {
+            let keyspace = self.keyspaces.first_from(from)?;
+            for (partition, tree) in keyspace.trees.iter().enumerate() {
+                let here = (keyspace.id, partition);
+                let is_done = |last: &Place| here < (last.keyspace, last.partition);
+                if last.as_ref().is_some_and(is_done) {
+                    continue;
+                }
+                let above = last.filter(|last| here == (last.keyspace, last.partition));
+                if let Some(table) = first_above(tree, above.map(|above| above.table)) {
+                    let number = table.meta().number;
+                    return Some((
+                        Place { keyspace: keyspace.id, partition, table: number },
+                        table,
+                    ));
+                }
+            }
+            from = KeyspaceId(keyspace.id.0.checked_add(1)?);
+        }
+    }
+}
+
+/// The table of `tree` with the smallest number above `last`.
+fn first_above(tree: &Tree, last: Option<FileNumber>) -> Option<Arc<TableHandle>> {
+    let view = tree.view();
+    let tables = view.version().tables().map(|(_, table)| table);
+    let behind = tables.filter(|table| Some(table.meta().number) > last);
+    behind.min_by_key(|table| table.meta().number).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Builder;
+
+    #[test]
+    fn a_round_takes_as_long_as_the_rate_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let builder = Builder::at(dir.path()).scrub_bytes_per_second(0);
+        let db = builder.open().unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        for n in 0..3000_u32 {
+            kv.put(n.to_be_bytes(), n.wrapping_mul(0x9E37_79B9).to_be_bytes().repeat(100)).unwrap();
+        }
+        db.flush().unwrap();
+        let shared = kv.handle().shared();
+        let (mut round, mut rests) = (Round::default(), Duration::ZERO);
+        let bytes = db.stats().table_bytes();
+        while shared.background.scrub.rounds.load(Ordering::Relaxed) == 0 {
+            if let Progress::Rest(rest) = shared.scrub_step(&mut round, Rate(1000)) {
+                rests += rest;
+            }
+        }
+        assert_eq!(shared.background.scrub.bytes.load(Ordering::Relaxed), bytes);
+        let due = Duration::from_secs_f64(bytes as f64 / 1000.0) + REST;
+        assert!(rests <= due && rests + Duration::from_secs(1) > due, "{rests:?}, {due:?}");
+    }
+}

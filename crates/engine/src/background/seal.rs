@@ -1,0 +1,257 @@
+//! Which memtables to seal, and when.
+//!
+//! One group at a time: when the memtables together reach half of their share and nothing waits to
+//! be flushed, the largest is sealed. The total stays about constant, and partitions that fill alike
+//! are flushed one after another instead of all at once. Who sets `memtable_bytes` has a memtable
+//! sealed as soon as it holds so much.
+
+use super::cut::CutWanted;
+use super::groups::SealGroup;
+use crate::shared::Shared;
+use flagstone_base::{SeqNo, TreeId};
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_tree::Tree;
+use flagstone_wal::SegmentInfo;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// A seal of the largest takes at least this part of the memtables' share, from as many trees as that needs: with thousands
+/// that hold little each, one a flush would cost a sync for next to nothing.
+const GROUP_PARTS: u64 = 64;
+
+/// What a seal takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Take<'a> {
+    /// Several where each holds little; and the trees that hold the oldest part of the log, if that is too long.
+    Largest,
+    All,
+    /// Those that hold so many bytes, too.
+    Over(u64),
+    /// The trees that hold the oldest part of the log.
+    Oldest,
+    Trees(&'a [TreeId]),
+}
+
+impl Shared {
+    /// Seals the largest memtable if the memtables are half full. Called after every commit: cheap
+    /// when there is nothing to do.
+    #[inline]
+    pub(crate) fn seal_if_full(&self) {
+        let bytes = self.memtable_bytes();
+        self.divide_if_needed(bytes);
+        if bytes >= self.options.memtable_share() / 2 {
+            self.seal_one(Take::Largest);
+        }
+    }
+
+    /// Seals the memtables that a user finds too large, if one of `trees` is.
+    #[cold]
+    pub(crate) fn seal_if_over<'a>(
+        &self,
+        limit: u64,
+        mut trees: impl Iterator<Item = &'a Arc<Tree>>,
+    ) {
+        if trees.any(|tree| tree.active_bytes() >= limit) {
+            self.seal_one(Take::Over(limit));
+        }
+    }
+
+    /// Seals the memtables that pin the oldest part of the log if it is too long.
+    pub(crate) fn keep_log_short(&self) {
+        if self.is_log_long() {
+            self.seal_one(Take::Oldest);
+        }
+    }
+
+    /// Seals the memtables of these trees, unless others are being flushed.
+    pub(super) fn seal_trees(&self, trees: &[TreeId]) {
+        self.seal_one(Take::Trees(trees));
+    }
+
+    fn seal_one(&self, take: Take<'_>) {
+        let busy = self.background.is_flush_pending() || self.replaying.load(Ordering::Relaxed);
+        if !busy && self.seal(take, None) {
+            self.schedule();
+        }
+    }
+
+    /// Seals everything, as one group.
+    pub(crate) fn seal_all(&self) -> bool {
+        self.seal(Take::All, None)
+    }
+
+    /// Seals everything, as one group whose install hands out the cut behind it; also when there is
+    /// nothing to seal.
+    pub(super) fn seal_all_and_cut(&self, wanted: CutWanted) {
+        self.seal(Take::All, Some(wanted));
+    }
+
+    /// Seals everything at `through`, the last SeqNo that a replay has inserted: what stands behind
+    /// it in the log is still to come.
+    pub(crate) fn seal_through(&self, through: SeqNo) {
+        let written: Vec<_> = self.numbering.lock().unflushed().cloned().collect();
+        let sealed: Vec<_> = written.into_iter().filter(|tree| tree.seal(through)).collect();
+        if !sealed.is_empty() {
+            self.background.push(SealGroup::new(through, sealed));
+        }
+    }
+
+    fn seal(&self, take: Take<'_>, cut: Option<CutWanted>) -> bool {
+        let mut numbering = self.numbering.lock();
+        // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
+        // installed by one edit.
+        let is_unlogged = numbering.unlogged;
+        // Nor do later ones pass those whose flush fails: they would be sealed by every commit, and wait.
+        if is_unlogged && take != Take::All && self.background.lock().has_unlogged() {
+            return false;
+        }
+        let take = if is_unlogged { Take::All } else { take };
+        if take != Take::All && self.background.is_flush_pending() {
+            return false;
+        }
+        // A memtable that is sealed behind one whose flush fails would only wait.
+        let stuck = match take {
+            Take::All => HashSet::new(),
+            _ => self.background.lock().stuck_trees(),
+        };
+        // Under the lock: a tree whose writes have numbers is among them.
+        let (trees, stuck): (Vec<_>, Vec<_>) =
+            numbering.unflushed().partition(|tree| !stuck.contains(&tree.id()));
+        let seal_seqno = SeqNo::new(numbering.next.get() - 1);
+        // Full memtables are a reason to seal so often that a long log must not wait for a turn of its own.
+        let oldest = |wanted| self.trees_of_oldest_segment(&trees, &stuck, wanted);
+        let chosen = match take {
+            Take::All => trees,
+            Take::Largest => {
+                let largest = largest(&trees, self.options.memtable_share() / GROUP_PARTS);
+                oldest(self.is_log_long()).into_iter().chain(largest).collect()
+            }
+            Take::Over(limit) => {
+                let over = trees.iter().copied().filter(|tree| tree.active_bytes() >= limit);
+                oldest(self.is_log_long()).into_iter().chain(over).collect()
+            }
+            Take::Oldest => oldest(true),
+            Take::Trees(ids) => {
+                trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect()
+            }
+        };
+        let sealed: Vec<Arc<Tree>> =
+            chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();
+        if take == Take::All {
+            numbering.unlogged = false;
+        }
+        if sealed.is_empty() && cut.is_none() {
+            return false;
+        }
+        self.background.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
+        true
+    }
+
+    pub(super) fn is_log_long(&self) -> bool {
+        self.log_bytes() > self.options.wal_bytes_long()
+    }
+
+    /// Those of `trees` that hold the log's oldest segment, if that is `wanted`. Where only a `stuck` one does, a flush of
+    /// others would free nothing.
+    fn trees_of_oldest_segment<'a>(
+        &self,
+        trees: &[&'a Arc<Tree>],
+        stuck: &[&Arc<Tree>],
+        wanted: bool,
+    ) -> Vec<&'a Arc<Tree>> {
+        let Some(log) = self.log.as_ref().filter(|_| wanted) else { return Vec::new() };
+        let all = trees.iter().chain(stuck);
+        let oldest = all.filter_map(|tree| tree.oldest_unflushed()).min();
+        let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
+        let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
+        trees.iter().copied().filter(pins).collect()
+    }
+}
+
+/// The tree with the largest active memtable; where that holds less than `bytes`, as many of the next as do together.
+fn largest<'a>(trees: &[&'a Arc<Tree>], bytes: u64) -> Vec<&'a Arc<Tree>> {
+    let sized = trees.iter().map(|&tree| (tree.active_bytes(), tree));
+    let Some(first) = sized.clone().max_by_key(|(bytes, _)| *bytes) else { return Vec::new() };
+    if first.0 >= bytes {
+        return vec![first.1];
+    }
+    let mut all: Vec<(u64, &Arc<Tree>)> = sized.collect();
+    all.sort_by_key(|(bytes, _)| Reverse(*bytes));
+    let mut sum = 0;
+    let is_wanted = |(of_tree, _): &(u64, _)| {
+        let is_wanted = sum < bytes;
+        sum += *of_tree;
+        is_wanted
+    };
+    all.into_iter().take_while(is_wanted).map(|(_, tree)| tree).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Builder;
+    use crate::{Durability, Environment, KeyspaceOptions, Options, Routing};
+    use flagstone_env::names::FileKind;
+    use flagstone_env::{
+        Effect, Executor, Failure, Fault, FaultDisk, ManualClock, MemDisk, Op, SeededRandom,
+        StepExecutor,
+    };
+    use std::sync::Arc;
+
+    fn flushes_of_8_mib(memtable_bytes: Option<u64>) -> u64 {
+        let dir = tempfile::tempdir().unwrap();
+        let mut builder = Builder::at(dir.path()).memory_budget(64 << 20);
+        if let Some(bytes) = memtable_bytes {
+            builder = builder.memtable_bytes(bytes);
+        }
+        let db = builder.open().unwrap();
+        let options = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+        let kv = db.keyspace_with("k", options).unwrap();
+        for i in 0..8192_u32 {
+            kv.put(i.to_be_bytes(), [7; 1000]).unwrap();
+        }
+        // Sealed memtables may still wait for their flush.
+        db.flush().unwrap();
+        db.stats().flushes
+    }
+
+    /// Each commit sealed them as another group, and every group waited for the one before.
+    #[test]
+    fn unlogged_writes_after_a_flush_that_failed_are_not_sealed_by_every_commit() {
+        let (disk, steps) = (FaultDisk::new(Arc::new(MemDisk::default())), StepExecutor::default());
+        let steps = Arc::new(steps);
+        let environment = Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::clone(&steps)),
+        };
+        let options =
+            Options { memory_budget: 1 << 20, durability: Durability::None, ..Options::default() };
+        let db = Builder::at("db").options(options).environment(environment).open().unwrap();
+        let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
+        let shared = kv.handle().shared();
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+        disk.inject(fault.of(FileKind::Table).forever());
+        let sealed = || shared.background.lock().sealed;
+        let is_enough = (0..1000_u32).any(|n| {
+            kv.put(n.to_be_bytes(), [7; 1000]).unwrap();
+            sealed() > 0
+        });
+        assert!(is_enough);
+        while shared.background.lock().flush_failures == 0 {
+            assert!(steps.assist());
+        }
+        // The memtables are still half full.
+        (0..20_u32).for_each(|n| other.put(n.to_be_bytes(), "1").unwrap());
+        assert_eq!(sealed(), 1);
+    }
+
+    #[test]
+    fn a_memtable_is_sealed_at_the_bytes_that_a_user_sets() {
+        assert_eq!(flushes_of_8_mib(None), 2, "one for each partition, at the end");
+        let flushes = flushes_of_8_mib(Some(256 << 10));
+        // One at least before the end; how many depends on how fast the flushes are.
+        assert!(flushes > 2, "{flushes} flushes");
+    }
+}

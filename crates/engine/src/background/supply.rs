@@ -1,0 +1,253 @@
+//! What the manifest grants ahead of its use: SeqNos, up to a ceiling, and files for segments of the log.
+//!
+//! No write gets a SeqNo above the ceiling in the synced manifest, and an open after a crash begins above it. So a number
+//! that a lost write had is never given again. No segment is begun in a file that the synced manifest does not list, so a
+//! segment that is missing is missed. Both are granted in batches, in the background when half of the last is used; the
+//! ceiling also by any edit on the way. A full disk only delays that. A writer that has nothing left to take does it
+//! itself, before it is numbered.
+
+use crate::event::Event;
+use crate::manifest::{Edit, Manifest};
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_env::{Lane, Progress};
+use flagstone_wal::{Log, ManifestPlace};
+use std::time::Duration;
+
+/// So many SeqNos are granted at a time: seconds of the fastest writes, and 2^32 crashes until none are left.
+pub(crate) const SEQNOS_AHEAD: u64 = 1 << 24;
+
+/// After a failure the background tries again when this time has passed and somebody writes.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// The ceiling that grants [`SEQNOS_AHEAD`] numbers after `last`.
+pub(crate) fn ceiling_above(last: SeqNo) -> SeqNo {
+    SeqNo::new(last.get().saturating_add(SEQNOS_AHEAD).min(SeqNo::MAX.get()))
+}
+
+impl Shared {
+    /// The raise that an edit should bring along, if one is due.
+    pub(super) fn raise_due(&self) -> Option<SeqNo> {
+        let last = self.publisher.visible();
+        (last.get() >= self.background.raise_at.load(Ordering::Relaxed))
+            .then(|| ceiling_above(last))
+    }
+
+    /// Has more granted in the background when half is used. `last` is the newest SeqNo given.
+    pub(crate) fn supply_soon(&self, last: SeqNo) {
+        let wants_files = self.log.as_ref().is_some_and(Log::wants_files);
+        if wants_files || last.get() >= self.background.raise_at.load(Ordering::Relaxed) {
+            self.submit_supply();
+        }
+    }
+
+    #[cold]
+    fn submit_supply(&self) {
+        if self.background.supplying.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let job = self.job(|shared| {
+            let Err(error) = shared.supply(0) else {
+                shared.background.supplying.store(false, Ordering::Release);
+                return Progress::Done;
+            };
+            shared.tell(&Event::BackgroundFailed { doing: "grant of SeqNos and segments", error });
+            let again = shared.job(|shared| {
+                shared.background.supplying.store(false, Ordering::Release);
+                Progress::Done
+            });
+            shared.executor.submit_after(RETRY_AFTER, Lane::Flush, again);
+            Progress::Done
+        });
+        self.executor.submit(Lane::Flush, job);
+    }
+
+    /// Grants at least `wanted` SeqNos more than were given and files for the log, durably, as far as they are short.
+    pub(crate) fn supply(&self, wanted: u64) -> Result<()> {
+        let mut room = self.manifest.lock();
+        let Some(manifest) = room.as_mut() else {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        };
+        let edit = self.grant(wanted).inspect_err(|error| self.note_failure(error))?;
+        if edit == Edit::default() {
+            return Ok(());
+        }
+        let log_files = edit.log_files.clone();
+        self.append_edit(manifest, edit).map_err(|error| {
+            error.context("the manifest cannot raise the SeqNo ceiling or list segments of the log")
+        })?;
+        if let Some(log) = &self.log {
+            log.list_files(&log_files);
+        }
+        Ok(())
+    }
+
+    /// What is short; files are made.
+    fn grant(&self, wanted: u64) -> Result<Edit> {
+        let mut edit = Edit::default();
+        let (next, ceiling) = {
+            let numbering = self.numbering.lock();
+            (numbering.next.get(), numbering.ceiling.get())
+        };
+        let through = next.saturating_add(wanted);
+        if through > SeqNo::MAX.get() {
+            return Err(Error::new(ErrorKind::Unsupported, "all SeqNos of 56 bits were given"));
+        }
+        if through > ceiling || next >= self.background.raise_at.load(Ordering::Relaxed) {
+            edit.seqno_ceiling = Some(ceiling_above(SeqNo::new(through)));
+        }
+        if let Some(log) = self.log.as_ref().filter(|log| log.wants_files()) {
+            edit.log_files = log.make_files()?;
+        }
+        Ok(edit)
+    }
+
+    /// Takes over what the manifest grants.
+    pub(crate) fn note_granted(&self, manifest: &Manifest) {
+        let ceiling = manifest.state().seqno_ceiling;
+        let mut numbering = self.numbering.lock();
+        numbering.ceiling = ceiling;
+        let half = ceiling.get().saturating_sub(SEQNOS_AHEAD / 2);
+        self.background.raise_at.store(half, Ordering::Relaxed);
+        drop(numbering);
+        if let Some(log) = &self.log {
+            log.note_manifest(ManifestPlace { number: manifest.number(), end: manifest.bytes() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Builder;
+    use crate::{Engine, Environment, Keyspace, Options};
+    use flagstone_env::names::BALLAST;
+    use flagstone_env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::path::Path;
+    use std::sync::Arc;
+
+    struct Opened {
+        db: Engine,
+        kv: Keyspace,
+        disk: FaultDisk,
+        steps: Arc<StepExecutor>,
+    }
+
+    fn opened(disk: FaultDisk) -> Opened {
+        with_ballast(disk, 0)
+    }
+
+    fn with_ballast(disk: FaultDisk, bytes: u64) -> Opened {
+        let steps = Arc::new(StepExecutor::default());
+        let environment = Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::clone(&steps)),
+        };
+        let ballast_bytes = Some(bytes);
+        let options = Options { memory_budget: 1 << 20, ballast_bytes, ..Options::default() };
+        let db = Builder::at("db").options(options).environment(environment).open().unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        kv.put("a", "1").unwrap();
+        Opened { db, kv, disk, steps }
+    }
+
+    fn new() -> (MemDisk, Opened) {
+        let mem = MemDisk::default();
+        (mem.clone(), opened(FaultDisk::new(Arc::new(mem))))
+    }
+
+    impl Opened {
+        fn shared(&self) -> &Shared {
+            self.kv.handle().shared()
+        }
+
+        fn ceiling(&self) -> u64 {
+            self.shared().numbering.lock().ceiling.get()
+        }
+
+        /// As if as many writes had been made as leave `left` numbers.
+        fn use_up_to(&self, left: u64) {
+            let mut numbering = self.shared().numbering.lock();
+            numbering.next = SeqNo::new(numbering.ceiling.get() - left);
+        }
+
+        fn put_some(&self) {
+            (0..64_u8).for_each(|n| self.kv.put([n], "1").unwrap());
+        }
+    }
+
+    #[test]
+    fn the_ceiling_is_raised_in_the_background_long_before_it_is_reached() {
+        let (mem, opened) = new();
+        let before = opened.ceiling();
+        opened.put_some();
+        opened.steps.run_all();
+        assert_eq!(opened.ceiling(), before, "hardly any are used");
+        opened.use_up_to(SEQNOS_AHEAD / 2);
+        opened.put_some();
+        assert_eq!(opened.ceiling(), before, "writers do not do it");
+        opened.steps.run_all();
+        let raised = opened.ceiling();
+        assert!(raised > before + SEQNOS_AHEAD / 4, "{raised} after {before}");
+        // It was synced before it counted.
+        let again = self::opened(FaultDisk::new(Arc::new(mem.crash_losing_unsynced())));
+        let version = again.kv.get_versioned("a").unwrap().unwrap().0;
+        assert!(version.seqno().get() > raised);
+    }
+
+    #[test]
+    fn edits_on_the_way_raise_the_ceiling() {
+        let (_, opened) = new();
+        opened.use_up_to(SEQNOS_AHEAD / 4);
+        let before = opened.ceiling();
+        opened.kv.put("b", "1").unwrap();
+        opened.db.flush().unwrap();
+        assert!(opened.ceiling() > before);
+    }
+
+    #[test]
+    fn a_full_disk_delays_the_raise_and_refuses_writes_only_at_the_ceiling() {
+        let (_, opened) = new();
+        let before = opened.ceiling();
+        opened.use_up_to(70);
+        opened.disk.set_room(Some(10_000));
+        let fault =
+            flagstone_env::Fault::new(flagstone_env::Effect::Fail(flagstone_env::Failure::NoSpace));
+        let manifest = fault.of(flagstone_env::names::FileKind::Manifest);
+        opened.disk.inject(manifest.on(&[flagstone_env::Op::Append]).forever());
+        opened.put_some();
+        opened.steps.run_all();
+        assert_eq!(opened.ceiling(), before);
+        let refused = (0..64_u8).find_map(|n| opened.kv.put([n], "2").err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
+        assert!(refused.to_string().contains("SeqNo ceiling"), "{refused}");
+        assert!(opened.shared().numbering.lock().next.get() <= before + 1);
+        assert!(opened.shared().poisoned().is_none());
+        opened.disk.heal();
+        opened.disk.set_room(None);
+        opened.put_some();
+        assert!(opened.ceiling() > before, "a writer at the ceiling raises it");
+        assert!(opened.disk.exists(std::path::Path::new("db/CURRENT")).unwrap());
+    }
+
+    #[test]
+    fn a_grant_that_does_not_fit_gives_the_ballast_up_and_the_next_one_has_its_room() {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        let opened = with_ballast(disk, 1 << 20);
+        opened.steps.run_all();
+        let is_there = || opened.disk.exists(Path::new("db").join(BALLAST).as_path()).unwrap();
+        assert!(is_there());
+        let before = opened.ceiling();
+        opened.use_up_to(0);
+        opened.disk.set_room(Some(0));
+        let refused = opened.kv.delete("a").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::OutOfSpace, "{refused}");
+        assert!(!is_there());
+        opened.kv.delete("a").unwrap();
+        assert!(opened.ceiling() > before);
+        assert_eq!(opened.kv.put("b", "1").unwrap_err().kind(), ErrorKind::OutOfSpace);
+    }
+}

@@ -1,0 +1,371 @@
+//! One keyspace as the catalog keeps it: numbers, name, route, content and options.
+
+use super::fields::{FieldWriter, Undecoded, number, read_fields};
+use super::keyspaces::check_name;
+use crate::options::KeyspaceOptions;
+use crate::partition::Route;
+use flagstone_base::codec::{put_bytes, put_u64, put_varint};
+use flagstone_base::{Compression, Decoder, KeyspaceId, Malformed, TreeId};
+use std::fmt;
+
+/// The longest text of [`KeyspaceContent`].
+const CONTENT_BYTES_MAX: usize = 4096;
+
+/// What a keyspace holds, in words: `documents` for example. Stored in the catalog; a keyspace is opened only as what it
+/// was created for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceContent(String);
+
+impl fmt::Display for KeyspaceContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl KeyspaceContent {
+    /// The content that `text` describes, of 1 to 4,096 bytes.
+    pub fn of(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The description.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Refuses a text that is empty, too long, or holds control characters.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let is_good = (1..=CONTENT_BYTES_MAX).contains(&self.0.len())
+            && !self.0.chars().any(char::is_control);
+        let expected = "a content of 1 to 4,096 bytes without control characters";
+        is_good.then_some(()).ok_or(expected)
+    }
+}
+
+/// One keyspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyspaceRecord {
+    /// Its number, never given again.
+    pub(crate) id: KeyspaceId,
+    /// Its name: no two keyspaces have the same at a time.
+    pub(crate) name: String,
+    /// The tree of each partition, in the order of the partitions.
+    pub(crate) trees: Vec<TreeId>,
+    /// Which partition holds a key.
+    pub(crate) route: Route,
+    /// What it holds.
+    pub(crate) content: KeyspaceContent,
+    /// The name of the fold of its merge operands.
+    pub(crate) fold: Option<String>,
+    /// Compression of all but the deepest level.
+    pub(crate) compression: Compression,
+    /// Compression of the deepest level.
+    pub(crate) bottom_compression: Compression,
+    /// Bytes of a block before compression.
+    pub(crate) block_bytes: usize,
+    /// Bits of filter a key.
+    pub(crate) filter_bits: u8,
+}
+
+// Odd: a reader must know it. Even: an older reader goes on with its default.
+const ID: u64 = 1;
+const NAME: u64 = 3;
+const TREES: u64 = 5;
+const ROUTE: u64 = 7;
+const CONTENT: u64 = 9;
+const FOLD: u64 = 11;
+const COMPRESSION: u64 = 12;
+const BOTTOM_COMPRESSION: u64 = 14;
+const BLOCK_BYTES: u64 = 16;
+const FILTER_BITS: u64 = 18;
+
+const ROUTE_HASH: u8 = 1;
+const ROUTE_RANGE: u8 = 2;
+
+impl KeyspaceRecord {
+    /// Appends its tagged fields to `out`.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut fields = FieldWriter::new(out);
+        fields.number(ID, u64::from(self.id.0));
+        fields.bytes(NAME, self.name.as_bytes());
+        let mut bytes = Vec::new();
+        for tree in &self.trees {
+            put_varint(&mut bytes, u64::from(tree.0));
+        }
+        fields.bytes(TREES, &bytes);
+        fields.bytes(ROUTE, &encode_route(&self.route));
+        fields.bytes(CONTENT, self.content.0.as_bytes());
+        if let Some(fold) = &self.fold {
+            fields.bytes(FOLD, fold.as_bytes());
+        }
+        fields.bytes(COMPRESSION, &self.compression.setting());
+        fields.bytes(BOTTOM_COMPRESSION, &self.bottom_compression.setting());
+        fields.number(BLOCK_BYTES, self.block_bytes as u64);
+        fields.number(FILTER_BITS, u64::from(self.filter_bits));
+    }
+
+    /// Reads what [`KeyspaceRecord::encode`] appended: all of `bytes`.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
+        let defaults = KeyspaceOptions::default();
+        let mut record = Self {
+            id: KeyspaceId(0),
+            name: String::new(),
+            trees: Vec::new(),
+            route: Route::Range { bounds: Vec::new(), seed: 0 },
+            content: KeyspaceContent(String::new()),
+            fold: None,
+            compression: defaults.compression,
+            bottom_compression: defaults.bottom_compression,
+            block_bytes: defaults.block_bytes,
+            filter_bits: defaults.filter_bits,
+        };
+        let mut fixed_seen = 0;
+        read_fields(bytes, |tag, field| {
+            fixed_seen += u32::from(tag <= CONTENT && tag % 2 == 1);
+            record.set(tag, field)
+        })?;
+        if fixed_seen != 5 {
+            let expected = "a keyspace's id, name, trees, route and content";
+            return Err(Malformed { at: bytes.len(), expected }.into());
+        }
+        record.check().map_err(|expected| Malformed { at: 0, expected })?;
+        Ok(record)
+    }
+
+    fn set(&mut self, tag: u64, field: &[u8]) -> Result<bool, Undecoded> {
+        match tag {
+            ID => self.id = KeyspaceId(narrow(field)?),
+            NAME => self.name = text(field)?,
+            TREES => self.trees = decode_trees(field)?,
+            ROUTE => self.route = decode_route(field)?,
+            CONTENT => self.content = KeyspaceContent(text(field)?),
+            FOLD => self.fold = Some(text(field)?),
+            COMPRESSION => self.compression = decode_compression(field)?,
+            BOTTOM_COMPRESSION => self.bottom_compression = decode_compression(field)?,
+            BLOCK_BYTES => self.block_bytes = narrow::<u32>(field)? as usize,
+            FILTER_BITS => self.filter_bits = narrow(field)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Whether its parts fit one another; the text says what was expected.
+    fn check(&self) -> Result<(), &'static str> {
+        if self.id.0 == 0 || self.trees.iter().any(|tree| tree.0 == 0) {
+            return Err("ids from 1 on");
+        }
+        if check_name(&self.name).is_err() {
+            return Err("a keyspace name of 1 to 255 bytes without control characters");
+        }
+        self.content.check()?;
+        if let Route::Hash { starts, .. } = &self.route
+            && !(starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b))
+        {
+            return Err("hash ranges that begin with 0 and rise");
+        }
+        if self.trees.len() != self.route.partitions() {
+            return Err("as many trees as partitions");
+        }
+        if self.options().check().is_err() {
+            return Err("keyspace options within their bounds");
+        }
+        Ok(())
+    }
+}
+
+fn encode_route(route: &Route) -> Vec<u8> {
+    let mut out = Vec::new();
+    match route {
+        Route::Hash { starts, seed } => {
+            out.push(ROUTE_HASH);
+            put_u64(&mut out, *seed);
+            starts.iter().for_each(|start| put_u64(&mut out, *start));
+        }
+        Route::Range { bounds, seed } => {
+            out.push(ROUTE_RANGE);
+            put_u64(&mut out, *seed);
+            bounds.iter().for_each(|bound| put_bytes(&mut out, bound));
+        }
+    }
+    out
+}
+
+fn decode_route(field: &[u8]) -> Result<Route, Undecoded> {
+    let mut decoder = Decoder::new(field);
+    let kind = decoder.u8("a kind of routing")?;
+    let seed = decoder.u64("the seed of the key hash")?;
+    match kind {
+        ROUTE_HASH => {
+            let mut starts = Vec::with_capacity(decoder.remaining() / 8);
+            while !decoder.is_done() {
+                starts.push(decoder.u64("the start of a hash range")?);
+            }
+            Ok(Route::Hash { starts, seed })
+        }
+        ROUTE_RANGE => {
+            let mut bounds = Vec::new();
+            while !decoder.is_done() {
+                bounds.push(decoder.bytes("a range bound")?.to_vec());
+            }
+            Ok(Route::Range { bounds, seed })
+        }
+        _ => Err(Undecoded::Newer { at: 0, what: "a kind of routing" }),
+    }
+}
+
+fn decode_trees(field: &[u8]) -> Result<Vec<TreeId>, Undecoded> {
+    let mut decoder = Decoder::new(field);
+    let mut trees = Vec::new();
+    while !decoder.is_done() {
+        trees.push(TreeId(decoder.varint_u32("a tree id")?));
+    }
+    Ok(trees)
+}
+
+fn decode_compression(field: &[u8]) -> Result<Compression, Undecoded> {
+    Compression::of_setting(field)?.ok_or(Undecoded::Newer { at: 0, what: "a compression" })
+}
+
+fn text(field: &[u8]) -> Result<String, Undecoded> {
+    let text = std::str::from_utf8(field);
+    Ok(text.map_err(|wrong| Malformed { at: wrong.valid_up_to(), expected: "UTF-8" })?.to_owned())
+}
+
+/// A number that must fit a narrower type.
+fn narrow<T: TryFrom<u64>>(field: &[u8]) -> Result<T, Undecoded> {
+    let expected = "a number that fits";
+    Ok(T::try_from(number(field)?).map_err(|_too_large| Malformed { at: 0, expected })?)
+}
+
+impl fmt::Display for KeyspaceRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = self.options();
+        write!(
+            f,
+            "{} {:?}: {}, {}",
+            self.id,
+            self.name,
+            self.content,
+            super::choices::Routed(&options.routing)
+        )?;
+        if let Some(fold) = &self.fold {
+            write!(f, ", fold {fold:?}")?;
+        }
+        write!(
+            f,
+            ", {} and {} at the bottom, blocks of {} bytes, {} filter bits",
+            self.compression, self.bottom_compression, self.block_bytes, self.filter_bits
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Routing;
+
+    fn record(routing: Routing, content: &str) -> KeyspaceRecord {
+        let content = KeyspaceContent::of(content);
+        let options = KeyspaceOptions { routing, ..KeyspaceOptions::default() };
+        KeyspaceRecord::new(KeyspaceId(3), "posts", TreeId(9), content, &options, 77)
+    }
+
+    fn encoded(record: &KeyspaceRecord) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_record_comes_back_whatever_is_set() {
+        let contents = ["bytes", "keys of codec \"u64\" and values of codec \"é\"", "documents"];
+        let bounds = vec![b"g".to_vec(), b"p\xFF".to_vec()];
+        for content in contents {
+            for routing in [
+                Routing::Hash(1),
+                Routing::Hash(200),
+                Routing::Range(vec![]),
+                Routing::Range(bounds.clone()),
+            ] {
+                let mut record = record(routing, content);
+                for fold in [None, Some("sum".to_owned())] {
+                    record.fold = fold;
+                    record.compression = Compression::None;
+                    record.bottom_compression = Compression::Zstd(19);
+                    assert_eq!(KeyspaceRecord::decode(&encoded(&record)), Ok(record.clone()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_stands_in_these_bytes_for_ever() {
+        let mut record = record(Routing::Hash(2), "documents");
+        record.fold = Some("f".into());
+        let golden = [
+            &[1, 1, 3][..],
+            &[3, 5, b'p', b'o', b's', b't', b's'],
+            &[5, 2, 9, 10],
+            &[7, 25, 1],
+            &[77, 0, 0, 0, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 0, 0, 0, 0x80],
+            &[9, 9],
+            b"documents",
+            &[11, 1, b'f'],
+            &[12, 2, 1, 0],
+            &[14, 2, 2, 1],
+            &[16, 3, 0x80, 0x80, 1],
+            &[18, 1, 10],
+        ];
+        assert_eq!(encoded(&record), golden.concat());
+    }
+
+    #[test]
+    fn a_reader_skips_options_it_does_not_know_and_has_defaults_for_missing_ones() {
+        let record = record(Routing::Hash(1), "bytes");
+        let mut bytes = encoded(&record);
+        bytes.extend_from_slice(&[98, 1, 7]);
+        assert_eq!(KeyspaceRecord::decode(&bytes), Ok(record.clone()));
+        bytes.extend_from_slice(&[99, 0]);
+        assert!(matches!(KeyspaceRecord::decode(&bytes), Err(Undecoded::Newer { .. })));
+        let fixed = encoded(&record).len() - (4 + 4 + 5 + 3);
+        assert_eq!(KeyspaceRecord::decode(&encoded(&record)[..fixed]), Ok(record));
+    }
+
+    #[test]
+    fn damaged_records_are_refused_or_read_but_never_panic() {
+        let bytes = encoded(&record(Routing::Range(vec![b"g".to_vec()]), "bytes"));
+        for at in 0..bytes.len() {
+            assert!(KeyspaceRecord::decode(&bytes[..at]).is_err() || at > bytes.len() - 17);
+            for value in 0..=255 {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                if let Ok(record) = KeyspaceRecord::decode(&damaged) {
+                    assert!(record.check().is_ok());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_one_another_are_refused() {
+        let refused = |change: fn(&mut KeyspaceRecord)| {
+            let mut record = record(Routing::Hash(2), "bytes");
+            change(&mut record);
+            assert!(KeyspaceRecord::decode(&encoded(&record)).is_err(), "{record:?}");
+        };
+        refused(|r| r.id = KeyspaceId(0));
+        refused(|r| r.name = "a\u{7}".into());
+        refused(|r| r.content = KeyspaceContent::of(""));
+        refused(|r| r.content = KeyspaceContent::of("a\u{7}"));
+        refused(|r| r.trees.truncate(1));
+        refused(|r| r.trees[1] = TreeId(0));
+        refused(|r| r.route = Route::Hash { starts: vec![1, 2], seed: 0 });
+        refused(|r| r.route = Route::Hash { starts: vec![0, 0], seed: 0 });
+        refused(|r| r.route = Route::Range { bounds: vec![vec![]], seed: 0 });
+        refused(|r| r.block_bytes = 1);
+        refused(|r| r.filter_bits = 21);
+        refused(|r| r.compression = Compression::Zstd(99));
+    }
+}

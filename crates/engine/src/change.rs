@@ -1,0 +1,182 @@
+//! Changes of the catalog: keyspaces are found, made and dropped.
+
+use crate::catalog::{KeyspaceContent, Wanted, check_name};
+use crate::content::Content;
+use crate::keyspace::{Fate, KeyspaceCore};
+use crate::manifest::{Edit, Manifest};
+use crate::open::{make_core, open_content, tree_options};
+use crate::options::KeyspaceOptions;
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
+use flagstone_tree::{Tree, Version};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Shared {
+    /// The keyspaces of these names; those that are missing are made, by one edit.
+    pub(crate) fn open_or_make(
+        &self,
+        names: &[&str],
+        wanted: &WantedContent<'_>,
+        asked: Option<&KeyspaceOptions>,
+    ) -> Result<Vec<Arc<KeyspaceCore>>> {
+        self.check_open()?;
+        names.iter().try_for_each(|name| check_name(name))?;
+        if let Some(options) = asked {
+            options.check()?;
+        }
+        if let Some(found) = self.find_all(names, wanted, asked)? {
+            return Ok(found);
+        }
+        if self.is_read_only() {
+            let missing = names.iter().find(|name| self.keyspaces.named(name).is_none());
+            return Err(Error::invalid(format!(
+                "there is no keyspace {:?}, and {} is open for reading only",
+                missing.unwrap_or(&""),
+                self.dir.display()
+            )));
+        }
+        self.check_may_wait("the creation of a keyspace")?;
+        let mut options = asked.cloned().unwrap_or_default();
+        options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
+        let mut room = self.manifest.lock();
+        if let Some(found) = self.find_all(names, wanted, asked)? {
+            return Ok(found);
+        }
+        self.check_open_for_writing()?;
+        let manifest = room.as_mut().ok_or_else(|| closed(self))?;
+        self.make_missing(manifest, names, (&wanted.content, &options))?;
+        // Nobody drops one meanwhile: that takes the same lock.
+        self.find_all(names, wanted, asked)?.ok_or_else(|| closed(self))
+    }
+
+    /// The keyspaces of these names if all are there; an error if one is there and is another kind.
+    fn find_all(
+        &self,
+        names: &[&str],
+        wanted: &WantedContent<'_>,
+        asked: Option<&KeyspaceOptions>,
+    ) -> Result<Option<Vec<Arc<KeyspaceCore>>>> {
+        let (mut found, mut is_one_missing) = (Vec::with_capacity(names.len()), false);
+        for name in names {
+            match self.keyspaces.named(name) {
+                Some(core) => found.push(check_same(core, wanted, asked)?),
+                None => is_one_missing = true,
+            }
+        }
+        Ok((!is_one_missing).then_some(found))
+    }
+
+    fn make_missing(
+        &self,
+        manifest: &mut Manifest,
+        names: &[&str],
+        (content, options): (&KeyspaceContent, &KeyspaceOptions),
+    ) -> Result<()> {
+        // Each once, in the order in which they were given.
+        let mut seen = BTreeSet::new();
+        let missing: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|&name| self.keyspaces.named(name).is_none() && seen.insert(name))
+            .collect();
+        let mut records = Vec::with_capacity(missing.len());
+        let catalog = &manifest.state().catalog;
+        let mut free = catalog.counters();
+        for name in missing {
+            let seed = self.environment.random.next_u64();
+            let wanted = Wanted { name, content, options };
+            records.push(catalog.plan(wanted, seed, &mut free)?);
+        }
+        let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
+        for record in &records {
+            opened.push((record.id, open_content(&*self.contents, record)?));
+        }
+        let edit = Edit { keyspaces_created: records, ..Edit::default() };
+        self.append_edit(manifest, edit)?;
+        for (id, content) in opened {
+            let Some(record) = manifest.state().catalog.by_id(id) else { continue };
+            let core = make_core(Arc::clone(record), content, |id, core| {
+                let options = tree_options(core, id);
+                Ok(Tree::new(id, Arc::clone(&self.trees), options, Version::empty()))
+            })?;
+            self.keyspaces.insert(&Arc::new(core));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        self.check_may_wait("the drop of a keyspace")?;
+        self.check_open_for_writing()?;
+        if self.keyspaces.named(name).is_none() {
+            return Ok(false);
+        }
+        self.secure_history()?;
+        let mut room = self.manifest.lock();
+        let Some(core) = self.keyspaces.named(name) else { return Ok(false) };
+        let Some(manifest) = room.as_mut() else { return Err(closed(self)) };
+        let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
+        let was_in_doubt = manifest.is_in_doubt();
+        if let Err(error) = self.append_edit(manifest, edit) {
+            // In doubt before, it stands nowhere.
+            if !was_in_doubt && manifest.is_in_doubt() {
+                let numbering = self.numbering.lock();
+                core.set_fate(Fate::InDoubt);
+                drop(numbering);
+                self.end_doubt_of(manifest);
+                if manifest.is_in_doubt() {
+                    self.end_doubt_later();
+                }
+            }
+            return Err(error);
+        }
+        {
+            // Commits look under this lock: none gets numbers behind the discard.
+            let mut numbering = self.numbering.lock();
+            core.set_fate(Fate::Dropped);
+            core.trees.iter().for_each(|tree| numbering.forget(tree));
+        }
+        self.keyspaces.remove(&core);
+        drop(room);
+        for tree in &core.trees {
+            self.background.note_table_bytes(tree.table_bytes(), 0);
+            tree.discard();
+            self.watch(tree);
+        }
+        self.long_chains.forget(core.id);
+        self.sweep();
+        // What the keyspace made writers wait for is no more.
+        self.schedule();
+        Ok(true)
+    }
+}
+
+pub(crate) fn closed(shared: &Shared) -> Error {
+    Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
+}
+
+/// What a keyspace that is asked for must hold.
+pub struct WantedContent<'a> {
+    /// What it holds.
+    pub content: KeyspaceContent,
+    /// The fold of a new one that was not given another.
+    pub fold_if_new: Option<&'a str>,
+}
+
+pub(crate) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
+    core.record.content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
+}
+
+fn check_same(
+    core: Arc<KeyspaceCore>,
+    wanted: &WantedContent<'_>,
+    options: Option<&KeyspaceOptions>,
+) -> Result<Arc<KeyspaceCore>> {
+    let WantedContent { content, fold_if_new } = wanted;
+    check_content(&core, content)?;
+    let mismatch = |options| core.record.mismatch(options, content, *fold_if_new);
+    if let Some(text) = options.and_then(mismatch) {
+        return Err(Error::invalid(text));
+    }
+    Ok(core)
+}

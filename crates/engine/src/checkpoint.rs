@@ -1,0 +1,106 @@
+//! A checkpoint: an independent copy of the database as of one moment, made of hard links.
+//!
+//! ```text
+//! cut (everything acknowledged stands in tables) -> lock of the new directory -> a link per table
+//!     -> manifest, synced -> directory synced -> CURRENT, synced
+//! ```
+//! Tables never change, so both databases may use the same bytes: each removes only its own name of
+//! them. The log is overwritten when its segments are used again, so none is linked: what stood in it
+//! is in tables by then. Until `CURRENT` is there the directory is no database, and a crash leaves
+//! one that is refused.
+//!
+//! The copy keeps the identity of the database, because the checksums of its tables cover it.
+
+use crate::background::Cut;
+use crate::copying::{Pace, check_empty, copy_file, make_database, state_of_copy};
+use crate::manifest::{Manifest, Place};
+use crate::shared::Shared;
+use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_env::Disk;
+use flagstone_env::names::{self, FileKind};
+use std::fmt;
+use std::io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a checkpoint holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// The last write in it.
+    pub seqno: SeqNo,
+    /// Its tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many of the bytes were copied, because the file system made no link.
+    pub bytes_copied: u64,
+}
+
+const WHAT: &str = "a checkpoint";
+
+/// Makes a checkpoint of the database in the directory `to`.
+pub(crate) fn checkpoint(shared: &Shared, to: &Path) -> Result<CheckpointReport> {
+    shared.check_open_for_writing()?;
+    let disk = &*shared.environment.disk;
+    // Before the flush: a bad argument costs nothing.
+    check_empty(disk, to, WHAT)?;
+    let cut = shared.cut()?;
+    let copy = Copy { shared, to };
+    let report = make_database(disk, to, WHAT, || copy.fill(&cut));
+    drop(cut);
+    shared.sweep();
+    report
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    shared: &'a Shared,
+    to: &'a Path,
+}
+
+impl Copy<'_> {
+    fn disk(&self) -> &Arc<dyn Disk> {
+        &self.shared.environment.disk
+    }
+
+    fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
+        let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
+        let mut pace = self.shared.copy_pace();
+        for tree in cut.state.trees.values() {
+            for (_, meta) in tree.tables.values() {
+                report.tables += 1;
+                report.bytes += meta.bytes;
+                report.bytes_copied += self.bring(meta.number, &mut pace)?;
+            }
+        }
+        // The copy's log begins behind the one of the original.
+        let log_from = self.shared.log.as_ref().map(flagstone_wal::Log::next_number);
+        let state = state_of_copy(&cut.state, log_from);
+        let place = Place::of_copy(self.disk(), self.to, &state);
+        Manifest::create(place, self.shared.id, state)?;
+        Ok(report)
+    }
+
+    /// Links a table into the copy, or copies it where there are no links between the two; answers
+    /// how many bytes were copied.
+    fn bring(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
+        let from = self.shared.trees.table_path(number);
+        let to = names::path(self.to, FileKind::Table, number);
+        let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };
+        let refused = error.io_error().is_some_and(|error| {
+            matches!(error.kind(), CrossesDevices | Unsupported | PermissionDenied | TooManyLinks)
+        });
+        if refused { Ok(copy_file(&**self.disk(), &from, &to, pace)?.bytes) } else { Err(error) }
+    }
+}
+
+impl fmt::Display for CheckpointReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seqno, tables, bytes, bytes_copied } = self;
+        write!(f, "{tables} tables of {bytes} bytes at {seqno}")?;
+        if *bytes_copied > 0 {
+            write!(f, ", {bytes_copied} of them copied")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! A batch: writes that happen together, over any keyspaces and partitions, or not at all.
+//!
+//! It is encoded as it is filled, in the form that the log takes; committing it copies nothing.
+
+use super::record::{self, LoggedOp};
+use super::version::VersionToken;
+use crate::keyspace::{Keyspace, KeyspaceCore};
+use flagstone_base::check::{Short, changed};
+use flagstone_base::flip::{self, Site};
+use flagstone_base::key::{check_key, check_value};
+use flagstone_base::{EntryCheck, Error, Kind, Result};
+use flagstone_wal::{payload_checksum, payload_checksum_of_parts};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A batch of writes, given to [`Engine::start`](crate::Engine::start). Later writes of a key win over earlier ones.
+///
+/// Limit: 1 GiB, or a quarter of the memory budget if that is less.
+#[derive(Default)]
+pub struct Batch {
+    pub(crate) payload: Vec<u8>,
+    pub(crate) ops: Vec<Op>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
+}
+
+/// One operation of a batch: where it stands in the payload and where it goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Op {
+    pub(crate) kind: Kind,
+    /// Index into the batch's keyspaces.
+    pub(crate) keyspace: u16,
+    /// The partition; a RangeDelete goes to all that it meets.
+    pub(crate) partition: u16,
+    /// The hash of the key under the keyspace's seed.
+    pub(crate) hash: u64,
+    pub(crate) key: Range<u32>,
+    pub(crate) value: Range<u32>,
+    /// What key, kind and value were when the caller gave them.
+    pub(crate) check: EntryCheck,
+}
+
+/// Something that must hold, or the batch is refused with `Conflict`.
+pub(crate) struct Condition {
+    pub(crate) keyspace: u16,
+    pub(crate) hash: u64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) expected: Expected,
+}
+
+/// What a condition expects of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Absent,
+    Version(VersionToken),
+}
+
+/// A batch, borrowed: what the pipeline works on.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(crate) payload: &'a [u8],
+    /// What follows `payload` if the write is large: the log holds it instead of copying it.
+    pub(crate) shared: Option<&'a Arc<Vec<u8>>>,
+    pub(crate) ops: &'a [Op],
+    pub(crate) conditions: &'a [Condition],
+    pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
+}
+
+/// What one write takes in a batch besides its key and value, at most.
+pub const OP_OVERHEAD: usize = 32;
+
+/// The most keyspaces one batch can write.
+const KEYSPACES_MAX: usize = u16::MAX as usize;
+/// Offsets into the payload have 32 bits.
+const PAYLOAD_MAX: usize = 1 << 30;
+
+impl Batch {
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes, a value over 512 MiB, or a batch that grows
+    /// over 1 GiB. The batch stays as it was.
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.push(keyspace, Kind::Put, key.as_ref(), value.as_ref())
+    }
+
+    /// Removes `key`, whether it is there or not.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.push(keyspace, Kind::Delete, key.as_ref(), b"")
+    }
+
+    /// Removes all keys from `start` up to `end`, which stays.
+    ///
+    /// # Errors
+    /// As [`Batch::put`]; InvalidInput when `start` is not below `end`.
+    pub fn delete_range(
+        &mut self,
+        keyspace: &Keyspace,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let (start, end) = (start.as_ref(), end.as_ref());
+        if start >= end {
+            return Err(Error::invalid("a range to delete must begin below its end"));
+        }
+        check_key(end)?;
+        self.push(keyspace, Kind::RangeDelete, start, end)
+    }
+
+    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it.
+    ///
+    /// # Errors
+    /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
+    pub fn merge(&mut self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> Result<()> {
+        keyspace.core().check_fold()?;
+        self.push(keyspace, Kind::Merge, key.as_ref(), operand.as_ref())
+    }
+
+    /// Refuses the batch with `Conflict` unless `key` is absent when it is committed.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    pub fn expect_absent(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.expect(keyspace, key.as_ref(), Expected::Absent)
+    }
+
+    /// Refuses the batch with `Conflict` unless the newest write of `key` is the one that
+    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found. So is a token of another history: one
+    /// that was read in the database that this one is a copy of, say.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    pub fn expect_version(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.expect(keyspace, key.as_ref(), Expected::Version(version))
+    }
+
+    /// How many operations it holds.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether it holds no operation.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// How many bytes it takes in the log.
+    pub fn bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.payload.clear();
+        self.ops.clear();
+        self.conditions.clear();
+        self.keyspaces.clear();
+    }
+
+    fn expect(&mut self, keyspace: &Keyspace, key: &[u8], expected: Expected) -> Result<()> {
+        check_key(key)?;
+        let core = keyspace.core();
+        let hash = core.hash(key);
+        let keyspace = self.index_of(core)?;
+        self.conditions.push(Condition { keyspace, hash, key: key.to_vec(), expected });
+        Ok(())
+    }
+
+    /// Adds a write.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn push(
+        &mut self,
+        keyspace: &Keyspace,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        let core = keyspace.core();
+        check_key(key)?;
+        check_value(value)?;
+        let bytes = self.payload.len() + key.len() + value.len();
+        if bytes > PAYLOAD_MAX || self.ops.len() == u32::MAX as usize {
+            return Err(Error::invalid(format!(
+                "a batch of {bytes} bytes: expected at most {PAYLOAD_MAX}"
+            )));
+        }
+        let keyspace = self.index_of(core)?;
+        self.ops.push(encode_op(&mut self.payload, core, keyspace, kind, key, value));
+        Ok(())
+    }
+
+    fn index_of(&mut self, core: &Arc<KeyspaceCore>) -> Result<u16> {
+        // Batches write few keyspaces, and mostly the same one again and again.
+        if let Some(at) = self.keyspaces.iter().rposition(|known| Arc::ptr_eq(known, core)) {
+            return Ok(at as u16);
+        }
+        if self.keyspaces.len() == KEYSPACES_MAX {
+            return Err(Error::invalid(format!("a batch over {KEYSPACES_MAX} keyspaces")));
+        }
+        self.keyspaces.push(Arc::clone(core));
+        Ok((self.keyspaces.len() - 1) as u16)
+    }
+
+    pub(crate) fn as_write(&self) -> Write<'_> {
+        Write {
+            payload: &self.payload,
+            shared: None,
+            ops: &self.ops,
+            conditions: &self.conditions,
+            keyspaces: &self.keyspaces,
+        }
+    }
+}
+
+impl<'a> Write<'a> {
+    /// The length of the whole payload.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.payload.len() + self.shared.map_or(0, |shared| shared.len())
+    }
+
+    /// The bytes of an operation's key or value. None begins in `payload` and ends behind it.
+    #[inline]
+    pub(crate) fn bytes(&self, range: &Range<u32>) -> &'a [u8] {
+        let (start, end) = (range.start as usize, range.end as usize);
+        let at = self.payload.len();
+        match self.shared {
+            Some(shared) if start >= at => &shared[start - at..end - at],
+            _ => &self.payload[start..end],
+        }
+    }
+
+    /// The checksum that the log wants of the whole payload.
+    pub(crate) fn checksum(&self) -> u32 {
+        match self.shared {
+            None => payload_checksum(self.payload),
+            Some(shared) => payload_checksum_of_parts(&[self.payload, shared]),
+        }
+    }
+
+    /// Compares every operation with what the caller gave. Whoever has summed up the payload before knows by this that
+    /// it was the right one.
+    ///
+    /// # Errors
+    /// Corruption that names the first one that has changed in memory since.
+    pub(crate) fn check_ops(&self) -> Result<()> {
+        for op in self.ops {
+            let core = &self.keyspaces[usize::from(op.keyspace)];
+            let (key, value) = (self.bytes(&op.key), self.bytes(&op.value));
+            if core.entry_checks && EntryCheck::of(core.hash(key), op.kind, value) != op.check {
+                return Err(changed(format_args!(
+                    "an operation of a batch on keyspace {:?}, whose key reads as {} now",
+                    core.name,
+                    Short(key)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends an operation to `payload`, routed.
+#[inline]
+pub(crate) fn encode_op(
+    payload: &mut Vec<u8>,
+    core: &KeyspaceCore,
+    keyspace: u16,
+    kind: Kind,
+    key: &[u8],
+    value: &[u8],
+) -> Op {
+    let hash = core.hash(key);
+    let partition = core.route.partition(key, hash) as u16;
+    let op = LoggedOp { kind, keyspace: core.id, key, value };
+    let (key_at, value_at) = record::put_op(payload, &op);
+    let check = match core.entry_checks {
+        true => EntryCheck::of(hash, kind, value),
+        false => EntryCheck::default(),
+    };
+    flip::arrived_at(
+        Site::Batch,
+        payload,
+        key_at..key_at + key.len(),
+        value_at..value_at + value.len(),
+    );
+    let range = |at: usize, len: usize| at as u32..(at + len) as u32;
+    Op {
+        kind,
+        keyspace,
+        partition,
+        hash,
+        key: range(key_at, key.len()),
+        value: range(value_at, value.len()),
+        check,
+    }
+}

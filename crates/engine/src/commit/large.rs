@@ -1,0 +1,97 @@
+//! A large write: its bytes are in memory once between the call and the memtable, since the log shares them.
+
+use super::batch::{Batch, Op, Write};
+use super::record::{LoggedOp, put_head};
+use crate::keyspace::KeyspaceCore;
+use flagstone_base::{EntryCheck, Kind};
+use std::sync::Arc;
+
+/// From so many bytes on a write is large: its turn comes when there is room for it, and the log does not copy it.
+pub(crate) const LARGE_WRITE: usize = 64 << 10;
+
+/// What a large write consists of. Dropping it gives its memory back.
+pub(crate) struct LargeWrite {
+    head: Vec<u8>,
+    shared: Arc<Vec<u8>>,
+}
+
+impl LargeWrite {
+    /// The write of one key, and its operation. The value is taken as it is.
+    pub(crate) fn of_value(
+        core: &KeyspaceCore,
+        kind: Kind,
+        key: &[u8],
+        value: Vec<u8>,
+    ) -> (Self, Op) {
+        let hash = core.hash(key);
+        let mut head = Vec::with_capacity(key.len() + super::batch::OP_OVERHEAD);
+        let logged = LoggedOp { kind, keyspace: core.id, key, value: &value };
+        let (key_at, value_at) = put_head(&mut head, &logged);
+        let check = match core.entry_checks {
+            true => EntryCheck::of(hash, kind, &value),
+            false => EntryCheck::default(),
+        };
+        let range = |at: usize, len: usize| at as u32..(at + len) as u32;
+        let op = Op {
+            kind,
+            keyspace: 0,
+            partition: core.route.partition(key, hash) as u16,
+            hash,
+            key: range(key_at, key.len()),
+            value: range(value_at, value.len()),
+            check,
+        };
+        (Self { head, shared: Arc::new(value) }, op)
+    }
+
+    /// The payload of a batch, which is left without; `None` when that is small.
+    pub(crate) fn of_batch(batch: &mut Batch) -> Option<Self> {
+        if batch.payload.len() < LARGE_WRITE {
+            return None;
+        }
+        Some(Self { head: Vec::new(), shared: Arc::new(std::mem::take(&mut batch.payload)) })
+    }
+
+    /// `write` with this payload.
+    pub(crate) fn as_write<'a>(&'a self, write: Write<'a>) -> Write<'a> {
+        Write { payload: &self.head, shared: Some(&self.shared), ..write }
+    }
+}
+
+impl Drop for LargeWrite {
+    fn drop(&mut self) {
+        let freed = self.shared.capacity();
+        self.shared = Arc::default();
+        flagstone_env::os::freed(freed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_large_write_has_the_bytes_and_the_operation_of_a_small_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("k").unwrap();
+        let mut batch = Batch::default();
+        let value = vec![7; LARGE_WRITE];
+        batch.put(&kv, "key", &value).unwrap();
+        let (large, op) = LargeWrite::of_value(kv.core(), Kind::Put, b"key", value);
+        let large = large.as_write(batch.as_write());
+        let small = batch.as_write();
+        assert_eq!((large.len(), large.checksum()), (small.len(), small.checksum()));
+        assert_eq!(format!("{op:?}"), format!("{:?}", batch.ops[0]));
+        for range in [&op.key, &op.value] {
+            assert_eq!(large.bytes(range), small.bytes(range));
+        }
+        let (expected, checksum) = (batch.payload.clone(), large.checksum());
+        let taken = LargeWrite::of_batch(&mut batch).unwrap();
+        assert_eq!(batch.bytes(), 0);
+        let taken = taken.as_write(batch.as_write());
+        assert_eq!((taken.bytes(&op.key), taken.checksum()), (&b"key"[..], checksum));
+        assert_eq!(taken.shared.unwrap().as_slice(), expected);
+    }
+}

@@ -1,0 +1,23 @@
+//! The commit path: batch -> stripes -> numbering -> log -> memtables -> publication -> sync.
+
+mod batch;
+mod large;
+mod numbering;
+mod pipeline;
+mod publish;
+pub(crate) mod record;
+mod stall;
+mod stripes;
+mod ticket;
+mod version;
+
+pub use batch::{Batch, OP_OVERHEAD};
+pub(crate) use batch::{Op, Write, encode_op};
+pub(crate) use large::{LARGE_WRITE, LargeWrite};
+pub(crate) use numbering::Numbering;
+pub(crate) use publish::Publisher;
+pub(crate) use stall::{Pressure, STOP, Stall, free_bytes, graded};
+pub(crate) use stripes::{Gate, Held, Stripes};
+pub use ticket::Ticket;
+pub(crate) use version::HistoryId;
+pub use version::VersionToken;

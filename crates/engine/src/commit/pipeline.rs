@@ -1,0 +1,450 @@
+//! From a batch to visible, logged entries.
+//!
+//! ```text
+//! back-pressure          may wait; nothing is held yet
+//! stripes                of all keys, ascending; conditions are checked under them
+//! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
+//! log: write_through     one append for all batches that wait       (nothing is held across it but
+//! memtables: insert      partitions in parallel                      the stripes of these keys)
+//! publish                in the order of the numbers; then the stripes are released
+//! log: sync_through      as the Durability asks
+//! ```
+//! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
+
+use super::batch::{Condition, Expected, Op, Write};
+use super::publish::PublishTicket;
+use super::record;
+use super::stripes::Held;
+use crate::background::Trees;
+use crate::content::Definition;
+use crate::options::Durability;
+use crate::shared::Shared;
+use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
+use flagstone_tree::MemtableRef;
+use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
+use smallvec::SmallVec;
+use std::ops::RangeInclusive;
+
+/// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
+/// it wants a spare segment: both take a lock of the log's.
+const UPKEEP_EVERY: u64 = 64;
+/// In bytes.
+const LARGE_PAYLOAD: usize = 16 << 10;
+
+/// A commit that has its numbers.
+struct Numbered<'a> {
+    first: SeqNo,
+    last: SeqNo,
+    refs: SmallVec<[MemtableRef; 1]>,
+    place: InFlight<'a>,
+    lsn: Option<Lsn>,
+    /// The definitions that went before it in the log.
+    definitions: SmallVec<[NewDefinitions; 1]>,
+}
+
+/// The place of a commit in the line of publication. All later commits wait for it, so a panic on the
+/// way gives it up and poisons: what the commit has written is not known.
+struct InFlight<'a> {
+    shared: &'a Shared,
+    place: Option<PublishTicket>,
+}
+
+impl InFlight<'_> {
+    /// The entries are in the memtables, or there are none: returns when that is visible.
+    fn publish(mut self) {
+        if let Some(place) = self.place.take() {
+            self.shared.publisher.finish(place);
+        }
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.shared.poison(&Error::new(ErrorKind::Poisoned, "a commit panicked half-way"));
+            self.shared.publisher.finish(place);
+        }
+    }
+}
+
+/// Definitions of a keyspace that are not known to be in the log.
+struct NewDefinitions {
+    /// Which keyspace of the batch, and which of its tables.
+    table: (usize, usize),
+    payload: Vec<u8>,
+    /// How many the table has with them.
+    len: u32,
+}
+
+/// What a finished commit answers.
+pub(crate) struct Committed {
+    pub(crate) last: SeqNo,
+    pub(crate) lsn: Option<Lsn>,
+}
+
+/// The trees a write touches: (keyspace in the batch, partition), ascending.
+type Targets = SmallVec<[(u16, u16); 1]>;
+
+impl Shared {
+    /// Does everything up to publication. `held` are the stripes if the caller holds them already.
+    pub(crate) fn write(
+        &self,
+        write: &Write<'_>,
+        durability: Durability,
+        held: Option<Held<'_>>,
+    ) -> Result<Committed> {
+        self.check_writable(write)?;
+        let targets = targets(write);
+        let checksum = write.checksum();
+        write.check_ops()?;
+        let own = held.is_none().then(|| self.stripes.hold(write));
+        for condition in write.conditions {
+            self.check_condition(write, condition)?;
+        }
+        let numbered = loop {
+            let numbered = self.number(write, &targets, checksum, durability);
+            // The log may refuse more than the database knows of.
+            match numbered.inspect_err(|error| self.note_failure(error))? {
+                Some(numbered) => break numbered,
+                None => self.supply(seqnos_wanted(write))?,
+            }
+        };
+        let Numbered { last, lsn, .. } = numbered;
+        let written = match numbered.refs.is_empty() {
+            true => Ok(()),
+            false => self.log_and_insert(write, &targets, &numbered),
+        };
+        numbered.place.publish();
+        drop((held, own));
+        let mut ring = false;
+        for memtable in numbered.refs {
+            ring |= memtable.release();
+        }
+        if ring {
+            self.schedule();
+        }
+        written?;
+        self.fold_long_chains(write);
+        self.seal_if_full();
+        let trees = || {
+            targets.iter().map(|&(keyspace, partition)| {
+                &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
+            })
+        };
+        if let Some(limit) = self.options.memtable_bytes {
+            self.seal_if_over(limit, trees());
+        }
+        if write.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
+            trees().for_each(|tree| self.note_deleted_range(tree));
+        }
+        if is_upkeep_due(numbered.first, last) || write.len() > LARGE_PAYLOAD {
+            trees().for_each(|tree| self.note_deletes(tree));
+            self.keep_log_short();
+            self.prepare_spare_segment();
+            self.supply_soon(last);
+        }
+        // Its copy in the log.
+        flagstone_env::os::freed(write.payload.len());
+        Ok(Committed { last, lsn })
+    }
+
+    /// Waits until what was logged up to `lsn` is as durable as `durability` says.
+    pub(crate) fn wait_durable(&self, lsn: Option<Lsn>, durability: Durability) -> Result<()> {
+        let (Some(log), Some(lsn)) = (&self.log, lsn) else { return Ok(()) };
+        let synced = match durability {
+            Durability::None | Durability::Buffered => return Ok(()),
+            Durability::Interval(interval) => {
+                self.sync_every(interval);
+                return Ok(());
+            }
+            Durability::Group => log.sync_through(lsn),
+            Durability::Each => log.sync_alone(lsn),
+        };
+        // The commit's own append has succeeded, or it needed none. If the last append before an empty commit
+        // was refused, what was written before that is still to be synced.
+        let is_refused = |error: &Error| error.kind() != ErrorKind::Poisoned;
+        let synced = match synced {
+            Err(error) if is_refused(&error) => log.sync_written(),
+            synced => synced,
+        };
+        synced.inspect_err(|error| self.note_failure(error))
+    }
+
+    fn check_writable(&self, write: &Write<'_>) -> Result<()> {
+        self.check_open_for_writing()?;
+        if write.len() as u64 > self.batch_bytes_max() {
+            return Err(Error::invalid(format!(
+                "a batch of {} bytes: expected at most {} (a quarter of the memory budget)",
+                write.len(),
+                self.batch_bytes_max()
+            )));
+        }
+        self.check_room(write)?;
+        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
+    }
+
+    fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
+        let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
+        let found = self.get_found(keyspace, &condition.key, condition.hash, None)?;
+        let present = found.value.as_ref().and(found.seqno);
+        let holds = match condition.expected {
+            Expected::Absent => present.is_none(),
+            Expected::Version(token) => {
+                token.history == self.history && present == Some(token.seqno)
+            }
+        };
+        if holds {
+            return Ok(());
+        }
+        let expected = match condition.expected {
+            Expected::Absent => "expected to be absent".to_owned(),
+            Expected::Version(token) if token.history == self.history => {
+                format!("expected at {}", token.seqno)
+            }
+            Expected::Version(token) => {
+                format!("expected at {token}, and this is history {:016x}", self.history.0)
+            }
+        };
+        let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "key {} of keyspace {:?} is {state}, {expected}",
+                condition.key.escape_ascii(),
+                keyspace.name
+            ),
+        ))
+    }
+
+    /// The numbering lock: everything that needs the one order of history happens here. `None` when the manifest
+    /// must grant more first.
+    fn number(
+        &self,
+        write: &Write<'_>,
+        targets: &Targets,
+        checksum: u32,
+        durability: Durability,
+    ) -> Result<Option<Numbered<'_>>> {
+        let count = write.ops.len() as u64;
+        let mut numbering = self.numbering.lock();
+        if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
+            return Ok(None);
+        }
+        // Again, under the lock that closing and dropping take: nothing is numbered behind either.
+        self.check_open_for_writing()?;
+        write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
+        let mut definitions = SmallVec::new();
+        let mut first = numbering.next;
+        let mut lsn = None;
+        let log = self.log.as_ref().filter(|_| durability.is_logged() && count > 0);
+        if let Some(log) = log {
+            definitions = definitions_of(write);
+            for definition in &definitions {
+                self.note_definitions_due(write.keyspaces[definition.table.0].id);
+            }
+            first = first.plus(definitions.len() as u64);
+            lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
+                Err(error) if error.kind() == ErrorKind::Busy => return Ok(None),
+                enqueued => Some(enqueued?),
+            };
+        } else if count > 0 {
+            numbering.unlogged = true;
+        } else if durability.is_logged() {
+            // It promises no less than one with operations: everything before it in the log is as durable.
+            lsn = self.log.as_ref().map(Log::enqueued);
+        }
+        numbering.next = first.plus(count);
+        let last = SeqNo::new(numbering.next.get() - 1);
+        let refs = targets
+            .iter()
+            .map(|&(keyspace, partition)| {
+                let trees = &write.keyspaces[usize::from(keyspace)].trees;
+                numbering.reserve(&trees[usize::from(partition)], first)
+            })
+            .collect();
+        let place = InFlight { shared: self, place: Some(self.publisher.join(last)) };
+        Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
+    }
+
+    fn log_and_insert(
+        &self,
+        write: &Write<'_>,
+        targets: &Targets,
+        numbered: &Numbered<'_>,
+    ) -> Result<()> {
+        if let (Some(log), Some(lsn)) = (&self.log, numbered.lsn) {
+            log.write_through(lsn).inspect_err(|error| self.note_failure(error))?;
+            for definition in &numbered.definitions {
+                // They went with the batch: nobody needs to log them again.
+                let (keyspace, table) = definition.table;
+                write.keyspaces[keyspace].definitions[table].note_logged(definition.len);
+            }
+        }
+        // What was logged cannot be taken back, and half of it may be there to be seen.
+        self.insert(write, targets, numbered).inspect_err(|error| self.poison(error))
+    }
+
+    fn insert(&self, write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
+        for (i, op) in write.ops.iter().enumerate() {
+            let seqno = numbered.first.plus(i as u64);
+            let entry = EntryRef::new(write.bytes(&op.key), seqno, op.kind, write.bytes(&op.value));
+            let check = op.check.at(seqno);
+            if op.kind == Kind::RangeDelete {
+                let partitions = partitions_of(write, op);
+                for (target, memtable) in targets.iter().zip(&numbered.refs) {
+                    if target.0 == op.keyspace && partitions.contains(&usize::from(target.1)) {
+                        memtable.insert_checked(entry, op.hash, check)?;
+                    }
+                }
+                continue;
+            }
+            let target = (op.keyspace, op.partition);
+            let at = if targets.len() == 1 { Ok(0) } else { targets.binary_search(&target) };
+            if let Ok(at) = at
+                && numbered.refs[at].insert_checked(entry, op.hash, check)?
+            {
+                let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
+                self.long_chains.note(keyspace, entry.key, op.hash);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether one of the SeqNos of a commit is a multiple of [`UPKEEP_EVERY`].
+const fn is_upkeep_due(first: SeqNo, last: SeqNo) -> bool {
+    last.get() / UPKEEP_EVERY != (first.get() - 1) / UPKEEP_EVERY
+}
+
+/// How many SeqNos a write takes at most: one for each operation, and one for each table of definitions.
+fn seqnos_wanted(write: &Write<'_>) -> u64 {
+    let tables = write.keyspaces.iter().map(|keyspace| keyspace.definitions.len());
+    (write.ops.len() + tables.sum::<usize>()) as u64
+}
+
+/// The definitions that must be in the log before the batch.
+fn definitions_of(write: &Write<'_>) -> SmallVec<[NewDefinitions; 1]> {
+    let mut found = SmallVec::new();
+    for (at, keyspace) in write.keyspaces.iter().enumerate() {
+        for (place, table) in keyspace.definitions.iter().enumerate() {
+            let (logged, len) = (table.logged(), table.len());
+            if logged < len {
+                let definition = Definition {
+                    keyspace: keyspace.id,
+                    kind: table.kind,
+                    first_id: logged,
+                    items: table.range(logged, len),
+                };
+                let mut payload = Vec::new();
+                definition.encode(&mut payload);
+                found.push(NewDefinitions { table: (at, place), payload, len });
+            }
+        }
+    }
+    found
+}
+
+/// Enqueues the definitions, each with a SeqNo from `first` on, and the batch behind them. They go
+/// together: the log must never hold a batch without the definitions that it uses.
+fn enqueue(
+    log: &Log,
+    first: SeqNo,
+    definitions: &[NewDefinitions],
+    write: &Write<'_>,
+    payload_checksum: u32,
+) -> Result<Lsn> {
+    let count = write.ops.len() as u32;
+    let batch = |first_seqno| NewRecord {
+        kind: record::BATCH,
+        first_seqno,
+        count,
+        payload: write.payload,
+        shared: write.shared,
+        payload_checksum,
+    };
+    if definitions.is_empty() {
+        return log.enqueue_together(&[batch(first)]);
+    }
+    let records = definitions.iter().zip(0..).map(|(definition, i)| NewRecord {
+        kind: record::DEFINITION,
+        first_seqno: first.plus(i),
+        count: 1,
+        payload: &definition.payload,
+        shared: None,
+        payload_checksum: checksum_of(&definition.payload),
+    });
+    let last = batch(first.plus(definitions.len() as u64));
+    let records: SmallVec<[NewRecord<'_>; 2]> = records.chain([last]).collect();
+    log.enqueue_together(&records)
+}
+
+fn targets(write: &Write<'_>) -> Targets {
+    let mut targets = Targets::new();
+    for op in write.ops {
+        if op.kind == Kind::RangeDelete {
+            let partitions = partitions_of(write, op);
+            targets.extend(partitions.map(|partition| (op.keyspace, partition as u16)));
+        } else if targets.last() != Some(&(op.keyspace, op.partition)) {
+            targets.push((op.keyspace, op.partition));
+        }
+    }
+    targets.sort_unstable();
+    targets.dedup();
+    targets
+}
+
+impl<'a> Write<'a> {
+    /// The trees it touches.
+    pub(crate) fn trees(&self) -> Trees<'a> {
+        let tree = |(keyspace, partition): (u16, u16)| {
+            &self.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
+        };
+        targets(self).into_iter().map(tree).collect()
+    }
+}
+
+/// The partitions that a range delete concerns.
+fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
+    let route = &write.keyspaces[usize::from(op.keyspace)].route;
+    route.partitions_of(write.bytes(&op.key), write.bytes(&op.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use std::time::Duration;
+
+    /// Its memtable would belong to nobody: never flushed, and counted for ever.
+    #[test]
+    fn a_write_that_waits_for_its_key_while_the_keyspace_is_dropped_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        kv.put("b", "1").unwrap();
+        let shared = kv.handle().shared();
+        let held = shared.stripes.hold_all();
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| kv.put("a", "1"));
+            // Long enough to come to the key; if it comes later, it is refused anyway.
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(db.drop_keyspace("kv").unwrap());
+            drop(held);
+            let refused = waits.join().unwrap().unwrap_err();
+            assert!(refused.to_string().contains("was dropped"), "{refused}");
+        });
+        assert_eq!(db.stats().memtable_bytes, 0);
+    }
+
+    #[test]
+    fn upkeep_comes_around_whatever_the_size_of_the_batches() {
+        for (start, size) in [(1, 1), (2, 2), (2, 64), (5, 30), (1, 1000)] {
+            let due = |batch: &u64| {
+                let first = start + batch * size;
+                is_upkeep_due(SeqNo::new(first), SeqNo::new(first + size - 1))
+            };
+            let count = (0..640).filter(due).count() as u64;
+            assert!(count >= (640 * size / UPKEEP_EVERY).min(640), "{size} from {start}: {count}");
+        }
+    }
+}

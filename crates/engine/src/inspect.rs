@@ -1,0 +1,46 @@
+//! Dumps of any file of a database, for humans; also of damaged ones.
+
+use crate::manifest::{dump, dump_current};
+use flagstone_base::{Error, Result};
+use flagstone_env::names::{self, FileKind, Name};
+use flagstone_env::{Disk, OsDisk};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Writes what stands in the file at `path` to `out`, as text.
+///
+/// # Errors
+/// InvalidInput when the name is none of a database's files; Io; what the file's reader says of it.
+pub fn file(path: &Path, out: &mut dyn Write) -> Result<()> {
+    file_on(&OsDisk, path, out)
+}
+
+/// As [`file()`], for a file on `disk`.
+///
+/// # Errors
+/// As [`file()`].
+pub fn file_on(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match names::parse(&name) {
+        Name::Numbered(FileKind::Table, _) => {
+            let options = flagstone_sst::InspectOptions::default();
+            flagstone_sst::inspect(disk, path, options, out)
+        }
+        Name::Numbered(FileKind::Wal, _) => segment(disk, path, out),
+        Name::Numbered(FileKind::Manifest, _) => dump(disk, path, out),
+        Name::Current => dump_current(disk, path.parent().unwrap_or(Path::new(".")), out),
+        Name::Lock | Name::Ballast | Name::Temporary | Name::Foreign => {
+            Err(Error::invalid(format!(
+                "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or CURRENT",
+                path.display()
+            )))
+        }
+    }
+}
+
+fn segment(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
+    for finding in flagstone_wal::inspect::Inspector::open(disk, path)? {
+        writeln!(out, "{}", finding?).map_err(|_full| Error::invalid("nowhere to write to"))?;
+    }
+    Ok(())
+}

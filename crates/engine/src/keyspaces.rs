@@ -1,0 +1,235 @@
+//! The keyspaces of an open database, by name and by number.
+//!
+//! Gets, puts and commits do not come here: their handles know the keyspace. So one lock serves, a leaf that is held for
+//! lines, and making or dropping a keyspace costs the same however many there are.
+
+use crate::keyspace::KeyspaceCore;
+use flagstone_base::KeyspaceId;
+use flagstone_env::sync::RwLock;
+#[cfg(test)]
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Maps {
+    by_name: BTreeMap<String, KeyspaceId>,
+    by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Keyspaces {
+    maps: RwLock<Maps>,
+    /// How often somebody has asked for all: background work must not.
+    #[cfg(test)]
+    pub(crate) walks: AtomicU64,
+}
+
+impl Keyspaces {
+    /// The keyspace of this name.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<KeyspaceCore>> {
+        let maps = self.maps.read();
+        maps.by_id.get(maps.by_name.get(name)?).cloned()
+    }
+
+    /// The keyspace of this number.
+    pub(crate) fn get(&self, id: KeyspaceId) -> Option<Arc<KeyspaceCore>> {
+        self.maps.read().by_id.get(&id).cloned()
+    }
+
+    /// The keyspace with the smallest number that is not below `id`.
+    pub(crate) fn first_from(&self, id: KeyspaceId) -> Option<Arc<KeyspaceCore>> {
+        Some(Arc::clone(self.maps.read().by_id.range(id..).next()?.1))
+    }
+
+    /// Every keyspace, by number. Costs all of them.
+    pub(crate) fn all(&self) -> Vec<Arc<KeyspaceCore>> {
+        #[cfg(test)]
+        self.walks.fetch_add(1, Ordering::Relaxed);
+        self.maps.read().by_id.values().cloned().collect()
+    }
+
+    /// Every keyspace, by name. Costs all of them.
+    pub(crate) fn all_by_name(&self) -> Vec<Arc<KeyspaceCore>> {
+        let maps = self.maps.read();
+        maps.by_name.values().filter_map(|id| maps.by_id.get(id).cloned()).collect()
+    }
+
+    pub(crate) fn insert(&self, core: &Arc<KeyspaceCore>) {
+        let mut maps = self.maps.write();
+        maps.by_name.insert(core.name.clone(), core.id);
+        maps.by_id.insert(core.id, Arc::clone(core));
+    }
+
+    pub(crate) fn remove(&self, core: &KeyspaceCore) {
+        let mut maps = self.maps.write();
+        maps.by_name.remove(&core.name);
+        maps.by_id.remove(&core.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::content::DefinitionKind;
+    use crate::shared::Shared;
+    use crate::testing::Builder;
+    use crate::{Batch, Engine, Environment, Keyspace, KeyspaceOptions, Options, Routing};
+    use flagstone_env::sync::atomic::Ordering;
+    use flagstone_env::{Lane, ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// A database with background work one step at a time, and some keyspaces.
+    struct Opened {
+        db: Engine,
+        all: Vec<Keyspace>,
+        steps: Arc<StepExecutor>,
+        clock: Arc<ManualClock>,
+    }
+
+    impl Opened {
+        fn new(keyspaces: usize) -> Self {
+            Self::with(keyspaces, 1 << 20)
+        }
+
+        fn with(keyspaces: usize, memory_budget: u64) -> Self {
+            let (steps, clock) = (Arc::new(StepExecutor::default()), Arc::default());
+            let environment = Environment {
+                disk: Arc::new(MemDisk::default()),
+                clock: Arc::<ManualClock>::clone(&clock),
+                random: Arc::new(SeededRandom::new(1)),
+                executor: Some(Arc::<StepExecutor>::clone(&steps)),
+            };
+            let options = Options { memory_budget, compaction_workers: 1, ..Options::default() };
+            let builder = Builder::at("db").options(options);
+            let db = builder.environment(environment).open().unwrap();
+            let options =
+                KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+            let names = (0..keyspaces).map(|n| format!("k{n}"));
+            let all = db.keyspaces_with(names, &options).unwrap();
+            Self { db, all, steps, clock }
+        }
+
+        fn shared(&self) -> &Shared {
+            self.all[0].handle().shared()
+        }
+
+        fn rest(&self) {
+            for _ in 0..4 {
+                self.steps.run_all();
+                self.clock.advance(Duration::from_secs(2));
+            }
+        }
+
+        fn manifest_bytes(&self) -> u64 {
+            self.shared().manifest.lock().as_ref().unwrap().bytes()
+        }
+
+        /// Trees that background work looks at: those with writes to flush, and those to compact.
+        fn looked_at(&self) -> (usize, usize) {
+            let unflushed = self.shared().numbering.lock().unflushed().count();
+            let queue = self.shared().background.lock();
+            let watched = queue.watched.len() + queue.until_rest.len() + queue.held_back.len();
+            (unflushed, watched)
+        }
+    }
+
+    /// Each seal, flush and install once looked at all trees: with ten thousand idle keyspaces writes to one more took
+    /// twice as long.
+    #[test]
+    fn nothing_that_is_done_for_one_keyspace_looks_at_a_thousand_idle_ones() {
+        let opened = Opened::new(1001);
+        let shared = opened.shared();
+        let walks = shared.keyspaces.walks.load(Ordering::Relaxed);
+        for n in 0..4000_u64 {
+            let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 700;
+            opened.all[7].put(key.to_be_bytes(), [n as u8; 1000]).unwrap();
+            if n % 64 == 0 {
+                opened.steps.run_all();
+            }
+            let (unflushed, watched) = opened.looked_at();
+            assert!(unflushed <= 1 && watched <= 1, "{unflushed} unflushed, {watched} watched");
+        }
+        opened.db.flush().unwrap();
+        opened.rest();
+        let stats = opened.db.stats();
+        assert!(stats.flushes > 4 && stats.compactions > 0, "{stats:?}");
+        assert_eq!(opened.looked_at(), (0, 0));
+        assert_eq!(shared.keyspaces.walks.load(Ordering::Relaxed), walks);
+    }
+
+    /// One tree at a time, each flush wrote a table and synced an edit for 24 KiB of memory.
+    #[test]
+    fn many_trees_that_hold_little_are_flushed_together() {
+        let opened = Opened::with(800, 64 << 20);
+        opened.all.iter().for_each(|kv| kv.put("a", "1").unwrap());
+        opened.steps.run_all();
+        let stats = opened.db.stats();
+        let groups = opened.shared().background.lock().sealed;
+        assert!(groups >= 1 && stats.flushes >= 15 * groups, "{groups} groups, {stats:?}");
+        assert!(opened.shared().memtable_bytes() > 10 << 20, "but not all of them");
+    }
+
+    #[test]
+    fn the_edit_of_a_flush_does_not_grow_with_idle_keyspaces() {
+        let grown = [1, 1000].map(|keyspaces| {
+            let opened = Opened::new(keyspaces);
+            opened.all[0].put("a", "1").unwrap();
+            let before = opened.manifest_bytes();
+            opened.db.flush().unwrap();
+            opened.manifest_bytes() - before
+        });
+        assert_eq!(grown[0], grown[1]);
+    }
+
+    /// Nobody looks at the tree while the snapshot is held, and the room comes back when it is gone: not before the next
+    /// flush once, which may be never.
+    #[test]
+    fn a_tree_that_a_snapshot_holds_back_is_looked_at_when_that_is_gone() {
+        let opened = Opened::new(1);
+        let kv = &opened.all[0];
+        for n in 0..100_u8 {
+            kv.put([n], [n; 100]).unwrap();
+        }
+        opened.db.flush().unwrap();
+        opened.rest();
+        let snapshot = opened.db.snapshot();
+        kv.delete_range([0]..[100]).unwrap();
+        opened.db.flush().unwrap();
+        opened.rest();
+        assert_eq!(snapshot.get(kv, [1]).unwrap().unwrap(), [1; 100]);
+        {
+            let queue = opened.shared().background.lock();
+            assert_eq!((queue.watched.len(), queue.held_back.len()), (0, 1));
+        }
+        // One that is younger than all tables holds nothing back.
+        drop(opened.db.snapshot());
+        assert!(!opened.steps.step(Lane::Compaction), "nobody looks for that");
+        drop(snapshot);
+        opened.steps.run_all();
+        assert_eq!(opened.looked_at(), (0, 0));
+        assert_eq!(opened.db.stats().tables(), 0);
+    }
+
+    /// A record of the log may hold names of a keyspace into which it writes nothing: the flush that lets go of the record
+    /// must keep them, or the values that use them cannot be read after a crash.
+    #[test]
+    fn names_that_only_a_released_part_of_the_log_defines_are_kept() {
+        let opened = Opened::new(1);
+        let (named, table) = opened.db.named("named").unwrap();
+        table.define("a name");
+        table.define("another");
+        // Its condition makes this batch log the names.
+        let mut first = Batch::default();
+        first.expect_absent(&named, "no such key").unwrap();
+        first.put(&opened.all[0], "a", "1").unwrap();
+        opened.db.commit(first).unwrap();
+        assert_eq!(opened.shared().definitions_due.lock().len(), 1);
+        opened.db.flush().unwrap();
+        assert!(opened.shared().definitions_due.lock().is_empty());
+        let state = opened.shared().manifest.lock().as_ref().unwrap().state().clone();
+        let names = (named.core().id, DefinitionKind::NAMES);
+        assert_eq!(state.definitions_of(names), [&b"a name"[..], b"another"]);
+    }
+}

@@ -1,0 +1,198 @@
+//! The repair of a database into another directory, or in place.
+
+use super::find::Found;
+use super::output::Outputs;
+use super::report::RepairReport;
+use super::work::Work;
+use crate::content::ContentFactory;
+use crate::copying::{at_once, check_empty, copy_file, make_database, state_of_copy};
+use crate::manifest::{Manifest, Place, State};
+use crate::options::Options;
+use flagstone_base::{Error, ErrorKind, FileNumber, Result};
+use flagstone_env::names::{self, FileKind, Name};
+use flagstone_env::{Disk, LockMode, OpenFiles, OsDisk, lock_to_read};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Makes a database of what can still be read of a damaged one.
+///
+/// Everything that can be read is kept, and a [`RepairReport`] tells what cannot: file, place, keys, writes. A table that
+/// is whole is taken over as it is. Of a damaged one the good blocks are. Of a log every whole record is, also behind damage.
+/// Without a manifest the keyspaces are rebuilt of their tables and the log: their names are lost then
+/// (`keyspace-3`), and the names of folds and codecs; names of fields are not.
+///
+/// The original is read, never written: [`Repair::into_dir`] makes another database. Before a repair, copy what you have.
+#[must_use = "nothing is repaired until a destination is named"]
+pub struct Repair {
+    dir: PathBuf,
+    disk: Arc<dyn Disk>,
+    folds: BTreeMap<u32, String>,
+    contents: Arc<dyn ContentFactory>,
+}
+
+const WHAT: &str = "a repaired database";
+/// What a file that is not needed any more is called: its name, then this.
+const ASIDE: &str = ".aside";
+
+impl Repair {
+    /// A repair of the database in `dir`.
+    pub fn of(dir: &Path, contents: Arc<dyn ContentFactory>) -> Self {
+        let disk = Arc::new(OsDisk);
+        Self { dir: dir.to_owned(), disk, folds: BTreeMap::new(), contents }
+    }
+
+    /// If the manifest does not tell: the fold of a keyspace, by its number.
+    pub fn fold(mut self, keyspace: u32, name: &str) -> Self {
+        self.folds.insert(keyspace, name.to_owned());
+        self
+    }
+
+    /// On another disk: for tests.
+    pub fn on_disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.disk = disk;
+        self
+    }
+
+    /// Makes the repaired database in `to`, which must be missing or empty. Whole tables are linked, or copied
+    /// where the file system makes no link. After an error or a crash there is no database in `to`.
+    ///
+    /// # Errors
+    /// InvalidInput when there is nothing to repair, or `to` holds something; Busy when the database is open;
+    /// Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
+    pub fn into_dir(self, to: &Path) -> Result<RepairReport> {
+        check_empty(&*self.disk, to, WHAT)?;
+        let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
+        let found = Found::look(&*self.disk, &self.dir)?;
+        let made = make_database(&*self.disk, to, WHAT, || {
+            let mut work = self.work(found, to);
+            let state = finished(work.run()?, &work);
+            for number in std::mem::take(&mut work.kept) {
+                bring(&*self.disk, &self.dir, to, number)?;
+            }
+            let place = Place::of_copy(&self.disk, to, &state);
+            Manifest::create(place, work.found.id, state)?;
+            work.report.dir = to.to_owned();
+            Ok(work.report)
+        });
+        drop(lock);
+        made
+    }
+
+    /// Repairs the database where it is: new tables and a new manifest are written beside the old files, `CURRENT` is
+    /// switched, and every file that the repaired database does not need is renamed to `NAME.aside`. Nothing is removed,
+    /// so what a repair could not read can be looked at later. Until `CURRENT` is switched the old files are as
+    /// they were.
+    ///
+    /// # Errors
+    /// As [`Repair::into_dir`].
+    pub fn in_place(self) -> Result<RepairReport> {
+        let disk = &*self.disk;
+        if !disk.exists(&self.dir)? {
+            let text = format!("{}: there is nothing to repair", self.dir.display());
+            return Err(Error::invalid(text));
+        }
+        let lock = disk.lock(&self.dir.join(names::LOCK), LockMode::Exclusive)?;
+        let found = Found::look(disk, &self.dir)?;
+        let files = found.files.clone();
+        let mut work = self.work(found, &self.dir);
+        let state = match work.run() {
+            Ok(state) => finished(state, &work),
+            Err(error) => {
+                self.remove(&work.outputs.made);
+                return Err(error);
+            }
+        };
+        // A second name first: whoever opens the repaired database removes what its manifest does not name.
+        let unneeded = files.iter().filter(|name| !is_needed(name, &work));
+        let aside = self.link_aside(unneeded).inspect_err(|_| self.remove(&work.outputs.made))?;
+        let place = Place::of_copy(&self.disk, &self.dir, &state);
+        Manifest::replace(place, work.found.id, state)?;
+        for (name, to) in aside {
+            // `CURRENT` is the new one by now.
+            if name != names::CURRENT {
+                disk.remove(&self.dir.join(name))?;
+            }
+            work.report.set_aside.push(to);
+        }
+        disk.sync_dir(&self.dir)?;
+        drop(lock);
+        work.report.dir.clone_from(&self.dir);
+        Ok(work.report)
+    }
+
+    /// Gives each of the files a second name, durably; the names. An error leaves none.
+    fn link_aside<'n>(
+        &self,
+        files: impl Iterator<Item = &'n String>,
+    ) -> Result<Vec<(&'n str, String)>> {
+        let mut aside = Vec::new();
+        let link = || {
+            for name in files {
+                let to = self.free_name(name)?;
+                self.disk.link(&self.dir.join(name), &self.dir.join(&to)).map_err(|error| {
+                    error.context("a repair in place sets files aside by hard links: repair into another directory")
+                })?;
+                aside.push((name.as_str(), to));
+            }
+            self.disk.sync_dir(&self.dir)
+        };
+        let linked = link();
+        if let Err(error) = linked {
+            self.remove(&aside.iter().map(|(_, to)| self.dir.join(to)).collect::<Vec<_>>());
+            return Err(error);
+        }
+        Ok(aside)
+    }
+
+    /// Removes what a repair has made that goes no further, as far as it can be.
+    fn remove(&self, made: &[PathBuf]) {
+        for path in made {
+            let _gone = self.disk.remove(path);
+        }
+    }
+
+    /// What a file that is set aside will be called.
+    fn free_name(&self, name: &str) -> Result<String> {
+        let mut free = format!("{name}{ASIDE}");
+        let mut again = 1;
+        while self.disk.exists(&self.dir.join(&free))? {
+            again += 1;
+            free = format!("{name}{ASIDE}-{again}");
+        }
+        Ok(free)
+    }
+
+    fn work<'a>(&'a self, found: Found, to: &'a Path) -> Work<'a> {
+        let outputs = Outputs::new(&self.disk, to, &found);
+        let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
+        Work::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
+    }
+}
+
+/// The state as it is written: everything stands in tables, and a log would begin above every number.
+fn finished(state: State, work: &Work<'_>) -> State {
+    state_of_copy(&state, Some(FileNumber(work.outputs.next_file.0 + 1)))
+}
+
+fn is_needed(name: &str, work: &Work<'_>) -> bool {
+    match names::parse(name) {
+        Name::Numbered(FileKind::Table, number) => work.kept.contains(&number),
+        // What was being made is no part of a database.
+        Name::Foreign | Name::Lock | Name::Ballast | Name::Temporary => true,
+        Name::Numbered(..) | Name::Current => false,
+    }
+}
+
+/// Gives a table a second name in another directory, or copies it.
+fn bring(disk: &dyn Disk, from: &Path, to: &Path, number: FileNumber) -> Result<()> {
+    let (from, to) =
+        (names::path(from, FileKind::Table, number), names::path(to, FileKind::Table, number));
+    match disk.link(&from, &to) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Io => {
+            copy_file(disk, &from, &to, &mut at_once).map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}

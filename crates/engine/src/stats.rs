@@ -1,0 +1,265 @@
+//! What a database tells of itself: keyspaces, sizes, counters, the result of a verification.
+
+use crate::content::DefinitionKind;
+use crate::keyspace::KeyspaceCore;
+use crate::options::KeyspaceOptions;
+use crate::shared::Shared;
+use flagstone_env::sync::atomic::Ordering;
+use std::fmt;
+use std::time::Duration;
+
+/// A keyspace, as the catalog knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceInfo {
+    /// Its name.
+    pub name: String,
+    /// What it holds: `bytes`, `documents`, or the names of its codecs.
+    pub content: String,
+    /// What it was made with.
+    pub options: KeyspaceOptions,
+}
+
+impl KeyspaceInfo {
+    pub(crate) fn of(core: &KeyspaceCore) -> Self {
+        Self {
+            name: core.name.clone(),
+            content: core.record.content.to_string(),
+            options: core.record.options(),
+        }
+    }
+}
+
+/// One level of a keyspace's trees together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelReport {
+    /// 0 is the newest.
+    pub level: u8,
+    /// Tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Tombstones among them.
+    pub deletes: u64,
+}
+
+/// A keyspace's sizes and counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyspaceStats {
+    /// Which keyspace.
+    pub info: KeyspaceInfo,
+    /// Its levels that hold anything, newest first.
+    pub levels: Vec<LevelReport>,
+    /// Bytes of its memtables.
+    pub memtable_bytes: u64,
+    /// Bytes written by flushes since the database was opened.
+    pub flush_bytes_written: u64,
+    /// Bytes written by compactions since the database was opened.
+    pub compaction_bytes_written: u64,
+    /// Field names defined, if it is a collection.
+    pub names: u64,
+    /// How often a merge operand, a patch for example, did not apply when reads or compactions folded it, since the
+    /// database was opened; if the fold counts them.
+    pub operands_refused: u64,
+}
+
+/// The block cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheReport {
+    /// What it may hold.
+    pub capacity_bytes: u64,
+    /// What it holds.
+    pub used_bytes: u64,
+    /// Indexes and filters of open tables.
+    pub pinned_bytes: u64,
+    /// Blocks that scans stand in, in the cache or not, and what they have read ahead.
+    pub scan_bytes: u64,
+    /// Beyond this, scans that wait give up what they hold.
+    pub scan_bytes_max: u64,
+    /// Blocks found.
+    pub hits: u64,
+    /// Blocks read from files.
+    pub misses: u64,
+}
+
+/// Sizes and counters of a database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// By keyspace, in the order of their names.
+    pub keyspaces: Vec<KeyspaceStats>,
+    /// The block cache.
+    pub cache: CacheReport,
+    /// The memory budget.
+    pub memory_budget: u64,
+    /// Memory of all memtables.
+    pub memtable_bytes: u64,
+    /// Bytes of the write-ahead log.
+    pub wal_bytes: u64,
+    /// Bytes appended to the log since the database was opened.
+    pub wal_bytes_written: u64,
+    /// Syncs of the log since the database was opened.
+    pub wal_syncs: u64,
+    /// Memtables flushed since the database was opened.
+    pub flushes: u64,
+    /// Compactions done since the database was opened.
+    pub compactions: u64,
+    /// How often writers were stopped since the database was opened.
+    pub stalls: u64,
+    /// For how long writers were stopped or slowed, summed over them.
+    pub stalled_for: Duration,
+    /// Descriptors that open tables hold.
+    pub files_open: usize,
+    /// How many they may: [`Options::files_open_max`](crate::Options::files_open_max).
+    pub files_open_max: usize,
+    /// How often a table was opened since the database was.
+    pub files_opened: u64,
+    /// The newest SeqNo that readers see.
+    pub visible_seqno: u64,
+    /// What the scrub has read since the database was opened.
+    pub scrub: ScrubReport,
+}
+
+/// How far [the scrub](crate::Options::scrub_bytes_per_second) has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// How often it has read all tables.
+    pub rounds: u64,
+    /// Tables that it has read and found whole.
+    pub tables: u64,
+    /// Bytes that it has read.
+    pub bytes: u64,
+    /// Tables that it has found damaged.
+    pub damaged: u64,
+}
+
+impl Stats {
+    /// Bytes of all tables.
+    pub fn table_bytes(&self) -> u64 {
+        self.levels().map(|level| level.bytes).sum()
+    }
+
+    /// Number of all tables.
+    pub fn tables(&self) -> u64 {
+        self.levels().map(|level| level.tables).sum()
+    }
+
+    fn levels(&self) -> impl Iterator<Item = &LevelReport> {
+        self.keyspaces.iter().flat_map(|keyspace| &keyspace.levels)
+    }
+}
+
+/// What [`Database::verify`](crate::Engine::verify) has read and found whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Keyspaces.
+    pub keyspaces: u64,
+    /// Trees.
+    pub trees: u64,
+    /// Tables.
+    pub tables: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their entries.
+    pub entries: u64,
+    /// Segments of the log.
+    pub segments: u64,
+    /// Their bytes, as far as they are in use.
+    pub log_bytes: u64,
+    /// Records of the log that were read.
+    pub records: u64,
+    /// Whether data blocks, and all segments of the log but the last, were left out.
+    pub is_quick: bool,
+}
+
+impl fmt::Display for VerifyReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} keyspaces, {} trees, {} tables, {} entries, {} bytes, a log of {} bytes: {}",
+            self.keyspaces,
+            self.trees,
+            self.tables,
+            self.entries,
+            self.bytes,
+            self.log_bytes,
+            match self.is_quick {
+                true => "manifest, log, and both ends of every table are whole; no block was read",
+                false => "all checksums, orders and bounds hold",
+            }
+        )
+    }
+}
+
+pub(crate) fn stats(shared: &Shared) -> Stats {
+    let keyspaces = shared.keyspaces.all_by_name();
+    let cache = &shared.trees.cache;
+    let counted = cache.stats();
+    let log = shared.log.as_ref();
+    let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
+    Stats {
+        keyspaces: keyspaces.iter().map(|core| keyspace_stats(core)).collect(),
+        cache: CacheReport {
+            capacity_bytes: cache.capacity(),
+            used_bytes: cache.used_bytes(),
+            pinned_bytes: cache.pinned_bytes(),
+            scan_bytes: cache.scans().used(),
+            scan_bytes_max: cache.scans().max(),
+            hits: counted.hits,
+            misses: counted.misses,
+        },
+        memory_budget: shared.options.memory_budget,
+        memtable_bytes: shared.memtable_bytes(),
+        wal_bytes: log.map_or(0, flagstone_wal::Log::bytes),
+        wal_bytes_written: written.bytes,
+        wal_syncs: written.syncs,
+        flushes: shared.background.flushes.load(Ordering::Relaxed),
+        compactions: shared.background.compactions.load(Ordering::Relaxed),
+        stalls: shared.background.stalls.load(Ordering::Relaxed),
+        stalled_for: Duration::from_nanos(shared.background.stall_nanos.load(Ordering::Relaxed)),
+        files_open: shared.trees.files.descriptors(),
+        files_open_max: shared.trees.files.descriptors_max(),
+        files_opened: shared.trees.files.opened(),
+        visible_seqno: shared.publisher.visible().get(),
+        scrub: ScrubReport {
+            rounds: shared.background.scrub.rounds.load(Ordering::Relaxed),
+            tables: shared.background.scrub.tables.load(Ordering::Relaxed),
+            bytes: shared.background.scrub.bytes.load(Ordering::Relaxed),
+            damaged: shared.background.scrub.damaged.load(Ordering::Relaxed),
+        },
+    }
+}
+
+fn keyspace_stats(core: &KeyspaceCore) -> KeyspaceStats {
+    let mut levels: Vec<LevelReport> = Vec::new();
+    let mut report = KeyspaceStats {
+        info: KeyspaceInfo::of(core),
+        levels: Vec::new(),
+        memtable_bytes: 0,
+        flush_bytes_written: 0,
+        compaction_bytes_written: 0,
+        names: core.table_of(DefinitionKind::NAMES).map_or(0, |names| u64::from(names.len())),
+        operands_refused: core.fold.as_ref().map_or(0, |fold| fold.refused()),
+    };
+    for tree in &core.trees {
+        let stats = tree.stats();
+        report.memtable_bytes += stats.memtable_bytes;
+        report.flush_bytes_written += stats.counters.flush_bytes_written;
+        report.compaction_bytes_written += stats.counters.compaction_bytes_written;
+        for found in &stats.levels {
+            let at = usize::from(found.level);
+            if levels.len() <= at {
+                levels.resize_with(at + 1, LevelReport::default);
+            }
+            let level = &mut levels[at];
+            level.level = found.level;
+            level.tables += found.tables;
+            level.bytes += found.bytes;
+            level.entries += found.entries;
+            level.deletes += found.deletes;
+        }
+    }
+    levels.retain(|level| level.tables > 0);
+    report.levels = levels;
+    report
+}

@@ -1,0 +1,129 @@
+//! A batch: writes that happen together, over any keyspaces, collections and partitions, or not at all.
+
+use crate::keyspace::Keyspace;
+use flagstone_base::Result;
+use flagstone_engine::VersionToken;
+
+/// A batch of writes, made by [`Database::batch`](crate::Database::batch) and given to
+/// [`Database::commit`](crate::Database::commit). Later writes of a key win over earlier ones.
+///
+/// Limit: 1 GiB, or a quarter of the memory budget if that is less.
+#[derive(Default)]
+pub struct Batch(pub(crate) flagstone_engine::Batch);
+
+impl Batch {
+    /// Sets `key` to `value`.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes, a value over 512 MiB, or a batch that grows
+    /// over 1 GiB. The batch stays as it was.
+    #[inline]
+    pub fn put(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.0.put(&keyspace.0, key.as_ref(), value.as_ref())
+    }
+
+    /// Removes `key`, whether it is there or not.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    #[inline]
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.0.delete(&keyspace.0, key.as_ref())
+    }
+
+    /// Removes all keys from `start` up to `end`, which stays.
+    ///
+    /// # Errors
+    /// As [`Batch::put`]; InvalidInput when `start` is not below `end`.
+    #[inline]
+    pub fn delete_range(
+        &mut self,
+        keyspace: &Keyspace,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.0.delete_range(&keyspace.0, start.as_ref(), end.as_ref())
+    }
+
+    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it.
+    ///
+    /// # Errors
+    /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
+    #[inline]
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.0.merge(&keyspace.0, key.as_ref(), operand.as_ref())
+    }
+
+    /// Refuses the batch with `Conflict` unless `key` is absent when it is committed.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    #[inline]
+    pub fn expect_absent(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+        self.0.expect_absent(&keyspace.0, key.as_ref())
+    }
+
+    /// Refuses the batch with `Conflict` unless the newest write of `key` is the one that
+    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found. So is a token of another history: one
+    /// that was read in the database that this one is a copy of, say.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// let kv = db.keyspace("accounts")?;
+    /// kv.put("alice", "100")?;
+    /// let Some((version, balance)) = kv.get_versioned("alice")? else { return Ok(()) };
+    ///
+    /// let mut batch = db.batch();
+    /// batch.expect_version(&kv, "alice", version)?;
+    /// batch.put(&kv, "alice", [&balance[..], b"0"].concat())?;
+    /// db.commit(batch)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    #[inline]
+    pub fn expect_version(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.0.expect_version(&keyspace.0, key.as_ref(), version)
+    }
+
+    /// How many operations it holds.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it holds no operation.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many bytes it takes in the log.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Empties it and keeps its memory.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}

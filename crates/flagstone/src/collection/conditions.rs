@@ -1,0 +1,63 @@
+//! Conditions on documents: a batch that is refused unless they are as they were read.
+
+use super::Collection;
+use super::handle::encode_key;
+use crate::batch::Batch;
+use flagstone_base::Result;
+use flagstone_doc::{Document, Value};
+use flagstone_engine::VersionToken;
+
+impl Collection {
+    /// The document of `key` with a token of the write that made it, for [`Batch::expect_document_version`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let accounts = db.collection("accounts")?;
+    /// accounts.put_json("alice", r#"{"balance":100}"#)?;
+    /// let Some((version, document)) = accounts.get_versioned("alice")? else { return Ok(()) };
+    ///
+    /// let mut edited = document.edit();
+    /// edited.set("balance", document.int("balance") - 10)?;
+    /// let mut batch = db.batch();
+    /// batch.expect_document_version(&accounts, "alice", version)?;
+    /// batch.put_value(&accounts, "alice", edited.value())?;
+    /// db.commit(batch)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn get_versioned(&self, key: impl Into<Value>) -> Result<Option<(VersionToken, Document)>> {
+        let found = self.bytes().get_versioned(encode_key(&key.into())?)?;
+        found.map(|(version, bytes)| Ok((version, self.document(bytes)?))).transpose()
+    }
+}
+
+impl Batch {
+    /// Refuses the batch with `Conflict` unless `collection` has no document of `key` when it is committed.
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded.
+    pub fn expect_no_document(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<()> {
+        self.0.expect_absent(collection.bytes(), encode_key(&key.into())?)
+    }
+
+    /// Refuses the batch with `Conflict` unless the newest write of the document of `key` is the one that
+    /// [`Collection::get_versioned`] has found.
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded.
+    pub fn expect_document_version(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.0.expect_version(collection.bytes(), encode_key(&key.into())?, version)
+    }
+}

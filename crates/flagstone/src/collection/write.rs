@@ -1,0 +1,91 @@
+//! The funnel: every write of a document passes here.
+//!
+//! ```text
+//! put, JSON, structs -------------------------> write_put  -\
+//! deletes, blind patches ---------------------> write       -\
+//! batches, bulk loads ------------------------> write_in    --+--> the engine
+//! deletes of ranges --------------------------> write_range -/
+//! update, remove, patches that read first ----> rewrite    -/
+//! ```
+//! Whatever must see documents change (indexes, unique keys, a feed of changes) belongs here and nowhere else.
+
+use super::Collection;
+use crate::batch::Batch;
+use flagstone_base::{KeyRange, Kind, Result};
+use flagstone_engine::Admitted;
+
+/// What a write does to one document.
+#[derive(Clone, Copy)]
+pub(super) enum Change<'a> {
+    /// Sets it to these bytes.
+    Put(&'a [u8]),
+    /// Removes it.
+    Delete,
+    /// Changes it by a patch, without reading it.
+    Patch(&'a [u8]),
+}
+
+/// What becomes of a document that was read.
+pub(super) enum Rewrite {
+    /// It stays.
+    Nothing,
+    /// It is removed.
+    Delete,
+    /// It is set to these bytes.
+    Put(Vec<u8>),
+}
+
+impl<'a> Change<'a> {
+    const fn entry(self) -> (Kind, &'a [u8]) {
+        match self {
+            Self::Put(bytes) => (Kind::Put, bytes),
+            Self::Delete => (Kind::Delete, b""),
+            Self::Patch(operand) => (Kind::Merge, operand),
+        }
+    }
+}
+
+impl Collection {
+    /// Sets the document of the encoded `key` to `bytes`; a large one has asked for its `turn` before it was encoded.
+    pub(super) fn write_put(
+        &self,
+        key: &[u8],
+        bytes: Vec<u8>,
+        turn: Option<Admitted<'_>>,
+    ) -> Result<()> {
+        self.bytes().put_encoded(key, bytes, turn)
+    }
+
+    /// Changes the document of the encoded `key`, by itself.
+    pub(super) fn write(&self, key: &[u8], change: Change<'_>) -> Result<()> {
+        let (kind, value) = change.entry();
+        self.bytes().write_one(kind, key, value)
+    }
+
+    /// Changes the document of the encoded `key` together with the rest of `batch`.
+    pub(super) fn write_in(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
+        let (kind, value) = change.entry();
+        batch.0.push(self.bytes(), kind, key, value)
+    }
+
+    /// Removes the documents of a range of encoded keys.
+    pub(super) fn write_range(&self, range: KeyRange) -> Result<()> {
+        self.bytes().delete_range((range.start, range.end))
+    }
+
+    /// Reads the document of the encoded `key` and does what `decide` says; no other write of the key comes between.
+    /// Returns whether something was written.
+    pub(super) fn rewrite(
+        &self,
+        key: &[u8],
+        decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
+    ) -> Result<bool> {
+        self.bytes().read_modify_write(key, |old| {
+            Ok(match decide(old)? {
+                Rewrite::Nothing => None,
+                Rewrite::Delete => Some((Kind::Delete, Vec::new())),
+                Rewrite::Put(bytes) => Some((Kind::Put, bytes)),
+            })
+        })
+    }
+}

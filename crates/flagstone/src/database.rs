@@ -1,0 +1,393 @@
+//! The database handle: keyspaces and collections by name, commits over them, upkeep.
+
+use crate::batch::Batch;
+use crate::builder::Builder;
+use crate::codec::{Codec, KeyCodec};
+use crate::collection::Collection;
+use crate::contents;
+use crate::keyspace::Keyspace;
+use crate::snapshot::Snapshot;
+use crate::typed::Typed;
+use flagstone_base::Result;
+use flagstone_engine::{
+    BackupReport, CheckpointReport, CompactProgress, Durability, Engine, KeyspaceInfo,
+    KeyspaceOptions, Stats, Ticket, VerifyReport,
+};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+/// An open database: a directory that one process writes. Cheap to clone, usable from any thread;
+/// the last handle that goes (keyspaces and collections are handles too) closes it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// let db = flagstone::Database::open(dir.path().join("data"))?;
+/// let kv = db.keyspace("sessions")?;
+/// kv.put("alice", "1")?;
+/// assert_eq!(kv.get("alice")?.as_deref(), Some(b"1".as_slice()));
+///
+/// let mut batch = db.batch();
+/// batch.put(&kv, "bob", "2")?;
+/// batch.delete(&kv, "alice")?;
+/// db.commit(batch)?;
+/// db.close()?;
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Database(Engine);
+
+impl Database {
+    pub(crate) const fn new(engine: Engine) -> Self {
+        Self(engine)
+    }
+
+    /// Opens the database in `dir` with default options; makes it if there is none.
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(dir).open()
+    }
+
+    /// Opens the database in `dir` without changing a file.
+    ///
+    /// # Errors
+    /// As [`Builder::open_read_only`].
+    pub fn open_read_only(dir: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(dir).open_read_only()
+    }
+
+    /// Opens with choices.
+    pub fn builder(dir: impl AsRef<Path>) -> Builder {
+        Builder::new(dir.as_ref())
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The keyspace `name` of bytes, made with default options if there is none.
+    ///
+    /// # Errors
+    /// InvalidInput for a name of 0 or over 255 bytes, or one that a collection or a typed keyspace
+    /// has; Io, OutOfSpace, Poisoned, Closed.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.bytes_or_make(name, None)
+    }
+
+    /// The keyspace `name` of bytes, made with `options` if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`]; InvalidInput also when it exists with another routing or fold.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.bytes_or_make(name, Some(options))
+    }
+
+    fn bytes_or_make(&self, name: &str, options: Option<KeyspaceOptions>) -> Result<Keyspace> {
+        let wanted = contents::bytes();
+        self.0.keyspace_of(name, &wanted, options.as_ref()).map(Keyspace)
+    }
+
+    /// The collection `name` of documents, made with default options if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`].
+    pub fn collection(&self, name: &str) -> Result<Collection> {
+        Collection::new(self.0.keyspace_of(name, &contents::documents(), None)?)
+    }
+
+    /// The collection `name`, made with `options` if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace_with`].
+    pub fn collection_with(&self, name: &str, options: KeyspaceOptions) -> Result<Collection> {
+        Collection::new(self.0.keyspace_of(name, &contents::documents(), Some(&options))?)
+    }
+
+    /// The collection `name` if there is one.
+    ///
+    /// # Errors
+    /// InvalidInput when the name is that of something else; Closed.
+    pub fn existing_collection(&self, name: &str) -> Result<Option<Collection>> {
+        self.0.existing(name, &contents::documents())?.map(Collection::new).transpose()
+    }
+
+    /// The keyspace `name` of Rust keys and values, made with default options if there is none. The
+    /// names of both codecs are stored, and checked when it is opened again.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace`].
+    pub fn typed<K: KeyCodec, V: Codec>(&self, name: &str) -> Result<Typed<K, V>> {
+        self.typed_or_make(name, None)
+    }
+
+    /// The keyspace `name` of Rust keys and values, made with `options` if there is none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace_with`].
+    pub fn typed_with<K: KeyCodec, V: Codec>(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Typed<K, V>> {
+        self.typed_or_make(name, Some(options))
+    }
+
+    fn typed_or_make<K: KeyCodec, V: Codec>(
+        &self,
+        name: &str,
+        options: Option<KeyspaceOptions>,
+    ) -> Result<Typed<K, V>> {
+        let wanted = contents::typed(&K::key_name(), &V::name());
+        let keyspace = self.0.keyspace_of(name, &wanted, options.as_ref())?;
+        Ok(Typed::new(Keyspace(keyspace)))
+    }
+
+    /// The keyspaces `names` of bytes, those that are missing made with `options`, and all of these by one sync of the
+    /// disk: ten thousand take a fraction of a second, and after a crash all of them are there or none.
+    ///
+    /// # Errors
+    /// As [`Database::keyspace_with`]; after an error none was made.
+    pub fn keyspaces_with<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        options: &KeyspaceOptions,
+    ) -> Result<Vec<Keyspace>> {
+        let names: Vec<N> = names.into_iter().collect();
+        let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+        let found = self.0.keyspaces_of(&names, &contents::bytes(), Some(options))?;
+        Ok(found.into_iter().map(Keyspace).collect())
+    }
+
+    /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
+    /// Its handles answer InvalidInput from then on, also to gets and scans that are on their way. Its files go as
+    /// soon as nobody reads them. What was acknowledged before is made durable first, unless the disk is full: its
+    /// content may have been copied elsewhere. That waits for flushes.
+    ///
+    /// # Errors
+    /// Io, OutOfSpace, Poisoned, Closed. A removal that the disk refused half-way may come back after a crash; until
+    /// the disk has let that be ruled out, writes to the keyspace are answered with Io.
+    pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        self.0.drop_keyspace(name)
+    }
+
+    /// The keyspaces, by name.
+    pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
+        self.0.keyspaces()
+    }
+
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch::default()
+    }
+
+    /// Makes the writes of `batch` happen together, with the database's durability.
+    ///
+    /// # Errors
+    /// Conflict when a condition of the batch does not hold; InvalidInput for a batch over a quarter of
+    /// the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
+    /// nothing of it has happened; but after Poisoned that is unknown until the database is opened again.
+    pub fn commit(&self, batch: Batch) -> Result<()> {
+        self.commit_with(batch, self.0.options().durability)
+    }
+
+    /// Makes the writes of `batch` happen together, as durable as `durability` says.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
+        self.0.start_owned(batch.0, durability)?.wait()
+    }
+
+    /// Makes the writes of `batch` visible, and hands out a ticket that tells when they are durable.
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
+        self.0.start_owned(batch.0, self.0.options().durability)
+    }
+
+    /// As [`Database::commit`], but answers Busy where that would stop until flushes or compactions have
+    /// caught up. The batch is borrowed, so it can be tried again.
+    ///
+    /// # Errors
+    /// Busy; else as [`Database::commit`].
+    pub fn try_commit(&self, batch: &Batch) -> Result<()> {
+        self.0.start(&batch.0, self.0.options().durability, false)?.wait()
+    }
+
+    /// All keyspaces as of now, for as long as the snapshot is held.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.0.snapshot())
+    }
+
+    /// Makes everything acknowledged and logged so far survive a power cut.
+    ///
+    /// # Errors
+    /// Io, Poisoned, Closed.
+    pub fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    /// Writes all memtables to tables; when it returns, everything acknowledged before the call
+    /// survives a power cut, whatever its durability.
+    ///
+    /// # Errors
+    /// OutOfSpace, Io, Poisoned, Closed.
+    pub fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+
+    /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
+    /// tables get their final compression, those too that were moved there in another. What is in its final
+    /// form is left alone. The largest trees come first, one in the caller's thread and one on each of the
+    /// [`compaction_workers`](crate::Options::compaction_workers), each in pieces of 64 MiB or a twentieth of it, for
+    /// whose size there must be room on the disk. Reads and writes go on meanwhile. After an error no further piece
+    /// is begun; those that are done stay.
+    ///
+    /// # Errors
+    /// OutOfSpace, Io, Corruption, Poisoned, Closed.
+    pub fn compact(&self) -> Result<()> {
+        self.compact_with(|_progress| ControlFlow::Continue(())).map(|_all| ())
+    }
+
+    /// As [`Database::compact`], and calls `watch` with how far it has come, between short steps and at least every
+    /// 50 ms. When that breaks off, the pieces under way are given up and those that are done stay: another call goes on
+    /// from there. Returns `Break` then.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use std::ops::ControlFlow;
+    /// let began = std::time::Instant::now();
+    /// let done = db.compact_with(|progress| match began.elapsed().as_secs() {
+    ///     0..60 => ControlFlow::Continue(()),
+    ///     _ => ControlFlow::Break(()),
+    /// })?;
+    /// assert!(done.is_continue());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::compact`].
+    pub fn compact_with(
+        &self,
+        watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        self.0.compact_with(watch)
+    }
+
+    /// Makes an independent copy of the database in `dir`, which must be missing or empty: it holds
+    /// everything acknowledged before the call, whatever its durability, as of one moment, and may be
+    /// opened, written, compacted and removed like any other. Reads, writes and compactions go on
+    /// meanwhile.
+    ///
+    /// Memtables are flushed, then each table gets a second name (a hard link): milliseconds, however
+    /// large the database is, and no room on disk until the two differ. Where the file system makes
+    /// no such link, to another device say, tables are copied, which takes their size in time and room.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// db.keyspace("sessions")?.put("alice", "1")?;
+    /// db.checkpoint(dir.path().join("copy"))?;
+    /// db.keyspace("sessions")?.put("bob", "2")?;
+    ///
+    /// let copy = flagstone::Database::open(dir.path().join("copy"))?;
+    /// assert_eq!(copy.keyspace("sessions")?.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput when `dir` holds something, or this database is open for reading only; Busy when
+    /// somebody else makes a database there, or keyspaces are made or dropped all the while; OutOfSpace,
+    /// Io, Poisoned, Closed. After an error or a crash there is no database in `dir`.
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.0.checkpoint(dir.as_ref())
+    }
+
+    /// Adds a generation to the backups in `dir`, which is made if it is missing: everything acknowledged before the
+    /// call, whatever its durability, as of one moment. Reads, writes and compactions go on meanwhile.
+    ///
+    /// Tables that the directory has from an earlier generation are not copied again. Those that it lacks are copied,
+    /// synced and read back; only then the generation is written. After an error or a crash the earlier generations
+    /// are as they were, and the next call goes on with the tables that were copied. Older generations stay until
+    /// [`Backups::keep`](crate::Backups::keep) removes them; [`Backups::restore`](crate::Backups::restore) makes a
+    /// database of one.
+    ///
+    /// A database that is open for reading only is backed up when everything in it is in tables, as after
+    /// [`Database::close`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let (backups, restored) = (dir.path().join("backups"), dir.path().join("restored"));
+    /// use flagstone::{Backups, Database};
+    ///
+    /// let db = Database::open(dir.path().join("data"))?;
+    /// let kv = db.keyspace("sessions")?;
+    /// kv.put("alice", "1")?;
+    /// let report = db.backup(&backups)?;
+    /// kv.delete("alice")?;
+    /// db.backup(&backups)?;
+    ///
+    /// Backups::in_dir(&backups).restore(Some(report.generation), &restored)?;
+    /// assert_eq!(Database::open(&restored)?.keyspace("sessions")?.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput when `dir` holds a database, or backups of another one, or this one is open for reading only and
+    /// its log holds writes; Busy when somebody else changes the backups; Corruption when a table is damaged;
+    /// OutOfSpace, Io, Poisoned, Closed.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
+        self.0.backup(dir.as_ref())
+    }
+
+    /// Reads everything and checks every checksum, order and bound, while others read and write:
+    /// - the manifest: its file must say what the database has in memory: keyspaces, tables, names, files of the log;
+    /// - the log: every segment by the reader of recovery, up to what was written when its turn comes;
+    /// - the tables: each by itself; then all of a tree in the order of keys, since every entry of a newer run must be
+    ///   newer than those of its key in older runs and deeper levels.
+    ///
+    /// Tables are read twice where there is more than one run. Memory: a few blocks of each run.
+    ///
+    /// # Errors
+    /// Corruption: the first thing found, with file and offset; Io, Closed.
+    pub fn verify(&self) -> Result<VerifyReport> {
+        self.0.verify()
+    }
+
+    /// Checks what can be checked without reading data: the manifest as [`Database::verify`] does; the headers of all
+    /// segments of the log, and the records of the last; every table is there, has its length, its header, footer, index,
+    /// filter and properties are whole. Reads about one byte in a hundred.
+    ///
+    /// # Errors
+    /// As [`Database::verify`].
+    pub fn verify_quickly(&self) -> Result<VerifyReport> {
+        self.0.verify_quickly()
+    }
+
+    /// Counters and sizes of everything, as of now.
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// Flushes what is only in memory, syncs, and closes for all handles. Dropping the last handle
+    /// does the same, and tells errors to the listeners.
+    ///
+    /// # Errors
+    /// What kept it from a clean close; logged writes are in the log even then. Poisoned when a sync had failed: what
+    /// was not synced before may be lost. The database is closed and its lock released all the same. Closed when it
+    /// was closed already.
+    pub fn close(self) -> Result<()> {
+        self.0.close()
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Database({})", self.path().display())
+    }
+}

@@ -1,0 +1,80 @@
+//! A snapshot: the database as of one moment, for as long as it is held.
+
+use crate::collection::{Collection, DocumentScan, encode_key, key_range};
+use crate::keyspace::Keyspace;
+use flagstone_base::{Result, SeqNo, Slice};
+use flagstone_doc::{Document, Value};
+use flagstone_engine::{Scan, owned_range};
+use std::ops::RangeBounds;
+
+/// All keyspaces as of one moment. It pins a SeqNo, no memory and no files; but what was
+/// overwritten since then stays on disk until it is dropped.
+#[derive(Clone)]
+pub struct Snapshot(pub(crate) flagstone_engine::Snapshot);
+
+impl Snapshot {
+    /// The last SeqNo it sees.
+    pub fn seqno(&self) -> SeqNo {
+        self.0.seqno()
+    }
+
+    /// The value that `key` had.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.0.get(&keyspace.0, key.as_ref())
+    }
+
+    /// The document that `key` had.
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn get_document(
+        &self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<Option<Document>> {
+        let found = self.0.get(collection.bytes(), &encode_key(&key.into())?)?;
+        found.map(|bytes| collection.document(bytes)).transpose()
+    }
+
+    /// The document that `key` had, as a Rust value.
+    ///
+    /// # Errors
+    /// As [`Collection::get_as`].
+    #[cfg(feature = "serde")]
+    pub fn get_as<T: serde::de::DeserializeOwned>(
+        &self,
+        collection: &Collection,
+        key: impl Into<Value>,
+    ) -> Result<Option<T>> {
+        let found = self.0.get(collection.bytes(), &encode_key(&key.into())?)?;
+        found.map(|bytes| collection.read_as(&bytes)).transpose()
+    }
+
+    /// The documents of a collection as they were, in key order.
+    ///
+    /// # Errors
+    /// InvalidInput for a collection of another database, or a bound over 65,535 bytes encoded.
+    pub fn scan_documents<K: Into<Value> + Clone>(
+        &self,
+        collection: &Collection,
+        range: impl RangeBounds<K>,
+    ) -> Result<DocumentScan> {
+        let scan = self.0.scan(collection.bytes(), key_range(range)?)?;
+        Ok(DocumentScan::new(collection, scan))
+    }
+
+    /// The entries of `range` as they were, in key order.
+    ///
+    /// # Errors
+    /// InvalidInput for a keyspace of another database.
+    pub fn scan<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        range: impl RangeBounds<K>,
+    ) -> Result<Scan> {
+        self.0.scan(&keyspace.0, owned_range(&range))
+    }
+}
