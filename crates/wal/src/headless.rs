@@ -1,23 +1,27 @@
-//! Whether a file that bears the header of an older segment holds a later one, whose first write is lost.
+//! Detects a lost first write: a file with the header of an older segment that holds records of a
+//! later one.
 //!
 //! ```text
-//! header of 3 | records of 3 ..      | records of 9, "synced up to here" .. | records of 3, of 1 ..
-//!             \--- lost: 9's first ---/                                      what 3 left in the file
+//! header of 3 | records of 3 ..    | records of 9, "synced up to" .. | records of 3, of 1 ..
+//!             \-- lost: 9's first -/                                  left over from before
 //! ```
-//! A crash leaves that only while nothing in the later segment was synced, header included. Later records that say they
-//! were synced are damage. Their salt is lost with the header, so records are believed that agree in what the salt adds
-//! to their checksums: at least two. Parts of old and new records side by side, as a power cut leaves them, do not.
+//! A crash leaves such a file only while nothing in the later segment was synced, its header
+//! included. If later records say that they were synced, the file is damaged. Their salt is lost
+//! with the header, so a record alone cannot be checked. But the share of the salt in the checksums
+//! is the same for all records of a segment: at least two records that agree in it are taken for
+//! real. Fragments of old and new records, as a power cut leaves them, do not agree.
 
 use crate::record::{HEADER_BYTES, Place, RecordHeader};
 use crate::segment::{FIRST_RECORD, SegmentHeader};
 use flagstone_base::SeqNo;
 use flagstone_base::checksum::crc32c;
 
-/// So many places that look like records are looked at: crafted bytes may hold one at each byte.
+/// The largest number of possible records that are examined: crafted bytes may hold one at every
+/// offset.
 const CANDIDATES_MAX: usize = 1024;
 
-/// Whether synced records of the segment `number` stand in `bytes`, which begin where the first record of a segment
-/// does, behind the header `older`.
+/// Returns whether `bytes` hold synced records of segment `number`. `bytes` begin at the offset of
+/// a segment's first record; `older` is the header in front of them.
 pub(crate) fn holds_a_later_segment(bytes: &[u8], number: u64, older: &SegmentHeader) -> bool {
     let (start, next) = after_records(bytes, older);
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
@@ -48,25 +52,25 @@ const fn offset(at: usize) -> u64 {
     FIRST_RECORD + at as u64
 }
 
-/// The header and the payload at `at`, if a record could stand there.
+/// The header and the payload at `at`, if a record could be there; checksums are not checked.
 fn framed(bytes: &[u8], at: usize) -> Option<(RecordHeader, &[u8])> {
     let (header, rest) = bytes.get(at..)?.split_at_checked(HEADER_BYTES)?;
     let header = RecordHeader::decode_unchecked(header).ok()?;
     Some((header, rest.get(..header.payload_len as usize)?))
 }
 
-/// Whether a record header of `segment` stands at `at`.
+/// Returns whether a valid record header of `segment` is at `at`.
 fn is_of(segment: &SegmentHeader, bytes: &[u8], at: usize) -> bool {
     let place = Place { segment: segment.number, salt: segment.salt, offset: offset(at) };
     let header = bytes.get(at..at + HEADER_BYTES);
     header.is_some_and(|header| RecordHeader::decode(header, place).is_ok())
 }
 
-/// Where the whole records of `segment` end in `bytes`, and the SeqNo behind them.
+/// The end of the leading valid records of `segment` in `bytes`, and the SeqNo after them.
 fn after_records(bytes: &[u8], segment: &SegmentHeader) -> (usize, SeqNo) {
     let (mut at, mut next) = (0, segment.first_seqno);
     while is_of(segment, bytes, at) {
-        // One that goes on behind `bytes` is taken for whole.
+        // A record that continues after `bytes` is taken for valid.
         let Some((header, payload)) = framed(bytes, at) else { return (bytes.len(), next) };
         if crc32c(payload) != header.payload_checksum {
             break;
@@ -92,7 +96,8 @@ mod tests {
         SegmentHeader { first_seqno: SeqNo::new(number * 1000), ..header }
     }
 
-    /// Twenty records of a segment; those from the second on say that the first was synced, if any was.
+    /// Twenty records of a segment. If `is_synced`, those from the second on say that the first was
+    /// synced.
     fn records(of: &SegmentHeader, is_synced: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         for n in 0..20 {
@@ -122,14 +127,14 @@ mod tests {
             let bytes = [&old[..lost], &new[lost..]].concat();
             assert!(holds_a_later_segment(&bytes, 9, &older), "{lost} bytes are lost");
         }
-        // A file that was filled with zeroes ahead.
+        // A file that was filled with zeroes in advance.
         let prepared = SegmentHeader { first_seqno: SeqNo::ZERO, ..segment(0) };
         let zeroes = vec![0; old.len()];
         assert!(!holds_a_later_segment(&zeroes, 9, &prepared));
         assert!(holds_a_later_segment(&[&zeroes[..999], &new[999..]].concat(), 9, &prepared));
     }
 
-    /// Headers at the edge of a sector are half of the one, half of the other, and every payload is the same.
+    /// A header that crosses a sector boundary is half old, half new. All payloads are equal.
     #[test]
     fn sectors_of_old_and_new_records_side_by_side_are_a_crash() {
         let (older, later) = (segment(3), segment(9));

@@ -1,4 +1,4 @@
-//! A segment for human eyes: its header and every record, damaged or not.
+//! Lists the content of a segment for people: its header, every record, and what is damaged.
 
 use crate::record::{Place, RecordHeader};
 use crate::segment::{FIRST_RECORD, SegmentHeader};
@@ -8,16 +8,16 @@ use flagstone_env::Disk;
 use std::fmt;
 use std::path::Path;
 
-/// One thing found in a segment.
+/// A header, a record or a damaged part of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The segment's header, as text, and whether both its copies were whole.
+    /// The segment's header as text, and whether both copies are intact.
     Header(String, bool),
-    /// No copy of the header is whole: records cannot be told from other bytes.
+    /// Both copies of the header are damaged, so records cannot be told from other bytes.
     NoHeader,
-    /// A whole record at this offset.
+    /// An intact record at this offset.
     Record(u64, RecordHeader),
-    /// Bytes that are no records, from here to there, and what should have stood there.
+    /// Bytes from one offset to another that are not records, and what was expected there.
     Gap(u64, u64, &'static str),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Walks through one segment; what is damaged is passed over.
+/// Iterates over the content of one segment. Skips damaged bytes up to the next intact record.
 pub struct Inspector {
     window: Window,
     header: Option<SegmentHeader>,
@@ -48,7 +48,7 @@ impl Inspector {
     /// Opens the segment at `path`.
     ///
     /// # Errors
-    /// Whatever the disk answers.
+    /// Errors of the disk.
     pub fn open(disk: &dyn Disk, path: &Path) -> Result<Self> {
         let window = Window::open(disk, path)?;
         let next = SeqNo::ZERO;
@@ -83,7 +83,8 @@ impl Inspector {
         }
     }
 
-    /// Where the next whole record behind the bad `place` begins, or the end.
+    /// The offset of the next intact record after the bad bytes at `place`, or the end of the
+    /// segment.
     fn next_record(&mut self, place: Place) -> Result<u64> {
         let (mut offset, mut end) = (place.offset, 0);
         while let Some(at) =

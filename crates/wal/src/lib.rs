@@ -1,6 +1,6 @@
 //! The write-ahead log: records, segments, writer, reader.
 //!
-//! One log per database, shared by all its partitions. Modules stand from the ground up.
+//! A database has one log, which all its partitions share. Modules are listed from the ground up.
 //!
 //! ```text
 //!   enqueue ----> queue ----> write_through ----> segment file ----> sync_through ----> disk

@@ -1,8 +1,10 @@
-//! The log: enqueue under the caller's numbering lock, written by one leader for all who wait.
+//! The log. Callers enqueue records under their numbering lock; one leader writes them for all
+//! waiting threads.
 //!
-//! Locks, in order: `preparing` and `made` (held across I/O, while files are made) > `writer` (held
-//! across I/O, by the one leader) > `ledger` > `queue`. `enqueue` takes `queue` alone, so it never waits
-//! for a disk. The turn of the syncs (`syncing`) and their verdicts are held for lines, with none of them.
+//! Locks, in order: `preparing` and `made` (held across I/O, while files are created or filled) >
+//! `writer` (held across I/O, by the one leader) > `ledger` > `queue`. `enqueue` takes only
+//! `queue`, so it never waits for a disk. The locks of `syncing` and `verdicts` are held for a few
+//! lines, and never together with another one.
 
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
@@ -19,14 +21,15 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// How a log is written.
+/// Options of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The size of a segment. Larger ones are switched less often, smaller ones are freed sooner:
-    /// the log holds at least one. 8 KiB..=1 GiB.
+    /// The size of a segment in bytes, 8 KiB to 1 GiB. Default 16 MiB. Larger segments are switched
+    /// less often; smaller ones are released sooner. The log always holds at least one.
     pub segment_bytes: u64,
-    /// How many files stand ready, zero-filled or with old bytes, besides the empty ones: that many retired segments are
-    /// kept to be written again; a log that is often synced and has none gets a zero-filled one. 0: files always grow.
+    /// The number of files that are kept ready for new segments, besides the empty ones. Default 4.
+    /// That many released segments are kept to be written again. If there is none and the log is
+    /// often synced, one file is filled with zeroes. With 0, files always grow.
     pub spares: usize,
 }
 
@@ -39,17 +42,18 @@ impl Default for LogOptions {
 /// A record to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
-    /// What it is for; not [`RecordKind::VOID`].
+    /// The kind of the record; not [`RecordKind::VOID`].
     pub kind: RecordKind,
-    /// Its first SeqNo.
+    /// The first SeqNo of the record.
     pub first_seqno: SeqNo,
-    /// How many it takes.
+    /// The number of SeqNos that the record takes.
     pub count: u32,
-    /// What it says, or the beginning of it: is copied.
+    /// The payload, opaque to the log, or its first part. It is copied.
     pub payload: &'a [u8],
-    /// The rest of it, if that is long: is held until it is written, and never copied.
+    /// The rest of the payload, if that is long. The log holds it until it is written, and never
+    /// copies it.
     pub shared: Option<&'a Arc<Vec<u8>>>,
-    /// [`crate::payload_checksum`] of both, one after the other.
+    /// The [`crate::payload_checksum`] of the whole payload: `payload`, then `shared`.
     pub payload_checksum: u32,
 }
 
@@ -59,7 +63,7 @@ impl NewRecord<'_> {
         self.payload.len() + self.shared.map_or(0, |shared| shared.len())
     }
 
-    /// Its length is checked to fit.
+    /// The header of the record. The caller has checked that the length fits.
     fn header(&self) -> RecordHeader {
         RecordHeader {
             payload_len: self.payload_len() as u32,
@@ -72,18 +76,18 @@ impl NewRecord<'_> {
     }
 }
 
-/// What a log has done since it was opened.
+/// Counters of a log since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Appends to segment files.
+    /// The number of appends to segment files.
     pub appends: u64,
-    /// Bytes appended.
+    /// The number of bytes appended, headers included.
     pub bytes: u64,
-    /// Syncs of segment files.
+    /// The number of syncs of segment files.
     pub syncs: u64,
-    /// Records written.
+    /// The number of records written.
     pub records: u64,
-    /// Segments begun.
+    /// The number of segments begun.
     pub segments: u64,
 }
 
@@ -96,8 +100,8 @@ pub(crate) struct Counters {
     pub(crate) segments: AtomicU64,
 }
 
-/// The write-ahead log of a database. All methods may be called from any thread; records are
-/// enqueued in SeqNo order.
+/// The write-ahead log of a database. All methods may be called from any thread. Records must be
+/// enqueued in the order of their SeqNos.
 pub struct Log {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) dir: PathBuf,
@@ -106,13 +110,14 @@ pub struct Log {
     pub(crate) queue: Mutex<Queue>,
     pub(crate) writer: Mutex<Writer>,
     pub(crate) ledger: Mutex<Ledger>,
-    /// Everything up to here was written, or has failed.
+    /// Everything before this [`Lsn`] was written, or has failed.
     pub(crate) resolved: AtomicU64,
-    /// Everything up to here was synced, or has failed.
+    /// Everything before this [`Lsn`] was synced, or has failed.
     pub(crate) synced: AtomicU64,
-    /// How often the current segment was synced.
+    /// The number of syncs of the current segment.
     pub(crate) segment_syncs: AtomicU64,
-    /// Segment number (low half) << 32 | offset known synced in it.
+    /// The low half of a segment's number in the upper 32 bits; below, the offset up to which it is
+    /// known to be synced.
     pub(crate) synced_mark: AtomicU64,
     pub(crate) has_failures: AtomicBool,
     pub(crate) failures: Mutex<VecDeque<Failed>>,
@@ -123,12 +128,12 @@ pub struct Log {
     pub(crate) preparing: Mutex<Option<Preparing>>,
     /// Empty files that the manifest does not list yet.
     pub(crate) made: Mutex<Vec<FileNumber>>,
-    /// The last segment that recovery found; later ones were begun by this log.
+    /// The last segment that recovery found. This log has begun all later ones.
     pub(crate) recovered_through: u64,
     pub(crate) counters: Counters,
 }
 
-/// The part of the log that did not get written.
+/// A part of the log that could not be written.
 pub(crate) struct Failed {
     pub(crate) from: u64,
     pub(crate) to: u64,
@@ -137,19 +142,20 @@ pub(crate) struct Failed {
 
 pub(crate) struct Writer {
     pub(crate) active: Option<Active>,
-    /// Where the valid records end.
+    /// The end of the valid records.
     pub(crate) tail: Option<Tail>,
     pub(crate) wrote_any: bool,
-    /// Emptied by every turn of writing.
+    /// The chunks of one turn of writing; empty between turns.
     pub(crate) chunks: Vec<Chunk>,
-    /// Why a refused record could not be taken back; a void that is written cuts it off.
+    /// The error of blanking a refused record. Cleared when a void is written, which cuts the
+    /// record off.
     pub(crate) not_blanked: Option<Error>,
 }
 
 pub(crate) struct Active {
     pub(crate) number: u64,
     pub(crate) file: Box<dyn WriteFile>,
-    /// Where the last append that succeeded ended.
+    /// The end of the last append that succeeded.
     pub(crate) end: u64,
     pub(crate) written_back: u64,
 }
@@ -160,12 +166,13 @@ pub(crate) struct Preparing {
     pub(crate) file: Box<dyn WriteFile>,
 }
 
-/// What a sync has to sync, and what lies in which segment.
+/// The file that a sync has to sync, and the content of each segment.
 #[derive(Default)]
 pub(crate) struct Ledger {
     pub(crate) target: Option<SyncTarget>,
     pub(crate) segments: VecDeque<SegmentInfo>,
-    /// Listed files that were passed over: they go with the segments around them.
+    /// Listed files that no segment may be begun in any more. They are removed with the segments
+    /// around them.
     pub(crate) burnt: Vec<u64>,
 }
 
@@ -182,13 +189,13 @@ pub(crate) const fn mark(segment: u64, offset: u64) -> u64 {
 }
 
 impl Log {
-    /// Opens the log in `dir` for writing behind what was `recovered` ([`Recovered::default`] for
-    /// a new database). Removes what recovery found useless, syncs the last segment, and makes no
-    /// new file: [`Log::make_files`] does.
+    /// Opens the log in `dir` for writing after the records that were `recovered`
+    /// ([`Recovered::default`] for a new database). Removes files that recovery found useless, and
+    /// syncs the last segment. Creates no file: [`Log::make_files`] does.
     ///
     /// # Errors
-    /// Unsupported when a segment may not be written behind; InvalidInput for options out of
-    /// range; whatever the disk answers.
+    /// Unsupported when a segment has features with which the log must not be continued;
+    /// InvalidInput for options out of range; errors of the disk.
     pub fn create(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -242,21 +249,22 @@ impl Log {
         })
     }
 
-    /// Lets a thread that is about to sync give way to those whom the last sync has woken, so that
-    /// they share its sync; the clock tells whether that was wise.
+    /// Lets a thread that is about to sync yield first to the threads that the last sync has woken,
+    /// so that they share its sync. The clock measures whether yielding is quick enough to be worth
+    /// it.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// Frames a record to be written: `count` SeqNos from `first_seqno` on. Copies the payload and
-    /// does no I/O. Calls come in SeqNo order, so under the caller's numbering lock; SeqNos left
-    /// out (unlogged writes) are voided in the log, which sees no gaps.
+    /// Enqueues a record that takes `count` SeqNos from `first_seqno` on. Copies the payload and
+    /// does no I/O. Calls must come in the order of SeqNos, so the caller holds its numbering lock.
+    /// Skipped SeqNos (of writes that are not logged) are voided, so that the log has no gaps.
     ///
     /// # Errors
-    /// Poisoned after a failed sync; InvalidInput for a payload of 2 GiB, a SeqNo that was given
-    /// before, or the kind `VOID`.
+    /// Poisoned after a failed sync; InvalidInput for a payload of 2 GiB or more, a SeqNo that was
+    /// enqueued before, or the kind `VOID`; Busy as [`Log::enqueue_together`].
     pub fn enqueue(
         &self,
         kind: RecordKind,
@@ -270,13 +278,14 @@ impl Log {
         self.enqueue_together(&[record])
     }
 
-    /// As [`Log::enqueue`], for records that follow one another: no failed write comes between two
-    /// of them, so when one is in the log, those before it are. What a record shares is let go as soon as it is
-    /// written, before [`Log::write_through`] returns.
+    /// Enqueues several records that belong together, as [`Log::enqueue`] does with one. No failed
+    /// write comes between two of them: if one is in the log, so are those before it. The shared
+    /// part of a payload is released as soon as it is written, before [`Log::write_through`]
+    /// returns.
     ///
     /// # Errors
-    /// Busy when the manifest must list more segments first ([`Log::make_files`]); as [`Log::enqueue`]. None of the
-    /// records was framed then.
+    /// Busy when the manifest must list more files first ([`Log::make_files`]); otherwise as
+    /// [`Log::enqueue`]. After an error none of the records is enqueued.
     pub fn enqueue_together(&self, records: &[NewRecord<'_>]) -> Result<Lsn> {
         self.check()?;
         for record in records {
@@ -309,29 +318,29 @@ impl Log {
         Ok(Lsn(queue.end()))
     }
 
-    /// The offset known synced in the segment that is being framed.
+    /// The offset up to which `segment`, for which a record is being framed, is known to be synced.
     #[inline]
     fn synced_offset(&self, segment: u64) -> u32 {
         let found = self.synced_mark.load(Ordering::Acquire);
         if found >> 32 == segment & 0xFFFF_FFFF { found as u32 } else { 0 }
     }
 
-    /// Up to where everything was written or has failed.
+    /// The place before which everything was written or has failed.
     pub fn written(&self) -> Lsn {
         Lsn(self.resolved.load(Ordering::Acquire))
     }
 
-    /// Up to where everything was synced or has failed.
+    /// The place before which everything was synced or has failed.
     pub fn synced(&self) -> Lsn {
         Lsn(self.synced.load(Ordering::Acquire))
     }
 
-    /// Up to where records were enqueued.
+    /// The end of the log: the place before which everything was enqueued.
     pub fn enqueued(&self) -> Lsn {
         Lsn(self.queue.lock().end())
     }
 
-    /// What the log has done since it was opened.
+    /// The counters of the log since it was opened.
     pub fn stats(&self) -> LogStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         LogStats {
@@ -343,7 +352,7 @@ impl Log {
         }
     }
 
-    /// Refuses once poisoned.
+    /// Fails once the log is poisoned.
     pub(crate) fn check(&self) -> Result<()> {
         match self.poison.get() {
             None => Ok(()),
@@ -351,13 +360,14 @@ impl Log {
         }
     }
 
-    /// Remembers that a sync failed: whatever was written may be gone, so nothing more is promised.
+    /// Poisons the log after a failed sync: any unsynced write may be lost, so nothing more can be
+    /// promised.
     pub(crate) fn poison(&self, source: &Error) -> Error {
         let text = format!("the write-ahead log takes no more writes: {source}");
         self.poison.get_or_init(|| Error::new(ErrorKind::Poisoned, text)).clone()
     }
 
-    /// Whether the record at `lsn`, which is resolved, was written.
+    /// The result of writing the record at `lsn`, which is written or has failed.
     pub(crate) fn outcome(&self, lsn: Lsn) -> Result<()> {
         if !self.has_failures.load(Ordering::Acquire) {
             return Ok(());
@@ -374,18 +384,20 @@ impl Log {
         path(&self.dir, FileKind::Wal, FileNumber(segment))
     }
 
-    /// The manifest is synced up to here: later segments say so, and a manifest that has lost that is found out.
+    /// Notes that the manifest is synced up to `place`. Later segments store it, so that recovery
+    /// detects a manifest that has lost its end.
     pub fn note_manifest(&self, place: ManifestPlace) {
         self.queue.lock().note_manifest(place);
     }
 
-    /// Makes the next record begin a new segment, so that the current one can be released.
+    /// Makes the next record begin a new segment, so that the current one can be released
+    /// afterwards.
     pub fn rotate(&self) {
         self.queue.lock().rotate();
     }
 }
 
-/// Brings the files that recovery found in order; the spares among them.
+/// Syncs or removes the files that recovery found, and returns the spares among them.
 fn take_over(
     disk: &dyn Disk,
     dir: &Path,
@@ -394,22 +406,22 @@ fn take_over(
 ) -> Result<Vec<Spare>> {
     let name = |number: FileNumber| path(dir, FileKind::Wal, number);
     if let Some(tail) = recovered.tail() {
-        // What was replayed may still be in the system's cache only; the next segment's header
-        // will say that it is synced.
+        // Replayed records may be only in the system's cache, but the next segment's header will
+        // say that they are synced.
         disk.reuse(&name(FileNumber(tail.segment)))?.sync()?;
         disk.sync_dir(dir)?;
     }
-    // What a power cut leaves of their lengths is not known.
+    // `prepared` stays 0: what a power cut leaves of their lengths is not known.
     let spare = |&(number, bytes): &(FileNumber, u64)| Spare {
         is_ready: bytes >= options.segment_bytes / 2,
         is_recycled: bytes > 0,
         ..Spare::empty(number.0)
     };
     let mut spares: Vec<Spare> = recovered.empty.iter().map(spare).collect();
-    // They were found by name, and are used by number.
+    // The files were listed by name, but are used by number.
     spares.sort_unstable();
     if !spares.is_empty() {
-        // A name that came back with a crash must not go with the next one.
+        // A name that survived one crash must not be lost in the next one.
         disk.sync_dir(dir)?;
     }
     for number in &recovered.useless {

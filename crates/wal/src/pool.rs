@@ -1,13 +1,14 @@
-//! Segments that are no longer needed, and files for segments to come.
+//! Releases segments that are no longer needed, and provides files for new ones.
 //!
 //! ```text
-//! made: empty, name synced --> listed by the manifest, synced --+-----------------------> begun
-//!                                                               +--> filled with zeroes --^
-//!                                                               +--> replaced by a retired segment --^
+//! created empty, name synced --> listed by the synced manifest --+-----------------------> begun
+//!                                                                +--> filled with zeroes --^
+//!                                                                +--> a retired segment ---^
+//!                                                                     is renamed over it
 //! ```
-//! So a new segment costs no creation, no sync of a directory or of the manifest; and a file that the manifest lists is
-//! never missing, whatever became of it. One that stands ready need not grow, so syncs in it need not write the file
-//! system's own journal.
+//! So beginning a segment creates no file and syncs neither a directory nor the manifest, and a
+//! file that the manifest lists is never missing. A prepared file need not grow, so a sync of it
+//! need not write the journal of the file system.
 
 use crate::log::{Log, Preparing};
 use crate::queue::Spare;
@@ -16,18 +17,19 @@ use flagstone_base::{FileNumber, Result};
 use flagstone_env::names::{FileKind, Name, parse};
 use flagstone_env::sync::atomic::Ordering;
 
-/// So many files are listed at a time, when half of them are left: at the smallest segments an edit of the manifest
-/// each 8 MiB of log, if no other edit brings them along.
+/// The number of files that are listed at a time, as soon as fewer than half of them are left.
+/// Unless another edit of the manifest lists them as well, that is one edit for each 8 MiB of log
+/// with the smallest segments.
 const FILES_AT_ONCE: usize = 16;
 
-/// One step of preparing a segment writes this much.
+/// The bytes that one step of preparing a file writes.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// A segment whose file still grows is left early after this many syncs, for a prepared one. A new
-/// database that is seldom synced stays small.
+/// After this many syncs, a segment whose file still grows is left early for a prepared one. So a
+/// new database that is rarely synced stays small.
 const SYNCS_MANY: u64 = 64;
 
-/// A log that is synced more often than once in so many bytes wants prepared segments.
+/// A log that is synced more often than once in this many bytes uses prepared files.
 const SYNCED_OFTEN_BYTES: u64 = 256 << 10;
 
 impl Log {
@@ -36,17 +38,18 @@ impl Log {
         self.ledger.lock().segments.iter().copied().collect()
     }
 
-    /// How many bytes of records and headers the log holds.
+    /// The number of bytes in all segments, records and headers.
     pub fn bytes(&self) -> u64 {
         self.ledger.lock().segments.iter().map(|segment| segment.bytes).sum()
     }
 
-    /// Gives up the segments before `from`, where the synced manifest says that the log begins: they become spares, or
-    /// are removed. The last segment stays: it is being written, or the next one will name it. Returns how many were
-    /// given up. Does I/O: call it in the background.
+    /// Releases the segments before `from`, at which the log begins according to the synced
+    /// manifest. Their files become spares, or are removed. The last segment stays: it is being
+    /// written, or the next one will name it. Returns the number of segments released. Does I/O:
+    /// call it in the background.
     ///
     /// # Errors
-    /// Whatever the disk answers; a file left over is removed when the log is next opened.
+    /// Errors of the disk. A file that is left over is removed when the log is next opened.
     pub fn release_before(&self, from: FileNumber) -> Result<usize> {
         let mut released = Vec::new();
         let mut ledger = self.ledger.lock();
@@ -68,16 +71,16 @@ impl Log {
         Ok(released.len())
     }
 
-    /// A number above every file of the log: recovery from there on reads none of them.
+    /// A number above every file of the log. Recovery from this number on reads none of them.
     pub fn next_number(&self) -> FileNumber {
         FileNumber(self.queue.lock().next_number())
     }
 
-    /// Removes every file of the log. The last thing that is done with it, after everything in it
-    /// stands in tables and the manifest says that the log begins at [`Log::next_number`].
+    /// Removes every file of the log. This must be the last use of the log, after all its writes
+    /// are in tables and the manifest says that the log begins at [`Log::next_number`].
     ///
     /// # Errors
-    /// Whatever the disk answers; a file left behind is removed when the log is next opened.
+    /// Errors of the disk. A file that is left over is removed when the log is next opened.
     pub fn remove_files(&self) -> Result<()> {
         for name in self.disk.list(&self.dir)? {
             if matches!(parse(&name), Name::Numbered(FileKind::Wal, _)) {
@@ -87,16 +90,19 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the manifest should list more files: fewer than half of a batch are left.
+    /// Returns whether the manifest should list more files, because fewer than half of a batch are
+    /// left.
     pub fn wants_files(&self) -> bool {
         self.queue.lock().spares().0 < FILES_AT_ONCE / 2
     }
 
-    /// Makes empty files whose names survive a power cut, and returns their numbers. The caller has the manifest list
-    /// them, synced, then calls [`Log::list_files`]. Until then the same numbers are returned again.
+    /// Creates empty files whose names survive a power cut, and returns their numbers. The caller
+    /// lists them in the manifest, syncs the manifest, and calls [`Log::list_files`]. Until then,
+    /// further calls return the same numbers.
     ///
     /// # Errors
-    /// Whatever the disk answers; files left over are used by the next call, or removed when the log is next opened.
+    /// Errors of the disk. Files that are left over are used by the next call, or removed when the
+    /// log is next opened.
     pub fn make_files(&self) -> Result<Vec<FileNumber>> {
         let mut made = self.made.lock();
         while made.len() < FILES_AT_ONCE {
@@ -114,7 +120,7 @@ impl Log {
         Ok(made.clone())
     }
 
-    /// The synced manifest lists these files: segments may be begun in them.
+    /// Notes that the synced manifest lists these files, so that segments may be begun in them.
     pub fn list_files(&self, files: &[FileNumber]) {
         let mut made = self.made.lock();
         made.retain(|file| !files.contains(file));
@@ -129,8 +135,8 @@ impl Log {
         }
     }
 
-    /// Has as many as are wanted take the names of empty files, all by one sync of the directory, and removes the
-    /// others. A failure ends nothing: the first one is answered.
+    /// Renames as many released segments as are wanted over empty files, with one sync of the
+    /// directory, and removes the others. Continues after an error, and returns the first one.
     fn retire(&self, released: &[SegmentInfo]) -> Result<()> {
         let size = self.options.segment_bytes;
         let mut room = self.options.spares.saturating_sub(self.queue.lock().spares().1);
@@ -160,7 +166,7 @@ impl Log {
         if renamed.is_empty() {
             return failed;
         }
-        // What is written to the file must not be lost with its name.
+        // If the new name were lost, so would be the records that are written to the file.
         let synced = self.disk.sync_dir(&self.dir);
         for spare in renamed {
             match synced {
@@ -171,9 +177,10 @@ impl Log {
         failed.and(synced)
     }
 
-    /// Whether [`Log::prepare`] has something to do: no file stands ready, and the current one
-    /// is often synced and half full, or still grows. A log that is seldom synced gains
-    /// nothing from zeroes written ahead: it grows its files, and recycles them.
+    /// Returns whether [`Log::prepare`] has something to do: no file is ready, the log is often
+    /// synced, and the file of the current segment is half full or still grows. A log that is
+    /// rarely synced gains nothing from zeroes written in advance: its files grow, and are
+    /// recycled.
     pub fn wants_spare(&self) -> bool {
         let queue = self.queue.lock();
         let syncs = self.segment_syncs.load(Ordering::Relaxed);
@@ -188,11 +195,11 @@ impl Log {
         self.segment_syncs.load(Ordering::Relaxed) > SYNCS_MANY
     }
 
-    /// Does a step (1 MiB) of filling an empty file with zeroes, when one is wanted; true when there is
-    /// more to do. Meant for a background job.
+    /// Does one step (1 MiB) of filling an empty file with zeroes, if [`Log::wants_spare`]. Returns
+    /// true when there is more to do. Meant for a background job.
     ///
     /// # Errors
-    /// Whatever the disk answers; the file may be used all the same, and grows then.
+    /// Errors of the disk. The file can be used nevertheless, and then grows.
     pub fn prepare(&self) -> Result<bool> {
         let mut preparing = self.preparing.lock();
         if preparing.is_none() && !self.wants_spare() {
@@ -226,7 +233,7 @@ impl Log {
         if left > 0 {
             let mut bytes = Vec::new();
             if position == 0 {
-                // So recovery knows that it was filled ahead: a lost sector is no zero.
+                // The header tells recovery that the file was filled in advance.
                 self.queue.lock().unbegun().encode(&mut bytes);
             }
             bytes.resize(left.min(STEP_BYTES) as usize, 0);
@@ -244,7 +251,8 @@ impl Log {
         Ok(false)
     }
 
-    /// The oldest segment's number, if the log holds any records: recovery begins there.
+    /// The number of the oldest segment, at which recovery begins; `None` if the log holds no
+    /// records.
     pub fn oldest_segment(&self) -> Option<FileNumber> {
         self.ledger.lock().segments.front().map(|segment| segment.number)
     }

@@ -1,10 +1,11 @@
-//! What was enqueued and not yet written: framed records, in chunks of one segment each.
+//! The queue of framed records that are not yet written, in chunks of one segment each.
 //!
-//! Everything here is arithmetic and copying under one short lock; nothing touches a file. A record
-//! is framed for its place in its segment, so when a write fails, what was framed behind it is
-//! thrown away and the next record begins a new segment.
+//! The queue only computes and copies under one short lock; it never touches a file. A record is
+//! framed for its place in its segment. So when a write fails, all records framed after it are
+//! dropped, and the next record begins a new segment.
 //!
-//! The rest of a long payload is not copied: its record ends its chunk, which shares that part with whoever enqueued it.
+//! The rest of a long payload is not copied. Its record is the last of its chunk, and the chunk
+//! shares that part with the caller.
 
 use crate::record::{Place, RecordHeader, RecordKind, payload_checksum};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FLAG_SESSION, ManifestPlace, SegmentHeader};
@@ -14,7 +15,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-/// A place in the log: everything enqueued before it is covered by it.
+/// A place in the log. It covers everything that was enqueued before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lsn(pub(crate) u64);
 
@@ -24,7 +25,7 @@ impl fmt::Display for Lsn {
     }
 }
 
-/// Buffers larger than this are given back to the allocator once written.
+/// Buffers larger than this are freed once they are written; smaller ones are used again.
 const KEEP_BUFFER_BYTES: usize = 4 << 20;
 
 /// The end of the valid records of a segment.
@@ -34,44 +35,46 @@ pub(crate) struct Tail {
     pub(crate) end: u64,
 }
 
-/// Framed bytes for one segment, to be written by one append.
+/// Framed bytes of one segment, to be written by one append.
 pub(crate) struct Chunk {
-    /// The segment begins with this chunk: open its file first.
+    /// The file to open first, if the segment begins with this chunk.
     pub(crate) start: Option<Spare>,
     pub(crate) segment: u64,
     pub(crate) bytes: Vec<u8>,
-    /// What follows them: the rest of the last record.
+    /// The rest of the last record's payload, to be appended after `bytes`.
     pub(crate) shared: Option<Arc<Vec<u8>>>,
-    /// The log's end behind this chunk.
+    /// The end of the log after this chunk.
     pub(crate) end: u64,
     pub(crate) first_seqno: SeqNo,
     pub(crate) next_seqno: SeqNo,
     pub(crate) records: u64,
 }
 
-/// A file that the manifest lists and that no segment was begun in.
+/// A file that the manifest lists and in which no segment was begun.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Spare {
     pub(crate) number: u64,
-    /// Its length, if a power cut leaves it no shorter.
+    /// The length of the file that is known to survive a power cut; 0 if none is known.
     pub(crate) prepared: u64,
-    /// It need not grow.
+    /// The file is long enough for a segment and need not grow.
     pub(crate) is_ready: bool,
-    /// It holds other bytes than zeroes.
+    /// The file may hold bytes other than zeroes.
     pub(crate) is_recycled: bool,
 }
 
 impl Spare {
-    /// An empty file.
+    /// The spare for a new, empty file.
     pub(crate) const fn empty(number: u64) -> Self {
         Self { number, prepared: 0, is_ready: false, is_recycled: false }
     }
 }
 
-/// Without spares a segment grows to so many times its size before writers wait for the manifest to list some: at the
-/// fastest 4 MiB of writes with the smallest segments, when listing takes a millisecond.
+/// Without spares a segment grows to this many times its size before writers must wait for the
+/// manifest to list new files. Listing takes about a millisecond; the fastest writers fill 4 MiB
+/// meanwhile, with the smallest segments.
 const GROWTH_MAX: u64 = 4;
-/// So that offsets fit 32 bits, whatever record comes last.
+/// The largest size to which a segment grows, so that offsets fit 32 bits whatever record comes
+/// last.
 const GROWTH_BYTES_MAX: u64 = 1 << 30;
 
 pub(crate) struct Queue {
@@ -80,42 +83,43 @@ pub(crate) struct Queue {
     segment_bytes: u64,
     chunks: Vec<Chunk>,
     buffers: Vec<Vec<u8>>,
-    /// How many bytes were ever framed.
+    /// The number of bytes framed since the log was opened.
     end: u64,
-    /// The SeqNo that the next record should begin with, and whether it may begin later (no
-    /// record was framed since the log was opened).
+    /// The SeqNo that the next record should begin with. The first record since the log was opened
+    /// may begin later.
     next_seqno: SeqNo,
-    /// Where the next record goes; `None` before the first segment.
+    /// The place of the next record; `None` before the first segment.
     place: Option<Place>,
     begin_segment: bool,
-    /// The current segment's file stood ready, so it need not grow.
+    /// The file of the current segment was prepared, so it need not grow.
     is_prepared: bool,
     is_session_new: bool,
     tail: Option<Tail>,
     next_number: u64,
-    /// No segment up to this number may be begun any more.
+    /// No segment with this or a smaller number may be begun any more.
     floor: u64,
-    /// By number.
+    /// Sorted by number.
     spares: VecDeque<Spare>,
-    /// How far the manifest is synced.
+    /// The place up to which the manifest is synced.
     manifest: ManifestPlace,
 }
 
-/// What became of an append that failed.
+/// The result of an append that failed.
 pub(crate) struct FailedWrite {
     /// The first SeqNo that was not written.
     pub(crate) first: SeqNo,
-    /// The last written record.
+    /// The end of the last written record.
     pub(crate) tail: Option<Tail>,
-    /// Nothing was ever written since the log was opened, so the next segment still is the first of its session.
+    /// Nothing was written since the log was opened, so the next segment is still the first of its
+    /// session.
     pub(crate) was_first: bool,
-    /// Files in which nothing valid stands.
+    /// Files that hold no valid record.
     pub(crate) spares: Vec<Spare>,
-    /// The number of a file that may hold what was refused.
+    /// The number of a file that may hold a refused record; 0 if there is none.
     pub(crate) burnt: u64,
 }
 
-/// Where a log begins.
+/// The state in which a log is opened for writing.
 pub(crate) struct Beginning {
     pub(crate) tail: Option<Tail>,
     pub(crate) next_number: u64,
@@ -158,25 +162,26 @@ impl Queue {
         self.next_seqno
     }
 
-    /// Whether this is the first record since the log was opened.
+    /// Returns whether no record was framed since the log was opened.
     pub(crate) const fn is_session_new(&self) -> bool {
         self.is_session_new
     }
 
-    /// How far the current segment is filled.
+    /// The offset up to which the current segment is filled.
     pub(crate) fn filled(&self) -> u64 {
         self.place.map_or(0, |place| place.offset)
     }
 
-    /// Whether `bytes` more can be framed: a segment stands ready, or the current one may grow.
+    /// Returns whether `bytes` more can be framed: a spare is there, or the current segment may
+    /// grow.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         let most = (self.segment_bytes * GROWTH_MAX).min(GROWTH_BYTES_MAX).max(self.segment_bytes);
         let may_grow = self.place.is_some_and(|place| place.offset + bytes <= most);
         may_grow || !self.spares.is_empty()
     }
 
-    /// Frames a record, in a new segment when it does not fit the current one and another stands ready. There must be
-    /// [room](Queue::has_room).
+    /// Frames a record. If it does not fit the current segment and a spare is there, it begins a
+    /// new segment. The caller has checked that there is [room](Queue::has_room).
     pub(crate) fn push(
         &mut self,
         header: RecordHeader,
@@ -189,7 +194,7 @@ impl Queue {
             place.offset + framed > self.segment_bytes && place.offset > FIRST_RECORD
         });
         let begun = (overflows || self.begin_segment) && self.begin(header.first_seqno, self.tail);
-        // Nothing goes between the bytes of a chunk and what it shares.
+        // A chunk with a shared part takes no more records: nothing may come before that part.
         let is_open = self.chunks.last().is_some_and(|chunk| chunk.shared.is_none());
         if !begun && !is_open {
             self.add_chunk(None, header.first_seqno);
@@ -200,7 +205,8 @@ impl Queue {
         }
     }
 
-    /// Frames a record behind the last one, in the last chunk: its header and the part of its payload that is copied.
+    /// Frames a record after the last one, in the last chunk: its header and the copied part of its
+    /// payload.
     fn frame(&mut self, mut header: RecordHeader, payload: &[u8], synced: impl Fn(u64) -> u32) {
         let (Some(place), Some(chunk)) = (&mut self.place, self.chunks.last_mut()) else { return };
         header.synced_through = synced(place.segment);
@@ -216,7 +222,7 @@ impl Queue {
         chunk.records += 1;
     }
 
-    /// Frames that the SeqNos from the expected one up to `end` hold nothing.
+    /// Frames voids for the SeqNos from the expected one up to `end` (exclusive).
     pub(crate) fn push_void(&mut self, end: SeqNo, synced: impl Fn(u64) -> u32 + Copy) {
         while self.next_seqno < end {
             let left = end.get() - self.next_seqno.get();
@@ -234,7 +240,7 @@ impl Queue {
         self.chunks.push(chunk);
     }
 
-    /// Begins a segment behind `tail`, if one stands ready.
+    /// Begins a segment that continues the log at `tail`. Returns false without a spare.
     fn begin(&mut self, first_seqno: SeqNo, tail: Option<Tail>) -> bool {
         let Some(spare) = self.spares.pop_front() else { return false };
         let number = spare.number;
@@ -264,12 +270,12 @@ impl Queue {
         true
     }
 
-    /// Takes everything that waits to be written.
+    /// Moves all chunks that wait to be written to `into`.
     pub(crate) fn take(&mut self, into: &mut Vec<Chunk>) {
         std::mem::swap(&mut self.chunks, into);
     }
 
-    /// Takes a buffer back to be filled again.
+    /// Keeps a buffer to be filled again.
     pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= KEEP_BUFFER_BYTES && self.buffers.len() < 4 {
             buffer.clear();
@@ -277,9 +283,10 @@ impl Queue {
         }
     }
 
-    /// The write of what begins with `failed.first` failed: throws away what was framed after it, and begins a segment
-    /// after the last written record that voids all these SeqNos. Without a segment that stands ready, the next record
-    /// does so. Returns the log's end up to which everything failed.
+    /// Continues the log after a failed write that begins at `failed.first`. Drops everything
+    /// framed since, and begins a segment after the last written record which voids all these
+    /// SeqNos. Without a spare, the next record does so. Returns the end of the failed part of the
+    /// log.
     pub(crate) fn restart(&mut self, failed: FailedWrite) -> u64 {
         let (failed_end, failed_seqno) = (self.end, self.next_seqno);
         let FailedWrite { first, tail, was_first, .. } = failed;
@@ -303,29 +310,31 @@ impl Queue {
         failed_end
     }
 
-    /// The next record begins a new segment, unless the current one is empty.
+    /// Makes the next record begin a new segment, unless the current one is empty.
     pub(crate) fn rotate(&mut self) {
         self.begin_segment |= self.filled() > FIRST_RECORD;
     }
 
-    /// Whether the current segment grows with each record, so that its syncs are dear.
+    /// Returns whether the file of the current segment grows with each record, which makes syncs
+    /// expensive.
     pub(crate) fn is_growing(&self) -> bool {
         self.place.is_some() && !self.is_prepared
     }
 
-    /// The number that the next file will bear.
+    /// The number of the next new file.
     pub(crate) const fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// A number for a segment, larger than all given before.
+    /// Takes a number for a new file, larger than all before.
     pub(crate) const fn take_number(&mut self) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
         number
     }
 
-    /// Offers a file; refused when a later segment was begun meanwhile, since the numbers of the log only rise.
+    /// Adds a spare. Returns false when a later segment was begun meanwhile: the numbers of the log
+    /// only rise.
     pub(crate) fn offer(&mut self, spare: Spare) -> bool {
         if self.floor >= spare.number {
             return false;
@@ -335,29 +344,31 @@ impl Queue {
         true
     }
 
-    /// Takes the first file that would grow out of the line, to make it ready. One is left for the writer.
+    /// Removes the first spare that is not ready, so that the caller can prepare it. The last spare
+    /// is left for the writer.
     pub(crate) fn take_unready(&mut self) -> Option<Spare> {
         let at = self.spares.iter().position(|spare| !spare.is_ready)?;
         if self.spares.len() > 1 { self.spares.remove(at) } else { None }
     }
 
-    /// The header of a file that was filled ahead.
+    /// The header of a file that was filled in advance and in which no segment was begun: its
+    /// number is 0.
     pub(crate) fn unbegun(&self) -> SegmentHeader {
         SegmentHeader::new(self.database, 0, 0)
     }
 
-    /// How many segments can be begun, and how many of their files need not grow.
+    /// The number of spares, and the number of those whose files need not grow.
     pub(crate) fn spares(&self) -> (usize, usize) {
         let ready = self.spares.iter().filter(|spare| spare.is_ready).count();
         (self.spares.len(), ready)
     }
 
-    /// How far the manifest is synced.
+    /// The place up to which the manifest is synced.
     pub(crate) const fn manifest(&self) -> ManifestPlace {
         self.manifest
     }
 
-    /// The manifest is synced up to here: the headers of later segments say so.
+    /// Notes that the manifest is synced up to `place`. The headers of later segments store it.
     pub(crate) fn note_manifest(&mut self, place: ManifestPlace) {
         self.manifest = self.manifest.max(place);
     }

@@ -1,16 +1,16 @@
-//! Recovery: every valid record from the oldest needed segment on, in order; writes nothing.
+//! Recovery: reads every valid record in order, from the oldest needed segment on. Writes nothing.
 //!
 //! ```text
-//!   000004 <-- 000005 <-- 000007 <-- 000008      headers name the segment before, and where it ends
+//!   000004 <-- 000005 <-- 000007 <-- 000008      a header names the segment before and its end
 //!                    \--- 000006                  abandoned after a failed write: nobody names it
 //!                                       000009    empty: its header bears another number, or none
 //! ```
 //!
-//! The manifest lists all these files: one that is missing is corruption, and so is a segment that it does not list.
-//! The chain is followed back from the last segment with a header. All of a segment but the last is
-//! known synced up to where the next one says it ends: anything wrong there is corruption. In the
-//! last one a bad record ends the log; it was torn by a crash, unless a whole record behind it says
-//! that it was synced.
+//! The manifest lists all these files. A listed file that is missing is corruption, and so is a
+//! segment that is not listed. The chain is followed back from the last segment with a header. Each
+//! segment but the last is known to be synced up to the end that the next header names, so a bad
+//! record there is corruption. In the last segment a bad record ends the log: a crash has torn it,
+//! unless an intact record after it says that it was synced.
 
 use crate::queue::Tail;
 use crate::record::{Place, RecordHeader, RecordKind};
@@ -25,53 +25,55 @@ use flagstone_env::names::{FileKind, Name, parse, path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A record of the log, as it was enqueued.
+/// A record that was read from the log, as it was enqueued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// What it is for; never [`RecordKind::VOID`].
+    /// The kind of the record; never [`RecordKind::VOID`].
     pub kind: RecordKind,
-    /// Its first SeqNo.
+    /// The first SeqNo of the record.
     pub first_seqno: SeqNo,
-    /// How many SeqNos it takes.
+    /// The number of SeqNos that the record takes.
     pub count: u32,
-    /// What it says.
+    /// The payload of the record.
     pub payload: &'a [u8],
-    /// The segment it stands in.
+    /// The segment that holds the record.
     pub segment: FileNumber,
-    /// Where in it.
+    /// The offset of the record in the segment.
     pub offset: u64,
 }
 
-/// What recovery found; [`crate::Log::create`] goes on behind it.
+/// The state of the log that recovery found. [`crate::Log::create`] continues the log from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// The segments of the log, oldest first.
     pub segments: Vec<SegmentInfo>,
-    /// The SeqNo behind the last record's, 0 when there is none.
+    /// The SeqNo after that of the last record; 0 when there is no record.
     pub next_seqno: SeqNo,
-    /// The number the next segment may take.
+    /// The smallest number for the next new file.
     pub next_number: FileNumber,
-    /// How many records were visited.
+    /// The number of records visited.
     pub records: u64,
-    /// How many bytes behind the log's end were dropped as torn.
+    /// The number of bytes after the end of the log that were dropped as torn.
     pub dropped_bytes: u64,
-    /// How far the manifest was synced when a segment was begun, the farthest, and that segment.
+    /// The newest place up to which a segment's header says that the manifest was synced, and that
+    /// segment.
     pub manifest: Option<(ManifestPlace, FileNumber)>,
-    /// Listed files without content, and their lengths: segments may be begun in them.
+    /// Listed files without records, and their lengths. Segments may be begun in them.
     pub(crate) empty: Vec<(FileNumber, u64)>,
     /// Listed files that no segment may be begun in any more.
     pub(crate) burnt: Vec<u64>,
-    /// Files that are not needed.
+    /// Files that are not needed and can be removed.
     pub(crate) useless: Vec<FileNumber>,
-    /// Features of a segment that this build must not write behind.
+    /// Unknown write-incompatible feature bits of the segments. If any is set, this build must not
+    /// continue the log.
     unknown_write_features: u32,
 }
 
 impl Recovered {
-    /// Refuses to write behind a log with features unknown here.
+    /// Checks that this build may continue the log.
     ///
     /// # Errors
-    /// Unsupported.
+    /// Unsupported when a segment has an unknown write-incompatible feature.
     pub fn check_writable(&self) -> Result<()> {
         match self.unknown_write_features {
             0 => Ok(()),
@@ -91,20 +93,22 @@ impl Recovered {
     }
 }
 
-/// What the manifest knows of the log.
+/// The files of the log, according to the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// The oldest segment that is needed; `None` when none was ever released.
+    /// The oldest needed segment; `None` when no segment was ever released.
     pub from: Option<FileNumber>,
-    /// The files of the log, from that one on.
+    /// The files of the log, from `from` on.
     pub files: BTreeSet<FileNumber>,
 }
 
-/// Reads the log in `dir` and gives every record to `visit`, in order. Memory: the largest record.
+/// Reads the log in `dir` and passes every record to `visit`, in order. Needs memory for the
+/// largest record.
 ///
 /// # Errors
-/// Corruption, naming file and offset, when synced bytes are damaged, a listed file is missing, or a segment is not
-/// listed; Unsupported for segments of another database or another format; the visitor's own errors.
+/// Corruption, with file and offset, when synced bytes are damaged, a listed file is missing, or a
+/// segment is not listed; Unsupported for segments of another database or another format; errors of
+/// `visit`.
 pub fn read(
     disk: &dyn Disk,
     dir: &Path,
@@ -117,7 +121,8 @@ pub fn read(
     let chain = chain(dir, &headers, listed.from)?;
     let Headers { found, empty } = headers;
     recovered.burnt = found.keys().copied().filter(|number| !chain.contains(number)).collect();
-    // An empty file below the log's end was passed over: no segment may be begun in it.
+    // An empty file before the last segment was passed over: no segment may be begun in it any
+    // more.
     let last = chain.last().copied();
     let (usable, passed): (Vec<_>, Vec<_>) =
         empty.into_iter().partition(|(number, _)| last.is_none_or(|last| number.0 > last));
@@ -136,15 +141,17 @@ pub fn read(
     Ok(recovered)
 }
 
-/// So many of the newest files may hold what was never synced: the segment written last, and the spares behind it.
+/// The number of the newest files that may hold unsynced bytes: the segment written last, and the
+/// spares after it.
 const UNSYNCED_FILES: usize = 8;
 
-/// Has [`read`] see of the newest segments what the device holds. After a sync that failed the system's cache still shows
-/// bytes that the device does not have, calls them written, and the next sync of them succeeds: a log that goes on behind
-/// them would have a hole after the next power cut. Changes no file.
+/// Drops the newest segments from the system's cache, so that [`read`] sees what the device holds.
+/// After a failed sync the cache still has bytes that the device does not have, treats them as
+/// written, and lets the next sync succeed. A log that was continued after such bytes would have a
+/// hole after the next power cut. Changes no file.
 ///
 /// # Errors
-/// What the disk says.
+/// Errors of the disk.
 pub fn read_from_device(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let mut numbers: Vec<FileNumber> = disk
         .list(dir)?
@@ -162,28 +169,28 @@ pub fn read_from_device(disk: &dyn Disk, dir: &Path) -> Result<()> {
             continue;
         }
         left -= 1;
-        // What a killed process wrote is not lost with the cache.
+        // The sync keeps what a killed process wrote.
         disk.reuse(&name)?.sync()?;
         disk.open(&name)?.advise(Access::Done);
     }
     Ok(())
 }
 
-/// What a look at all files of the log has found.
+/// The headers of all files of the log.
 #[derive(Default)]
 struct Headers {
     /// Segments that were begun.
     found: BTreeMap<u64, FoundHeader>,
-    /// Listed files in which none was, and their lengths.
+    /// Listed files in which no segment was begun, and their lengths.
     empty: Vec<(FileNumber, u64)>,
 }
 
-/// What a file of the log is.
+/// The state of a file of the log, according to its header.
 pub(crate) enum Content {
     Segment(FoundHeader),
-    /// No segment was begun in it, or a crash has cut its beginning short.
+    /// No segment was begun in the file, or a crash interrupted its first write.
     Empty,
-    /// What should have stood there.
+    /// The file is damaged: the text says how.
     Damaged(&'static str),
 }
 
@@ -239,9 +246,9 @@ fn look_around(
     Ok(headers)
 }
 
-/// Looks at the header of the file `number`. A power cut during its first writes leaves of each copy the new one, the one
-/// before, or zeroes; when neither is whole, or both are those before, records that say they were synced tell damage from
-/// that.
+/// Examines the header of the file `number`. A power cut during the first write of a segment leaves
+/// each copy of the header new, old, or zero. When no copy is intact, or both are old, the file is
+/// damaged if it holds records that say they were synced; otherwise it is empty.
 pub(crate) fn content(
     window: &mut Window,
     number: FileNumber,
@@ -250,7 +257,7 @@ pub(crate) fn content(
 ) -> Result<Content> {
     if let Some(found) = window.header()? {
         found.header.check_readable(window.path(), database)?;
-        // Only what is needed no more is written again.
+        // Only a segment that is no longer needed may be overwritten.
         let is_older = |from: FileNumber| found.header.number < from.0;
         return Ok(if found.header.number == number.0 {
             Content::Segment(found)
@@ -296,7 +303,7 @@ fn chain(dir: &Path, headers: &Headers, from: Option<FileNumber>) -> Result<Vec<
     Ok(chain)
 }
 
-/// Reads the records of one segment up to `end`, where they are known to end.
+/// Reads the records of one segment up to their known end `end`.
 pub(crate) fn read_through(
     window: Window,
     found: FoundHeader,
@@ -312,7 +319,7 @@ pub(crate) fn read_through(
 struct Segment<'a> {
     window: Window,
     found: FoundHeader,
-    /// Where its valid, synced records end, when a later segment tells.
+    /// The end of the segment's valid, synced records, if a later segment names it.
     end: Option<u64>,
     recovered: &'a mut Recovered,
 }
@@ -350,7 +357,7 @@ impl Segment<'_> {
             self.judge(place, next, expected)?;
         }
         if !is_synced && !self.found.is_whole && place.offset == FIRST_RECORD {
-            // Its very header was cut short, so nothing in it was ever promised.
+            // A crash cut the header itself, so no write in the segment was ever promised.
             self.recovered.burnt.push(header.number);
             return Ok(());
         }
@@ -364,7 +371,8 @@ impl Segment<'_> {
         Ok(())
     }
 
-    /// A segment goes on where the one before ended; the first of a session may skip SeqNos.
+    /// Checks that the SeqNos of the segment follow those of the one before. The first of a session
+    /// may skip SeqNos.
     fn check_joins(&self) -> Result<()> {
         let (header, next) = (&self.found.header, self.recovered.next_seqno);
         let is_first = self.recovered.segments.is_empty();
@@ -379,7 +387,8 @@ impl Segment<'_> {
         ))
     }
 
-    /// At `place` something else stands than `expected`: damage, or the end of the log.
+    /// Decides about bytes at `place` that are not `expected`: they are damage, or the end of the
+    /// log.
     fn judge(&mut self, place: Place, next: SeqNo, expected: &'static str) -> Result<()> {
         if self.end.is_some() {
             return Err(self.corrupt(place.offset, expected));
@@ -390,7 +399,7 @@ impl Segment<'_> {
             let text = format!("{error}; the record at {witness} says that it was synced");
             return Err(Error::new(ErrorKind::Corruption, text));
         }
-        // In a recycled file, what is no record of this segment was never part of it.
+        // In a recycled file, bytes that are not records of this segment were never part of it.
         let is_recycled = self.found.header.has(FLAG_RECYCLED);
         let end = if is_recycled { behind.records_end } else { behind.bytes_end };
         self.recovered.dropped_bytes += end.saturating_sub(place.offset);

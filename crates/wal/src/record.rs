@@ -2,52 +2,53 @@
 //!
 //! ```text
 //!  0  u32  length of the payload
-//!  4  u32  checksum of the payload (CRC-32C), computed by whoever made it
+//!  4  u32  checksum of the payload (CRC-32C), computed by the caller of `enqueue`
 //!  8  u64  first SeqNo : 56 (high bits) | kind : 8
-//! 16  u32  count: how many SeqNos the record takes
-//! 20  u32  synced_through: the segment was known synced up to this offset
+//! 16  u32  count: the number of SeqNos that the record takes
+//! 20  u32  synced_through: the segment was known to be synced up to this offset
 //! 24  u32  checksum of the header (CRC-32C): segment number u64, salt u64, offset of the record
 //!          u64, then bytes 0..24
 //! 28  payload
 //! ```
 //!
-//! The header's checksum ties a record to its place, so an old record in a recycled file, or a copy
-//! of one inside a payload, is never taken for a record. It covers the payload's checksum, so
-//! framing a record costs 48 bytes of checksum however large the payload is.
+//! The checksum of the header binds a record to its place. So an old record in a recycled file, or
+//! a copy of a record inside a payload, is never taken for a record. The header's checksum covers
+//! the checksum of the payload, not the payload: framing a record costs a checksum of 48 bytes,
+//! however large the payload is.
 
 use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
 use flagstone_base::{Decoder, Malformed, SeqNo};
 use std::fmt;
 
-/// How many bytes stand in front of each payload.
+/// The length of the header in front of each payload, in bytes.
 pub const HEADER_BYTES: usize = 28;
 
 /// The longest payload: a batch of at most 1 GiB, with room for what is added to it.
 pub const PAYLOAD_BYTES_MAX: usize = (2 << 30) - 1;
 
-/// What a record is for; the log itself knows only [`RecordKind::VOID`].
+/// The kind of a record, chosen by the caller. The log itself interprets only [`RecordKind::VOID`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordKind(pub u8);
 
 impl RecordKind {
-    /// The SeqNos of the record hold nothing: their write failed, or they were never logged. Made
-    /// by the log itself; its payload is empty.
+    /// A record whose SeqNos hold no writes: the writes failed, or were never logged. Only the log
+    /// itself creates such records. The payload is empty.
     pub const VOID: Self = Self(0);
 }
 
-/// The checksum that [`crate::Log::enqueue`] wants beside a payload: compute it outside of locks.
+/// The checksum that [`crate::Log::enqueue`] takes with a payload. Compute it outside of locks.
 #[inline]
 pub fn payload_checksum(payload: &[u8]) -> u32 {
     crc32c(payload)
 }
 
-/// The same of a payload in parts.
+/// The [`payload_checksum`] of the concatenation of `parts`.
 #[inline]
 pub fn payload_checksum_of_parts(parts: &[&[u8]]) -> u32 {
     crc32c_of_parts(parts)
 }
 
-/// The place of a record: no two records of a database ever share one.
+/// The place of a record. No two records of a database ever have the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) segment: u64,
@@ -55,20 +56,20 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
 }
 
-/// What stands in front of a payload.
+/// The header of a record, in front of its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     /// The length of the payload in bytes.
     pub payload_len: u32,
     /// The CRC-32C of the payload.
     pub payload_checksum: u32,
-    /// What the record is for.
+    /// The kind of the record.
     pub kind: RecordKind,
     /// The first SeqNo of the record.
     pub first_seqno: SeqNo,
-    /// How many SeqNos it takes.
+    /// The number of SeqNos that the record takes.
     pub count: u32,
-    /// Up to which offset its segment was known to be synced.
+    /// The offset up to which the segment was known to be synced.
     pub synced_through: u32,
 }
 
@@ -97,7 +98,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// The fields as they stand, whatever the checksum says: for a first, cheap look.
+    /// Decodes the fields without checking the checksum: a cheap first test.
     #[inline]
     pub(crate) fn decode_unchecked(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
@@ -116,7 +117,7 @@ impl RecordHeader {
         })
     }
 
-    /// The header that stands at `place`, whose checksum must hold.
+    /// Decodes the header at `place` and checks its checksum.
     pub(crate) fn decode(bytes: &[u8], place: Place) -> Result<Self, Malformed> {
         let header = Self::decode_unchecked(bytes)?;
         let mut decoder = Decoder::new(bytes);
@@ -128,8 +129,9 @@ impl RecordHeader {
         if fits { Ok(header) } else { Err(Malformed { at: 0, expected: "a record header" }) }
     }
 
-    /// What the salt of the segment adds to the checksum of the header at `place`, whose salt does not count. CRCs are
-    /// sums, so it is the same for all records of a segment, whatever their places, and for hardly anything else.
+    /// The share of the segment's salt in the checksum of the header at `place`; `place.salt` is
+    /// ignored. CRCs are linear, so the share is the same for all records of a segment, wherever
+    /// they are. For other bytes it is practically random.
     pub(crate) fn salt_share(bytes: &[u8], place: Place) -> Option<u32> {
         let mut decoder = Decoder::new(bytes);
         let fields = decoder.array("the fields of a record header").ok()?;
@@ -137,12 +139,12 @@ impl RecordHeader {
         Some(found ^ checksum(Place { salt: 0, ..place }, &fields))
     }
 
-    /// The number that the next record begins with.
+    /// The first SeqNo of the next record.
     pub const fn next_seqno(&self) -> SeqNo {
         self.first_seqno.plus(self.count as u64)
     }
 
-    /// Header and payload in bytes.
+    /// The length of header and payload together, in bytes.
     pub const fn framed_len(&self) -> u64 {
         HEADER_BYTES as u64 + self.payload_len as u64
     }

@@ -1,8 +1,9 @@
-//! What can still be read of a damaged log: every whole record, in order; what is missing between them is told.
+//! Salvage: reads every intact record of a damaged log, in order, and reports what is missing
+//! between them.
 //!
-//! As recovery does it, the chain of segments is followed back from the last one with a header, so that abandoned and
-//! recycled segments stay out. But what is bad is passed over: behind a bad record the next whole one is looked for, and
-//! a segment that is missing does not keep those before it from being read.
+//! As in recovery, the chain of segments is followed back from the last one with a header, so that
+//! abandoned and recycled segments are left out. But damage is skipped: after a bad record the next
+//! intact one is searched for, and the segments before a missing one are read as well.
 
 use crate::reader::{Listed, Record};
 use crate::record::{Place, RecordKind};
@@ -18,38 +19,40 @@ use std::path::Path;
 /// A part of the log that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostRecords {
-    /// The segment.
+    /// The number of the segment.
     pub segment: FileNumber,
-    /// Where in it; empty when the file is missing.
+    /// The range of lost bytes in the segment; empty when the file is missing.
     pub bytes: Range<u64>,
-    /// No write below this SeqNo is lost by it.
+    /// The first SeqNo that may be lost.
     pub from: SeqNo,
-    /// No write from this SeqNo on is; `None`: nobody knows.
+    /// The SeqNo after the last one that may be lost; `None` if unknown.
     pub to: Option<SeqNo>,
-    /// It is the end of the log: a crash may have cut it short, and then nobody was promised what stood there.
+    /// The part is at the end of the log, so a crash may have torn it. Then none of its writes was
+    /// ever promised.
     pub may_be_torn: bool,
-    /// What is wrong there.
+    /// What is wrong with the part.
     pub what: String,
 }
 
-/// What was read.
+/// The result of [`salvage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Records.
+    /// The number of records read.
     pub records: u64,
-    /// Segments that hold some.
+    /// The number of segments read.
     pub segments: u64,
-    /// The SeqNo behind the last record's.
+    /// The SeqNo after that of the last record.
     pub next_seqno: SeqNo,
-    /// What is lost, in the order of the log.
+    /// The lost parts.
     pub lost: Vec<LostRecords>,
 }
 
-/// Gives every whole record of the log in `dir` to `visit`, from the segment on from which `listed` says that the log is
-/// needed, or from the oldest there is. Each listed file that is missing, or is not what it should be, is told as lost.
+/// Passes every intact record of the log in `dir` to `visit`, from the segment `listed.from` on, or
+/// from the oldest one if that is `None`. Each listed file that is missing, or does not hold what
+/// it should, is reported as lost.
 ///
 /// # Errors
-/// Io when the directory cannot be listed; Unsupported for a newer format; the visitor's own errors.
+/// Io when the directory cannot be listed; Unsupported for a newer format; errors of `visit`.
 pub fn salvage(
     disk: &dyn Disk,
     dir: &Path,
@@ -75,7 +78,7 @@ pub fn salvage(
             }
         }
     }
-    // A segment behind the last one, made ready or just begun.
+    // Segments after the last one: prepared, or just begun.
     let last = salvage.found.keys().next_back().copied().unwrap_or_default();
     for (&number, &len) in headless.range(last..) {
         if !salvage.is_blank(number, len) {
@@ -88,15 +91,15 @@ pub fn salvage(
     Ok(salvage.out)
 }
 
-/// The database that the segment at `path` belongs to, if its header is whole.
+/// The database of the segment at `path`; `None` if no copy of its header can be read.
 pub fn database_of(disk: &dyn Disk, path: &Path) -> Option<DatabaseId> {
     Some(Window::open(disk, path).ok()?.header().ok()??.header.database)
 }
 
 enum Step {
-    /// A segment, and where its records end if the next one tells.
+    /// A segment to read, and the end of its records if the next segment names it.
     Read(u64, Option<u64>),
-    /// The next one names it.
+    /// A segment that the next one names and that is not there.
     Missing(u64),
 }
 
@@ -104,13 +107,14 @@ struct Salvage<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
     found: BTreeMap<u64, FoundHeader>,
-    /// Files with the header of another segment, and which one.
+    /// The files with the header of another segment, and the number of that one.
     others: BTreeMap<u64, u64>,
     out: Salvaged,
 }
 
 impl Salvage<'_> {
-    /// Reads the headers; the segments without one, and their lengths.
+    /// Reads the headers of all files. Returns the files without an intact header, and their
+    /// lengths.
     fn look_around(
         &mut self,
         database: DatabaseId,
@@ -129,7 +133,8 @@ impl Salvage<'_> {
             };
             match window.header() {
                 Ok(Some(found)) => match found.header.check_readable(&path, database) {
-                    // One of another number is recycled and not begun, or has lost its first write.
+                    // A file with another number was recycled and not begun, or has lost its first
+                    // write.
                     Ok(())
                         if found.header.number != number.0
                             && window.has_lost_its_header(number, &found.header)? =>
@@ -170,7 +175,8 @@ impl Salvage<'_> {
                 continue;
             }
             let before = self.found.range(..header.previous).next_back().map(|(number, _)| *number);
-            // Without a manifest nobody knows where the log begins: segments are released oldest first.
+            // Without a manifest the beginning of the log is unknown: the oldest segments are
+            // released first.
             let was_released = from.is_none() && before.is_none() && !self.stands(header.previous);
             if !was_released {
                 steps.push(Step::Missing(header.previous));
@@ -186,8 +192,8 @@ impl Salvage<'_> {
         self.disk.exists(&path).unwrap_or(true)
     }
 
-    /// Tells of the listed files that are not there, and of those after the last segment that hold a segment which is
-    /// still needed: another one stood there.
+    /// Reports the listed files that are missing, and those after the last segment that hold
+    /// another segment which is still needed: they have replaced what was there.
     fn lose_listed(&mut self, listed: &Listed, last: u64) {
         let told: Vec<FileNumber> = self.out.lost.iter().map(|lost| lost.segment).collect();
         for &number in listed.files.iter().filter(|number| !told.contains(number)) {
@@ -211,8 +217,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// Whether records say that they were synced, in a file without a whole header of its own. No crash leaves another one
-    /// there.
+    /// Whether records say that they were synced, in a file without a whole header of its own. No
+    /// crash leaves another one there.
     fn holds_synced_records(&self, number: u64) -> bool {
         let path = path(self.dir, FileKind::Wal, FileNumber(number));
         let holds = Window::open(self.disk, &path).and_then(|mut window| {
@@ -326,7 +332,8 @@ impl Salvage<'_> {
                     place.offset = at;
                 }
                 None => {
-                    // In a recycled file, what is no record of this segment was never part of it.
+                    // In a recycled file, bytes that are not records of this segment were never
+                    // part of it.
                     let is_more = bytes_end > bad && !header.has(FLAG_RECYCLED);
                     match end {
                         Some(end) => self.lose(segment, bad..end, what, false),
@@ -341,7 +348,8 @@ impl Salvage<'_> {
     }
 }
 
-/// The next whole record behind the bad bytes at `place`. What the system refuses to read ends the search.
+/// The offset of the next intact record after the bad bytes at `place`. A read error ends the
+/// search.
 fn seek(window: &mut Window, place: Place, next: SeqNo, bytes_end: &mut u64) -> Option<u64> {
     let (bad, mut offset) = (place.offset, place.offset);
     while let Some(at) = window.next_candidate(offset, bad, next, bytes_end).ok()? {

@@ -1,29 +1,29 @@
-//! The header of a segment, one file of the log: 112 bytes, written twice, 4 KiB apart, so that one lost
-//! sector, or page, neither hides the segment nor its damage.
+//! The header of a segment, which is one file of the log. Its 112 bytes are written twice, 4 KiB
+//! apart, so that the loss of one sector or page hides neither the segment nor its damage.
 //!
 //! ```text
 //!  0  8 bytes   magic "flagWAL\n"
 //!  8  u32       format version: 2
 //! 12  u32       flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled
-//! 16  u32       compatible feature bits: readers that do not know one read on
-//! 20  u32       read-incompatible feature bits: readers that do not know one refuse
-//! 24  u32       write-incompatible feature bits: a reader may read, nobody may write on
+//! 16  u32       compatible feature bits: readers ignore unknown ones
+//! 20  u32       read-incompatible feature bits: readers refuse a file with an unknown one
+//! 24  u32       write-incompatible feature bits: a log with an unknown one is read, not continued
 //! 28  16 bytes  database id
 //! 44  u64       segment number, as in the file's name
 //! 52  u64       salt: random, part of every record's checksum
 //! 60  u64       number of the previous segment, 0 = none
-//! 68  u64       where the previous segment's valid records end: known synced up to there
+//! 68  u64       end of the previous segment's valid records; it is known to be synced up to there
 //! 76  u64       SeqNo of the first record
 //! 84  u64       number of the manifest when the segment was begun
 //! 92  u64       length up to which that manifest was synced then
-//! 100 u64       length of the file when the segment was begun: it never becomes shorter; 0 = it grows
+//! 100 u64       length of the file when the segment was begun, a lower bound; 0 = the file grows
 //! 108 u32       CRC-32C of bytes 0..108
 //! 4096          the same 112 bytes again; the first record begins at 4608
 //! ```
 //!
-//! A file whose header bears a smaller number than its name is a segment that was not begun yet: number 0 stands in
-//! one that was filled with zeroes ahead, another number in one that was recycled. A file that ends before the first
-//! record was not begun either.
+//! No segment was begun yet in a file whose header has a smaller number than the file's name. The
+//! number is 0 in a file that was filled with zeroes in advance; it is another one in a recycled
+//! file. No segment was begun in a file that ends before the first record, either.
 
 use flagstone_base::checksum::{crc32c, fits};
 use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result, SeqNo};
@@ -33,18 +33,19 @@ use std::path::Path;
 const MAGIC: [u8; 8] = *b"flagWAL\n";
 const VERSION: u32 = 3;
 const COPY_BYTES: usize = 112;
-/// Where the second copy begins.
+/// The offset of the second copy.
 pub(crate) const SECOND_COPY: usize = 4096;
 
-/// Where the first record of a segment begins: in a sector without a copy of the header.
+/// The offset of the first record of a segment. It shares no sector with a copy of the header.
 pub const FIRST_RECORD: u64 = SECOND_COPY as u64 + 512;
 
-/// The first segment since the log was opened: its SeqNos need not join the ones before.
+/// Flag of the first segment since the log was opened: its first SeqNo need not follow the last one
+/// before.
 pub(crate) const FLAG_SESSION: u32 = 1;
-/// The file held another segment before.
+/// Flag of a recycled file: it held another segment before.
 pub(crate) const FLAG_RECYCLED: u32 = 2;
 
-/// What stands at the start of a segment.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) flags: u32,
@@ -58,20 +59,20 @@ pub(crate) struct SegmentHeader {
     pub(crate) previous_end: u64,
     pub(crate) first_seqno: SeqNo,
     pub(crate) manifest: ManifestPlace,
-    /// The file's length when it was begun, 0 if it grows.
+    /// The length of the file when the segment was begun; 0 if the file grows.
     pub(crate) prepared: u64,
 }
 
-/// How far a manifest was synced.
+/// The length up to which a manifest is synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ManifestPlace {
-    /// The number of its file.
+    /// The number of the manifest's file.
     pub number: FileNumber,
-    /// The length of the file then.
+    /// The synced length of the file, in bytes.
     pub end: u64,
 }
 
-/// A header that was read, and whether both its copies were whole.
+/// A header that was read, and whether both copies were intact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundHeader {
     pub(crate) header: SegmentHeader,
@@ -127,7 +128,7 @@ impl SegmentHeader {
         out.resize(start + FIRST_RECORD as usize, 0);
     }
 
-    /// The copies of the header in the first bytes of a file; `None` for one that is not whole.
+    /// Decodes both copies of the header from the first bytes of a file; `None` for a damaged copy.
     pub(crate) fn copies(bytes: &[u8]) -> [Option<Self>; 2] {
         [0, SECOND_COPY].map(|at| {
             let copy = bytes.get(at..at + COPY_BYTES)?;
@@ -135,8 +136,8 @@ impl SegmentHeader {
         })
     }
 
-    /// The header that `bytes` begins with, from whichever copy is whole, that with the larger number if they differ;
-    /// `None` without one.
+    /// Decodes the header from the first bytes of a file. One intact copy is enough; if the two
+    /// differ, the one with the larger number counts. `None` without an intact copy.
     pub(crate) fn decode(bytes: &[u8]) -> Option<FoundHeader> {
         let copies = Self::copies(bytes);
         let header = copies.into_iter().flatten().max_by_key(|header| header.number)?;
@@ -178,7 +179,7 @@ impl SegmentHeader {
         })
     }
 
-    /// Refuses what this code cannot read, and segments of other databases.
+    /// Refuses a format that this code cannot read, and a segment of another database.
     pub(crate) fn check_readable(&self, path: &Path, database: DatabaseId) -> Result<()> {
         let path = path.display();
         let refusal = if self.version != VERSION {
@@ -218,21 +219,22 @@ impl fmt::Display for SegmentHeader {
     }
 }
 
-/// A segment of the log: its file, its size, and what it holds.
+/// A segment of the log: its file, its size, and its SeqNos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// The number in its name.
+    /// The number in the file's name.
     pub number: FileNumber,
-    /// How many of its bytes are in use.
+    /// The number of bytes in use, the header included.
     pub bytes: u64,
-    /// The first SeqNo it may hold.
+    /// The first SeqNo that the segment may hold.
     pub first_seqno: SeqNo,
-    /// The SeqNo behind its last one; equal to the first when it holds none.
+    /// The SeqNo after the last one in the segment; equal to `first_seqno` when the segment holds
+    /// none.
     pub next_seqno: SeqNo,
 }
 
 impl SegmentInfo {
-    /// The last SeqNo it holds, if any.
+    /// The last SeqNo in the segment; `None` when it holds none.
     pub fn last_seqno(&self) -> Option<SeqNo> {
         let some = self.next_seqno > self.first_seqno;
         some.then(|| SeqNo::new(self.next_seqno.get() - 1))
@@ -284,7 +286,7 @@ mod tests {
         0000e80300000000000005000000000000002c010000000000000000100000000000c71d7d77";
 
     #[test]
-    fn one_damaged_copy_is_noticed_and_the_other_one_serves() {
+    fn one_damaged_copy_is_noticed_and_the_other_one_is_used() {
         let bytes = bytes();
         for bit in 0..COPY_BYTES * 8 {
             for copy in [0, SECOND_COPY] {

@@ -1,9 +1,11 @@
-//! When a commit is durable: one sync for a whole group, one of its own, or all at once.
+//! Makes commits durable: by one sync for a whole group, by a sync of its own, or all commits at
+//! once.
 //!
-//! One thread at a time leads a group: it closes the group, writes all that is queued, syncs, and
-//! wakes the members. Whoever comes while it syncs belongs to the next group, which waits on the
-//! other bell, so a sync wakes nobody in vain. Nobody waits for time to pass: a group grows while
-//! the sync before it runs, and while its leader lets those run first whom that sync has woken.
+//! One thread at a time leads a group: it closes the group, writes everything that is queued,
+//! syncs, and wakes the members. A thread that arrives during the sync joins the next group. The
+//! two groups wait on different condition variables ("bells"), so a sync wakes only its own
+//! members. No thread waits for time to pass: a group grows while the sync before it runs, and
+//! while its leader yields to the threads which that sync has woken.
 
 use crate::log::{Log, mark};
 use crate::queue::Lsn;
@@ -15,16 +17,17 @@ use flagstone_env::sync::blocking::MutexGuard;
 use flagstone_env::sync::yield_now;
 use std::time::Duration;
 
-/// A leader lets others run at most so often before it syncs, and only as long as they enqueue.
+/// A leader yields at most this many times before it syncs, and only as long as other threads
+/// enqueue records.
 const GIVE_WAY_MAX: usize = 8;
-/// Longer than the members of a group of 32 need on two cores (150 microseconds): the processor went
-/// to somebody else.
+/// The longest time that yielding should take. The members of a group of 32 need 150 microseconds
+/// on two cores; if it takes longer than this limit, the processor went to other programs.
 const GIVE_WAY_LIMIT: Duration = Duration::from_micros(600);
-/// After that so many groups are led without giving way; each time it happens again, twice as many,
-/// up to the second number.
+/// After a slow yield, the first number of groups is led without yielding. Each time it happens
+/// again the number doubles, up to the second one.
 const KEEP_WAY_GROUPS: (u32, u32) = (64, 4096);
 
-/// A closed group whose sync is under way. It ends when this is dropped, also by a panic.
+/// A closed group whose sync is running. The sync ends when this value is dropped, also by a panic.
 struct LedGroup<'a> {
     log: &'a Log,
     group: u64,
@@ -47,10 +50,11 @@ impl Drop for LedGroup<'_> {
 
 impl Log {
     /// Returns when everything up to `lsn` survives a power cut. One sync serves all threads that
-    /// wait at the same time; records go on being written meanwhile.
+    /// wait at the same time. Other records can be written meanwhile.
     ///
     /// # Errors
-    /// The error of the append that failed for this place of the log; Poisoned after a failed sync.
+    /// The error of the append, if it failed for this place of the log; Poisoned after a failed
+    /// sync.
     pub fn sync_through(&self, lsn: Lsn) -> Result<()> {
         loop {
             self.check()?;
@@ -58,7 +62,7 @@ impl Log {
                 return self.outcome(lsn);
             }
             if self.written() >= lsn {
-                // What failed is never synced.
+                // A failed record is never synced: return its error.
                 self.outcome(lsn)?;
             }
             let mut turn = self.syncing.lock();
@@ -71,7 +75,8 @@ impl Log {
                 continue;
             }
             if self.synced.load(Ordering::Acquire) >= lsn.0 {
-                // Rung to lead, but covered already: another member must lead.
+                // This thread was woken to lead, but its record is synced already: wake another
+                // member.
                 self.syncing.bell(mine).notify_one();
                 continue;
             }
@@ -101,10 +106,10 @@ impl Log {
         self.sync_written()
     }
 
-    /// Lets the members of the last group run, who have just been woken and are likely to come
-    /// again: costs a microsecond when there are none, and saves a sync for half of them. Answers
-    /// whether it was quick: when other programs want the processor, giving way once costs more than
-    /// a sync.
+    /// Yields to the members of the last group, which have just been woken and are likely to commit
+    /// again. That costs a microsecond when there are none, and saves a sync for half of them.
+    /// Returns whether it was quick: when other programs want the processor, one yield costs more
+    /// than a sync.
     fn give_way(&self) -> bool {
         let Some(clock) = &self.clock else { return true };
         let (started, mut seen) = (clock.monotonic(), self.enqueued());
@@ -122,7 +127,8 @@ impl Log {
         true
     }
 
-    /// Returns when everything up to `lsn` survives a power cut, by a sync of its own.
+    /// Returns when everything up to `lsn` survives a power cut. Does a sync of its own, and joins
+    /// no group.
     ///
     /// # Errors
     /// As [`Log::sync_through`].
@@ -134,18 +140,18 @@ impl Log {
     /// Writes and syncs everything that was enqueued.
     ///
     /// # Errors
-    /// Poisoned after a failed sync. The error of the append when what still waited could not be
-    /// written; what had been written is durable all the same.
+    /// Poisoned after a failed sync. The error of the append when the queued records could not be
+    /// written; all records written before are durable nevertheless.
     pub fn sync_all(&self) -> Result<()> {
         self.check()?;
         let (before, lsn) = (self.written(), self.enqueued());
         self.write_pending();
         self.sync_written()?;
-        // What had failed before was said to those who wrote it.
+        // Earlier failures were returned to their own callers.
         if lsn > before { self.outcome(lsn) } else { Ok(()) }
     }
 
-    /// Syncs what was written up to now; what waits in the queue is left there.
+    /// Syncs everything that was written so far. Queued records stay in the queue.
     ///
     /// # Errors
     /// Poisoned after a failed sync.
@@ -162,8 +168,10 @@ impl Log {
         )
     }
 
-    /// Syncs, and enters what that made durable or poisons. Of several syncs of a file, side by side, Linux tells one
-    /// of a page that could not be written, and the others that all is well: they share their verdict.
+    /// Runs `sync`. If it succeeds, `note` records what is durable now; if it fails, the log is
+    /// poisoned. When several syncs of a file run at the same time and a page cannot be written,
+    /// Linux reports the error to only one of them. So no sync succeeds before those that run
+    /// beside it have ended, too.
     pub(crate) fn sync_with(
         &self,
         sync: impl FnOnce() -> Result<()>,
@@ -180,7 +188,7 @@ impl Log {
         Ok(())
     }
 
-    /// Everything up to `lsn` is durable, or has failed.
+    /// Notes that everything up to `lsn` is durable, or has failed.
     pub(crate) fn note_synced(&self, lsn: u64) {
         self.synced.fetch_max(lsn, Ordering::AcqRel);
     }

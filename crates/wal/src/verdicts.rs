@@ -1,9 +1,10 @@
-//! Syncs that run side by side: each knows what it says only when those beside it have said it, too.
+//! Joins the results of syncs that run at the same time: a sync may report success only when those
+//! that began before its end have reported theirs, too.
 
 use flagstone_env::sync::{Condvar, Mutex};
 use std::collections::BTreeSet;
 
-/// The syncs that run.
+/// The set of running syncs.
 #[derive(Default)]
 pub(crate) struct Verdicts {
     running: Mutex<Running>,
@@ -17,8 +18,8 @@ struct Running {
 }
 
 impl Verdicts {
-    /// A sync begins. It ends when what this answers is dropped: what it found must be known to all by then, and
-    /// dropping returns when every sync that began before has ended, too.
+    /// Begins a sync, which ends when the returned value is dropped. Its result must be known to
+    /// all threads by then. The drop returns when every sync that began before it has ended, too.
     pub(crate) fn begin(&self) -> RunningSync<'_> {
         let mut running = self.running.lock();
         let place = running.next;
@@ -28,7 +29,7 @@ impl Verdicts {
     }
 }
 
-/// A sync that runs.
+/// A running sync.
 pub(crate) struct RunningSync<'a> {
     verdicts: &'a Verdicts,
     place: u64,

@@ -1,9 +1,9 @@
 //! Verifies the log while it is written.
 //!
-//! What was written is known: the ledger holds each segment and how far it goes. So nothing in a segment counts as torn:
-//! up to that end every record must be whole, by the same reader as recovery has. Writers only write behind that end.
-//! Segments may be released meanwhile: the ledger forgets a segment before anything happens to its file, so an error is
-//! believed only of a segment that the ledger still holds.
+//! The ledger knows each segment and the end of its records. So no record before that end can be
+//! torn: each must be intact, and the reader is the same as for recovery. Writers write only after
+//! that end. Segments may be released during a verification. The ledger drops a segment before its
+//! file changes, so an error counts only if the ledger still has the segment.
 
 use crate::log::Log;
 use crate::reader::{Content, Listed, Record, content, read_through};
@@ -14,29 +14,32 @@ use crate::window::Window;
 use flagstone_base::{Error, FileNumber, Result};
 use std::path::Path;
 
-/// What a verification of the log has read and found whole.
+/// The part of the log that a verification has checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogReport {
-    /// Segments that hold records.
+    /// The number of segments that hold records.
     pub segments: u64,
-    /// Their bytes, headers included; in a quick verification they were not all read.
+    /// The bytes in use of these segments, headers included. A quick verification does not read all
+    /// of them.
     pub bytes: u64,
-    /// Records read.
+    /// The number of records read.
     pub records: u64,
 }
 
-/// Is given each record.
+/// A function that is called with each record.
 type Visit<'a> = &'a mut dyn FnMut(Record<'_>) -> Result<()>;
 
 impl Log {
-    /// Checks the log, which `listed` describes as the manifest does: that each listed file is there; of each segment
-    /// both copies of the header, its length, what it says of the segment before and of the manifest, and every record
-    /// that was written to it, in order, each of which `visit` is given. A quick verification reads the records of the
-    /// last segment alone. Of a segment that was begun before the log was opened, one copy of the header is enough, and
-    /// the file may end in the other, as for recovery. Safe beside writers, and stops none of them.
+    /// Checks the log, whose files `listed` names as the manifest does. Each listed file must be
+    /// there. In each segment these are checked: both copies of the header, the length of the file,
+    /// what the header says of the segment before and of the manifest, and every record, in order.
+    /// `visit` is called with each record. A quick verification reads only the records of the last
+    /// segment. For a segment that was begun before the log was opened, one copy of the header is
+    /// enough, and the file may end in the other one, as for recovery. Writers may run meanwhile
+    /// and are not blocked.
     ///
     /// # Errors
-    /// Corruption that names file and offset; the visitor's own errors; what the disk says.
+    /// Corruption with file and offset; errors of `visit`; errors of the disk.
     pub fn verify(
         &self,
         listed: &Listed,
@@ -70,7 +73,8 @@ impl Log {
         self.ledger.lock().segments.iter().any(|segment| segment.number == number)
     }
 
-    /// Checks a segment; how many records it holds, if they are to be read.
+    /// Checks a segment, and reads its records if there is a `visit`. Returns the number of records
+    /// read.
     fn verify_segment(
         &self,
         segment: &SegmentInfo,
@@ -96,7 +100,7 @@ impl Log {
         let (database, manifest) = self.known();
         header.check_readable(&path, database)?;
         let expected = segment.bytes.max(header.prepared);
-        // A crash, or a full disk before it, cut the header short, so that nothing follows it.
+        // A crash, or a full disk before it, cut the header itself, so no record follows.
         let is_torn = number.0 <= self.recovered_through
             && segment.last_seqno().is_none()
             && header.prepared == 0
@@ -130,18 +134,20 @@ impl Log {
         Ok(read.records)
     }
 
-    /// The database, and how far the manifest is synced.
+    /// The id of the database, and the place up to which the manifest is synced.
     fn known(&self) -> (flagstone_base::DatabaseId, ManifestPlace) {
         let queue = self.queue.lock();
         (queue.unbegun().database, queue.manifest())
     }
 
-    /// Checks a listed file in which no segment was begun: recovery would refuse one that holds the remains of another.
+    /// Checks a listed file in which no segment was begun. Recovery would refuse one with the
+    /// remains of a segment.
     fn verify_unbegun(&self, number: FileNumber) -> Result<()> {
         if let Ok(None) = self.unbegun(number) {
             return Ok(());
         }
-        // A header may be on its way into the file, or the file may be released: once more without writers.
+        // A header may just be written to the file, or the file may be released: check again
+        // without writers.
         let _prepared = self.preparing.lock();
         let _written = self.writer.lock();
         let is_gone = self.oldest_segment().is_some_and(|oldest| number < oldest);
@@ -154,11 +160,11 @@ impl Log {
         }
     }
 
-    /// What is wrong with a file in which no segment was begun.
+    /// What is wrong with a file in which no segment was begun; `None` if nothing is.
     fn unbegun(&self, number: FileNumber) -> Result<Option<&'static str>> {
         let path = self.path_of(number.0);
         let mut window = open(self, &path)?;
-        // The headers of segments before the oldest are of files that are used again.
+        // Files with the header of a segment before the oldest one are used again.
         let from = self.oldest_segment().unwrap_or(FileNumber(u64::MAX));
         match content(&mut window, number, self.known().0, Some(from))? {
             Content::Damaged(found) => Ok(Some(found)),
@@ -176,7 +182,8 @@ fn open(log: &Log, path: &Path) -> Result<Window> {
     })
 }
 
-/// What is wrong with the place where `header` says its segment goes on.
+/// What is wrong with the previous segment that `header` names, or with its first SeqNo; `None` if
+/// nothing is.
 fn wrong_joint(header: &SegmentHeader, before: &SegmentInfo) -> Option<String> {
     if (header.previous, header.previous_end) != (before.number.0, before.bytes) {
         return Some(format!(

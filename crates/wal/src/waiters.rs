@@ -1,11 +1,13 @@
-//! Threads that wait for another's work, without a system call when nobody waits.
+//! Lets threads wait for the work of another thread. Waking costs no system call when no thread
+//! waits.
 
 use flagstone_env::sync::atomic::{AtomicUsize, Ordering, fence};
 use flagstone_env::sync::{Condvar, Mutex, blocking, spin_loop, spins, yield_now};
 use std::sync::PoisonError;
 
-/// How often a waiting thread looks again before it sleeps: about four microseconds, twice what a
-/// write takes. Fewer (60) cost 32 durable writers a change of thread a commit.
+/// The number of times that a waiting thread checks again before it sleeps: about four
+/// microseconds, twice as long as a write. With fewer (60), 32 durable writers had one more context
+/// switch for each commit.
 const SPINS: usize = spins(250);
 const YIELDS: usize = 4;
 
@@ -17,7 +19,8 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Returns once `is_over` answers true. Whoever makes it true calls [`Waiters::wake`] next.
+    /// Returns once `is_over` returns true. The thread that makes it true must call
+    /// [`Waiters::wake`] next.
     pub(crate) fn wait_until(&self, is_over: impl Fn() -> bool) {
         for spin in 0..SPINS + YIELDS {
             if is_over() {
@@ -31,7 +34,7 @@ impl Waiters {
         }
         let mut guard = self.lock.lock();
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        // Either the waker sees the raised number, or this look sees what the waker did.
+        // Either the waker sees the raised number, or the next check sees what the waker did.
         fence(Ordering::SeqCst);
         while !is_over() {
             self.bell.wait(&mut guard);
@@ -39,7 +42,7 @@ impl Waiters {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Lets all waiting threads look again.
+    /// Makes all waiting threads check again.
     #[inline]
     pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
@@ -50,8 +53,9 @@ impl Waiters {
     }
 }
 
-/// The groups of threads that wait for a sync. The standard library's bells wake a whole group by
-/// one system call, where parking_lot's hand the lock from one member to the next.
+/// The groups of threads that wait for a sync. The condition variables of the standard library wake
+/// a whole group with one system call; those of parking_lot pass the lock from one member to the
+/// next.
 #[derive(Default)]
 pub(crate) struct SyncState {
     turn: blocking::Mutex<Turn>,
@@ -61,33 +65,33 @@ pub(crate) struct SyncState {
 /// Whose turn it is to sync.
 #[derive(Default)]
 pub(crate) struct Turn {
-    /// Groups are numbered from 1: this many were closed, one more is open.
+    /// The number of the last closed group. Groups are numbered from 1; the next one is open.
     pub(crate) closed: u64,
-    /// This many were synced.
+    /// The number of the last synced group.
     pub(crate) done: u64,
-    /// A thread leads: it gathers the open group or syncs the last closed one.
+    /// A thread is leading: it waits for members of the open group, or syncs the last closed one.
     pub(crate) is_led: bool,
-    /// How many have joined the open group, and how many had joined the last closed one.
+    /// The number of threads in the open group, and in the last closed one.
     pub(crate) joined: usize,
     pub(crate) size: usize,
-    /// So many groups are led without giving way, since others took the processor; and how many
-    /// the next time that happens.
+    /// The number of groups still to be led without yielding, because other programs took the
+    /// processor, and that number for the next time it happens.
     pub(crate) keeps_way: u32,
     pub(crate) keeps_way_next: u32,
 }
 
 impl SyncState {
-    /// Nothing panics while it is held, so it is never poisoned.
+    /// Locks the turn. No code panics while it holds this lock, so the lock is never poisoned.
     pub(crate) fn lock(&self) -> blocking::MutexGuard<'_, Turn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bell on which the members of `group` wait.
+    /// The condition variable on which the members of `group` wait.
     pub(crate) fn bell(&self, group: u64) -> &blocking::Condvar {
         &self.bells[(group % 2) as usize]
     }
 
-    /// Waits for the bell of `group`.
+    /// Waits on the condition variable of `group`.
     pub(crate) fn wait<'a>(
         &self,
         group: u64,

@@ -1,7 +1,7 @@
-//! Reading a segment record by record, through a window that holds 1 MiB or one record.
+//! Reads a segment record by record, through a window of 1 MiB or of one larger record.
 //!
-//! A length is believed only when the header's checksum holds and the file goes on that far, so
-//! damaged bytes never make it take memory.
+//! A length is used only if the checksum of the header holds and the file is that long. So damaged
+//! bytes never cause a large allocation.
 
 use crate::headless::holds_a_later_segment;
 use crate::record::{HEADER_BYTES, Place, RecordHeader, RecordKind};
@@ -17,25 +17,25 @@ const WINDOW_BYTES: u64 = 1 << 20;
 
 pub(crate) struct Window {
     file: Arc<dyn ReadFile>,
-    /// Where to stop: the end of the file, or before.
+    /// The offset at which reading stops: the end of the file, or less.
     end: u64,
     start: u64,
     bytes: Vec<u8>,
 }
 
-/// What stands at an offset.
+/// The result of reading a record at an offset.
 pub(crate) enum Found<'a> {
     Record(RecordHeader, &'a [u8]),
-    /// What should have stood there.
+    /// There is no valid record; the text says what was expected.
     Bad(&'static str),
 }
 
-/// The part of a segment behind a bad record.
+/// The part of a segment after a bad record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Behind {
-    /// A whole record that says the bad one was synced.
+    /// The offset of an intact record that says the bad one was synced.
     pub(crate) witness: Option<u64>,
-    /// The end of the last whole record.
+    /// The end of the last intact record.
     pub(crate) records_end: u64,
     /// The end of the last byte that is not zero.
     pub(crate) bytes_end: u64,
@@ -56,7 +56,7 @@ impl Window {
         self.end
     }
 
-    /// Reads no further than `end`.
+    /// Makes reading stop at `end`.
     pub(crate) fn stop_at(&mut self, end: u64) {
         self.end = self.end.min(end);
     }
@@ -66,14 +66,14 @@ impl Window {
         Ok(self.get(0, len)?.and_then(SegmentHeader::decode))
     }
 
-    /// Whether records stand here that say they were synced, when no header tells their salt: each is believed by the
-    /// checksum of its payload.
+    /// Returns whether the file holds records that say they were synced. Without a header their
+    /// salt is unknown, so only the checksums of their payloads are checked.
     pub(crate) fn holds_synced_records(&mut self) -> Result<bool> {
         let mut offset = FIRST_RECORD;
         while let Some(bytes) = self.get(offset, HEADER_BYTES as u64)? {
             let Ok(header) = RecordHeader::decode_unchecked(bytes) else { return Ok(false) };
             if header.kind == RecordKind::VOID && header.count == 0 {
-                // Zeroes.
+                // These are zeroes, not a record.
                 return Ok(false);
             }
             let Some(bytes) = self.get(offset, header.framed_len())? else { return Ok(false) };
@@ -88,8 +88,9 @@ impl Window {
         Ok(false)
     }
 
-    /// Whether the first write of the segment `number` is lost and the header `older`, which the file had before, is there
-    /// instead. An older segment fills a quarter of a file that is taken again, at least: only there is looked.
+    /// Returns whether the first write of the segment `number` is lost, so that the file still has
+    /// its former header `older`. Only the first quarter of the file is searched: an older segment
+    /// fills at least a quarter of a recycled file.
     pub(crate) fn has_lost_its_header(
         &mut self,
         number: FileNumber,
@@ -100,7 +101,7 @@ impl Window {
         Ok(bytes.is_some_and(|bytes| holds_a_later_segment(bytes, number.0, older)))
     }
 
-    /// The `len` bytes at `offset`; `None` when the file ends before.
+    /// Reads the `len` bytes at `offset`; `None` when the file ends earlier.
     pub(crate) fn get(&mut self, offset: u64, len: u64) -> Result<Option<&[u8]>> {
         let Some(left) = self.end.checked_sub(offset).filter(|left| *left >= len) else {
             return Ok(None);
@@ -120,14 +121,14 @@ impl Window {
         Ok(self.bytes.get(at..at + len as usize))
     }
 
-    /// How many bytes from `offset` on are in the window, if a header is.
+    /// The number of bytes in the window from `offset` on; `None` if that is less than a header.
     fn buffered(&self, offset: u64) -> Option<u64> {
         let at = offset.checked_sub(self.start)?;
         let left = (self.bytes.len() as u64).checked_sub(at)?;
         (left >= HEADER_BYTES as u64).then_some(left)
     }
 
-    /// The record at `place`, all its checksums held.
+    /// Reads the record at `place` and checks both checksums.
     pub(crate) fn record(&mut self, place: Place) -> Result<Found<'_>> {
         let offset = place.offset;
         let Some(bytes) = self.get(offset, HEADER_BYTES as u64)? else {
@@ -147,8 +148,8 @@ impl Window {
         }
     }
 
-    /// Looks through everything behind the bad bytes at `place` for whole records at or above
-    /// `next`: whether one of them says the bad bytes were synced, and how far they go.
+    /// Searches everything after the bad bytes at `place` for intact records from SeqNo `next` on.
+    /// Tells whether one of them says that the bad bytes were synced, and where the records end.
     pub(crate) fn search(&mut self, place: Place, next: SeqNo) -> Result<Behind> {
         let bad = place.offset;
         let mut behind = Behind { witness: None, records_end: bad, bytes_end: bad };
@@ -167,8 +168,8 @@ impl Window {
         Ok(behind)
     }
 
-    /// Whether the record at `place` was refused: its header is zeroes, whole records follow, and none of them says that
-    /// the zeroes were synced.
+    /// Returns whether the record at `place` was refused and blanked: its header is zero, intact
+    /// records follow, and none of them says that the zeroes were synced.
     pub(crate) fn is_blanked(&mut self, place: Place, next: SeqNo) -> Result<bool> {
         let header = self.get(place.offset, HEADER_BYTES as u64)?;
         if !header.is_some_and(|header| header.iter().all(|byte| *byte == 0)) {
@@ -178,7 +179,7 @@ impl Window {
         Ok(behind.witness.is_none() && behind.records_end > place.offset)
     }
 
-    /// The next offset from `offset` on at which a header could stand, by its fields alone.
+    /// The next offset, from `offset` on, at which a header could be, judged by its fields alone.
     pub(crate) fn next_candidate(
         &mut self,
         mut offset: u64,
@@ -196,7 +197,7 @@ impl Window {
             let mut at = 0;
             while let Some(header) = bytes.get(at..at + HEADER_BYTES) {
                 if header.iter().all(|byte| *byte == 0) {
-                    // Bytes never written: on to the last zero, which may begin a header.
+                    // Bytes never written: continue at the last zeroes, which may begin a header.
                     let zeroes = bytes[at..].iter().take_while(|byte| **byte == 0).count();
                     at += zeroes - (zeroes - 1).min(HEADER_BYTES - 1);
                     continue;
@@ -210,7 +211,7 @@ impl Window {
                 }
                 at += 1;
             }
-            // Headers that cross into the next window are looked at there.
+            // A header that crosses into the next window is examined there.
             let whole = chunk.saturating_sub(HEADER_BYTES as u64 - 1);
             if whole == 0 || offset + chunk >= end {
                 return Ok(None);

@@ -1,11 +1,13 @@
-//! Writing: one leader takes what is queued and appends it, for all who wait.
+//! Writes the log: one leader takes all queued records and appends them, for all waiting threads.
 //!
-//! When an append fails, everything from the failed chunk on and everything enqueued until then
-//! fails with the same error, and must never come back. Two things see to that, before anybody is told:
-//! 1. The header of the first refused record is blanked in place and the file synced: the log ends there. This needs
-//!    no room, so a full disk allows it.
-//! 2. The log goes on in a new segment, whose header says where the valid part of the last one ends and whose first
-//!    record voids the failed SeqNos. When the disk refuses that segment, it is tried again on the next write.
+//! When an append fails, the failed chunk and everything enqueued after it fail with the same
+//! error. These records must never come back. Two steps ensure that before any caller gets the
+//! error:
+//! 1. The header of the first refused record is overwritten with zeroes in place, and the file is
+//!    synced, so that the log ends there. That needs no space, so it works on a full disk.
+//! 2. The log continues in a new segment. Its header names the end of the valid part of the last
+//!    one, and its first record voids the failed SeqNos. If the disk refuses that segment, the next
+//!    write tries again.
 //!
 //! When both fail, the log is poisoned.
 
@@ -18,14 +20,15 @@ use flagstone_env::sync::MutexGuard;
 use flagstone_env::sync::atomic::Ordering;
 use std::sync::Arc;
 
-/// Writing out is begun each time this much was appended, so that a sync finds little to do.
+/// After each 1 MiB of appends the system is asked to begin writing out, so that a sync has little
+/// left to do.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
-/// How many failures are remembered for those who ask later.
+/// The number of failures that are kept for callers who ask later.
 const FAILURES_KEPT: usize = 1 << 16;
 
-/// A thread that panics while it writes or syncs leaves bytes in an unknown state and others waiting:
-/// nothing is written any more.
+/// Poisons the log when its thread panics during a write or sync: the bytes are in an unknown
+/// state, and other threads may wait.
 pub(crate) struct PoisonOnPanic<'a>(pub(crate) &'a Log);
 
 impl Drop for PoisonOnPanic<'_> {
@@ -40,16 +43,17 @@ impl Drop for PoisonOnPanic<'_> {
 enum WriteError {
     /// The records are not in the log.
     Lost(Error),
-    /// A sync failed: nothing is known any more.
+    /// A sync failed, so the state of the file is unknown.
     Sync(Error),
 }
 
 impl Log {
-    /// Returns when everything up to `lsn` was handed to the operating system: it survives the
-    /// process. One append writes what many threads enqueued.
+    /// Returns when everything up to `lsn` was passed to the operating system, so that it survives
+    /// the process. One append writes the records of many threads.
     ///
     /// # Errors
-    /// The error of the append that failed for this place of the log; Poisoned.
+    /// The error of the append, if it failed for this place of the log; Poisoned after a failed
+    /// sync.
     pub fn write_through(&self, lsn: Lsn) -> Result<()> {
         self.check()?;
         while self.resolved.load(Ordering::Acquire) < lsn.0 {
@@ -66,7 +70,8 @@ impl Log {
         self.outcome(lsn)
     }
 
-    /// Writes what is queued until everything up to `goal` is resolved; how many chunks there were.
+    /// Writes queued chunks until everything up to `goal` is resolved (written or failed). Returns
+    /// the number of chunks.
     fn lead(&self, mut writer: MutexGuard<'_, Writer>, goal: u64) -> usize {
         let _on_panic = PoisonOnPanic(self);
         let mut led = 0;
@@ -82,7 +87,8 @@ impl Log {
         led
     }
 
-    /// Writes everything that is queued at this moment, whatever becomes of it.
+    /// Writes everything that is queued at this moment. Errors are left to those who wait for the
+    /// records.
     pub(crate) fn write_pending(&self) {
         let goal = self.queue.lock().end();
         while self.resolved.load(Ordering::Acquire) < goal && self.poison.get().is_none() {
@@ -94,7 +100,8 @@ impl Log {
         }
     }
 
-    /// Returns when everything up to `goal` is resolved, or nobody leads, or nothing is written any more.
+    /// Returns when everything up to `goal` is resolved, or no thread leads, or the log is
+    /// poisoned.
     fn wait_for_leader(&self, goal: u64) {
         self.writers.wait_until(|| {
             self.resolved.load(Ordering::Acquire) >= goal
@@ -103,7 +110,7 @@ impl Log {
         });
     }
 
-    /// One turn: takes all queued chunks and writes each by one append.
+    /// Does one turn: takes all queued chunks and writes each of them. Returns their number.
     fn write_queued(&self, writer: &mut Writer) -> usize {
         let mut chunks = std::mem::take(&mut writer.chunks);
         self.queue.lock().take(&mut chunks);
@@ -112,7 +119,8 @@ impl Log {
         while let Some(chunk) = left.first_mut() {
             match self.write(writer, chunk, self.resolved.load(Ordering::Relaxed)) {
                 Ok(()) => {
-                    // Whoever waits for it is then the only one who holds its payload.
+                    // Released before the waiting threads see the write, so that they are then the
+                    // only holders of the payload.
                     chunk.shared = None;
                     self.resolved.store(chunk.end, Ordering::Release);
                     left = &mut left[1..];
@@ -134,7 +142,8 @@ impl Log {
         count
     }
 
-    /// Appends a chunk; everything up to `written` was written before, or is voided by what was.
+    /// Appends a chunk. Everything up to `written` was written before, or is voided by a record
+    /// that was.
     fn write(&self, writer: &mut Writer, chunk: &Chunk, written: u64) -> Result<(), WriteError> {
         if chunk.start.is_some() {
             self.leave_segment(writer, written)?;
@@ -154,7 +163,7 @@ impl Log {
         active.end = position;
         if position - active.written_back >= WRITEBACK_BYTES {
             active.written_back = position;
-            // A hint: when it fails, the sync will say so.
+            // A hint: an error shows up in the sync.
             let _hint = active.file.start_writeback();
         }
         if chunk.records > 0 {
@@ -168,7 +177,7 @@ impl Log {
         Ok(())
     }
 
-    /// Enters into the ledger what was written.
+    /// Notes a written chunk in the ledger.
     fn record(&self, chunk: &Chunk, position: u64) {
         let mut ledger = self.ledger.lock();
         if let Some(target) = &mut ledger.target {
@@ -188,8 +197,8 @@ impl Log {
         }
     }
 
-    /// Syncs the segment that is full: what stands behind its end in the next one's header must
-    /// never be found missing.
+    /// Syncs a full segment before the header of the next one is written: that header says that all
+    /// records before its end are synced.
     fn leave_segment(&self, writer: &mut Writer, written: u64) -> Result<(), WriteError> {
         let Some(mut left) = writer.active.take() else { return Ok(()) };
         if self.synced.load(Ordering::Acquire) >= written {
@@ -199,7 +208,8 @@ impl Log {
         synced.map_err(WriteError::Sync)
     }
 
-    /// The file is there and its name synced, since the manifest lists it.
+    /// Opens the file of the next segment. It exists and its name is synced, since the manifest
+    /// lists it.
     fn enter_segment(&self, writer: &mut Writer, chunk: &Chunk) -> Result<()> {
         let file = self.disk.reuse(&self.path_of(chunk.segment))?;
         let syncer = Arc::from(file.syncer()?);
@@ -211,7 +221,7 @@ impl Log {
         Ok(())
     }
 
-    /// The first of `chunks` could not be written: see the top of this file.
+    /// Handles a failed write of the first of `chunks`, as the head of this file describes.
     fn fail(&self, writer: &mut Writer, chunks: &[Chunk], error: &Error) {
         let resolved = self.resolved.load(Ordering::Relaxed);
         let resolved = self.restart(writer, chunks, resolved, error);
@@ -220,7 +230,7 @@ impl Log {
         }
     }
 
-    /// Takes back what a failed append may have left whole in the file: zeroes stand where its first record begins.
+    /// Blanks the header of the first record that a failed append may have left in the file.
     fn blank_refused(&self, writer: &mut Writer) {
         let Some(active) = &mut writer.active else { return };
         let first_record = active.end.max(FIRST_RECORD);
@@ -232,16 +242,17 @@ impl Log {
         }
     }
 
-    /// A record that was refused may stand in the file, and nothing says that it does not count.
+    /// Poisons the log because the file may hold a refused record that nothing cuts off.
     #[cold]
     fn poison_refused(&self, error: &Error) {
         let text = format!("a refused write may come back after a crash: {error}");
         self.poison(&Error::new(ErrorKind::Poisoned, text));
     }
 
-    /// Writes the void behind what failed, which ends at `resolved`, and answers the failure.
+    /// Writes the void after the failed part of the log, which ends at `resolved`, and then lets
+    /// the waiting threads see the failure.
     fn go_on(&self, writer: &mut Writer, mut resolved: u64) {
-        // What failed is not written before its void is.
+        // The failed part counts as written only when its void is.
         let mut written = self.resolved.load(Ordering::Relaxed);
         let mut chunks = Vec::new();
         self.queue.lock().take(&mut chunks);
@@ -281,8 +292,8 @@ impl Log {
         );
     }
 
-    /// Gives up `chunks` and what is queued, frames a new segment behind what was written, and
-    /// returns where the failed part of the log ends. It begins at `from`.
+    /// Drops `chunks` and everything queued, and frames a new segment after the last written
+    /// record. Returns the end of the failed part of the log, which begins at `from`.
     fn restart(&self, writer: &mut Writer, chunks: &[Chunk], from: u64, error: &Error) -> u64 {
         self.blank_refused(writer);
         self.drop_unused(writer);
@@ -294,7 +305,7 @@ impl Log {
                 burnt = begun.number;
                 self.ledger.lock().burnt.push(burnt);
             } else {
-                // What stands in it becomes invalid by another salt.
+                // Another salt makes the records in the file invalid.
                 spares.push(Spare { is_recycled: true, ..begun });
             }
         }
@@ -312,7 +323,7 @@ impl Log {
         to
     }
 
-    /// Lets go of a segment into which nothing valid was written. The manifest lists its file, so it stays.
+    /// Closes a segment that holds no valid record. Its file stays, since the manifest lists it.
     fn drop_unused(&self, writer: &mut Writer) {
         let is_unused = |active: &Active| writer.tail.is_none_or(|t| t.segment != active.number);
         if writer.active.as_ref().is_some_and(is_unused)
@@ -338,8 +349,8 @@ mod tests {
         log.enqueue(RecordKind(1), SeqNo::new(seqno), 1, b"x", checksum).unwrap()
     }
 
-    /// Two segments wait behind a failed append: the one with the void was left unsynced when the next was
-    /// entered, and said to be synced; a power cut then left a log with a hole.
+    /// Two segments wait after a failed append. The one with the void was not synced when the next
+    /// one was begun, although that one's header said so; a power cut then left a log with a hole.
     #[test]
     fn the_segment_of_a_void_is_synced_before_the_next_is_entered() {
         let (disk, dir) = (MemDisk::default(), Path::new("/db"));
