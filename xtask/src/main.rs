@@ -27,8 +27,10 @@ cargo xtask COMMAND
                   of flagstone bench for a moment), sim (60 s), docs
   deny            licences, sources, advisories and double versions of outside crates, as
                   deny.toml allows them; needs cargo-deny, and says so where it is missing
-  tidy [--long]   the rules of the house that the compiler does not check;
-                  --long lists the long files and functions, which are only counted otherwise
+  tidy [--long]   the rules of the house that the compiler does not check. Files of one
+                  crate that need each other in a circle are refused, with a way around it;
+                  old circles may not grow. --long lists what the files in old circles need
+                  of each other, and the long files and functions; else they are only counted
   peers [--quick] [--without-rocksdb] [OPTIONS]
                   the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite,
                   and their tables into docs/bench/peers.md and README.md; --quick: in

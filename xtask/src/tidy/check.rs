@@ -1,11 +1,11 @@
 //! All rules over the files of the repository, and the report.
 
 use super::tree::{Finding, Tree};
-use super::{arrows, claims, links, places, sizes, words};
+use super::{arrows, circles, claims, links, places, sizes, words};
 use std::path::Path;
 
 /// Checks the repository at `root` and prints what is wrong; true when nothing is. With `long`,
-/// long files and functions are listed, not only counted.
+/// circles, long files and long functions are listed in full.
 pub(crate) fn run(root: &Path, long: bool) -> bool {
     let tree = match Tree::load(root) {
         Ok(tree) => tree,
@@ -18,7 +18,7 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
     for finding in &findings {
         println!("{finding}");
     }
-    for line in sizes::report(&tree, long) {
+    for line in circles::report(&tree, long).into_iter().chain(sizes::report(&tree, long)) {
         println!("{line}");
     }
     match findings.len() {
@@ -32,6 +32,7 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
 fn findings(tree: &Tree) -> Vec<Finding> {
     let rules = [
         arrows::check,
+        circles::check,
         claims::check,
         words::outside_world,
         words::unfinished,

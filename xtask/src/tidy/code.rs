@@ -156,12 +156,16 @@ fn char_end(text: &str, start: usize) -> Option<usize> {
     rest.next().filter(|&(_, c)| c == '\'').map(|(at, _)| start + 1 + at + 1)
 }
 
+/// The beginnings of attributes of items that no build outside tests and documentation compiles.
+const MARKS: [&str; 5] =
+    ["#[cfg(test)]", "#[cfg(all(test,", "#[test]", "#[cfg(doctest)]", "#[cfg(all(doctest,"];
+
 /// `code` without the items behind `#[cfg(test)]` and `#[test]`, and the names of modules in other
 /// files that such an attribute declares.
 fn without_tests(code: &str) -> (String, Vec<String>) {
     let mut out = code.as_bytes().to_vec();
     let mut modules = Vec::new();
-    for mark in ["#[cfg(test)]", "#[cfg(all(test,", "#[test]"] {
+    for mark in MARKS {
         for (start, _) in code.match_indices(mark) {
             let after = start + code[start..].find(']').unwrap_or(0) + 1;
             let end = item_end(code, after);
@@ -329,7 +333,8 @@ mod tests {
         let code = Code::of(
             "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { {} } }\nstruct C { d: u8, #[cfg(test)] e: u8, f: u8 }\n\
              #[cfg(test)]\nfn g<T, U>(x: [T; 2]) -> U { h }\n#[cfg(test)] use i::{j, k};\n\
-             #[test]\n#[should_panic]\nfn l() {}\n#[cfg(not(test))]\nfn m() {}\n#[cfg(test)] pub(crate) mod n;\nfn o() {}",
+             #[test]\n#[should_panic]\nfn l() {}\n#[cfg(not(test))]\nfn m() {}\n#[cfg(test)] pub(crate) mod n;\nfn o() {}\n\
+             #[cfg(all(doctest, p))]\nfn q() {}",
         );
         let names: Vec<&str> = functions(&code.live).iter().map(|f| f.name).collect();
         assert_eq!(names, ["a", "m", "o"]);
