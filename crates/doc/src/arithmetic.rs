@@ -1,16 +1,17 @@
-//! Sums and products of numbers, exact: digits are carried as far as they go, and no further.
+//! Exact sums and products of numbers.
 //!
-//! A result has as many digits behind the point as a person would write: a sum as many as the longer
-//! of the two, a product as many as both together; so `1.10 + 1` is `2.10`. Where a binary float takes
-//! part, the result is one.
+//! A result keeps the digits after the point that a person would write: a sum has as many as the
+//! longer operand, a product as many as both operands together. So `1.10 + 1` is `2.10`. If one
+//! operand is a binary float, the result is a binary float.
 
 use crate::number::Literal;
 use crate::value::Value;
 
-/// A result of more digits is none: `1e1000000000 + 1` must not take memory.
+/// The limit of digits in a result, so that `1e1000000000 + 1` does not exhaust memory.
 const DIGITS_MAX: usize = 1000;
 
-/// The sum of two numbers; `None` when one is no number, or it has more than 1,000 digits.
+/// Returns the sum of two numbers; `None` if an operand is not a number or the sum has more than
+/// 1,000 digits.
 pub(crate) fn sum(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) + i128::from(*b))),
@@ -19,7 +20,8 @@ pub(crate) fn sum(a: &Value, b: &Value) -> Option<Value> {
     }
 }
 
-/// The product of two numbers; `None` when one is no number, or it has more than 1,000 digits.
+/// Returns the product of two numbers; `None` if an operand is not a number or the product has
+/// more than 1,000 digits.
 pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) * i128::from(*b))),
@@ -28,16 +30,16 @@ pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
     }
 }
 
-/// A float whose bits are the same on every machine: which not-a-number comes out is left open to them, and
-/// a fold must give the same bytes for ever.
+/// Makes a float whose bits are the same on every machine. IEEE 754 leaves the bits of a computed
+/// NaN to the processor, but a fold must always give the same bytes.
 fn float(value: f64) -> Value {
     Value::Float(if value.is_nan() { f64::from_bits(0x7FF8_0000_0000_0000) } else { value })
 }
 
-/// `digits / 10^scale`, without leading zeros among the digits.
+/// The number `digits / 10^scale`; the digits have no leading zeros.
 struct Decimal {
     negative: bool,
-    /// 0..=9, the most significant first; zero has none.
+    /// Digits as values 0..=9, the most significant first; zero has none.
     digits: Vec<u8>,
     scale: usize,
 }
@@ -145,7 +147,7 @@ fn added(a: &[u8], b: &[u8]) -> Vec<u8> {
     without_leading_zeros(sum)
 }
 
-/// `large - small`, which is not negative.
+/// Returns `large - small`; the caller ensures that the difference is not negative.
 fn subtracted(large: &[u8], small: &[u8]) -> Vec<u8> {
     let mut rest = large.to_vec();
     let mut borrowed = 0;

@@ -1,8 +1,8 @@
-//! A point in time, and its RFC 3339 text.
+//! A point in time and its RFC 3339 text.
 
 use std::fmt;
 
-/// Microseconds since 1970-01-01T00:00:00 UTC, leap seconds not counted.
+/// A point in time: microseconds since 1970-01-01T00:00:00 UTC, not counting leap seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DateTime(i64);
 
@@ -10,18 +10,19 @@ const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
 impl DateTime {
-    /// The point `micros` microseconds after the beginning of 1970, before it when negative.
+    /// Creates the point `micros` microseconds after the beginning of 1970, or before it if
+    /// `micros` is negative.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the beginning of 1970.
+    /// Returns the microseconds since the beginning of 1970.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// The point that `text` writes by RFC 3339, `2019-08-01T02:00:00.5+02:00`; `None` when it does not, or
-    /// says more than microseconds.
+    /// Parses RFC 3339 text such as `2019-08-01T02:00:00.5+02:00`. Returns `None` if `text` has
+    /// another form or is finer than microseconds.
     pub fn parse_rfc3339(text: &str) -> Option<Self> {
         let (date, rest) = text.split_at_checked(10)?;
         let (separator, rest) = rest.split_at_checked(1)?;
@@ -42,7 +43,7 @@ impl DateTime {
         Some(Self(days * DAY + seconds * SECOND + micros))
     }
 
-    /// Whether its year has four digits, so that it has a text by RFC 3339.
+    /// Returns whether the year has four digits, so that the point has RFC 3339 text.
     pub(crate) const fn has_rfc3339(self) -> bool {
         const YEAR_0: i64 = -719_528 * DAY;
         const YEAR_10000: i64 = 2_932_897 * DAY;
@@ -50,9 +51,10 @@ impl DateTime {
     }
 }
 
-/// Year, month and day of the day `days` after 1970-01-01, in the proleptic Gregorian calendar.
+/// Returns year, month and day of the day `days` after 1970-01-01, in the proleptic Gregorian
+/// calendar.
 const fn civil(days: i64) -> (i64, i64, i64) {
-    // Years are counted from March, so that the leap day ends one; eras have 400 years.
+    // A year counts from March, so that the leap day is its last day. An era has 400 years.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -66,7 +68,7 @@ const fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The days from 1970-01-01 to a day of the calendar, if it has it.
+/// Returns the number of days from 1970-01-01 to a day; `None` if the calendar has no such day.
 fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days_of_month = match month {
@@ -78,7 +80,7 @@ fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=days_of_month).contains(&day) {
         return None;
     }
-    // Years are counted from March, as above.
+    // A year counts from March, as in `civil`.
     let march_year = if month <= 2 { year - 1 } else { year };
     let march_month = (month + 9) % 12;
     let day_of_year = (153 * march_month + 2) / 5 + day - 1;
@@ -87,7 +89,7 @@ fn days_before(year: i64, month: i64, day: i64) -> Option<i64> {
     Some(era * 146_097 + day_of_era - 719_468)
 }
 
-/// The numbers between the marks, each with the given number of digits.
+/// Parses three numbers separated by `mark`, each of exactly the given number of digits.
 fn numbers(text: &str, mark: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
     let mut parts = text.split(char::from(mark));
     let mut found = [0; 3];
@@ -97,13 +99,13 @@ fn numbers(text: &str, mark: u8, widths: [usize; 3]) -> Option<[i64; 3]> {
     parts.next().is_none().then_some(found)
 }
 
-/// The value of exactly the given number of digits.
+/// Parses a number of exactly `width` digits.
 fn digits(text: &str, width: usize) -> Option<i64> {
     let is_number = text.len() == width && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
 }
 
-/// The microseconds of a fraction of a second.
+/// Parses a fraction of a second as microseconds; `None` if it is finer than that.
 fn micros(fraction: &str) -> Option<i64> {
     let (kept, finer) = fraction.split_at(fraction.len().min(6));
     if finer.bytes().any(|digit| digit != b'0') {
@@ -117,7 +119,7 @@ fn micros(fraction: &str) -> Option<i64> {
     )
 }
 
-/// By how many seconds a zone is ahead of UTC.
+/// Returns the seconds by which a zone is ahead of UTC.
 fn offset_seconds(zone: &str) -> Option<i64> {
     if zone == "Z" || zone == "z" {
         return Some(0);

@@ -1,4 +1,4 @@
-//! A whole document as users hold it: read in place, or taken apart to be changed.
+//! A whole document as users hold it: read in place, or decoded to be changed.
 
 use crate::encode::Encoder;
 use crate::json::{JsonError, JsonParser, NoJson, append_json};
@@ -9,10 +9,10 @@ use flagstone_base::{Malformed, Result, Slice};
 use std::fmt;
 use std::sync::Arc;
 
-/// A document: its binary form, checked once, read in place. Cheap to clone.
+/// A document in its binary form, validated once and read in place. Clones are cheap.
 ///
-/// It shares the names table it was written with and keeps that alive, so it outlives the database
-/// it came from.
+/// A document shares ownership of the names table it was written with, so it may outlive the
+/// database it came from.
 ///
 /// ```
 /// use flagstone_doc::Document;
@@ -29,10 +29,11 @@ pub struct Document {
 }
 
 impl Document {
-    /// The document in `bytes`, which is checked whole; `names` unless it is self-contained.
+    /// Creates a document from its binary form and validates all of it. `names` is the table of its
+    /// field names; `None` if the document is self-contained.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes are not a valid document.
     pub fn from_bytes(
         bytes: impl Into<Slice>,
         names: Option<Arc<Names>>,
@@ -42,62 +43,62 @@ impl Document {
         Ok(Self { bytes, names })
     }
 
-    /// The self-contained document that `json` writes.
+    /// Parses JSON text into a self-contained document.
     ///
     /// # Errors
-    /// Where `json` is no JSON, or is beyond a limit of the default options.
+    /// If `json` is not valid JSON or exceeds a limit of the default [`JsonOptions`].
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, JsonError> {
         let mut bytes = Vec::new();
         JsonParser::default().parse(json.as_ref(), None, &mut bytes)?;
         Ok(Self { bytes: bytes.into(), names: None })
     }
 
-    /// The self-contained document of `value`.
+    /// Encodes a value as a self-contained document.
     ///
     /// # Errors
-    /// InvalidInput when it is nested too deep or beyond 512 MiB.
+    /// InvalidInput if the value is nested too deep or its bytes exceed 512 MiB.
     pub fn from_value(value: &Value) -> Result<Self> {
         let mut bytes = Vec::new();
         Encoder::new().encode(value, None, &mut bytes)?;
         Ok(Self { bytes: bytes.into(), names: None })
     }
 
-    /// The document in bytes that an encoder has just made without a names table.
+    /// Wraps bytes that an encoder has just written without a names table.
     #[cfg(feature = "serde")]
     pub(crate) fn self_contained_of(bytes: Vec<u8>) -> Self {
         Self { bytes: bytes.into(), names: None }
     }
 
-    /// The root, read in place.
+    /// Returns a view of the whole document.
     pub fn root(&self) -> View<'_> {
-        // Checked when it was made, so the fallback is never taken.
+        // The bytes were validated when the document was created: the fallback is never used.
         View::of(&self.bytes, self.names.as_deref()).unwrap_or(View::NULL)
     }
 
-    /// What stands at a dotted path: `id`, `a.b`, `tags.0`. Nothing else is decoded.
+    /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`. Decodes nothing else.
     pub fn get(&self, path: &str) -> Option<View<'_>> {
         self.root().path(path).ok().flatten()
     }
 
-    /// The integer at `path`; 0 when there is none. [`Document::get`] tells the difference.
+    /// Returns the integer at `path`, or 0 if there is none; [`Document::get`] tells them apart.
     pub fn int(&self, path: &str) -> i64 {
         self.get(path).and_then(|view| view.as_i64()).unwrap_or(0)
     }
 
-    /// The text at `path`; empty when there is none. [`Document::get`] tells the difference.
+    /// Returns the text at `path`, or `""` if there is none; [`Document::get`] tells them apart.
     pub fn str(&self, path: &str) -> &str {
         self.get(path).and_then(|view| view.as_str()).unwrap_or("")
     }
 
-    /// The document as a value in memory.
+    /// Decodes the whole document into a value in memory.
     pub fn to_value(&self) -> Value {
         self.root().to_value().unwrap_or_default()
     }
 
-    /// The document as JSON without spaces.
+    /// Writes the document as JSON without spaces.
     ///
     /// # Errors
-    /// When a part of it has no JSON form; the error names its path.
+    /// If a part of the document has no JSON form; the error names its path.
     pub fn to_json(&self) -> Result<String, NoJson> {
         let mut out = Vec::with_capacity(3 * self.bytes.len());
         append_json(&self.root(), &mut out)?;
@@ -105,25 +106,25 @@ impl Document {
             .map_err(|_not_utf8| NoJson::Malformed(Malformed { at: 0, expected: "text in UTF-8" }))
     }
 
-    /// The document taken apart, to be changed.
+    /// Decodes the document into a copy that can be changed.
     pub fn edit(&self) -> DocumentMut {
         DocumentMut::new(self.to_value())
     }
 
-    /// Its binary form, as it is.
+    /// Returns the document in its binary form.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The table its names stand in, unless it is self-contained.
+    /// Returns the table of the document's field names; `None` if it is self-contained.
     pub fn names(&self) -> Option<&Arc<Names>> {
         self.names.as_ref()
     }
 
-    /// The same document with its names inside.
+    /// Returns the same document with its field names stored inside.
     ///
     /// # Errors
-    /// InvalidInput when it is beyond 512 MiB then.
+    /// InvalidInput if the result exceeds 512 MiB.
     pub fn self_contained(&self) -> Result<Self> {
         if self.names.is_none() {
             return Ok(self.clone());
@@ -162,7 +163,7 @@ impl TryFrom<&Value> for Document {
     }
 }
 
-/// A document that is being changed: what the closure of an update gets.
+/// A decoded document that can be changed; the closure of an update receives one.
 ///
 /// ```
 /// use flagstone_doc::Document;
@@ -181,69 +182,69 @@ pub struct DocumentMut {
 }
 
 impl DocumentMut {
-    /// A document with this root.
+    /// Creates a changeable document from its root value.
     pub const fn new(root: Value) -> Self {
         Self { root, is_changed: false }
     }
 
-    /// What stands at a dotted path: `id`, `a.b`, `tags.0`.
+    /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`.
     pub fn get(&self, path: &str) -> Option<&Value> {
         self.root.path(path)
     }
 
-    /// The integer at `path`; 0 when there is none.
+    /// Returns the integer at `path`, or 0 if there is none.
     pub fn int(&self, path: &str) -> i64 {
         self.get(path).and_then(Value::as_i64).unwrap_or(0)
     }
 
-    /// The text at `path`; empty when there is none.
+    /// Returns the text at `path`, or `""` if there is none.
     pub fn str(&self, path: &str) -> &str {
         self.get(path).and_then(Value::as_str).unwrap_or("")
     }
 
-    /// Sets what stands at `path`; maps that are missing on the way are made.
+    /// Sets the value at `path`; creates the maps that are missing on the path.
     ///
     /// # Errors
-    /// InvalidInput when the way leads through something that is neither map nor array, or beyond
-    /// the end of an array, or has more than 512 steps; nothing is changed then.
+    /// InvalidInput if the path leads through a value that is neither a map nor an array, leads
+    /// beyond the end of an array, or has more than 512 steps. The document is unchanged then.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> Result<()> {
         self.root.set(path, value)?;
         self.is_changed = true;
         Ok(())
     }
 
-    /// Removes what stands at `path` and returns it; `None` when nothing does.
+    /// Removes the value at `path` and returns it; `None` if there is none.
     pub fn remove(&mut self, path: &str) -> Option<Value> {
         let removed = self.root.remove(path);
         self.is_changed |= removed.is_some();
         removed
     }
 
-    /// Whether anything was set or removed.
+    /// Returns whether anything was set or removed, or [`DocumentMut::value_mut`] was called.
     pub const fn is_changed(&self) -> bool {
         self.is_changed
     }
 
-    /// The root as it is now.
+    /// Returns the current root value.
     pub const fn value(&self) -> &Value {
         &self.root
     }
 
-    /// The root, to be changed in any way.
+    /// Returns the root value for any kind of change, and marks the document as changed.
     pub const fn value_mut(&mut self) -> &mut Value {
         self.is_changed = true;
         &mut self.root
     }
 
-    /// The root.
+    /// Consumes the document and returns its root value.
     pub fn into_value(self) -> Value {
         self.root
     }
 
-    /// The self-contained document of the root as it is now.
+    /// Encodes the current root value as a self-contained document.
     ///
     /// # Errors
-    /// InvalidInput when it is nested too deep or beyond 512 MiB.
+    /// InvalidInput if the value is nested too deep or its bytes exceed 512 MiB.
     pub fn finish(&self) -> Result<Document> {
         Document::from_value(&self.root)
     }

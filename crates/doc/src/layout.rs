@@ -1,13 +1,13 @@
-//! The binary form of documents: its header, tags and widths, drawn in `docs/format/document.md`.
+//! The constants of the binary form: header, tags and widths. See `docs/format/document.md`.
 
-/// The version of the form, in the upper four bits of a document's first byte.
+/// The version of the format, in the upper four bits of a document's first byte.
 pub(crate) const VERSION: u8 = 1;
-/// The bit of the first byte that says: somewhere a name stands as an id of the names table.
+/// The header bit that is set if some field name is stored as an id of the names table.
 pub(crate) const USES_NAMES: u8 = 0x08;
-/// The bits of the first byte that hold the form of the root.
+/// The header bits that hold the form of the root.
 pub(crate) const FORM_BITS: u8 = 0x07;
 
-/// The first byte of an array's or map's payload; of the root it stands in the header.
+/// The first byte of the payload of an array or map. The form of the root is in the header.
 pub(crate) mod form {
     pub(crate) const ARRAY: u8 = 0;
     /// An array whose elements share one tag.
@@ -15,33 +15,33 @@ pub(crate) mod form {
     pub(crate) const INLINE_NAMES: u8 = 2;
     pub(crate) const IDS_1: u8 = 3;
     pub(crate) const IDS_2: u8 = 4;
-    /// A map with keys of any value, sorted.
+    /// A map whose keys are any values, sorted by key.
     pub(crate) const PAIRS: u8 = 5;
-    /// Reserved: keys by the id of a shape.
+    /// Reserved for maps whose keys are given by the id of a shape.
     pub(crate) const SHAPE: u8 = 6;
-    /// Only of the root: no container, but a tag and its value.
+    /// Used by the root only: a tag and its value instead of a container.
     pub(crate) const BARE: u8 = 7;
 }
 
-/// One byte a value: its type, and the size of what it has in the fixed area and in the heap.
+/// The tag of a value is one byte: its type, and its size in the fixed area and in the heap.
 pub(crate) mod tag {
     pub(crate) const NULL: u8 = 0x00;
     pub(crate) const FALSE: u8 = 0x01;
     pub(crate) const TRUE: u8 = 0x02;
     pub(crate) const EMPTY_ARRAY: u8 = 0x03;
     pub(crate) const EMPTY_MAP: u8 = 0x04;
-    /// Signed, little-endian; the tags up to `INT_8` add a byte each.
+    /// Signed, little-endian; each tag from here to `INT_8` has one byte more than the last.
     pub(crate) const INT_1: u8 = 0x05;
     pub(crate) const INT_8: u8 = 0x0C;
     pub(crate) const U64: u8 = 0x0D;
-    /// Scale (how many digits stand behind the point), then a signed coefficient of 24 bits.
+    /// Scale (the number of digits after the point), then a signed coefficient of 24 bits.
     pub(crate) const DECIMAL_4: u8 = 0x0E;
-    /// The same with 56 bits.
+    /// Scale, then a signed coefficient of 56 bits.
     pub(crate) const DECIMAL_8: u8 = 0x0F;
     pub(crate) const FLOAT: u8 = 0x10;
     pub(crate) const DATE_TIME: u8 = 0x11;
     pub(crate) const UUID: u8 = 0x12;
-    /// From here to `LITERAL_4`: a length in the fixed area, that many bytes in the heap.
+    /// From here to `LITERAL_4`: the length is in the fixed area, the payload in the heap.
     pub(crate) const TEXT_2: u8 = 0x13;
     pub(crate) const TEXT_4: u8 = 0x14;
     pub(crate) const BYTES_1: u8 = 0x15;
@@ -50,31 +50,31 @@ pub(crate) mod tag {
     pub(crate) const ARRAY_4: u8 = 0x18;
     pub(crate) const MAP_2: u8 = 0x19;
     pub(crate) const MAP_4: u8 = 0x1A;
-    /// A number as its literal.
+    /// A number stored as its literal.
     pub(crate) const LITERAL_1: u8 = 0x1B;
     pub(crate) const LITERAL_4: u8 = 0x1C;
-    /// 0x1D..=0x1F are reserved. 0x20..=0x3F are the integers -4..=27.
+    /// The tags 0x1D..=0x1F are reserved; 0x20..=0x3F are the integers -4..=27.
     pub(crate) const RESERVED: u8 = 0x1D;
     pub(crate) const SMALL_INT: u8 = 0x20;
     pub(crate) const SMALL_INT_ZERO: u8 = 0x24;
-    /// Text of 0..=191 bytes, which stand in the fixed area.
+    /// Text of 0..=191 bytes, stored in the fixed area.
     pub(crate) const TEXT: u8 = 0x40;
     pub(crate) const TEXT_INLINE_MAX: usize = 191;
 
-    /// Whether the value's payload stands in the heap, its length in the fixed area.
+    /// Returns whether the payload of a value is in the heap and its length in the fixed area.
     #[inline]
     pub(crate) const fn is_in_heap(tag: u8) -> bool {
         tag >= TEXT_2 && tag <= LITERAL_4
     }
 
-    /// Whether no value has this tag.
+    /// Returns whether the tag is reserved: no value has it.
     #[inline]
     pub(crate) const fn is_reserved(tag: u8) -> bool {
         tag >= RESERVED && tag < SMALL_INT
     }
 }
 
-/// How many bytes a value of each tag has in the fixed area.
+/// The number of bytes that a value of each tag takes in the fixed area.
 pub(crate) static WIDTHS: [u8; 256] = widths();
 
 const fn widths() -> [u8; 256] {
@@ -97,13 +97,13 @@ const fn widths() -> [u8; 256] {
     widths
 }
 
-/// The width of one tag.
+/// Returns the number of bytes that a value of this tag takes in the fixed area.
 #[inline]
 pub(crate) fn width(tag: u8) -> usize {
     WIDTHS[usize::from(tag)] as usize
 }
 
-/// The sum of the widths of `tags`.
+/// Returns the sum of the widths of `tags`.
 #[inline]
 pub(crate) fn sum_of_widths(tags: &[u8]) -> usize {
     let mut sums = [0_usize; 4];
@@ -117,7 +117,8 @@ pub(crate) fn sum_of_widths(tags: &[u8]) -> usize {
     rest + sums.iter().sum::<usize>()
 }
 
-/// How many bytes a value has in the heap; `fixed` begins with its bytes of the fixed area.
+/// Returns the number of bytes that a value takes in the heap. `fixed` begins with the value's
+/// bytes in the fixed area.
 #[inline]
 pub(crate) fn heap_len(tag: u8, fixed: &[u8]) -> usize {
     if !tag::is_in_heap(tag) {
@@ -126,7 +127,7 @@ pub(crate) fn heap_len(tag: u8, fixed: &[u8]) -> usize {
     fixed.get(..width(tag)).map_or(0, |bytes| unsigned(bytes) as usize)
 }
 
-/// A little-endian unsigned integer of at most 8 bytes.
+/// Decodes a little-endian unsigned integer of at most 8 bytes.
 #[inline]
 pub(crate) fn unsigned(bytes: &[u8]) -> u64 {
     let mut wide = [0; 8];
@@ -135,14 +136,14 @@ pub(crate) fn unsigned(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(wide)
 }
 
-/// A little-endian two's complement integer of 1 to 8 bytes.
+/// Decodes a little-endian two's complement integer of 1 to 8 bytes.
 #[inline]
 pub(crate) fn signed(bytes: &[u8]) -> i64 {
     let shift = 64 - 8 * bytes.len().clamp(1, 8) as u32;
     ((unsigned(bytes) << shift) as i64) >> shift
 }
 
-/// How many bytes `value` needs as a two's complement integer: 1 to 8.
+/// Returns the number of bytes, 1 to 8, that `value` needs as a two's complement integer.
 #[inline]
 pub(crate) const fn signed_width(value: i64) -> usize {
     let significant = 65 - (value ^ (value >> 63)).leading_zeros() as usize;

@@ -1,10 +1,12 @@
-//! Documents: exact values, their total order, binary form, views, sort keys, JSON, paths and patches.
+//! Documents: exact values, their total order, their binary form, views, sort keys, JSON, paths
+//! and patches.
 //!
-//! The crate knows no files. A [`Value`] is a document in memory; its binary form is made by an
-//! [`Encoder`] or straight from JSON by a [`JsonParser`], and read in place by a [`View`]. A
-//! [`Document`] owns those bytes. [`sort_key`] makes keys of a database from values.
+//! This crate does not touch files. A [`Value`] is a document in memory. An [`Encoder`] writes a
+//! value in the binary form, a [`JsonParser`] writes JSON text in it directly, and a [`View`]
+//! reads the form in place. A [`Document`] owns the bytes. [`sort_key`] turns values into keys of
+//! a database.
 //!
-//! Modules stand from the ground up; values, their order and their text know one another.
+//! Modules are listed from the ground up. Values, their order and their text use one another.
 
 mod datetime;
 mod number;

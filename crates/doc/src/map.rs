@@ -1,50 +1,51 @@
-//! A map of values: pairs in the order they were added, each key once.
+//! A map of values: pairs in insertion order, each key once.
 
 use crate::sort_key;
 use crate::value::Value;
 use std::collections::HashSet;
 
-/// Pairs of a key and a value, in the order the keys were first added; a key may be any value.
+/// Pairs of a key and a value, in the order in which the keys were first inserted. A key may be
+/// any value.
 ///
-/// Equality, order and hash do not depend on the order of the pairs. A lookup walks the pairs:
-/// documents have tens of fields, and walking those beats hashing.
+/// Equality, order and hash ignore the order of the pairs. A lookup walks the pairs: documents
+/// have tens of fields, and for so few a walk is faster than hashing.
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     pairs: Vec<(Value, Value)>,
 }
 
 impl Map {
-    /// A map without pairs.
+    /// Creates an empty map.
     pub const fn new() -> Self {
         Self { pairs: Vec::new() }
     }
 
-    /// How many pairs there are.
+    /// Returns the number of pairs.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there is no pair.
+    /// Returns whether the map has no pairs.
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
-    /// The value of the field `name`.
+    /// Returns the value of the field `name`.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.pairs.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
     }
 
-    /// The value of the field `name`, to be changed.
+    /// Returns a mutable reference to the value of the field `name`.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
         self.pairs.iter_mut().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
     }
 
-    /// The value of `key`, which may be of any type.
+    /// Returns the value of `key`, which may be of any type.
     pub fn get_value(&self, key: &Value) -> Option<&Value> {
         self.pairs.iter().find(|(k, _)| k == key).map(|(_, value)| value)
     }
 
-    /// Sets `key` to `value` and returns the value it had. A new key goes behind the others.
+    /// Sets `key` to `value` and returns its previous value. A new key is added at the end.
     pub fn insert(&mut self, key: impl Into<Value>, value: impl Into<Value>) -> Option<Value> {
         let key = key.into();
         let value = value.into();
@@ -55,14 +56,14 @@ impl Map {
         None
     }
 
-    /// Removes the field `name` and returns its value; the others keep their order.
+    /// Removes the field `name` and returns its value; the other pairs keep their order.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.place(name)?;
         Some(self.pairs.remove(at).1)
     }
 
-    /// Calls the field `name` by `new`, in its place; a field that was called so goes. False when
-    /// there is no such field.
+    /// Renames the field `name` to `new` and keeps its place; an existing field `new` is removed.
+    /// Returns false if there is no field `name`.
     pub fn rename(&mut self, name: &str, new: &str) -> bool {
         let Some(at) = self.place(name) else { return false };
         let other = self.place(new).filter(|other| *other != at);
@@ -73,17 +74,18 @@ impl Map {
         true
     }
 
-    /// The pairs, in their order.
+    /// Iterates over the pairs in insertion order.
     pub fn iter(&self) -> std::slice::Iter<'_, (Value, Value)> {
         self.pairs.iter()
     }
 
-    /// Where the field `name` stands among the pairs.
+    /// Returns the index of the field `name` among the pairs.
     pub(crate) fn place(&self, name: &str) -> Option<usize> {
         self.pairs.iter().position(|(key, _)| key.as_str() == Some(name))
     }
 
-    /// The pairs, to be changed; their keys must stay distinct.
+    /// Returns the pairs for changes; the caller keeps their keys distinct.
+    /// Returns whether every key is text, which JSON requires.
     pub(crate) const fn pairs_mut(&mut self) -> &mut Vec<(Value, Value)> {
         &mut self.pairs
     }
@@ -93,7 +95,7 @@ impl Map {
         self.pairs.iter().all(|(key, _)| matches!(key, Value::Text(_)))
     }
 
-    /// The pairs in the order of their keys.
+    /// Returns the pairs sorted by key.
     pub(crate) fn sorted(&self) -> Vec<&(Value, Value)> {
         let mut pairs: Vec<_> = self.pairs.iter().collect();
         if self.has_only_names() {
@@ -104,14 +106,14 @@ impl Map {
         pairs
     }
 
-    /// Takes pairs whose keys are known to differ.
+    /// Creates a map from pairs whose keys the caller knows to be distinct.
     pub(crate) fn from_distinct(pairs: Vec<(Value, Value)>) -> Self {
         Self { pairs }
     }
 }
 
 impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
-    /// Of pairs with one key the last wins.
+    /// Collects pairs; if a key comes twice, its last value wins.
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<(Value, Value)> =
             pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();

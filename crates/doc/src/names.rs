@@ -1,8 +1,9 @@
 //! The table of field names of one collection: name <-> id, append-only, read without locks.
 //!
-//! Names stand in levels of 64, 128, 256.. names; level k holds the names of its ids and a hash table
-//! of twice as many slots, never moved once made. A lookup by id is two array accesses; one by name
-//! probes the levels in turn, and nearly always ends in the first.
+//! Names are stored in levels of 64, 128, 256 .. names. Level k holds the names of its range of
+//! ids and a hash table with twice as many slots. A level never moves in memory. A lookup by id
+//! costs two array accesses. A lookup by name probes the levels in turn; it nearly always ends in
+//! the first one.
 
 use flagstone_base::{Error, ErrorKind, Result, hash::key_hash};
 use std::fmt;
@@ -10,9 +11,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The most names a table holds; a document's other names stand in the document itself.
+/// The most names in a table; a document stores further names in its own bytes.
 pub const NAMES_MAX: u32 = 65_536;
-/// The longest name a table takes, in bytes; longer ones stand in the document itself.
+/// The longest name in a table, in bytes; a document stores longer names in its own bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 
 const FIRST_LEVEL: u32 = 64;
@@ -20,15 +21,16 @@ const LEVELS: usize = 11;
 
 struct Level {
     names: Box<[OnceLock<Box<str>>]>,
-    /// Ids plus one; zero is a free slot.
+    /// Hash table of id plus one; zero is a free slot.
     slots: Box<[AtomicU32]>,
 }
 
-/// Field names and their ids, 0, 1, 2.. in the order they were defined; ids are never reused.
+/// The field names of a collection and their ids: 0, 1, 2 .. in the order of definition. Ids are
+/// never reused.
 ///
-/// Shared by all threads: looking up takes no lock, defining takes one. An id is part of the bytes
-/// of documents, so its definition must be logged before them: log [`Names::since`] what was logged
-/// last, then the documents.
+/// All threads share a table: a lookup takes no lock, a definition takes one. The bytes of
+/// documents contain ids, so a definition must be logged before the documents that use it: first
+/// log [`Names::since`] the last logged id, then the documents.
 pub struct Names {
     identity: u64,
     seed: u64,
@@ -43,7 +45,7 @@ impl Default for Names {
     }
 }
 
-/// The level of an id, and its place there.
+/// Returns the level of an id and the id's index in that level.
 const fn place(id: u32) -> (usize, usize) {
     let shifted = id + FIRST_LEVEL;
     let level = shifted.ilog2() - FIRST_LEVEL.ilog2();
@@ -51,7 +53,7 @@ const fn place(id: u32) -> (usize, usize) {
 }
 
 impl Names {
-    /// A table without names.
+    /// Creates an empty table.
     pub fn new() -> Self {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
         Self {
@@ -63,27 +65,29 @@ impl Names {
         }
     }
 
-    /// How many names are defined; the next one gets this id.
+    /// Returns the number of names, which is also the id that the next name will get.
     pub fn len(&self) -> u32 {
         self.len.load(Ordering::Acquire)
     }
 
-    /// Where the number of names is kept: for whoever logs them and must see in one load whether some are new.
+    /// Returns the counter of [`Names::len`]. A writer of the log keeps it and sees by one load
+    /// whether there are new names.
     pub fn shared_len(&self) -> Arc<AtomicU32> {
         Arc::clone(&self.len)
     }
 
-    /// Whether no name is defined.
+    /// Returns whether the table has no names.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A number no other table of this process has: caches of ids compare it.
+    /// Returns a number that is unique to this table in this process; caches of ids compare it.
     pub(crate) const fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// The name that `id` stands for.
+    /// Returns the name with this id.
+    /// Returns the id of `name` if it is defined.
     #[inline]
     pub fn lookup(&self, id: u32) -> Option<&str> {
         if id >= NAMES_MAX {
@@ -115,8 +119,8 @@ impl Names {
         None
     }
 
-    /// The id of `name`, defined now if it was not; `None` when the table is full or the name is
-    /// longer than [`NAME_BYTES_MAX`].
+    /// Returns the id of `name`, and defines the name if it is new. Returns `None` if the table is
+    /// full or the name is longer than [`NAME_BYTES_MAX`].
     pub fn intern(&self, name: &str) -> Option<u32> {
         let hash = key_hash(name.as_bytes(), self.seed);
         if let Some(id) = self.find(name, hash) {
@@ -137,11 +141,11 @@ impl Names {
         Some(id)
     }
 
-    /// Loads a definition at recovery. Ids come in their order; one that is already there must have
-    /// the same name.
+    /// Defines a name with a given id; recovery calls this for each logged definition, in the order
+    /// of ids. A repeated definition is accepted if it is equal to the first.
     ///
     /// # Errors
-    /// Corruption when the id was skipped to, or either stands for something else already.
+    /// Corruption if an id was skipped, or if the id or the name is already defined otherwise.
     pub fn define(&self, id: u32, name: &str) -> Result<()> {
         let hash = key_hash(name.as_bytes(), self.seed);
         let _lock = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +163,7 @@ impl Names {
         Ok(())
     }
 
-    /// Under the lock.
+    /// Adds a definition; the caller holds the lock.
     fn append(&self, id: u32, name: &str, hash: u64) {
         let (level, place) = place(id);
         let level = self.levels[level].get_or_init(|| {
@@ -174,13 +178,13 @@ impl Names {
         while level.slots[at].load(Ordering::Relaxed) != 0 {
             at = (at + 1) & (level.slots.len() - 1);
         }
-        // The length first: whoever finds an id by name may count on `len` to be above it.
+        // The length is raised first: a reader that finds an id by name relies on `len` above it.
         self.len.store(id + 1, Ordering::Release);
         level.slots[at].store(id + 1, Ordering::Release);
     }
 
-    /// The definitions from id `first` on, in their order: what is not logged yet, when all below
-    /// `first` is.
+    /// Returns the definitions from id `first` on, in order of id. If all ids below `first` are
+    /// logged, these are the ones that are not.
     pub fn since(&self, first: u32) -> impl Iterator<Item = (u32, &str)> {
         (first..self.len()).filter_map(|id| Some((id, self.lookup(id)?)))
     }

@@ -1,8 +1,9 @@
-//! Exact numbers: a literal as it was written, and its value for comparing.
+//! Exact numbers: the literal as it was written, and its value for comparisons.
 //!
-//! A number's value is `0.d1d2d3.. x 10^exponent` with neither a leading nor a trailing zero among
-//! its digits, so two literals of one value have one such form. Nothing here ever writes out the
-//! zeros an exponent stands for: time and memory follow the length of the literal.
+//! The value of a number has the form `0.d1d2d3.. x 10^exponent`, whose digits have neither
+//! leading nor trailing zeros. So all literals of one value have one such form. No function of
+//! this module writes out the zeros of an exponent: time and memory are proportional to the
+//! length of the literal.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,35 +13,35 @@ use std::io::Write;
 /// The largest magnitude of an exponent: 18 digits, so that sums with lengths fit 64 bits.
 pub const EXPONENT_MAX: i64 = 999_999_999_999_999_999;
 
-/// A number kept as it was written: `1.10`, `1e400`, `-0`, `18446744073709551616`.
+/// A number that keeps its literal: `1.10`, `1e400`, `-0`, `18446744073709551616`.
 ///
-/// Equality, order and hash go by value: `1.10` equals `1.1`; `Display` gives the literal.
+/// Equality, order and hash compare the value: `1.10` equals `1.1`. `Display` writes the literal.
 #[derive(Clone)]
 pub struct Number(Box<str>);
 
 impl Number {
-    /// The number that `literal` writes by the grammar of JSON; `None` when it is none, or when its
-    /// exponent is beyond [`EXPONENT_MAX`].
+    /// Parses a number literal by the JSON grammar. Returns `None` if `literal` is not a number or
+    /// its exponent exceeds [`EXPONENT_MAX`].
     pub fn parse(literal: &str) -> Option<Self> {
         Literal::whole(literal.as_bytes()).map(|_| Self(literal.into()))
     }
 
-    /// The literal, as it was written.
+    /// Returns the literal as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The value as an integer, when it is one that fits.
+    /// Returns the value as an integer, if it is an integer that fits `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.exact().as_i64()
     }
 
-    /// The value as an unsigned integer, when it is one that fits.
+    /// Returns the value as an unsigned integer, if it is an integer that fits `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         self.exact().as_u64()
     }
 
-    /// The nearest float; infinite when the number is beyond them all.
+    /// Returns the nearest float; infinity if the number is beyond the range of floats.
     pub fn as_f64(&self) -> f64 {
         self.0.parse().unwrap_or(f64::NAN)
     }
@@ -92,7 +93,7 @@ impl Hash for Number {
     }
 }
 
-/// The parts of a number literal at the front of some bytes.
+/// The parts of a number literal at the start of a byte slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Literal<'a> {
     pub(crate) negative: bool,
@@ -100,7 +101,7 @@ pub(crate) struct Literal<'a> {
     pub(crate) fraction: &'a [u8],
     pub(crate) exponent: i64,
     pub(crate) has_exponent: bool,
-    /// How many bytes it takes.
+    /// The length of the literal in bytes.
     pub(crate) len: usize,
 }
 
@@ -111,7 +112,7 @@ fn digits_at(bytes: &[u8], at: usize) -> &[u8] {
 }
 
 impl<'a> Literal<'a> {
-    /// Reads the number at the front of `bytes` by the grammar of JSON; a refusal is the offset and
+    /// Scans the number at the start of `bytes` by the JSON grammar. The error is an offset and
     /// what was expected there.
     pub(crate) fn scan(bytes: &'a [u8]) -> Result<Self, (usize, &'static str)> {
         let negative = bytes.first() == Some(&b'-');
@@ -150,13 +151,13 @@ impl<'a> Literal<'a> {
         Ok(Self { negative, whole, fraction, exponent, has_exponent, len: at })
     }
 
-    /// The literal that all of `bytes` is.
+    /// Scans `bytes` as one literal; `None` if the literal does not fill all of it.
     pub(crate) fn whole(bytes: &'a [u8]) -> Option<Self> {
         Self::scan(bytes).ok().filter(|literal| literal.len == bytes.len())
     }
 }
 
-/// The value of at most 18 significant digits.
+/// Returns the value of at most 18 significant digits; `None` if there are more.
 fn small_int(digits: &[u8]) -> Option<i64> {
     let zeros = digits.iter().take_while(|&&digit| digit == b'0').count();
     let significant = &digits[zeros..];
@@ -164,10 +165,10 @@ fn small_int(digits: &[u8]) -> Option<i64> {
         .then(|| significant.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0')))
 }
 
-/// Room for the text of a machine number.
+/// A buffer for the text of a machine number.
 pub(crate) type NumberText = [u8; 48];
 
-/// A number's value: `0.{head}{tail} x 10^exponent`, digits in ASCII; zero has no digits.
+/// The value of a number: `0.{head}{tail} x 10^exponent`, with ASCII digits; zero has none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exact<'a> {
     pub(crate) negative: bool,
@@ -179,7 +180,7 @@ pub(crate) struct Exact<'a> {
 impl<'a> Exact<'a> {
     const ZERO: Exact<'static> = Exact { negative: false, head: &[], tail: &[], exponent: 0 };
 
-    /// The value of a literal that was checked; one that was not counts as zero.
+    /// Returns the value of a validated literal; bytes that are not a literal count as zero.
     pub(crate) fn of_literal(bytes: &'a [u8]) -> Self {
         Literal::scan(bytes).map_or(Self::ZERO, |literal| Self::of(&literal))
     }
@@ -213,8 +214,8 @@ impl<'a> Exact<'a> {
         Self::of_literal(&text[..len])
     }
 
-    /// The value of a finite float: itself when it is an integer below 2^64, else the shortest
-    /// decimal that reads back as it.
+    /// Returns the value of a finite float: the float itself if it is an integer below 2^64,
+    /// otherwise the shortest decimal that reads back as the float.
     pub(crate) fn of_float(value: f64, text: &'a mut NumberText) -> Self {
         let len = float_text(value, text);
         Self::of_literal(&text[..len])
@@ -228,13 +229,13 @@ impl<'a> Exact<'a> {
         self.head.is_empty()
     }
 
-    /// The digits as values 0..=9.
+    /// Returns the digits as values 0..=9.
     pub(crate) fn digits(&self) -> impl Iterator<Item = u8> + Clone + '_ {
         self.head.iter().chain(self.tail).map(|digit| digit - b'0')
     }
 
-    /// The magnitude of the part before the point, and whether there is one behind it; `None` when
-    /// the first is beyond 19 digits.
+    /// Returns the magnitude of the integer part, and whether a fraction follows it. Returns
+    /// `None` if the integer part has more than 19 digits.
     pub(crate) fn whole_part(&self) -> Option<(u64, bool)> {
         if self.exponent > 19 {
             return None;
@@ -253,7 +254,7 @@ impl<'a> Exact<'a> {
 
     pub(crate) fn as_u64(&self) -> Option<u64> {
         let places = self.exponent.max(0) as usize;
-        // The largest has 20 digits, one more than a whole part.
+        // The largest magnitude has 20 digits, one more than `whole_part` handles.
         if places > 20 || self.len() > places || self.negative && !self.is_zero() {
             return None;
         }
@@ -304,7 +305,7 @@ fn written(text: &mut NumberText, args: fmt::Arguments<'_>) -> usize {
     text.len() - left
 }
 
-/// Writes a finite float by the grammar of JSON, so that it reads as a float: `1.0`, `1e300`.
+/// Writes a finite float by the JSON grammar, in a form that reads as a float: `1.0`, `1e300`.
 pub(crate) fn float_text(value: f64, text: &mut NumberText) -> usize {
     if value.fract() == 0.0 && value.abs() < 18_446_744_073_709_551_616.0 {
         let sign = if value == 0.0 && value.is_sign_negative() { "-" } else { "" };

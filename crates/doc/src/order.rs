@@ -1,9 +1,10 @@
-//! The total order of values; equality and hash follow it.
+//! The total order of values; equality and hash agree with it.
 //!
-//! null < false < true < numbers < text < bytes < datetime < uuid < array < map. Numbers stand on one
-//! line: NaN, -infinity, finite ones by value whatever their type, infinity. Text and bytes compare
-//! as bytes; arrays element by element, the shorter first; maps as their pairs sorted by key. Where keys
-//! are not text alone, sort keys are compared: nested in keys, maps would be compared over and over.
+//! null < false < true < numbers < text < bytes < datetime < uuid < array < map. Numbers of all
+//! types share one order: NaN, -infinity, finite numbers by value, infinity. Text and bytes
+//! compare as bytes. Arrays compare element by element; a prefix is less. Maps compare as their
+//! pairs sorted by key. Maps with keys that are not text compare by their sort keys, because maps
+//! nested in keys would otherwise be compared again at every level.
 
 use crate::map::Map;
 use crate::number::{Exact, NumberText};
@@ -27,8 +28,8 @@ impl Value {
         }
     }
 
-    /// The number's value with its digits in `text` when they stand nowhere else; a float that is
-    /// not finite is the error.
+    /// Returns the exact value of the number. `text` receives the digits if the number does not
+    /// hold them as text. The error is a float that is not finite.
     pub(crate) fn exact<'a>(&'a self, text: &'a mut NumberText) -> Result<Exact<'a>, Limit> {
         match self {
             Self::Number(number) => Ok(number.exact()),
@@ -42,7 +43,7 @@ impl Value {
     }
 }
 
-/// The floats beside the finite numbers, in their order.
+/// The floats that are not finite, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Limit {
     NotANumber,
@@ -74,7 +75,7 @@ fn cmp_maps(a: &Map, b: &Map) -> Ordering {
 }
 
 impl Ord for Value {
-    /// The place of two values in the total order of documents.
+    /// Compares two values in the total order of documents.
     fn cmp(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
@@ -100,7 +101,7 @@ impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Map(a), Self::Map(b)) if a.has_only_names() && b.has_only_names() => {
-                // Values are compared once: twice at every level would take 2 to the power of the depth.
+                // Each value is compared once: twice at every level would take 2^depth steps.
                 let is_like = || a.iter().zip(b).all(|(a, b)| a.0 == b.0);
                 let is_same = || a.iter().zip(b).all(|(a, b)| a.1 == b.1);
                 a.len() == b.len() && if is_like() { is_same() } else { a.sorted() == b.sorted() }
@@ -142,7 +143,7 @@ mod tests {
     use crate::doc;
     use std::hash::{BuildHasher, RandomState};
 
-    /// Two comparisons a level would not end before the universe does.
+    /// With two comparisons at each level this test would never end.
     #[test]
     fn deeply_nested_maps_are_compared_once() {
         let nested = |leaf: i64, depth| {
@@ -162,7 +163,7 @@ mod tests {
         assert_ne!(doc!({"a": 1, "b": 2}), swapped(3));
     }
 
-    /// Two keys a level, which differ in their last leaf alone.
+    /// Each level has two keys that differ only in their last leaf.
     #[test]
     fn maps_in_keys_of_maps_are_compared_in_the_time_of_reading_them() {
         fn nested(leaf: i64, depth: u32) -> Value {
@@ -174,7 +175,7 @@ mod tests {
         }
         let (a, b) = (nested(1, 14), nested(2, 14));
         assert!(a < b && a == nested(1, 14));
-        // As deep as can be, with a large leaf and a small key beside each of the others.
+        // The deepest nesting, with one large leaf and a small second key at every level.
         let deep = (0..500).fold(Value::from("x".repeat(2_000)), |inner, _| {
             Value::Map([(inner, 0), (1.into(), 0)].into_iter().collect())
         });

@@ -6,7 +6,7 @@ use crate::value::{DEPTH_MAX, Value};
 use flagstone_base::{Error, Result};
 
 impl Value {
-    /// What stands at the dotted path `path`: `id`, `a.b`, `tags.0`.
+    /// Returns the value at the dotted path `path`: `id`, `a.b`, `tags.0`.
     pub fn path(&self, path: &str) -> Option<&Value> {
         path.split('.').try_fold(self, |value, step| match value {
             Value::Map(map) => map.get(step),
@@ -15,12 +15,13 @@ impl Value {
         })
     }
 
-    /// Sets what stands at `path` to `value` and returns what stood there. Maps that are missing on
-    /// the way are made; an array grows by one when the index is its length.
+    /// Sets the value at `path` and returns the previous one. Creates the maps that are missing on
+    /// the path; an index equal to the length of an array appends to it.
     ///
     /// # Errors
-    /// InvalidInput when the way leads through something that is neither map nor array, or beyond
-    /// the end of an array, or has more than [`DEPTH_MAX`] steps; nothing is changed then.
+    /// InvalidInput if the path leads through a value that is neither a map nor an array, leads
+    /// beyond the end of an array, or has more than [`DEPTH_MAX`] steps. The value is unchanged
+    /// then.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> Result<Option<Value>> {
         if path.split('.').nth(DEPTH_MAX).is_some() {
             return Err(Error::invalid(format!("a path of more than {DEPTH_MAX} steps")));
@@ -28,7 +29,7 @@ impl Value {
         self.set_at(path.split('.'), value).map_err(|step| no_way(path, step))
     }
 
-    /// As [`Value::set`], by the steps of a path; the error is the step that leads nowhere.
+    /// Does what [`Value::set`] does, for a path given as steps. The error is the step that fails.
     pub(crate) fn set_at<'p>(
         &mut self,
         steps: impl Iterator<Item = &'p str> + Clone,
@@ -59,12 +60,12 @@ impl Value {
         Ok(Some(std::mem::replace(target, value.into())))
     }
 
-    /// Removes what stands at `path` and returns it; `None` when nothing does.
+    /// Removes the value at `path` and returns it; `None` if there is none.
     pub fn remove(&mut self, path: &str) -> Option<Value> {
         self.remove_at(path.split('.'))
     }
 
-    /// As [`Value::remove`], by the steps of a path.
+    /// Does what [`Value::remove`] does, for a path given as steps.
     pub(crate) fn remove_at<'p>(
         &mut self,
         steps: impl Iterator<Item = &'p str> + Clone,
@@ -81,12 +82,12 @@ impl Value {
         }
     }
 
-    /// What stands at the dotted path `path`, to be changed.
+    /// Returns a mutable reference to the value at the dotted path `path`.
     pub fn path_mut(&mut self, path: &str) -> Option<&mut Value> {
         self.at_mut(path.split('.'))
     }
 
-    /// As [`Value::path_mut`], by the steps of a path.
+    /// Does what [`Value::path_mut`] does, for a path given as steps.
     pub(crate) fn at_mut<'p>(
         &mut self,
         mut steps: impl Iterator<Item = &'p str>,
@@ -98,7 +99,7 @@ impl Value {
         })
     }
 
-    /// Refuses a path on which [`Value::set_at`] would get stuck.
+    /// Returns the step at which [`Value::set_at`] would fail, as the error.
     fn check_way<'p>(&self, steps: impl Iterator<Item = &'p str>) -> Result<(), &'p str> {
         let mut here = self;
         for step in steps {
@@ -110,7 +111,7 @@ impl Value {
                 },
                 _ => return Err(step),
             };
-            // What is missing is made: only a map or one more element, so the rest is free.
+            // A missing step is created, and a created map or element takes any further step.
             let Some(next) = next else { return Ok(()) };
             here = next;
         }
@@ -118,7 +119,7 @@ impl Value {
     }
 }
 
-/// The element `step` of an array, made when it is the next one.
+/// Returns the element `step` of an array, and creates it if it is the next one.
 fn element<'a>(items: &'a mut Vec<Value>, step: &str) -> Option<&'a mut Value> {
     let index = step.parse::<usize>().ok()?;
     if index == items.len() {

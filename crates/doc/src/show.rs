@@ -1,11 +1,11 @@
-//! Values as text for people: JSON where there is a JSON form, something readable elsewhere.
+//! Text of values for people: JSON where a value has a JSON form, a readable notation elsewhere.
 
 use crate::map::Map;
 use crate::number::float_text;
 use crate::value::Value;
 use std::fmt::{self, Write};
 
-/// Text in quotes, escaped as in JSON.
+/// Writes text in quotes, escaped as in JSON.
 pub(crate) fn quoted(f: &mut impl Write, text: &str) -> fmt::Result {
     f.write_char('"')?;
     for part in text.split_inclusive(|c: char| c < ' ' || c == '"' || c == '\\') {
@@ -24,7 +24,7 @@ pub(crate) fn quoted(f: &mut impl Write, text: &str) -> fmt::Result {
     f.write_char('"')
 }
 
-/// The usual text of a uuid: 8-4-4-4-12 hexadecimal digits.
+/// Displays a UUID in its usual form: 8-4-4-4-12 hexadecimal digits.
 pub(crate) struct UuidText<'a>(pub(crate) &'a [u8; 16]);
 
 impl fmt::Display for UuidText<'_> {

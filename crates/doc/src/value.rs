@@ -1,47 +1,49 @@
-//! A document value in memory: what it can be, how to make one, how to look into it.
+//! A document value in memory: its types, constructors and accessors.
 
 use crate::datetime::DateTime;
 use crate::map::Map;
 use crate::number::Number;
 
-/// The deepest nesting of arrays and maps anywhere in flagstone: values, bytes, JSON.
+/// The deepest nesting of arrays and maps that flagstone accepts: in values, bytes and JSON.
 pub const DEPTH_MAX: usize = 512;
 
 /// A document or a part of one.
 ///
-/// All values stand in one total order (see [`Value::cmp`]); numbers are compared by value over all
-/// their types, so `Int(1)`, the number `1.0` and `Float(1.0)` are equal.
+/// All values have one total order (see [`Value::cmp`]). Numbers of all types compare by value, so
+/// `Int(1)`, the number `1.0` and `Float(1.0)` are equal.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// Nothing, said aloud.
+    /// The null value of JSON.
     #[default]
     Null,
     /// True or false.
     Bool(bool),
     /// An integer of 64 bits.
     Int(i64),
-    /// Any other exact number, its literal kept.
+    /// Any other exact number; keeps its literal.
     Number(Number),
-    /// A binary float, from bindings; JSON gives exact numbers instead. A finite one stands for
-    /// itself when it is an integer below 2^64, else for the shortest decimal that reads back as it.
+    /// A binary float, written by language bindings and serde; JSON gives exact numbers instead. A
+    /// finite float counts as itself if it is an integer below 2^64, otherwise as the shortest
+    /// decimal that reads back as the float.
     Float(f64),
     /// UTF-8 text.
     Text(String),
-    /// Bytes.
+    /// A string of arbitrary bytes.
     Bytes(Vec<u8>),
     /// A point in time.
     DateTime(DateTime),
     /// A universally unique identifier.
     Uuid([u8; 16]),
-    /// Values in a row.
+    /// An ordered list of values.
     Array(Vec<Value>),
-    /// Values by key.
+    /// Pairs of a key and a value.
     Map(Map),
 }
 
 impl Value {
-    /// The number that `literal` writes by the grammar of JSON: `Int` when it is written as the
-    /// integer it is, else with its literal kept. `None` when it is no number.
+    /// Parses a number literal by the JSON grammar. The result is an `Int` if the literal is the
+    /// plain text of a 64-bit integer, otherwise a number that keeps its literal. Returns `None` if
+    /// `literal` is not a number.
     pub fn number(literal: &str) -> Option<Self> {
         let number = Number::parse(literal)?;
         Some(match literal.parse::<i64>() {
@@ -50,7 +52,7 @@ impl Value {
         })
     }
 
-    /// Whether no more than `depth` arrays and maps are nested in it.
+    /// Returns whether the value nests at most `depth` arrays and maps.
     pub fn is_within_depth(&self, depth: usize) -> bool {
         match self {
             Self::Array(items) => {
@@ -67,27 +69,27 @@ impl Value {
         }
     }
 
-    /// A map without fields.
+    /// Creates an empty map.
     pub const fn object() -> Self {
         Self::Map(Map::new())
     }
 
-    /// The field `name` of a map.
+    /// Returns the field `name` of a map.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.as_map()?.get(name)
     }
 
-    /// The element `index` of an array.
+    /// Returns the element `index` of an array.
     pub fn at(&self, index: usize) -> Option<&Value> {
         self.as_array()?.get(index)
     }
 
-    /// Whether this is null.
+    /// Returns whether the value is null.
     pub const fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The boolean, if this is one.
+    /// Returns the boolean, if the value is one.
     pub const fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
@@ -95,7 +97,7 @@ impl Value {
         }
     }
 
-    /// The integer, if this is a number whose value is one that fits.
+    /// Returns the integer, if the value is a number equal to an integer that fits `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -105,7 +107,7 @@ impl Value {
         }
     }
 
-    /// The unsigned integer, if this is a number whose value is one that fits.
+    /// Returns the integer, if the value is a number equal to an integer that fits `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         match self {
             Self::Int(value) => u64::try_from(*value).ok(),
@@ -115,7 +117,7 @@ impl Value {
         }
     }
 
-    /// The nearest float, if this is a number.
+    /// Returns the nearest float, if the value is a number.
     pub fn as_f64(&self) -> Option<f64> {
         match self {
             Self::Int(value) => Some(*value as f64),
@@ -125,7 +127,7 @@ impl Value {
         }
     }
 
-    /// The text, if this is text.
+    /// Returns the text, if the value is text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -133,7 +135,7 @@ impl Value {
         }
     }
 
-    /// The bytes, if this is bytes.
+    /// Returns the bytes, if the value is bytes.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Self::Bytes(bytes) => Some(bytes),
@@ -141,7 +143,7 @@ impl Value {
         }
     }
 
-    /// The elements, if this is an array.
+    /// Returns the elements, if the value is an array.
     pub fn as_array(&self) -> Option<&[Value]> {
         match self {
             Self::Array(items) => Some(items),
@@ -149,7 +151,7 @@ impl Value {
         }
     }
 
-    /// The map, if this is one.
+    /// Returns the map, if the value is one.
     pub const fn as_map(&self) -> Option<&Map> {
         match self {
             Self::Map(map) => Some(map),
@@ -157,7 +159,7 @@ impl Value {
         }
     }
 
-    /// What this is, in a word or two, for messages.
+    /// Returns the name of the value's type for messages, such as `a number`.
     pub const fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -173,7 +175,7 @@ impl Value {
     }
 }
 
-/// The integer a float is, if it is one below 2^64 in magnitude.
+/// Returns the integer that a float equals, if it is one below 2^64 in magnitude.
 pub(crate) fn float_as_int(value: f64) -> Option<i128> {
     (value.fract() == 0.0 && value.abs() < 18_446_744_073_709_551_616.0).then_some(value as i128)
 }
@@ -232,8 +234,8 @@ impl<T: Into<Value>> FromIterator<T> for Value {
     }
 }
 
-/// Makes a [`Value`] from something like JSON; any expression that turns into a value may stand in
-/// it.
+/// Makes a [`Value`] from a JSON-like literal. Any expression that converts into a value may appear
+/// as a part of it.
 ///
 /// ```
 /// use flagstone_doc::doc;

@@ -1,9 +1,9 @@
-//! Writes the binary form front to back: every value goes to its areas at once, and an area is put
-//! in its place when its container ends.
+//! Builds the binary form front to back. Each value goes to its areas at once, and the areas of a
+//! container are put together when it ends.
 //!
-//! Four stacks hold the keys, tags, fixed bytes and heaps of the containers that are open; a
-//! container owns what lies above its [`Frame`]. At its end its body is assembled where its heap
-//! began, so a byte is copied once a level.
+//! Four stacks hold the keys, tags, fixed bytes and heaps of the open containers. A container owns
+//! what lies above its [`Frame`]. At its end its body is assembled where its heap began, so each
+//! level of nesting copies a byte once.
 
 use super::memory::KeyMemory;
 use crate::layout::{USES_NAMES, VERSION, form, signed_width, tag, width};
@@ -12,43 +12,44 @@ use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;
 use flagstone_base::room::reserve_large;
 
-/// What happens to a key that comes twice in one map.
+/// What an encoder or parser does with a key that comes twice in one map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
-    /// The last value wins, in the place of the first.
+    /// The last value wins and takes the place of the first.
     #[default]
     Last,
-    /// The first value wins.
+    /// The first value wins; later ones are dropped.
     First,
-    /// The document is refused.
+    /// The whole document is refused.
     Error,
 }
 
-/// What is being ended.
+/// The kind of container that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Container {
     Array,
     /// A map whose keys were all put as names.
     Names(Duplicates),
-    /// A map whose names were appended to [`Builder::inline`] from `at` on, and differ.
+    /// A map whose names were appended to [`Builder::inline`] from `at` on; they are distinct.
     #[cfg(feature = "serde")]
     Inline {
         at: usize,
     },
-    /// A map whose keys and values were put in turn, sorted.
+    /// A map whose keys and values were put alternately, in the order of the keys.
     Pairs,
 }
 
-/// Why a document cannot be built.
+/// The reason why a document cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BuildError {
-    /// It would be larger than any value may be.
+    /// The document would be larger than the largest allowed value.
     TooLarge,
-    /// The key of this position stands there for the second time.
+    /// A key comes twice. `at` is the entry of its second occurrence in [`Builder::places`], or 0
+    /// if `places` is empty.
     Duplicate { at: u32 },
 }
 
-/// Where an open container begins in each stack.
+/// The heights of the stacks at the beginning of an open container.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) keys: usize,
@@ -59,17 +60,18 @@ pub(crate) struct Frame {
 
 pub(crate) struct Builder {
     pub(crate) memory: KeyMemory,
-    /// The slots of names.
+    /// The slots of the names of all open maps.
     pub(crate) keys: Vec<u32>,
-    /// Where the names stood, if that is asked for when one comes twice; else empty.
+    /// The positions of these names in the input, for errors about duplicates; empty if unused.
     pub(crate) places: Vec<u32>,
-    /// The names of open maps that stand in the document itself whatever the table has: length, text.
+    /// Names of open maps that are stored in the document even if the table has them, each as
+    /// length and text.
     pub(crate) inline: Vec<u8>,
     pub(super) tags: Vec<u8>,
     pub(super) fixed: Vec<u8>,
     pub(super) heap: Vec<u8>,
     head: Vec<u8>,
-    /// One more than the highest id used.
+    /// One more than the highest name id used.
     pub(super) names_used: u32,
 }
 
@@ -88,7 +90,7 @@ impl Builder {
         }
     }
 
-    /// Before each document.
+    /// Prepares for a document; called before each.
     pub(crate) fn start(&mut self, names: Option<&Names>) {
         self.memory.begin(names);
         self.rest();
@@ -101,7 +103,7 @@ impl Builder {
         self.names_used = 0;
     }
 
-    /// Behind each document, also one that was refused: gives memory back that a large one took.
+    /// Frees the memory that a large document took; called after each document, even a refused one.
     pub(crate) fn rest(&mut self) {
         forget_large(&mut self.keys);
         forget_large(&mut self.places);
@@ -119,12 +121,12 @@ impl Builder {
         keys + values + self.inline.capacity() + self.head.capacity()
     }
 
-    /// How many bytes all open containers have in their heaps.
+    /// Returns the number of heap bytes of all open containers.
     pub(crate) const fn heap_bytes(&self) -> usize {
         self.heap.len()
     }
 
-    /// Opens a container.
+    /// Opens a container; [`Builder::end`] closes it.
     #[inline]
     pub(crate) fn begin(&self) -> Frame {
         Frame {
@@ -135,7 +137,7 @@ impl Builder {
         }
     }
 
-    /// A value that is all tag.
+    /// Appends a value that consists of its tag alone.
     #[inline]
     pub(crate) fn tag(&mut self, tag: u8) {
         self.tags.push(tag);
@@ -153,7 +155,7 @@ impl Builder {
         self.fixed.truncate(self.fixed.len() - (8 - width));
     }
 
-    /// A value of fixed width.
+    /// Appends a value of fixed width.
     #[inline]
     pub(crate) fn fixed(&mut self, tag: u8, bytes: &[u8]) {
         debug_assert_eq!(width(tag), bytes.len(), "the width of a tag");
@@ -161,7 +163,7 @@ impl Builder {
         self.fixed.extend_from_slice(bytes);
     }
 
-    /// `coefficient / 10^scale`; the coefficient has at most 56 bits.
+    /// Appends the number `coefficient / 10^scale`; the coefficient has at most 56 bits.
     #[inline]
     pub(crate) fn decimal(&mut self, coefficient: i64, scale: u8) {
         let wide = (coefficient << 8 | i64::from(scale)).to_le_bytes();
@@ -184,17 +186,17 @@ impl Builder {
         }
     }
 
-    /// Text of `len` bytes, which begin a block of 16.
+    /// Appends the text in the first `len` bytes of a block of 16.
     #[inline]
     pub(crate) fn short_text(&mut self, block: &[u8; 16], len: usize) {
         self.tags.push(tag::TEXT + len as u8);
-        // A copy of fixed size is cheaper than a call to copy just the text.
+        // Copying all 16 bytes is faster than calling a copy of variable length.
         let end = self.fixed.len() + len;
         self.fixed.extend_from_slice(block);
         self.fixed.truncate(end);
     }
 
-    /// A number that is no integer and no small decimal, as its literal.
+    /// Appends a number as its literal; the caller knows that no smaller form fits.
     pub(crate) fn literal(&mut self, literal: &[u8]) {
         let short = literal.len() <= usize::from(u8::MAX);
         self.in_heap(if short { tag::LITERAL_1 } else { tag::LITERAL_4 }, literal);
@@ -205,7 +207,7 @@ impl Builder {
         self.in_heap(if short { tag::BYTES_1 } else { tag::BYTES_4 }, bytes);
     }
 
-    /// A value whose payload stands in the heap.
+    /// Appends a value whose payload is in the heap.
     pub(crate) fn in_heap(&mut self, tag: u8, payload: &[u8]) {
         self.tags.push(tag);
         self.fixed.extend_from_slice(&(payload.len() as u64).to_le_bytes()[..width(tag)]);
@@ -215,7 +217,7 @@ impl Builder {
         self.heap.extend_from_slice(payload);
     }
 
-    /// Ends the container that [`Builder::begin`] opened; it becomes a value of the one around it.
+    /// Ends the container that [`Builder::begin`] opened. It becomes a value of its parent.
     pub(crate) fn end(&mut self, frame: Frame, container: Container) -> Result<(), BuildError> {
         if self.tags.len() == frame.tags {
             let is_array = container == Container::Array;
@@ -252,8 +254,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Appends the document: its root is the open container, or the one value when there is none.
-    /// Returns one more than the highest name id it uses.
+    /// Appends the finished document. Its root is the open container, or the only value if no
+    /// container is open. Returns one more than the highest name id used.
     pub(crate) fn finish(
         &mut self,
         root: Option<Container>,
@@ -298,7 +300,7 @@ impl Builder {
         Ok(self.names_used)
     }
 
-    /// Appends count, keys, tags and fixed bytes of a container, and returns its form.
+    /// Appends count, keys, tags and fixed bytes of a container; returns its form.
     fn put_head(
         &mut self,
         frame: &Frame,
@@ -336,11 +338,11 @@ impl Builder {
     }
 }
 
-/// Memory of so many bytes is kept from one document to the next, in each of some buffers: what
-/// documents take that are not rare.
+/// The capacity in bytes up to which each buffer is kept for the next document. Only rare
+/// documents need more.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Empties a buffer that has grown too large to be kept.
+/// Frees a buffer that is too large to be kept.
 #[inline]
 pub(crate) fn forget_large<T>(buffer: &mut Vec<T>) {
     if buffer.capacity() * size_of::<T>() > KEPT_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Encodes values and views; keeps its memory from one document to the next.
+//! Encodes values and views, and keeps its memory between documents.
 
 use super::builder::{BuildError, Builder, Container, Duplicates};
 use super::memory::NONE;
@@ -10,8 +10,8 @@ use crate::value::{DEPTH_MAX, Value};
 use crate::view::{FieldKey, View};
 use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
 
-/// Writes values in the binary form. Reuse one for many documents: it remembers their names and
-/// keeps its memory, but for what documents of over a MiB take.
+/// Writes values in the binary form. Reuse one encoder for many documents: it remembers their field
+/// names and keeps its buffers, except those that a document of more than 1 MiB needed.
 pub struct Encoder {
     pub(crate) builder: Builder,
 }
@@ -23,12 +23,13 @@ impl Default for Encoder {
 }
 
 impl Encoder {
-    /// An encoder that knows no names yet.
+    /// Creates an encoder that remembers no names yet.
     pub fn new() -> Self {
         Self { builder: Builder::new() }
     }
 
-    /// An encoder that defines no names: those that the table does not have stand in the document.
+    /// Creates an encoder that defines no names. Names that the table lacks are stored in the
+    /// document.
     pub(crate) fn of_known_names() -> Self {
         let mut builder = Builder::new();
         builder.memory.defines = false;
@@ -40,14 +41,15 @@ impl Encoder {
         self.builder.kept_bytes()
     }
 
-    /// Appends `value` in the binary form. With `names`, fields are ids of that table and new names
-    /// are defined there; without, the document is self-contained.
+    /// Appends `value` in the binary form. With `names`, fields are stored as ids of that table and
+    /// new names are defined in it. Without `names`, the document is self-contained.
     ///
-    /// Returns one more than the highest name id used, 0 for none: definitions below it must be
-    /// logged before the document is.
+    /// Returns one more than the highest name id used, or 0 if none is used. The definitions of all
+    /// ids below it must be logged before the document.
     ///
     /// # Errors
-    /// InvalidInput when the value is nested deeper than [`DEPTH_MAX`] or beyond 512 MiB; nothing
+    /// InvalidInput if the value is nested deeper than [`DEPTH_MAX`] or its bytes exceed 512 MiB.
+    /// Nothing is appended then.
     /// is appended then.
     pub fn encode(
         &mut self,
@@ -70,11 +72,12 @@ impl Encoder {
         self.finish(root, out)
     }
 
-    /// Appends what `view` shows in the binary form, its names through `names` or inline; the way
-    /// to make a self-contained document of a stored one, and the other way round.
+    /// Appends the value of `view` in the binary form, with field names as ids of `names` or stored
+    /// inside. Use it to make a stored document self-contained, and the reverse.
     ///
     /// # Errors
-    /// As [`Encoder::encode`]; Corruption when the bytes of the view are no document.
+    /// The errors of [`Encoder::encode`]; Corruption if the bytes of the view are not a valid
+    /// document.
     pub fn encode_view(
         &mut self,
         view: &View<'_>,
@@ -232,7 +235,7 @@ impl Encoder {
         self.check_size()
     }
 
-    /// Refuses what has grown too large before all of it stands in memory.
+    /// Refuses a document that is already too large, before the rest of it takes memory.
     fn check_size(&self) -> Result<()> {
         let heap = self.builder.heap_bytes();
         if heap > VALUE_BYTES_MAX { Err(refused(BuildError::TooLarge)) } else { Ok(()) }
@@ -256,7 +259,7 @@ fn put_number(builder: &mut Builder, number: &Number) {
     }
 }
 
-/// Puts the number that `text` writes in the smallest form that gives the text back.
+/// Appends a number in the smallest form from which its literal `text` can be restored.
 pub(crate) fn put_literal(builder: &mut Builder, literal: &Literal<'_>, text: &[u8]) {
     let digits = literal.whole.len() + literal.fraction.len();
     let value = literal

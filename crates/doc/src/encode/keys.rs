@@ -1,4 +1,4 @@
-//! The keys of a map that has only names: each once, in the shortest form that fits all of them.
+//! Writes the keys of a map of names: no duplicates, in the shortest form that fits all of them.
 
 use super::builder::{BuildError, Builder, Duplicates, Frame};
 use super::memory::{KeyMemory, NONE};
@@ -6,7 +6,7 @@ use crate::layout::{form, heap_len, width};
 use flagstone_base::codec::put_varint;
 
 impl Builder {
-    /// Appends count, names, tags and fixed bytes of an open map that has only names, and returns its form.
+    /// Appends count, names, tags and fixed bytes of an open map of names; returns its form.
     pub(super) fn put_names(
         &mut self,
         frame: &Frame,
@@ -40,7 +40,7 @@ impl Builder {
         frame: &Frame,
         duplicates: Duplicates,
     ) -> Result<(), BuildError> {
-        // Slots below 128 mark a bit each; as many bits as keys means that all differ.
+        // Each slot below 128 sets one bit: if the bits are as many as the keys, no key repeats.
         let keys = &self.keys[frame.keys..];
         let mut marks = 0_u128;
         let mut largest = 0;
@@ -62,7 +62,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes the open container's areas again, with one value a key.
+    /// Rewrites the areas of the open container with one value for each key.
     #[cold]
     fn drop_duplicates(&mut self, frame: &Frame, duplicates: Duplicates) {
         let keys = self.keys.split_off(frame.keys);
@@ -84,12 +84,12 @@ impl Builder {
     }
 }
 
-/// The values of an open container, taken out to be put back otherwise.
+/// Values taken out of an open container, to be put back in another order or number.
 pub(crate) struct Scattered {
     tags: Vec<u8>,
     fixed: Vec<u8>,
     heap: Vec<u8>,
-    /// Where each begins in tags, fixed bytes and heap, and where the last one ends.
+    /// The offset of each value in tags, fixed bytes and heap, then the ends of the three.
     bounds: Vec<[usize; 3]>,
 }
 
@@ -103,7 +103,7 @@ impl Scattered {
         }
     }
 
-    /// Takes them out one by one.
+    /// Takes out the values one by one.
     pub(crate) fn take(builder: &mut Builder, frame: &Frame) -> Self {
         let mut all = Self::new(builder, frame);
         let (mut fixed_at, mut heap_at) = (0, 0);
@@ -116,7 +116,7 @@ impl Scattered {
         all
     }
 
-    /// Takes out groups of them: each begins where one of `starts` was.
+    /// Takes out the values in groups; each group begins at one of `starts`.
     #[cfg(feature = "serde")]
     pub(crate) fn take_groups(builder: &mut Builder, frame: &Frame, starts: &[Frame]) -> Self {
         let mut all = Self::new(builder, frame);
@@ -127,7 +127,7 @@ impl Scattered {
         all
     }
 
-    /// Puts one of them, or a group, behind what the builder holds.
+    /// Appends value or group `index` to the builder.
     pub(crate) fn put(&self, index: usize, builder: &mut Builder) {
         let ([tags, fixed, heap], end) = (self.bounds[index], self.bounds[index + 1]);
         builder.tags.extend_from_slice(&self.tags[tags..end[0]]);
@@ -136,7 +136,7 @@ impl Scattered {
     }
 }
 
-/// Appends the keys in the shortest form that fits all of them; returns it and the highest id.
+/// Appends the keys in the shortest form that fits all; returns the form and the highest id.
 fn put_keys(memory: &KeyMemory, keys: &[u32], out: &mut Vec<u8>) -> (u8, u32) {
     let highest = keys.iter().fold(0, |highest, slot| memory.id(*slot).max(highest));
     if highest == NONE {

@@ -1,55 +1,55 @@
-//! What an encoder remembers of field names: their ids, and which name followed which.
+//! The names that an encoder remembers: their ids, and which name followed which.
 //!
-//! Documents of one collection repeat their names in nearly the same order, so the name that
-//! followed last time is compared first; a hit costs one comparison and no hash.
+//! Documents of one collection have nearly the same names in nearly the same order. So the name
+//! that followed last time is compared first; a hit costs one comparison and no hash.
 
 use crate::names::Names;
 use flagstone_base::hash::key_hash;
 use std::hash::{BuildHasher, RandomState};
 
-/// No slot, no id.
+/// Means "no slot" or "no id".
 pub(crate) const NONE: u32 = u32::MAX;
 
 const SLOTS_MAX: usize = 100_000;
 const TEXT_MAX: usize = 8 << 20;
 
-/// One remembered name.
+/// A remembered name.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Where the name begins in the text, behind its quote.
+    /// The offset of the name in [`KeyMemory`]'s `text`, after its quote.
     at: u32,
     len: u32,
     id: u32,
-    /// The slot that followed this one in its map, last time.
+    /// The slot that came after this one when the name was last met.
     next: u32,
-    /// The slot that came first in the map that was this one's value, last time.
+    /// The first slot of the map that was the value of this name when it was last met.
     first: u32,
-    /// The map in which the slot was met last; see [`KeyMemory::has_twice`].
+    /// The map in which the name was last met; see [`KeyMemory::has_twice`].
     stamp: u32,
-    /// Whether JSON writes the name as it is, without escapes.
+    /// Whether JSON writes the name without escapes.
     plain: bool,
 }
 
 pub(crate) struct KeyMemory {
     owner: u64,
     seed: u64,
-    /// Each name as it stands in JSON, with its quotes and the colon behind it.
+    /// All names in their JSON form: quote, name, quote, colon.
     text: Vec<u8>,
     slots: Vec<Slot>,
-    /// Slots plus one, by hash; zero is free.
+    /// Hash table of slot plus one; zero is free.
     table: Vec<u32>,
     root_first: u32,
     serial: u32,
-    /// How many definitions of the names table the slots know: a slot that has no id is of a name that
-    /// is none of them.
+    /// The number of definitions of the names table that the slots reflect: a slot without an id
+    /// has a name that none of them defines.
     names_known: u32,
-    /// Whether names that the table does not have are defined in it.
+    /// Whether the encoder defines names that the table lacks.
     pub(super) defines: bool,
-    /// Sequences of names that maps had, by a mix of what they are.
+    /// Name sequences of recent maps, indexed by a hash of their slots.
     shapes: Vec<Shape>,
 }
 
-/// The names of a map in their order, which differ, and their bytes as keys.
+/// The distinct names of a map in their order, and the bytes of its keys.
 #[derive(Clone, Default)]
 struct Shape {
     slots: Vec<u32>,
@@ -58,12 +58,12 @@ struct Shape {
     highest: u32,
 }
 
-/// How many shapes are remembered, each of at most so many names and bytes of keys.
+/// The number of shapes remembered; the next constants limit the names and key bytes of each.
 const SHAPES: usize = 64;
 const SHAPE_NAMES_MAX: usize = 256;
 const SHAPE_BYTES_MAX: usize = 4096;
 
-/// The place of a shape among those remembered.
+/// Returns the index in `shapes` for a sequence of slots.
 fn place(slots: &[u32]) -> usize {
     let (first, last) = (slots.first().copied(), slots.last().copied());
     let mix = slots.len() + 7 * first.unwrap_or(0) as usize + 31 * last.unwrap_or(0) as usize;
@@ -86,7 +86,7 @@ impl KeyMemory {
         }
     }
 
-    /// Before each document: forgets what another names table gave, and what has grown too large.
+    /// Prepares for a document: forgets the names of another table, and a memory grown too large.
     pub(crate) fn begin(&mut self, names: Option<&Names>) {
         let owner = names.map_or(0, Names::identity);
         let too_large = self.slots.len() > SLOTS_MAX || self.text.len() > TEXT_MAX;
@@ -101,12 +101,12 @@ impl KeyMemory {
         }
     }
 
-    /// Gives slots without an id those that were defined since: others define names while an encoder
-    /// that defines none remembers them as unknown.
+    /// Finds the ids that were defined since the last document. An encoder that defines no names
+    /// needs this: other writers define names that it remembers as unknown.
     #[cold]
     fn learn_ids(&mut self, names: &Names) {
         self.shapes.clear();
-        // Nobody to be told; but what is counted and not found yet is looked for again.
+        // No slot needs an id. Count only what a lookup finds, so that the rest is visited again.
         if self.slots.is_empty() {
             let len = names.len();
             let is_found = |(_, name): (u32, &str)| names.id(name).is_some();
@@ -119,7 +119,7 @@ impl KeyMemory {
             if let Ok(slot) = self.probe(name.as_bytes()) {
                 self.slots[slot as usize].id = id;
             }
-            // The newest definition is counted a moment before it is found by its name.
+            // `len` counts a new definition a moment before a lookup by name finds it.
             if names.id(name).is_some() {
                 self.names_known = id + 1;
             }
@@ -131,14 +131,15 @@ impl KeyMemory {
         self.slots[slot as usize].id
     }
 
-    /// The name in `slot`.
+    /// Returns the name in `slot`.
     #[inline]
     pub(crate) fn name(&self, slot: u32) -> &[u8] {
         let slot = &self.slots[slot as usize];
         &self.text[slot.at as usize..][..slot.len as usize]
     }
 
-    /// The slot that is likely to come behind `previous`, or first in the map below `parent`.
+    /// Predicts the slot after `previous`, or the first slot of the map that is the value of
+    /// `parent`.
     #[inline]
     pub(crate) fn likely(&self, parent: u32, previous: u32) -> u32 {
         if previous != NONE {
@@ -150,7 +151,7 @@ impl KeyMemory {
         }
     }
 
-    /// Says what came there indeed.
+    /// Records the slot that really came there, for the next prediction.
     #[inline]
     pub(crate) fn learn(&mut self, parent: u32, previous: u32, slot: u32) {
         if previous != NONE {
@@ -162,8 +163,8 @@ impl KeyMemory {
         }
     }
 
-    /// Whether `json` begins with the name in `slot`, in quotes and with a colon: how many bytes they
-    /// take, and the slot that is likely to come behind.
+    /// If `json` begins with the name in `slot`, in quotes and followed by a colon, returns their
+    /// length and the predicted next slot.
     #[inline]
     pub(crate) fn matches(&self, slot: u32, json: &[u8]) -> Option<(usize, u32)> {
         let slot = self.slots.get(slot as usize)?;
@@ -171,8 +172,8 @@ impl KeyMemory {
         (slot.plain && begins(json, text)).then_some((text.len(), slot.next))
     }
 
-    /// Appends the keys of a map with these names as they were made for the last one that had them;
-    /// their form, and the highest id.
+    /// Appends the keys of a map from a remembered shape with the same slots. Returns their form
+    /// and the highest id, or `None` if no such shape is remembered.
     #[inline]
     pub(super) fn known_keys(&self, slots: &[u32], out: &mut Vec<u8>) -> Option<(u8, u32)> {
         let shape = self.shapes.get(place(slots))?;
@@ -183,7 +184,7 @@ impl KeyMemory {
         Some((shape.form, shape.highest))
     }
 
-    /// Remembers the keys of a map whose names differ.
+    /// Remembers the keys of a map with distinct names.
     pub(super) fn know_keys(&mut self, slots: &[u32], keys: &[u8], form: u8, highest: u32) {
         if slots.len() > SHAPE_NAMES_MAX || keys.len() > SHAPE_BYTES_MAX {
             return;
@@ -198,7 +199,7 @@ impl KeyMemory {
         shape.highest = highest;
     }
 
-    /// The slot of `name`, or the free place in the table where it belongs.
+    /// Returns the slot of `name`, or the free index of the hash table where it belongs.
     #[inline]
     fn probe(&self, name: &[u8]) -> Result<u32, usize> {
         let mut at = key_hash(name, self.seed) as usize & (self.table.len() - 1);
@@ -211,7 +212,7 @@ impl KeyMemory {
         Err(at)
     }
 
-    /// The slot of `name`, which is UTF-8: made, and its id asked of `names`, when it is new.
+    /// Returns the slot of `name`, which is UTF-8. A new name gets a slot, and its id from `names`.
     pub(crate) fn slot(&mut self, name: &[u8], names: Option<&Names>) -> u32 {
         let at = match self.probe(name) {
             Ok(slot) => return slot,
@@ -257,7 +258,7 @@ impl KeyMemory {
         self.table = table;
     }
 
-    /// The place of the first slot that stands twice in one map.
+    /// Returns the position of the first slot that repeats an earlier one of the same map.
     pub(crate) fn has_twice(&mut self, slots: impl Iterator<Item = u32>) -> Option<usize> {
         if self.serial == u32::MAX {
             self.slots.iter_mut().for_each(|slot| slot.stamp = 0);
@@ -275,8 +276,8 @@ impl KeyMemory {
     }
 }
 
-/// Whether `json` begins with `text`, which has three bytes at least: compared by words, the last of
-/// which reaches back over the one before, since a call to compare is as dear as what it compares.
+/// Returns whether `json` begins with `text`, which has at least three bytes. Compares whole words;
+/// the last word overlaps the one before. A call to `memcmp` would cost as much as the comparison.
 #[inline]
 fn begins(json: &[u8], text: &[u8]) -> bool {
     let Some(json) = json.get(..text.len()) else { return false };

@@ -1,4 +1,4 @@
-//! From values to the binary form.
+//! Encoding: from values to the binary form.
 
 mod builder;
 mod encoder;

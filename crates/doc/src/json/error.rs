@@ -1,20 +1,20 @@
-//! Why text is no JSON we take, and why a document has no JSON form.
+//! Errors of JSON: why text is refused, and why a document has no JSON form.
 
 use flagstone_base::{Error, ErrorKind, Malformed};
 use std::fmt;
 
-/// A refusal of JSON text: where, what was expected, what stands there.
+/// An error in JSON text: its position, what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonError {
-    /// The offset in bytes.
+    /// The offset in bytes, from 0.
     pub offset: usize,
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// What should have stood there.
+    /// What the parser expected at this position.
     pub expected: &'static str,
-    /// The character that stands there; `None` at the end and for bytes that are none.
+    /// The character found; `None` at the end of the text and for bytes that are not UTF-8.
     pub found: Option<char>,
 }
 
@@ -25,7 +25,7 @@ impl JsonError {
         let (before, behind) = json.split_at(offset);
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
         let in_line = &before[line_start..];
-        // Bytes that continue a character have 10 on top.
+        // Count all bytes except the continuation bytes of UTF-8, which begin with the bits 10.
         let characters = in_line.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
         let found = (1..=4).find_map(|len| std::str::from_utf8(behind.get(..len)?).ok());
         Self {
@@ -57,30 +57,30 @@ impl From<JsonError> for Error {
     }
 }
 
-/// Why a document cannot be written as JSON; the path leads to the value that has no JSON form.
+/// The reason why a document has no JSON form. The path names the value concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoJson {
     /// A map has a key that is not text.
     KeyIsNotText {
-        /// The dotted path of the map, empty for the root.
+        /// The dotted path of the map; empty for the root.
         path: String,
     },
-    /// A float is not finite.
+    /// A float is NaN or infinite.
     NotFinite {
-        /// The dotted path of the number, empty for the root.
+        /// The dotted path of the float; empty for the root.
         path: String,
     },
-    /// A datetime lies outside the years 0 to 9999.
+    /// A datetime is outside the years 0 to 9999.
     NoDate {
-        /// The dotted path of the datetime, empty for the root.
+        /// The dotted path of the datetime; empty for the root.
         path: String,
     },
-    /// The bytes are no document.
+    /// The bytes are not a valid document.
     Malformed(Malformed),
 }
 
 impl NoJson {
-    /// Puts one step in front of the path.
+    /// Prepends a step to the path.
     #[cold]
     pub(super) fn below(mut self, step: &dyn fmt::Display) -> Self {
         match &mut self {

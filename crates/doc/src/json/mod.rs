@@ -1,4 +1,4 @@
-//! JSON in and out, numbers exact both ways.
+//! Reads and writes JSON; numbers stay exact in both directions.
 
 mod error;
 mod options;

@@ -1,30 +1,30 @@
-//! What a JSON parser accepts where JSON leaves it open.
+//! Options for what the JSON specification leaves open.
 
 use crate::encode::Duplicates;
 use crate::value::DEPTH_MAX;
 use flagstone_base::{Error, Result};
 
-/// What happens to half a surrogate pair: `\ud800` alone is no character.
+/// What the parser does with half a surrogate pair: `\ud800` alone is not a character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Surrogates {
     /// The document is refused.
     #[default]
     Error,
-    /// U+FFFD stands in its place.
+    /// The character U+FFFD replaces it.
     Replace,
 }
 
-/// The choices of a [`JsonParser`](super::JsonParser).
+/// The options of a [`JsonParser`](super::JsonParser).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonOptions {
-    /// The deepest nesting of arrays and maps, at most [`DEPTH_MAX`]. 128: no real document we know
-    /// passes 30, and every level costs stack.
+    /// The deepest nesting of arrays and maps, at most [`DEPTH_MAX`]. The default is 128: the real
+    /// documents we know nest less than 30 deep, and each level takes stack.
     pub depth_max: usize,
-    /// What happens to a key that comes twice in one map.
+    /// What the parser does with a key that comes twice in one map.
     pub duplicates: Duplicates,
-    /// What happens to half a surrogate pair.
+    /// What the parser does with half a surrogate pair.
     pub surrogates: Surrogates,
-    /// The longest document, in bytes of JSON. 16 MiB: larger ones belong into several.
+    /// The longest document, in bytes of JSON. The default is 16 MiB; split larger documents.
     pub bytes_max: usize,
 }
 
@@ -40,10 +40,10 @@ impl Default for JsonOptions {
 }
 
 impl JsonOptions {
-    /// Refuses a depth beyond [`DEPTH_MAX`] and a length that no value may have.
+    /// Checks that the depth is at most [`DEPTH_MAX`] and that a value may be `bytes_max` long.
     ///
     /// # Errors
-    /// InvalidInput, naming the option.
+    /// InvalidInput, naming the option that is out of range.
     pub fn check(&self) -> Result<()> {
         if self.depth_max > DEPTH_MAX {
             return Err(Error::invalid(format!(

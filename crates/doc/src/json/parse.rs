@@ -1,8 +1,9 @@
-//! JSON text straight to the binary form: no tree in between, no allocation for a known name.
+//! Parses JSON text directly to the binary form: no tree, and no allocation for a known name.
 //!
-//! A field's name, with its quotes and its colon, is first compared with the one that followed last time
-//! (see [`KeyMemory`](crate::encode)); only a miss is scanned and hashed. When a map has the names of one
-//! before it, its keys are copied from there. What that brings: docs/decisions/json.md.
+//! The parser first compares a field's name, with its quotes and colon, to the name that followed
+//! last time (see [`KeyMemory`](crate::encode)). Only on a miss does it scan and hash the name. A
+//! map with the same names as an earlier one copies that map's keys. docs/decisions/json.md has
+//! the measurements.
 
 use super::error::JsonError;
 use super::options::{JsonOptions, Surrogates};
@@ -15,8 +16,9 @@ use crate::number::Literal;
 use crate::value::Value;
 use crate::view::View;
 
-/// Parses JSON documents to the binary form. Reuse one for many documents, best of one collection:
-/// it remembers their names and keeps its memory, but for what documents of over a MiB take.
+/// Parses JSON documents to the binary form. Reuse one parser for many documents, best of one
+/// collection: it remembers their field names and keeps its buffers, except those that a document
+/// of more than 1 MiB needed.
 pub struct JsonParser {
     options: JsonOptions,
     builder: Builder,
@@ -29,17 +31,17 @@ impl Default for JsonParser {
     }
 }
 
-/// The value that `json` writes, with the default options.
+/// Parses a JSON value with the default options.
 ///
 /// # Errors
-/// When it is no JSON, or is beyond a limit of the options.
+/// If `json` is not valid JSON or exceeds a limit of the options.
 pub fn parse(json: impl AsRef<[u8]>) -> Result<Value, JsonError> {
     JsonParser::default().parse_value(json.as_ref())
 }
 
 impl JsonParser {
-    /// A parser that knows no names yet. A depth beyond [`DEPTH_MAX`](crate::DEPTH_MAX) is cut to
-    /// it; [`JsonOptions::check`] refuses it instead.
+    /// Creates a parser that remembers no names yet. A `depth_max` above
+    /// [`DEPTH_MAX`](crate::DEPTH_MAX) is lowered to it; [`JsonOptions::check`] refuses it instead.
     pub fn new(options: JsonOptions) -> Self {
         let depth_max = options.depth_max.min(crate::DEPTH_MAX);
         let bytes_max = options.bytes_max.min(flagstone_base::key::VALUE_BYTES_MAX);
@@ -47,14 +49,14 @@ impl JsonParser {
         Self { options, builder: Builder::new(), scratch: Vec::new() }
     }
 
-    /// Appends the document that `json` writes in the binary form. With `names`, fields are ids of
-    /// that table and new names are defined there; without, the document is self-contained.
+    /// Appends the document `json` in the binary form. With `names`, fields are stored as ids of
+    /// that table and new names are defined in it. Without `names`, the document is self-contained.
     ///
-    /// Returns one more than the highest name id used, 0 for none: definitions below it must be
-    /// logged before the document is.
+    /// Returns one more than the highest name id used, or 0 if none is used. The definitions of all
+    /// ids below it must be logged before the document.
     ///
     /// # Errors
-    /// Where `json` is no JSON, or is beyond a limit of the options; nothing is appended then.
+    /// If `json` is not valid JSON or exceeds a limit of the options. Nothing is appended then.
     pub fn parse(
         &mut self,
         json: &[u8],
@@ -89,10 +91,10 @@ impl JsonParser {
         })
     }
 
-    /// The value that `json` writes.
+    /// Parses `json` to a value in memory.
     ///
     /// # Errors
-    /// As [`JsonParser::parse`].
+    /// The errors of [`JsonParser::parse`].
     pub fn parse_value(&mut self, json: &[u8]) -> Result<Value, JsonError> {
         let mut bytes = Vec::new();
         self.parse(json, None, &mut bytes)?;
@@ -102,11 +104,11 @@ impl JsonParser {
     }
 }
 
-/// The document was refused; the [`Run`] knows where and why.
+/// The document was refused; [`Run`] holds the position and reason.
 struct Stop;
 
-/// One document being parsed. Every method takes the offset to read at and returns the one behind
-/// what it read.
+/// The parsing of one document. Each method takes the offset at which to read and returns the
+/// offset after what it read.
 struct Run<'a> {
     json: &'a [u8],
     names: Option<&'a Names>,
@@ -117,7 +119,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The byte at `at`; 0, which no token begins with, behind the end.
+    /// Returns the byte at `at`; past the end it returns 0, which begins no token.
     #[inline]
     fn byte(&self, at: usize) -> u8 {
         self.json.get(at).copied().unwrap_or(0)
@@ -166,8 +168,8 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the value at `at`, or behind the space there; it stands in `depth` containers, the
-    /// innermost below `parent`.
+    /// Reads the value at `at`, skipping space. The value is nested in `depth` containers; the
+    /// innermost one is the value of the name `parent`.
     #[inline(always)]
     fn value(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
         match self.byte(at) {
@@ -295,7 +297,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads the array whose bracket stands at `at`.
+    /// Reads the array whose bracket is at `at`.
     fn items(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
         self.deeper(at, depth)?;
         let mut at = self.space(at + 1);
@@ -313,7 +315,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reads the map whose brace stands at `at`, the value of the name in `parent`.
+    /// Reads the map whose brace is at `at`; the map is the value of the name `parent`.
     fn fields(&mut self, at: usize, depth: usize, parent: u32) -> Result<usize, Stop> {
         self.deeper(at, depth)?;
         let mut at = self.space(at + 1);
@@ -354,7 +356,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reads a name that was not the likely one, from before its quote to its value.
+    /// Reads a name that was not predicted, from the space before its quote up to its value.
     fn other_name(&mut self, at: usize, parent: u32, previous: u32) -> Result<(u32, usize), Stop> {
         let at = self.space(at);
         if self.byte(at) != b'"' {

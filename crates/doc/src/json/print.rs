@@ -1,4 +1,4 @@
-//! Numbers and bytes as characters.
+//! Writes numbers and bytes as characters.
 
 /// Appends the decimal digits of `value`.
 pub(super) fn put_u64(value: u64, out: &mut Vec<u8>) {
@@ -24,7 +24,7 @@ const fn two_digits(value: u64) -> [u8; 2] {
     [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]
 }
 
-/// Appends an integer.
+/// Appends an integer in decimal.
 pub(super) fn put_i64(value: i64, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
@@ -32,7 +32,7 @@ pub(super) fn put_i64(value: i64, out: &mut Vec<u8>) {
     put_u64(value.unsigned_abs(), out);
 }
 
-/// Appends `coefficient / 10^scale` with `scale` digits behind the point.
+/// Appends `coefficient / 10^scale` with `scale` digits after the point.
 pub(crate) fn put_decimal(coefficient: i64, scale: u8, out: &mut Vec<u8>) {
     if coefficient < 0 {
         out.push(b'-');

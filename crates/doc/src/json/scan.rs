@@ -1,12 +1,12 @@
-//! Finds the next byte of a string that needs attention: a quote, a backslash, a control byte.
+//! Finds the next special byte of a string: a quote, a backslash or a control byte.
 
 #[inline]
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// The offset of the first quote, backslash or control byte in `text[at..]`; `text.len()` when there
-/// is none.
+/// Returns the offset of the first quote, backslash or control byte in `text[at..]`, or
+/// `text.len()` if there is none.
 #[inline]
 pub(super) fn special(text: &[u8], mut at: usize) -> usize {
     while let Some(block) = text.get(at..).and_then(|rest| rest.first_chunk::<16>()) {
@@ -22,7 +22,7 @@ pub(super) fn special(text: &[u8], mut at: usize) -> usize {
     at.min(text.len())
 }
 
-/// A bit for every special byte.
+/// Returns a mask with one bit for each special byte of the block.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[expect(unsafe_code, reason = "SSE2 has to be named to be used, though every x86-64 has it")]
@@ -46,7 +46,7 @@ pub(super) fn specials(block: &[u8; 16]) -> u32 {
     unsafe { with_sse2(u128::from_le_bytes(*block)) }
 }
 
-/// A bit for every special byte.
+/// Returns a mask with one bit for each special byte of the block.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
 pub(super) fn specials(block: &[u8; 16]) -> u32 {

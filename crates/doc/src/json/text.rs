@@ -1,14 +1,15 @@
-//! Strings with escapes, out of JSON and into it.
+//! Reads and writes JSON strings with escapes.
 
 use super::options::Surrogates;
 use super::scan::special;
 
-/// A refusal: where, and what was expected there.
+/// An error: its offset, and what was expected there.
 pub(super) type Refusal = (usize, &'static str);
 
 const HALF_PAIR: &str = "a whole surrogate pair";
 
-/// Appends the string that begins at `at`, behind its quote, and returns the offset behind its end.
+/// Appends the string whose first byte after the quote is at `at`; returns the offset after its
+/// closing quote.
 pub(super) fn unescape(
     json: &[u8],
     mut at: usize,
@@ -27,7 +28,7 @@ pub(super) fn unescape(
     }
 }
 
-/// Appends the character of the escape whose backslash stands before `at`.
+/// Appends the character of an escape. The backslash is just before `at`.
 fn escape(
     json: &[u8],
     at: usize,
@@ -82,7 +83,7 @@ fn hex(json: &[u8], at: usize) -> Result<u32, Refusal> {
     Ok(value)
 }
 
-/// Appends `text` in quotes.
+/// Appends `text` in quotes, with escapes.
 #[inline]
 pub(super) fn put_text(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');

@@ -1,8 +1,8 @@
-//! Documents as JSON, straight from their bytes or from values in memory.
+//! Writes documents as JSON, from their bytes or from values in memory.
 //!
-//! Types that JSON has not are written as text: bytes in base64, datetimes by RFC 3339, uuids in
-//! hexadecimal. What has no faithful text at all (a float that is not finite, a key that is not text, a
-//! datetime outside the years 0 to 9999) is refused.
+//! Types that JSON lacks become text: bytes in base64, datetimes by RFC 3339, UUIDs in
+//! hexadecimal. A value without a faithful text is refused: a NaN or infinite float, a map with a
+//! key that is not text, a datetime outside the years 0 to 9999.
 
 use super::error::NoJson;
 use super::print::{put_base64, put_decimal, put_i64, put_u64};
@@ -15,14 +15,15 @@ use crate::value::{DEPTH_MAX, Value};
 use crate::view::{FieldKey, View};
 use std::io::Write;
 
-/// Appends what `view` shows as JSON without spaces.
+/// Appends the value of `view` as JSON without spaces.
 ///
 /// # Errors
-/// When a part of it has no JSON form, or the bytes are no document; `out` may then hold a part.
+/// If a part of the value has no JSON form, or the bytes are not a valid document. `out` may then
+/// hold a part of the text.
 pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
     let start = out.len();
     put_view(view, DEPTH_MAX, out)?;
-    // Once for all text: a quote between two strings keeps their bytes apart.
+    // One UTF-8 check covers all strings: the quotes between them are ASCII.
     match simdutf8::basic::from_utf8(&out[start..]) {
         Ok(_) => Ok(()),
         Err(_) => Err(view.malformed("text in UTF-8").into()),
@@ -32,7 +33,7 @@ pub fn append_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), NoJson> {
 /// Appends `value` as JSON without spaces.
 ///
 /// # Errors
-/// When a part of it has no JSON form; `out` may then hold a part.
+/// If a part of the value has no JSON form. `out` may then hold a part of the text.
 pub fn append_value_json(value: &Value, out: &mut Vec<u8>) -> Result<(), NoJson> {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
@@ -165,12 +166,12 @@ fn put_datetime(time: DateTime, out: &mut Vec<u8>) -> Result<(), NoJson> {
     if !time.has_rfc3339() {
         return Err(NoJson::NoDate { path: String::new() });
     }
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _written = write!(out, "\"{time}\"");
     Ok(())
 }
 
 fn put_uuid(bytes: &[u8; 16], out: &mut Vec<u8>) {
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _written = write!(out, "\"{}\"", UuidText(bytes));
 }

@@ -1,4 +1,4 @@
-//! Applying an encoded patch to an encoded document: on its bytes where that can be, else decoded.
+//! Applies an encoded patch to an encoded document: on its bytes if possible, else decoded.
 
 use super::edits::{Edits, NotSpliced, Open, Piece};
 use super::form::{Kind, Part, Parts, are_more_parts};
@@ -12,13 +12,13 @@ use crate::value::DEPTH_MAX;
 use crate::view::{Body, FieldKey, View};
 use flagstone_base::Malformed;
 
-/// The bytes of an empty map.
+/// The binary form of an empty map.
 const EMPTY: [u8; 2] = [VERSION << 4 | form::BARE, tag::EMPTY_MAP];
 
-/// Applies encoded patches to encoded documents. Keep one a thread: it keeps its memory, but no more
-/// than some MiB of it.
+/// Applies encoded patches to encoded documents. Keep one patcher for each thread: it reuses its
+/// memory, of which it keeps at most a few MiB.
 ///
-/// It defines no names: those that a patch brings were defined when it was encoded.
+/// A patcher defines no names: encoding a patch has defined the names that it can bring in.
 ///
 /// ```
 /// use flagstone_doc::{Document, Encoder, Patch, Patcher};
@@ -35,11 +35,12 @@ pub struct Patcher {
     pub(super) encoder: Encoder,
     levels: Vec<Level>,
     edits: Edits,
-    /// A value that was computed, as a document.
+    /// A computed value, encoded as a document.
     computed: Vec<u8>,
-    /// The next document, while it is made.
+    /// The next version of the document while it is built.
     pub(super) next: Vec<u8>,
-    /// More patches are folded on the decoded document; `None`: as many as pay.
+    /// [`Patcher::fold`] decodes the document for more parts than this; `None` means the number
+    /// from which on decoding is faster.
     pub(super) one_by_one_max: Option<usize>,
 }
 
@@ -49,29 +50,29 @@ impl Default for Patcher {
     }
 }
 
-/// What a part of a patch does to the bytes.
+/// How a part of a patch changes the bytes.
 enum Plan {
-    /// Puts the computed value where the way ends.
+    /// Put the computed value at the end of the path.
     PutComputed,
-    /// Puts the argument where the way ends.
+    /// Put the argument at the end of the path.
     PutArgument,
-    /// Puts the argument or the computed value behind the others of the container where the way ends.
+    /// Add the argument or the computed value as the last one of the container at the path's end.
     Add {
         container: Container,
         computed: bool,
     },
     Remove,
     Rename,
-    /// There is nothing to do.
+    /// Change nothing.
     Nothing,
-    /// It does not apply.
+    /// Refuse the patch: the part does not apply.
     Refuse,
-    /// It needs the document decoded.
+    /// Decode the document: the bytes cannot be spliced.
     Decode,
 }
 
 impl Patcher {
-    /// A patcher without memory yet.
+    /// Creates a patcher; it allocates memory when it is first used.
     pub fn new() -> Self {
         Self {
             encoder: Encoder::of_known_names(),
@@ -83,14 +84,16 @@ impl Patcher {
         }
     }
 
-    /// Applies `patch` to `document`, of which `None` says that there is none; both have their names
-    /// in `names`. False, and nothing changed, when it does not apply: a part of it cannot be done,
-    /// there is no document and the patch is no upsert, the result would be nested deeper than 512 or
-    /// larger than 512 MiB, or one of the two is malformed on the way.
+    /// Applies `patch` to `document`; both use the names table `names`. A `document` of `None`
+    /// means that there is no document.
     ///
-    /// On the bytes it costs a copy of the document and a walk along the path for each part, or [once
-    /// for all](Patcher::fold) if there are many. A document in normal form (the bytes that encoding its value gives)
-    /// stays in it.
+    /// Returns false, and changes nothing, if the patch does not apply: a part of it is impossible,
+    /// there is no document and the patch is no upsert, the result would be nested deeper than 512
+    /// or larger than 512 MiB, or the bytes read are malformed.
+    ///
+    /// On the bytes, each part costs a copy of the document and a walk along its path. With many
+    /// parts the document is decoded [once for all](Patcher::fold). A document in normal form (the
+    /// bytes that encoding its value gives) stays in normal form.
     pub fn apply(
         &mut self,
         patch: &[u8],
@@ -111,14 +114,14 @@ impl Patcher {
         applies
     }
 
-    /// Gives memory back that a large document took: a patcher lives as long as its thread.
+    /// Frees the memory that a large document took, because a patcher lives as long as its thread.
     pub(super) fn rest(&mut self) {
         self.edits.rest();
         forget_large(&mut self.computed);
         forget_large(&mut self.next);
     }
 
-    /// How much memory it keeps, but for names.
+    /// Returns the number of bytes that the patcher keeps, not counting names.
     #[cfg(test)]
     pub(super) fn kept_bytes(&self) -> usize {
         let own = self.computed.capacity() + self.next.capacity();
@@ -175,7 +178,7 @@ impl Patcher {
         }
     }
 
-    /// Walks to the place and decides what to do there.
+    /// Follows the path of a part and decides what to do at its end.
     fn plan(
         &mut self,
         part: &Part<'_>,
@@ -212,7 +215,7 @@ impl Patcher {
         last.is_some_and(|level| level.container.form <= form::ARRAY_OF_ONE_TAG)
     }
 
-    /// Makes the new value from the old one and the argument.
+    /// Computes the new value from the old one and the argument.
     fn compute(
         &mut self,
         kind: Kind,
@@ -293,7 +296,7 @@ impl Patcher {
     }
 }
 
-/// Appending to what stands at the end of the way.
+/// Plans appending to the value at the end of the path.
 fn append_to(view: &View<'_>) -> Result<Plan, Malformed> {
     if !view.is_array() {
         return Ok(Plan::Refuse);
@@ -308,7 +311,7 @@ fn append_to(view: &View<'_>) -> Result<Plan, Malformed> {
     Ok(Plan::Add { container: Container::of(&body), computed: false })
 }
 
-/// How deep arrays and maps are nested in a value; [`DEPTH_MAX`] for a malformed one.
+/// Returns how deep arrays and maps nest in a value; [`DEPTH_MAX`] for a malformed one.
 fn depth_of(view: &View<'_>) -> usize {
     if !view.is_full_container() {
         return usize::from(view.is_array() || view.is_map());

@@ -1,4 +1,4 @@
-//! A patch as users make it.
+//! A patch as users build it.
 
 use super::form;
 use super::model::{self, Change};
@@ -10,8 +10,8 @@ use std::fmt;
 
 /// A list of changes to one document, each at a dotted path (`id`, `a.b`, `tags.0`).
 ///
-/// It is applied whole or not at all: when one of its changes does not apply, as adding to text does
-/// not, the document stays as it is. Numbers stay exact.
+/// A patch is applied as a whole or not at all. If one change does not apply, for example adding a
+/// number to text, the document stays as it is. Numbers stay exact.
 ///
 /// ```
 /// use flagstone_doc::{Patch, doc};
@@ -34,65 +34,66 @@ struct Part {
 }
 
 impl Patch {
-    /// A patch that changes nothing yet.
+    /// Creates a patch without changes.
     pub const fn new() -> Self {
         Self { parts: Vec::new(), upsert: false }
     }
 
-    /// Where there is no document, begins with an empty map instead of changing nothing.
+    /// Makes the patch start from an empty map if there is no document. Without this, the patch
+    /// changes nothing then.
     #[must_use]
     pub const fn upsert(mut self) -> Self {
         self.upsert = true;
         self
     }
 
-    /// Sets what stands at `path`. Maps that are missing on the way are made; an array grows by one
-    /// when the index is its length.
+    /// Sets the value at `path`. Creates the maps that are missing on the path; an index equal to
+    /// the length of an array appends to it.
     #[must_use]
     pub fn set(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
         self.with(path, Change::Set(value.into()))
     }
 
-    /// Removes what stands at `path`, if anything does.
+    /// Removes the value at `path`, if there is one.
     #[must_use]
     pub fn unset(self, path: impl Into<String>) -> Self {
         self.with(path, Change::Unset)
     }
 
-    /// Adds to the number at `path`, exactly; a missing one counts as 0.
+    /// Adds `by` to the number at `path`, exactly; a missing number counts as 0.
     #[must_use]
     pub fn inc(self, path: impl Into<String>, by: impl Into<Value>) -> Self {
         self.with(path, Change::Inc(by.into()))
     }
 
-    /// Multiplies the number at `path`, exactly; a missing one becomes 0.
+    /// Multiplies the number at `path` by `by`, exactly; a missing number becomes 0.
     #[must_use]
     pub fn mul(self, path: impl Into<String>, by: impl Into<Value>) -> Self {
         self.with(path, Change::Mul(by.into()))
     }
 
-    /// Gives the field at `path` another name in its map, where it replaces a field of that name.
-    /// The field keeps its place; a missing one stays missing.
+    /// Renames the field at `path` within its map and keeps its place. A field that already has the
+    /// new name is removed. If there is no field at `path`, nothing changes.
     #[must_use]
     pub fn rename(self, path: impl Into<String>, name: impl Into<String>) -> Self {
         self.with(path, Change::Rename(name.into()))
     }
 
-    /// Appends to the array at `path`; a missing one is made.
+    /// Appends `value` to the array at `path`; creates the array if it is missing.
     #[must_use]
     pub fn push(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
         self.with(path, Change::Push(value.into()))
     }
 
-    /// Sets what stands at `path` to `value` if that is less, in the total order of values, or if
-    /// nothing stands there.
+    /// Sets the value at `path` to `value` if `value` is less in the total order of values, or if
+    /// there is no value at `path`.
     #[must_use]
     pub fn min(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
         self.with(path, Change::Min(value.into()))
     }
 
-    /// Sets what stands at `path` to `value` if that is greater, in the total order of values, or if
-    /// nothing stands there.
+    /// Sets the value at `path` to `value` if `value` is greater in the total order of values, or
+    /// if there is no value at `path`.
     #[must_use]
     pub fn max(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
         self.with(path, Change::Max(value.into()))
@@ -103,23 +104,23 @@ impl Patch {
         self
     }
 
-    /// How many changes it holds.
+    /// Returns the number of changes.
     pub const fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Whether it holds no change.
+    /// Returns whether the patch has no changes.
     pub const fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
 
-    /// Whether it begins with an empty map where there is no document.
+    /// Returns whether the patch starts from an empty map if there is no document.
     pub const fn is_upsert(&self) -> bool {
         self.upsert
     }
 
-    /// Applies it to a value in memory; false, and nothing changed, when a part does not apply, or the
-    /// value would be nested deeper than [`DEPTH_MAX`].
+    /// Applies the patch to a value in memory. Returns false, and changes nothing, if a change does
+    /// not apply or the value would be nested deeper than [`DEPTH_MAX`].
     pub fn apply_to(&self, value: &mut Value) -> bool {
         let mut done = Vec::new();
         for part in &self.parts {
@@ -137,12 +138,13 @@ impl Patch {
         true
     }
 
-    /// Appends its binary form, which [`Patcher`](super::Patcher) applies to documents of the same
-    /// names table. Names that it may bring into a document are defined there, so they must be logged
-    /// before the patch is.
+    /// Appends the binary form of the patch. A [`Patcher`](super::Patcher) applies it to documents
+    /// of the same names table. The names that the patch can bring into a document are defined in
+    /// `names`, so log their definitions before the patch.
     ///
     /// # Errors
-    /// InvalidInput for a patch without changes, a path of more than 512 steps, a sum or product with
+    /// InvalidInput if the patch has no changes, a path has more than 512 steps, the argument of
+    /// `inc` or `mul` is not a number, or a value is nested too deep. Nothing is appended then.
     /// something that is no number, or a value nested too deep; nothing is appended then.
     pub fn encode(
         &self,

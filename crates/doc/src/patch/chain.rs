@@ -1,11 +1,11 @@
-//! Many patches of one document, or one of many parts: applied one by one on its bytes while they are few, else on the
-//! decoded document, so that it is not copied for each.
+//! Folds many patches of one document, or one patch of many parts. A few parts are applied one by
+//! one on the bytes. For more the document is decoded, so that it is not copied for each part.
 //!
-//! Both ways give the same bytes. That rests on what [`Patcher::apply`] leaves: when document and patch
-//! stood in the bytes that encoding them anew would give, so does the result. Where they do not stand so
-//! (a name was defined after they were written), or the result might reach the limit of a document's
-//! size, or the decoded document would take much memory, the patches are applied one by one, however many
-//! they are.
+//! Both ways give the same bytes, because [`Patcher::apply`] keeps normal form: if encoding the
+//! document and the patch again would give their bytes, the same is true of the result. Patches
+//! of any number are applied one by one in three cases: the document or a patch is not in normal
+//! form (a name was defined after it was written), the result might reach the limit of a
+//! document's size, or the decoded document would take too much memory.
 
 use super::apply::Patcher;
 use super::form::{Part, Parts, Steps, are_more_parts};
@@ -15,25 +15,26 @@ use crate::value::Value;
 use crate::view::{FieldKey, View, validate};
 use flagstone_base::key::VALUE_BYTES_MAX;
 
-/// So many parts of patches of a document of `bytes` cost about as much one by one, each a copy of the document, as
-/// decoding and encoding it does (example `patch_chain`).
+/// The number of parts at which decoding and encoding a document of `bytes` once costs about as
+/// much as copying it for each part (example `patch_chain`).
 fn one_by_one_max(bytes: usize) -> usize {
     (64 + bytes / 64).min(512)
 }
 
-/// A decoded document of more memory is not made: a value takes many times its bytes, and folds run beside
-/// everything else.
+/// The limit of memory for a decoded document. A value takes many times its bytes, and folds run
+/// beside everything else.
 const DECODED_MAX: usize = 64 << 20;
 
-/// No sum and no product is longer: it has at most 1,000 digits.
+/// The longest sum or product in bytes, rounded up: it has at most 1,000 digits.
 const COMPUTED_MAX: usize = 2048;
 
 impl Patcher {
-    /// Applies `patches`, the oldest first, as [`Patcher::apply`] does one after another. Returns the
-    /// document, and how many patches did not apply.
+    /// Applies `patches`, the oldest first, as a call of [`Patcher::apply`] for each would. Returns
+    /// the document and the number of patches that did not apply.
     ///
-    /// Beyond some hundred parts of patches (512 of a large document, 64 of a small one) the cost is one decoding
-    /// and encoding of the document and a walk along each path, not a copy of the document for each.
+    /// For more parts than a limit (64 for a small document, up to 512 for a large one) the cost is
+    /// one decoding and encoding of the document and a walk along each path, not a copy of the
+    /// document for each part.
     pub fn fold(
         &mut self,
         base: Option<&[u8]>,
@@ -55,7 +56,7 @@ impl Patcher {
         (document, refused as u64)
     }
 
-    /// Folds at most so many parts one by one, instead of what pays: for tests.
+    /// Sets the number of parts up to which a fold works on the bytes; for tests.
     #[doc(hidden)]
     #[must_use]
     pub const fn with_one_by_one_max(mut self, parts: usize) -> Self {
@@ -63,12 +64,13 @@ impl Patcher {
         self
     }
 
-    /// At most so many parts are applied one by one to `base`.
+    /// Returns the number of parts up to which patches of `base` are applied one by one.
     pub(super) fn parts_max(&self, base: Option<&[u8]>) -> usize {
         self.one_by_one_max.unwrap_or_else(|| one_by_one_max(base.map_or(0, <[u8]>::len)))
     }
 
-    /// `None` when the bytes might differ from those that come one by one.
+    /// Folds the patches on the decoded document. Returns `None` if the bytes might differ from the
+    /// result of applying the patches one by one.
     pub(super) fn fold_decoded(
         &mut self,
         base: Option<&[u8]>,
@@ -96,7 +98,7 @@ impl Patcher {
         Some((Some(bytes), refused))
     }
 
-    /// The value of a document that stands in just the bytes its encoding gives.
+    /// Decodes a document; `None` if encoding its value would not give the same bytes.
     fn decoded(&mut self, bytes: &[u8], names: Option<&Names>) -> Option<Value> {
         let view = validate(bytes, names).ok()?;
         decoded_room(&view, DECODED_MAX.checked_sub(bytes.len())?)?;
@@ -106,7 +108,7 @@ impl Patcher {
         (self.next == bytes).then_some(value)
     }
 
-    /// Applies one patch; false when it does not apply, and nothing is changed then.
+    /// Applies one patch; returns false, and changes nothing, if the patch does not apply.
     fn apply_decoded<'a>(
         &mut self,
         mut parts: Parts<'a>,
@@ -129,7 +131,8 @@ impl Patcher {
             let change = self.change(&part, names)?;
             *bytes_max += growth(&part, &change);
             if *bytes_max > VALUE_BYTES_MAX {
-                // Counted anew it is less, and far enough below to be counted seldom.
+                // The sum of bounds has grown too high: count the bytes of the value instead. The
+                // count is lower, by so much that it is seldom needed.
                 *bytes_max = inline_bytes(value) + growth(&part, &change);
                 if *bytes_max > VALUE_BYTES_MAX / 4 * 3 {
                     return None;
@@ -152,7 +155,7 @@ impl Patcher {
         Some(applies)
     }
 
-    /// What `part` does, if its argument stands in just the bytes its encoding gives.
+    /// Returns what `part` does; `None` if encoding its argument would not give the same bytes.
     fn change(&mut self, part: &Part<'_>, names: Option<&Names>) -> Option<Change> {
         let change = part.change(names).ok()?;
         if let Some(value) = change.value() {
@@ -166,9 +169,11 @@ impl Patcher {
     }
 }
 
-/// What is left of `room` when the value of `view` stands in it, about; `None` when it does not fit.
+/// Returns what is left of `room` bytes of memory, roughly, after decoding the value of `view`;
+/// `None` if the value does not fit.
 fn decoded_room(view: &View<'_>, room: usize) -> Option<usize> {
-    /// A value besides the bytes that the document has of it: its own size, and as much for what vectors keep.
+    /// The memory of a value beyond its bytes: its own size, and as much for the spare capacity of
+    /// vectors.
     const EACH: usize = 2 * size_of::<Value>();
     let mut room = room.checked_sub(EACH)?;
     if view.is_array() {
@@ -188,7 +193,7 @@ fn decoded_room(view: &View<'_>, room: usize) -> Option<usize> {
     Some(room)
 }
 
-/// A document does not grow by more when `part` is applied.
+/// Returns an upper bound of the bytes by which `part` makes a document longer.
 fn growth(part: &Part<'_>, change: &Change) -> usize {
     let steps: usize = part.steps.clone().map(|step| 32 + step.name.len()).sum();
     let argument = change.value().map_or(0, inline_bytes);
@@ -196,7 +201,7 @@ fn growth(part: &Part<'_>, change: &Change) -> usize {
     steps + argument + computed + part.name.map_or(0, |step| step.name.len())
 }
 
-/// No encoding of `value` is longer, whatever names are known.
+/// Returns an upper bound of the bytes of `value` in any encoding, whatever names are known.
 fn inline_bytes(value: &Value) -> usize {
     16 + match value {
         Value::Text(text) => text.len(),

@@ -1,7 +1,8 @@
-//! Replacing values in the bytes of a document: prefix kept, tag and payload replaced, suffix kept,
-//! and the lengths of the containers around it put right.
+//! Replaces values in the bytes of a document: keeps the bytes before and after the value, replaces
+//! its tag and payload, and corrects the lengths of the containers around it.
 //!
-//! A document in normal form, the bytes that encoding its value gives, stays in it: what would take
+//! A document in normal form (the bytes that encoding its value gives) stays in normal form. A
+//! change that needs another form of container is not spliced.
 //! another form of container is not spliced.
 
 use super::form::Step;
@@ -13,14 +14,14 @@ use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;
 use std::ops::Range;
 
-/// Runs of bytes to be replaced, none over another.
+/// Replacements of byte ranges that do not overlap.
 #[derive(Default)]
 pub(super) struct Edits {
     list: Vec<Edit>,
-    /// What they put there.
+    /// The new bytes of all replacements.
     bytes: Vec<u8>,
     grows_by: isize,
-    /// The document's first byte.
+    /// The first byte of the document.
     header: u8,
 }
 
@@ -29,32 +30,32 @@ struct Edit {
     with: Range<usize>,
 }
 
-/// The splice cannot be done on the bytes: decode the document.
+/// Reports that the bytes cannot be spliced: the caller decodes the document instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotSpliced;
 
-/// A container that gets one more value.
+/// A container that receives one more value.
 pub(super) struct Open<'a> {
     pub(super) container: &'a Container,
-    /// The name of the new value, if it is a map.
+    /// The name of the new value, if the container is a map.
     pub(super) name: Option<Step<'a>>,
     pub(super) names: Option<&'a Names>,
 }
 
-/// A value as it stands in a container: taken from a document of its own.
+/// A value in the form it has in a container, taken from a document of its own.
 pub(super) struct Piece<'a> {
     pub(super) tag: u8,
     fixed: &'a [u8],
-    /// Of a container: its length, which stands in the fixed area.
+    /// The length of a container's payload, which is stored in the fixed area.
     length: [u8; 4],
-    /// Of a container: its form, which stands before the rest.
+    /// The form of a container, which comes before the rest of its payload.
     head: Option<u8>,
     heap: &'a [u8],
     uses_names: bool,
 }
 
 impl<'a> Piece<'a> {
-    /// The root of a checked document.
+    /// Takes the root of a validated document.
     pub(super) fn of(document: &'a [u8]) -> Option<Self> {
         let (header, rest) = document.split_first()?;
         let uses_names = header & USES_NAMES != 0;
@@ -78,7 +79,7 @@ impl<'a> Piece<'a> {
 }
 
 impl Edits {
-    /// Before each splice of a document, which has this `header`.
+    /// Prepares for a splice of a document with this `header`; called before each.
     pub(super) fn begin(&mut self, header: u8) {
         self.header = header;
         self.list.clear();
@@ -86,7 +87,7 @@ impl Edits {
         self.grows_by = 0;
     }
 
-    /// Behind the splices of a document.
+    /// Frees the memory that a large document took; called after its splices.
     pub(super) fn rest(&mut self) {
         forget_large(&mut self.bytes);
     }
@@ -124,7 +125,7 @@ impl Edits {
         }
     }
 
-    /// Refuses to take a value away when it may be the last that has names with ids.
+    /// Refuses to remove a value that may be the last one with names stored as ids.
     fn take_names(&self, tag: u8) -> Result<(), NotSpliced> {
         let root = self.header & FORM_BITS;
         let others_have = matches!(root, form::IDS_1 | form::IDS_2);
@@ -133,7 +134,7 @@ impl Edits {
         if may_be_last { Err(NotSpliced) } else { Ok(()) }
     }
 
-    /// Gives the value that a level leads to another tag.
+    /// Replaces the tag of the value that `level` leads to.
     fn put_tag(&mut self, document: &[u8], level: &Level, tag: u8) -> Result<(), NotSpliced> {
         let at = level.tag_at()?;
         if gets_one_tag(document, level, Some(tag)) {
@@ -143,7 +144,7 @@ impl Edits {
         Ok(())
     }
 
-    /// Puts `piece` in the place of the value that `levels` lead to.
+    /// Replaces the value that `levels` lead to by `piece`.
     pub(super) fn put(
         &mut self,
         document: &[u8],
@@ -164,7 +165,7 @@ impl Edits {
         Ok(())
     }
 
-    /// Puts `piece` behind the other values of a container, which `levels` lead to.
+    /// Adds `piece` as the last value of the container that `levels` lead to.
     pub(super) fn add(
         &mut self,
         document: &[u8],
@@ -174,7 +175,7 @@ impl Edits {
     ) -> Result<(), NotSpliced> {
         let container = open.container;
         let areas = &container.areas;
-        // Two of one tag, if it has a width, are an array of one tag; so are more.
+        // Values that all share one tag with a width form an array of one tag.
         let is_alike = document.get(areas.tags.start) == Some(&piece.tag);
         let begins_alike = container.form == form::ARRAY && container.count == 1 && is_alike;
         if begins_alike && width(piece.tag) > 0 {
@@ -215,7 +216,7 @@ impl Edits {
         Ok(())
     }
 
-    /// Calls the field that `levels` lead to by another name, which its map does not have.
+    /// Renames the field that `levels` lead to; its map has no field of the new name.
     pub(super) fn rename(
         &mut self,
         document: &[u8],
@@ -247,7 +248,7 @@ impl Edits {
         let Level { container, index, slot } = last;
         let areas = &container.areas;
         let width = container.id_width();
-        // An empty container is written in another way, and so is one value that had its tag from all.
+        // An empty container has another form, and so has one value left of an array of one tag.
         let is_last = container.count == 1 || container.count == 2 && container.has_one_tag();
         if is_last
             || container.form == form::INLINE_NAMES
@@ -268,7 +269,7 @@ impl Edits {
         self.stretch(document, around)
     }
 
-    /// Writes the new lengths of the containers around, which have grown by what was done so far.
+    /// Writes the new lengths of the enclosing containers, which have grown by the edits so far.
     fn stretch(&mut self, document: &[u8], around: &[Level]) -> Result<(), NotSpliced> {
         let mut grows_by = self.grows_by;
         for level in around.iter().rev() {
@@ -279,7 +280,7 @@ impl Edits {
             let len = slot.heap.len().saturating_add_signed(grows_by);
             let bytes = u32::try_from(len).map_err(|_too_long| NotSpliced)?.to_le_bytes();
             let width = if len > usize::from(u16::MAX) { 4 } else { 2 };
-            // The tag of the same container with a wider length is the next one.
+            // The next tag is the same kind of container with a wider length.
             if slot.fixed.len() < width {
                 self.put_tag(document, level, slot.tag + 1)?;
                 grows_by += 2;
@@ -292,7 +293,7 @@ impl Edits {
         Ok(())
     }
 
-    /// Does it. False when the document would be larger than any may be.
+    /// Performs the edits. Returns false if the document would be larger than the limit.
     pub(super) fn carry_out(&mut self, document: &mut Vec<u8>, scratch: &mut Vec<u8>) -> bool {
         let len = document.len().saturating_add_signed(self.grows_by);
         if len > VALUE_BYTES_MAX {
@@ -304,7 +305,7 @@ impl Edits {
             }
             return true;
         }
-        // Stable: of two that begin at one place the one that was put first comes first.
+        // The sort is stable: edits at one offset stay in the order in which they were added.
         self.list.sort_by_key(|edit| edit.at.start);
         scratch.clear();
         scratch.reserve(len);
@@ -321,7 +322,7 @@ impl Edits {
 }
 
 impl Level {
-    /// Where the tag of its value stands, if that has one of its own.
+    /// Returns the position of the value's tag, if the value has a tag of its own.
     fn tag_at(&self) -> Result<Range<usize>, NotSpliced> {
         if self.container.has_one_tag() {
             return Err(NotSpliced);
@@ -331,7 +332,8 @@ impl Level {
     }
 }
 
-/// Whether an array of many tags has only one, when the value that a level leads to gets `tag`, or goes.
+/// Returns whether all values of an array of many tags would share one tag if the value that
+/// `level` leads to got `tag`, or were removed.
 fn gets_one_tag(document: &[u8], level: &Level, tag: Option<u8>) -> bool {
     let Level { container, index, .. } = level;
     if container.form != form::ARRAY {
@@ -344,14 +346,14 @@ fn gets_one_tag(document: &[u8], level: &Level, tag: Option<u8>) -> bool {
     left > 1 && width(one) > 0 && others.all(|other| *other == one)
 }
 
-/// Whether ids of two bytes have no longer need of them, without the one of value `index`.
+/// Returns whether ids of one byte would suffice for a map without value `index`.
 fn gets_short_ids(document: &[u8], container: &Container, index: usize) -> bool {
     let ids = document[container.areas.keys.clone()].as_chunks::<2>().0;
     container.form == form::IDS_2
         && !ids.iter().enumerate().any(|(at, id)| at != index && id[1] != 0)
 }
 
-/// The id of a name as it stands in a map whose ids have `width` bytes.
+/// Returns the id of a name as a map stores it whose ids have `width` bytes.
 fn id_bytes(step: Step<'_>, names: Option<&Names>, width: usize) -> Result<[u8; 4], NotSpliced> {
     let id = step.id.or_else(|| names?.id(step.name)).ok_or(NotSpliced)?;
     if id >> (8 * width) != 0 {

@@ -1,4 +1,4 @@
-//! The bytes of a patch: drawn in `docs/format/patch.md`.
+//! The binary form of a patch; `docs/format/patch.md` draws it.
 
 use super::model::Change;
 use crate::encode::Encoder;
@@ -11,7 +11,7 @@ use flagstone_base::{Decoder, Malformed, Result};
 const VERSION: u8 = 1;
 const UPSERT: u8 = 0x01;
 
-/// What a part does. The numbers stand on disk.
+/// The kind of a part. The numbers are stored on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Set = 1,
@@ -44,8 +44,8 @@ pub(super) fn put_header(upsert: bool, out: &mut Vec<u8>) {
     out.push(VERSION << 4 | if upsert { UPSERT } else { 0 });
 }
 
-/// Appends one part. Names that it may bring into a document are defined in `names`; those that are
-/// only looked for, or may be indexes, are not.
+/// Appends one part. Defines the names in `names` that the part may bring into a document, but not
+/// those that it only looks up or that may be array indexes.
 pub(super) fn put_part(
     path: &str,
     change: &Change,
@@ -70,7 +70,7 @@ pub(super) fn put_part(
         put_step(step, brings && step.parse::<usize>().is_err(), names, out);
     }
     if let Some(value) = value {
-        // Its length goes before it, and is known behind it.
+        // The length precedes the document, but is known only after it is written.
         let at = out.len();
         encoder.encode(value, names, out)?;
         let len = out.len() - at;
@@ -94,15 +94,15 @@ fn put_step(name: &str, define: bool, names: Option<&Names>, out: &mut Vec<u8>) 
     }
 }
 
-/// A step of a path: a field's name, or in an array an index.
+/// A step of a path: the name of a field, or an index of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step<'a> {
-    /// The id of the name, if it is known from the patch.
+    /// The id of the name, if the patch stores the id.
     pub(super) id: Option<u32>,
     pub(super) name: &'a str,
 }
 
-/// The steps of a path; they were checked.
+/// The validated steps of a path.
 #[derive(Clone, Debug)]
 pub(super) struct Steps<'a> {
     decoder: Decoder<'a>,
@@ -120,25 +120,25 @@ impl<'a> Iterator for Steps<'a> {
 }
 
 impl Steps<'_> {
-    /// How many steps are left.
+    /// Returns the number of steps that are left.
     pub(super) const fn left(&self) -> usize {
         self.left
     }
 }
 
-/// One part of a patch, borrowed.
+/// One part of a patch; borrows from its bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Part<'a> {
     pub(super) kind: Kind,
     pub(super) steps: Steps<'a>,
-    /// The value it works with, as a document; empty where there is none.
+    /// The argument, encoded as a document; empty if the kind has none.
     pub(super) argument: &'a [u8],
-    /// What [`Kind::Rename`] calls the field.
+    /// The new name that [`Kind::Rename`] gives the field.
     pub(super) name: Option<Step<'a>>,
 }
 
 impl Part<'_> {
-    /// The same, for values in memory.
+    /// Decodes the part to a change of values in memory.
     pub(super) fn change(&self, names: Option<&Names>) -> Result<Change, Malformed> {
         let value = || -> Result<Value, Malformed> { validate(self.argument, names)?.to_value() };
         Ok(match self.kind {
@@ -156,17 +156,17 @@ impl Part<'_> {
     }
 }
 
-/// The parts of a patch, read one by one. After an error it ends.
+/// A reader of the parts of a patch. It ends after an error.
 pub(super) struct Parts<'a> {
     decoder: Decoder<'a>,
     names: Option<&'a Names>,
-    /// Whether a missing document begins as an empty map.
+    /// Whether the patch starts from an empty map if there is no document.
     pub(super) upsert: bool,
 }
 
-/// Whether `patches` have more than `most` parts together, as far as those can be read.
+/// Returns whether `patches` have more than `most` parts in total, counting until an error.
 pub(super) fn are_more_parts(patches: &[&[u8]], most: usize) -> bool {
-    /// A kind, a number of steps, a step: no part is shorter.
+    /// The length of the shortest part: a kind, a number of steps and a step.
     const PART_BYTES: usize = 3;
     if patches.iter().map(|patch| patch.len()).sum::<usize>() / PART_BYTES <= most {
         return false;
@@ -182,7 +182,7 @@ pub(super) fn are_more_parts(patches: &[&[u8]], most: usize) -> bool {
     patches.iter().any(exceed)
 }
 
-/// Passes over a part without a look at what it says.
+/// Skips a part without looking at its content.
 fn skip_part(decoder: &mut Decoder<'_>) -> Result<(), Malformed> {
     fn skip_step(decoder: &mut Decoder<'_>) -> Result<(), Malformed> {
         match decoder.varint_usize("a step")? {
@@ -211,7 +211,7 @@ impl<'a> Parts<'a> {
         Ok(Self { decoder, names, upsert: header & UPSERT != 0 })
     }
 
-    /// The next part, checked but for what it does to a document.
+    /// Reads and checks the next part; whether it applies to a document is not checked.
     pub(super) fn next(&mut self) -> Result<Option<Part<'a>>, Malformed> {
         let decoder = &mut self.decoder;
         if decoder.is_done() {
@@ -288,7 +288,7 @@ mod tests {
             &[3, 1, 0, 2, 0x17, 0x25],
             // set, name 1 and the text "0"; the document "x".
             &[1, 2, 2, 3, b'0', 3, 0x17, 0x41, b'x'],
-            // unset: looked for only, so the name stands here.
+            // unset only looks the name up, so it stores the name itself.
             &[2, 1, 9, b'g', b'o', b'n', b'e'],
             // rename a.b to name 2.
             &[5, 2, 2, 3, b'b', 4],

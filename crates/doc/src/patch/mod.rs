@@ -1,4 +1,4 @@
-//! Patches: lists of changes to paths of one document, and applying them to its bytes.
+//! Patches: lists of changes to paths of one document, and their application to its bytes.
 //!
 //! ```text
 //! Patch --encode--> bytes (a merge operand) --Patcher--> the document's bytes, spliced
@@ -6,7 +6,7 @@
 //!   \--apply_to--> a value in memory: what both must equal
 //! ```
 //!
-//! The bytes are drawn in `docs/format/patch.md`.
+//! `docs/format/patch.md` draws the bytes.
 
 mod model;
 

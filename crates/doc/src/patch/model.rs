@@ -1,16 +1,16 @@
-//! What a change means, on a value in memory, and how it is taken back.
+//! Performs changes on a value in memory, and undoes them.
 
 use crate::arithmetic::{product, sum};
 use crate::value::{DEPTH_MAX, Value};
 
-/// What is done at a path.
+/// A change of the value at a path.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
     Set(Value),
     Unset,
     Inc(Value),
     Mul(Value),
-    /// The last step's new name.
+    /// Renames the field to this name.
     Rename(String),
     Push(Value),
     Min(Value),
@@ -18,7 +18,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// The value it works with.
+    /// Returns the argument of the change, if it is a value.
     pub(super) const fn value(&self) -> Option<&Value> {
         match self {
             Self::Set(value) | Self::Inc(value) | Self::Mul(value) => Some(value),
@@ -28,26 +28,27 @@ impl Change {
     }
 }
 
-/// What brings a value back to where it was before a change at some path.
+/// The information that undoes a change at a path.
 #[derive(Debug)]
 pub(super) enum Undo {
     Nothing,
-    /// This stood there.
+    /// Put this value back.
     Put(Value),
-    /// Nothing stood where the first so many steps lead.
+    /// Remove the value at this number of steps; nothing was there.
     Remove(usize),
-    /// The array there was one shorter.
+    /// Remove the last element of the array.
     Pop,
-    /// This pair stood there, at this place of its map.
+    /// Insert this pair into the map at this index.
     InsertPair(usize, (Value, Value)),
-    /// This stood there, at this place of its array.
+    /// Insert this value into the array at this index.
     InsertItem(usize, Value),
-    /// The pair at this place of the map had the name of the last step; another pair stood at another.
+    /// Give the pair at this index its old name, the last step. Insert the pair that the rename
+    /// removed, if any, at its index.
     Rename(usize, Option<(usize, (Value, Value))>),
 }
 
-/// Does `change` at `steps`. `None`, and nothing changed, when it does not apply, or would nest arrays
-/// and maps deeper than [`DEPTH_MAX`].
+/// Performs `change` at `steps`. Returns `None`, and changes nothing, if the change does not apply
+/// or would nest arrays and maps deeper than [`DEPTH_MAX`].
 pub(super) fn apply<'p>(
     root: &mut Value,
     steps: impl Iterator<Item = &'p str> + Clone,
@@ -90,7 +91,7 @@ pub(super) fn apply<'p>(
     }
 }
 
-/// Takes back the last change, which was made at `steps`.
+/// Undoes the last change, which was made at `steps`.
 pub(super) fn take_back<'p>(
     root: &mut Value,
     steps: impl Iterator<Item = &'p str> + Clone,
@@ -134,7 +135,7 @@ pub(super) fn take_back<'p>(
     }
 }
 
-/// How deep arrays and maps are nested in a value.
+/// Returns how deep arrays and maps nest in a value.
 fn depth_of(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth_of).max().unwrap_or(0),
@@ -146,7 +147,7 @@ fn depth_of(value: &Value) -> usize {
     }
 }
 
-/// Whether a value may stand in so many containers.
+/// Returns `None` if `value` inside this number of containers would be nested too deep.
 fn fits(containers: usize, value: &Value) -> Option<()> {
     (containers + depth_of(value) <= DEPTH_MAX).then_some(())
 }
@@ -156,7 +157,7 @@ fn put(place: &mut Value, containers: usize, value: Value) -> Option<Undo> {
     Some(Undo::Put(std::mem::replace(place, value)))
 }
 
-/// Puts `value` where nothing stands, and what is missing on the way.
+/// Puts `value` where there is none, and creates what is missing on the path.
 fn make<'p>(
     root: &mut Value,
     steps: impl Iterator<Item = &'p str> + Clone,

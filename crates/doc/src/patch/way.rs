@@ -1,4 +1,4 @@
-//! The way to a value in the bytes of a document: the containers on it, and where their areas lie.
+//! Follows a path through the bytes of a document: the containers on it and their areas.
 
 use super::form::{Step, Steps};
 use crate::layout::form;
@@ -6,7 +6,7 @@ use crate::names::Names;
 use crate::view::{Areas, Body, Slot, View};
 use flagstone_base::Malformed;
 
-/// A container on the way, and the value in it that is the next one on the way.
+/// A container on the path, and the value in it to which the next step leads.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) container: Container,
@@ -14,7 +14,7 @@ pub(super) struct Level {
     pub(super) slot: Slot,
 }
 
-/// Where the parts of a container lie.
+/// The form of a container and the positions of its areas.
 #[derive(Clone, Debug)]
 pub(super) struct Container {
     pub(super) form: u8,
@@ -22,16 +22,16 @@ pub(super) struct Container {
     pub(super) areas: Areas,
 }
 
-/// Where a way ends.
+/// The place where a path ends.
 #[derive(Debug)]
 pub(super) enum End<'a> {
-    /// At a value.
+    /// A value.
     Value(View<'a>),
-    /// In a container without this step, which could be given it.
+    /// A container that has no value for this step but can get one.
     Missing { container: Container, is_last: bool },
-    /// In a container that is empty or has keys of any value: its bytes are not spliced.
+    /// A container that is empty or has keys of any value; its bytes are not spliced.
     Other,
-    /// Where no step can lead on.
+    /// A place where the step is impossible.
     Blocked,
 }
 
@@ -40,12 +40,12 @@ impl Container {
         Self { form: body.form, count: body.count, areas: body.areas() }
     }
 
-    /// Whether its values share one tag.
+    /// Returns whether all values share one tag.
     pub(super) const fn has_one_tag(&self) -> bool {
         self.form == form::ARRAY_OF_ONE_TAG
     }
 
-    /// How many bytes the id of a name takes; 0 where names stand inline or there are none.
+    /// Returns the number of bytes of a name's id; 0 if names are stored inline or there are none.
     pub(super) const fn id_width(&self) -> usize {
         match self.form {
             form::IDS_1 => 1,
@@ -55,7 +55,7 @@ impl Container {
     }
 }
 
-/// Walks `steps` from the root of `document`; `levels` are the containers that were left behind.
+/// Follows `steps` from the root of `document`; `levels` receives the containers on the path.
 pub(super) fn follow<'a>(
     document: &'a [u8],
     names: Option<&'a Names>,
@@ -91,7 +91,7 @@ pub(super) fn follow<'a>(
     Ok(End::Value(here))
 }
 
-/// The place of a step in a map that has names.
+/// Returns the index of a step in a map of names.
 fn find(body: &Body<'_>, step: Step<'_>) -> Result<Option<usize>, Malformed> {
     match step.id {
         Some(id) if body.form != form::INLINE_NAMES => Ok(body.find_id(id)),

@@ -1,4 +1,4 @@
-//! From a sort key back to a value: an equal one, numbers in their plainest literal.
+//! Decodes sort keys. The result equals the encoded value; its numbers have the plainest literal.
 
 use super::encode::Direction;
 use super::{kind, number};
@@ -7,10 +7,10 @@ use crate::map::Map;
 use crate::value::{DEPTH_MAX, Value};
 use flagstone_base::{Decoder, Malformed};
 
-/// The value whose sort key `bytes` are.
+/// Decodes the value of a sort key.
 ///
 /// # Errors
-/// When they are none, or when something stands behind it.
+/// If `bytes` are not a sort key, or bytes follow after its end.
 pub fn decode(bytes: &[u8], direction: Direction) -> Result<Value, Malformed> {
     let (value, len) = decode_first(bytes, direction)?;
     if len < bytes.len() {
@@ -19,18 +19,18 @@ pub fn decode(bytes: &[u8], direction: Direction) -> Result<Value, Malformed> {
     Ok(value)
 }
 
-/// Whether [`decode`] takes `key`, an ascending sort key. It does not take that of a number whose exponent only a
-/// literal of many megabytes can say, nor a container nested too deep.
+/// Returns whether [`decode`] accepts `key`, an ascending sort key. Two kinds are not accepted: a
+/// number whose exponent needs a literal of many megabytes, and a container nested too deep.
 pub fn is_readable(key: &[u8]) -> bool {
     key.first() == Some(&kind::TEXT) || decode(key, Direction::Ascending).is_ok()
 }
 
-/// The value whose sort key stands at the front of `bytes`, and how many bytes that takes.
+/// Decodes the sort key at the start of `bytes`; returns its value and its length in bytes.
 ///
 /// A descending key costs a copy of `bytes`.
 ///
 /// # Errors
-/// When no sort key stands there.
+/// If `bytes` do not begin with a sort key.
 pub fn decode_first(bytes: &[u8], direction: Direction) -> Result<(Value, usize), Malformed> {
     if direction == Direction::Descending {
         let plain: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
@@ -70,7 +70,7 @@ fn at_end(decoder: &mut Decoder<'_>) -> Result<bool, Malformed> {
     Ok(ends)
 }
 
-/// `zeros` may be written out yet.
+/// Decodes one value; `zeros` is the number of zeros that literals may still write out.
 fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value, Malformed> {
     const WHAT: &str = "the type byte of a sort key";
     let start = decoder.position();

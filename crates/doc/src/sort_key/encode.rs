@@ -1,4 +1,4 @@
-//! From a value to its sort key.
+//! Encodes values as sort keys.
 
 use super::{kind, number};
 use crate::map::Map;
@@ -7,19 +7,20 @@ use crate::value::Value;
 use crate::view::View;
 use flagstone_base::Malformed;
 
-/// Which way a sort key orders.
+/// The direction in which a sort key orders values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Small values first.
+    /// Small values come first.
     #[default]
     Ascending,
-    /// Large values first: every byte is inverted, behind one more that ends the key.
+    /// Large values come first: a byte is added that ends the key, then all bytes are inverted.
     Descending,
 }
 
 impl Direction {
-    /// Turns the ascending key at the end of `out` into one of this direction. A descending key has
-    /// an end of its own: without it 7 were a prefix of 7.5 and so before it in both directions.
+    /// Turns the ascending key at the end of `out` into a key of this direction. A descending key
+    /// gets an end byte. Without it the key of 7 would be a prefix of the key of 7.5, and so come
+    /// first in both directions.
     fn apply(self, start: usize, out: &mut Vec<u8>) {
         if self == Self::Descending {
             out.push(kind::END);
@@ -30,19 +31,19 @@ impl Direction {
     }
 }
 
-/// Appends the sort key of `value`: for any two values, the keys compare as the values do.
+/// Appends the sort key of `value`. The keys of any two values compare as the values do.
 ///
-/// At most a few bytes longer than the value's JSON, whatever its exponents.
+/// A key is at most a few bytes longer than the value's JSON, however large its exponents are.
 pub fn encode(value: &Value, direction: Direction, out: &mut Vec<u8>) {
     let start = out.len();
     put(value, out);
     direction.apply(start, out);
 }
 
-/// Appends the sort key of the value that `view` shows; scalars are not decoded for it.
+/// Appends the sort key of the value of `view`; scalars are not decoded for this.
 ///
 /// # Errors
-/// Where the bytes are no document; `out` may then hold a part of a key.
+/// If the bytes read are malformed; `out` may then hold a part of a key.
 pub fn encode_view(
     view: &View<'_>,
     direction: Direction,
@@ -60,11 +61,11 @@ pub fn encode_view(
     Ok(())
 }
 
-/// Appends the sort key of what stands at the dotted `path` (`id`, `a.b`) of `document`; false when
-/// nothing does. It is how a collection takes the primary key from a document.
+/// Appends the sort key of the value at the dotted `path` (`id`, `a.b`) of `document`. Returns
+/// false if there is no such value. A collection takes primary keys from documents this way.
 ///
 /// # Errors
-/// Where the bytes are no document.
+/// If the bytes read are malformed.
 pub fn extract(document: &View<'_>, path: &str, out: &mut Vec<u8>) -> Result<bool, Malformed> {
     match document.path(path)? {
         Some(view) => encode_view(&view, Direction::Ascending, out).map(|()| true),
@@ -72,7 +73,7 @@ pub fn extract(document: &View<'_>, path: &str, out: &mut Vec<u8>) -> Result<boo
     }
 }
 
-/// A run of bytes: 00 becomes 00 FF, 00 ends it.
+/// Appends a run of bytes: 00 becomes 00 FF, and 00 ends the run.
 fn put_run(kind: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     out.push(kind);
@@ -120,7 +121,7 @@ fn put(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// The pairs of a map in the order of their keys, and its end.
+/// Appends the pairs of a map in the order of their keys, and the end byte.
 fn put_pairs(map: &Map, out: &mut Vec<u8>) {
     if map.has_only_names() {
         for (key, value) in map.sorted() {
@@ -128,7 +129,7 @@ fn put_pairs(map: &Map, out: &mut Vec<u8>) {
             put(value, out);
         }
     } else {
-        // Each key is encoded once: twice at every level would take 2 to the power of the depth.
+        // Each key is encoded once: twice at every level would take 2^depth steps.
         let start = out.len();
         let mut places = Vec::with_capacity(map.len());
         for (key, value) in map {
@@ -149,14 +150,14 @@ fn put_pairs(map: &Map, out: &mut Vec<u8>) {
     out.push(kind::END);
 }
 
-/// The ascending sort key of `value`.
+/// Returns the ascending sort key of `value`.
 pub(crate) fn of(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     put(value, &mut out);
     out
 }
 
-/// What of the sort key of a map tells it from other maps.
+/// Returns the part of a map's sort key that differs between maps.
 pub(crate) fn of_pairs(map: &Map) -> Vec<u8> {
     let mut out = Vec::new();
     put_pairs(map, &mut out);

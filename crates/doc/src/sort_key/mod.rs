@@ -1,7 +1,8 @@
-//! Sort keys: bytes that compare as the values do, so that keys of a database can be any value.
+//! Sort keys: bytes that compare as the values do, so that any value can be a key of a database.
 //!
-//! Drawn in `docs/format/sort-key.md`. A sort key says where it ends, so several may stand behind
-//! one another, each ascending or descending (every byte inverted): a compound key. For that no type
+//! `docs/format/sort-key.md` draws them. A sort key marks its own end, so keys can be concatenated
+//! to a compound key; each part is ascending or descending (every byte inverted). This requires
+//! that no type byte is 00 or FF, plain or inverted.
 //! byte, plain or inverted, is 00 or FF.
 
 mod decode;
@@ -12,7 +13,7 @@ pub use decode::{decode, decode_first, is_readable};
 pub use encode::{Direction, encode, encode_view, extract};
 pub(crate) use encode::{of, of_pairs};
 
-/// The first byte of every sort key.
+/// The first byte of each kind of sort key.
 mod kind {
     pub(super) const END: u8 = 0x01;
     pub(super) const NULL: u8 = 0x08;
@@ -21,12 +22,12 @@ mod kind {
     pub(super) const NOT_A_NUMBER: u8 = 0x20;
     pub(super) const BELOW_ALL: u8 = 0x21;
     pub(super) const HUGE_NEGATIVE: u8 = 0x36;
-    /// Minus the bytes of the floor's magnitude: 0x37..=0x3E.
+    /// Minus the number of bytes of the floor's magnitude: 0x37..=0x3E.
     pub(super) const NEGATIVE: u8 = 0x3F;
     pub(super) const TINY_NEGATIVE: u8 = 0x3F;
     pub(super) const ZERO: u8 = 0x40;
     pub(super) const TINY_POSITIVE: u8 = 0x41;
-    /// Plus the bytes of the floor: 0x42..=0x4A.
+    /// Plus the number of bytes of the floor: 0x42..=0x4A.
     pub(super) const POSITIVE: u8 = 0x42;
     pub(super) const HUGE_POSITIVE: u8 = 0x4B;
     pub(super) const ABOVE_ALL: u8 = 0x4C;

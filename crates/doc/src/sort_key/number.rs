@@ -1,8 +1,8 @@
-//! The sort key of a number: its floor in as few bytes as it needs, then its fraction in base 100.
+//! The sort key of a number: its floor in the fewest bytes, then its fraction in base 100.
 //!
-//! Numbers of 2^63 and more in magnitude, and fractions with more than 16 leading zeros, are their
-//! decimal exponent and their digits instead, so that no key is longer than the number's literal
-//! asks for.
+//! Two classes of numbers are written as their decimal exponent and digits instead: those with a
+//! magnitude of 2^63 or more, and fractions with more than 16 leading zeros. So the length of a
+//! key follows the length of the number's literal.
 
 use super::kind;
 use crate::number::{EXPONENT_MAX, Exact, Number};
@@ -12,11 +12,12 @@ use flagstone_base::{Decoder, Malformed};
 const LEADING_ZEROS_MAX: i64 = 16;
 const FRACTION: u8 = 0xFF;
 const HALF: u64 = 1 << 63;
-/// Bytes from the disk make literals of no more zeros together: as many as the longest document has bytes by default.
+/// The limit of zeros in all literals made from one key of the disk: as many as the bytes of the
+/// longest JSON document by default.
 pub(super) const ZEROS_MAX: u64 = 1 << 24;
 
-/// Appends an unsigned integer so that bytes compare as the integers do: below F8 one byte, else
-/// F7 + n and n big-endian bytes.
+/// Appends an unsigned integer so that bytes compare as integers do: one byte for values below F8,
+/// otherwise the byte F7 + n and n big-endian bytes.
 fn put_ordered(value: u64, invert: u8, out: &mut Vec<u8>) {
     if value < 0xF8 {
         out.push(value as u8 ^ invert);
@@ -38,7 +39,7 @@ fn ordered(decoder: &mut Decoder<'_>, invert: u8) -> Result<u64, Malformed> {
     Ok(bytes.iter().fold(0, |value, byte| value << 8 | u64::from(byte ^ invert)))
 }
 
-/// Appends digits (0..=9) in pairs, each plus one, and an end.
+/// Appends digits (0..=9) as pairs, each plus one, and an end byte.
 fn put_pairs(digits: impl Iterator<Item = u8>, invert: u8, out: &mut Vec<u8>) {
     let mut digits = digits;
     while let Some(tens) = digits.next() {
@@ -48,7 +49,7 @@ fn put_pairs(digits: impl Iterator<Item = u8>, invert: u8, out: &mut Vec<u8>) {
     out.push(invert);
 }
 
-/// The digits of pairs up to their end, without trailing zeros; at least one.
+/// Decodes pairs of digits up to their end, without trailing zeros; there is at least one digit.
 fn pairs(decoder: &mut Decoder<'_>, invert: u8) -> Result<Vec<u8>, Malformed> {
     const WHAT: &str = "base-100 digits and their end";
     let mut digits = Vec::new();
@@ -81,7 +82,7 @@ fn put_by_exponent(number: &Exact<'_>, out: &mut Vec<u8>) {
     put_pairs(number.digits(), invert, out);
 }
 
-/// The digits of `1 - 0.digits`; the last of `digits` is not zero.
+/// Returns the digits of `1 - 0.digits`; the last of `digits` must not be zero.
 fn complement(digits: impl Iterator<Item = u8>) -> impl Iterator<Item = u8> {
     let mut digits = digits.peekable();
     std::iter::from_fn(move || {
@@ -127,7 +128,7 @@ pub(super) fn put(number: &Exact<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The sort key of a 64-bit integer, without the detour over digits.
+/// Appends the sort key of a 64-bit integer without computing its decimal digits.
 pub(super) fn put_int(value: i64, out: &mut Vec<u8>) {
     let magnitude = value.unsigned_abs();
     let bytes = magnitude.to_be_bytes();
@@ -146,7 +147,7 @@ pub(super) fn put_int(value: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the number whose class byte was `class`.
+/// Decodes a number whose first byte, its class, was `class`.
 pub(super) fn get(
     class: u8,
     decoder: &mut Decoder<'_>,
@@ -170,7 +171,7 @@ fn by_exponent(
     let invert = if negative { 0xFF } else { 0 };
     let exponent = ordered(decoder, if negative == tiny { 0 } else { 0xFF })?;
     let digits = pairs(decoder, invert)?;
-    // Written without leading zeros, else it would be no literal.
+    // A literal has no leading zeros.
     let leading = digits.iter().take_while(|&&digit| digit == 0).count();
     let exponent = i64::try_from(exponent).map_err(|_beyond| decoder.refuse("an exponent"))?;
     let exponent = if tiny { -exponent } else { exponent };
@@ -180,8 +181,9 @@ fn by_exponent(
     number(&format!("{}{literal}", if negative { "-" } else { "" }), decoder)
 }
 
-/// The literal of `digits` times ten to the power of `scale`. What an exponent cannot say is said by zeros, or by a
-/// point: `None` without digits, or when it takes more than `zeros`.
+/// Returns the literal of `digits` times ten to the power of `scale`. Where an exponent is out of
+/// range it writes zeros or moves the point. Returns `None` if there are no digits or it would
+/// write more than `zeros` zeros.
 fn scaled(digits: &[u8], scale: i64, zeros: &mut u64) -> Option<String> {
     if digits.is_empty() {
         return None;
@@ -264,7 +266,8 @@ mod tests {
 
     #[test]
     fn exponents_that_no_literal_has_are_refused() {
-        // A tiny or huge class, the longest exponent, every bit pattern of its bytes at the ends, a pair of digits.
+        // Tiny and huge classes, the longest exponents, all bit patterns at the ends of their
+        // bytes, and a pair of digits.
         for class in 0x30..=0x4F {
             for exponent in [[0xFF; 8], [0; 8], [0x7F, 255, 255, 255, 255, 255, 255, 255]] {
                 for (first, digits) in [(0xFF, 0x20), (0, 0xDF)] {

@@ -1,4 +1,4 @@
-//! The inside of an array or a map: where its keys, tags, fixed area and heap lie.
+//! The inside of an array or a map: the positions of its keys, tags, fixed area and heap.
 
 use super::view::View;
 use crate::layout::{form, heap_len, sum_of_widths, tag, width};
@@ -14,25 +14,25 @@ pub(crate) enum Tags<'a> {
     One(u8),
 }
 
-/// A container whose areas are known to lie within its bytes; its values are not checked yet.
+/// A container whose areas are known to lie within its bytes. Its values are not checked yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body<'a> {
     pub(crate) form: u8,
-    /// How many values; a pair of a map with keys of any value counts as two.
+    /// The number of values. A pair of a map with keys of any value counts as two.
     pub(crate) count: usize,
     pub(crate) keys: &'a [u8],
     pub(crate) tags: Tags<'a>,
-    /// The fixed area, then the heap.
+    /// The bytes of the fixed area followed by the heap.
     pub(crate) values: &'a [u8],
-    /// Where the heap begins in `values`.
+    /// The offset of the heap in `values`.
     pub(crate) heap_at: usize,
-    /// Where `values` begins in the document.
+    /// The offset of `values` in the document.
     at: usize,
     pub(crate) names: Option<&'a Names>,
 }
 
-/// Where the areas of a container lie in its document, one behind the other; the fixed area lies
-/// between the tags and the heap.
+/// The positions of a container's areas in its document. The areas follow one another; the fixed
+/// area is between the tags and the heap.
 #[derive(Clone, Debug)]
 pub(crate) struct Areas {
     pub(crate) count: Range<usize>,
@@ -41,16 +41,16 @@ pub(crate) struct Areas {
     pub(crate) heap: Range<usize>,
 }
 
-/// Where the bytes of one value lie in its document.
+/// The positions of the bytes of one value in its document.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) tag: u8,
     pub(crate) fixed: Range<usize>,
-    /// Empty if it has nothing in the heap: where that would stand.
+    /// The bytes in the heap. If the value has none, an empty range where they would be.
     pub(crate) heap: Range<usize>,
 }
 
-/// Where a value lies in a body.
+/// The position of a value in a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) index: usize,
@@ -128,12 +128,12 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The place of the first value.
+    /// Returns the place of the first value.
     pub(crate) const fn start(&self) -> Place {
         Place { index: 0, fixed: 0, heap: self.heap_at }
     }
 
-    /// The place of value `index`, which is one of the container's.
+    /// Returns the place of value `index`, which must be less than the number of values.
     pub(crate) fn place(&self, index: usize) -> Place {
         match self.tags {
             Tags::Each(tags) if !tag::is_in_heap(tags[index]) => {
@@ -152,7 +152,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The same, its heap's place too if the value has nothing there.
+    /// Returns the same, with an exact heap offset even if the value has nothing in the heap.
     pub(crate) fn exact_place(&self, index: usize) -> Place {
         let mut place = self.start();
         while place.index < index {
@@ -161,7 +161,7 @@ impl<'a> Body<'a> {
         place
     }
 
-    /// Where the areas lie in the document.
+    /// Returns the positions of the areas in the document.
     pub(crate) fn areas(&self) -> Areas {
         let tags_len = if let Tags::Each(tags) = self.tags { tags.len() } else { 1 };
         let tags = self.at - tags_len..self.at;
@@ -171,7 +171,7 @@ impl<'a> Body<'a> {
         Areas { count, keys, tags, heap: self.at + self.heap_at..self.at + self.values.len() }
     }
 
-    /// Where the bytes of the value at an exact place lie in the document.
+    /// Returns the positions of the bytes of the value at an exact place.
     pub(crate) fn slot(&self, place: Place) -> Result<Slot, Malformed> {
         let tag = self.tag(place.index);
         let fixed = place.fixed..place.fixed + width(tag);
@@ -184,7 +184,7 @@ impl<'a> Body<'a> {
         Ok(Slot { tag, fixed: shifted(fixed), heap: shifted(heap) })
     }
 
-    /// From one value to the next.
+    /// Moves `place` to the next value.
     #[inline]
     pub(crate) fn step(&self, place: &mut Place) {
         let tag = self.tag(place.index);
@@ -196,7 +196,7 @@ impl<'a> Body<'a> {
         place.index += 1;
     }
 
-    /// The value at `place`.
+    /// Returns the value at `place`.
     #[inline]
     pub(crate) fn value(&self, place: Place) -> Result<View<'a>, Malformed> {
         let tag = self.tag(place.index);
@@ -215,12 +215,12 @@ impl<'a> Body<'a> {
         View::of_heap(tag, payload, self.at + place.heap, self.names)
     }
 
-    /// The refusal of what stands `at` bytes behind the beginning of the fixed area.
+    /// Makes an error about the bytes `at` bytes after the beginning of the fixed area.
     pub(crate) const fn refuse(&self, at: usize, expected: &'static str) -> Malformed {
         Malformed { at: self.at + at, expected }
     }
 
-    /// Refuses names that are not UTF-8, ids that stand for none, and names that do not differ.
+    /// Checks that the names are UTF-8, that their ids are defined and that they are distinct.
     pub(crate) fn check_names(&self) -> Result<(), Malformed> {
         let (highest, differ) = match self.form {
             form::INLINE_NAMES => {
@@ -251,7 +251,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The place of the field `name` among those of a map that has names.
+    /// Returns the index of the field `name` in a map of names.
     pub(crate) fn find(&self, name: &str) -> Result<Option<usize>, Malformed> {
         if self.form == form::INLINE_NAMES {
             let mut decoder = Decoder::new(self.keys);
@@ -268,7 +268,7 @@ impl<'a> Body<'a> {
         Ok(names.id(name).and_then(|id| self.find_id(id)))
     }
 
-    /// The place of the field whose name has this id.
+    /// Returns the index of the field whose name has this id.
     pub(crate) fn find_id(&self, id: u32) -> Option<usize> {
         if self.form == form::IDS_1 {
             return memchr::memchr(u8::try_from(id).ok()?, self.keys);
@@ -278,7 +278,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Few are compared each with each, more are sorted.
+/// Returns whether all keys are distinct: compares a few keys in pairs, sorts more of them.
 fn are_distinct<K: Ord>(mut keys: impl ExactSizeIterator<Item = K> + Clone) -> bool {
     if keys.len() > 32 {
         let mut keys: Vec<K> = keys.collect();

@@ -1,4 +1,4 @@
-//! Checks every byte of a document.
+//! Validates every byte of a document.
 
 use super::body::Body;
 use super::view::View;
@@ -10,16 +10,16 @@ use crate::sort_key::{self, Direction};
 use crate::value::DEPTH_MAX;
 use flagstone_base::Malformed;
 
-/// Walks all of the document in `bytes` and returns its root.
+/// Validates all of the document in `bytes` and returns its root.
 ///
-/// Behind it every read of this document succeeds, and finds the same by whatever way. It costs about as much as
-/// reading every value once, and allocates only for maps with names in place, of many fields or with other keys
-/// than text.
+/// Every read of a validated document succeeds, and all ways to read it agree. Validation costs
+/// about as much as reading every value once. It allocates only for maps that store their names
+/// inside, that have more than 32 fields, or that have keys other than text.
 ///
 /// # Errors
-/// Where the bytes are no document: a length beyond its container, bytes nothing points to, text that
-/// is not UTF-8, a number that is none, an unknown name, keys of a map that do not differ or are out of order, nesting
-/// deeper than [`DEPTH_MAX`].
+/// If the bytes are not a valid document: a length beyond its container, bytes that no value uses,
+/// text that is not UTF-8, an invalid number, an unknown name id, keys of a map that repeat or are
+/// out of order, or nesting deeper than [`DEPTH_MAX`].
 pub fn validate<'a>(bytes: &'a [u8], names: Option<&'a Names>) -> Result<View<'a>, Malformed> {
     let root = View::of(bytes, names)?;
     check(&root, DEPTH_MAX)?;
@@ -54,7 +54,7 @@ fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
     if body.form == forms::PAIRS { check_order(view) } else { Ok(()) }
 }
 
-/// Refuses a map of pairs whose keys do not ascend, or are text alone: those are names.
+/// Checks that the keys of a map of pairs ascend and are not all text; text keys are names.
 fn check_order(view: &View<'_>) -> Result<(), Malformed> {
     let (mut last, mut key) = (Vec::new(), Vec::new());
     let mut are_names = true;

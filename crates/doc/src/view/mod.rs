@@ -1,4 +1,4 @@
-//! Reading the binary form where it lies: a field is found without decoding anything else.
+//! Reads the binary form in place: finding a field decodes nothing else.
 
 mod body;
 mod check;

@@ -1,4 +1,4 @@
-//! A value in the binary form, read in place.
+//! A view of a value in the binary form, read in place.
 
 use super::body::Body;
 use super::walk::{FieldKey, Fields, Items};
@@ -11,33 +11,34 @@ use crate::value::{DEPTH_MAX, Value};
 use flagstone_base::Malformed;
 use std::fmt;
 
-/// A document, or a value inside one, read where its bytes lie. It is a few words and cheap to copy.
+/// A document, or a value inside one, read in place. A view is a few words and cheap to copy.
 ///
-/// Bytes are checked as they are reached and no further: what is malformed is an error where it is
-/// walked into, never a panic. [`validate`](super::validate) walks everything.
+/// A view checks only the bytes that it reads. Malformed bytes give an error when a read reaches
+/// them, never a panic. [`validate`](super::validate) checks all of a document.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     pub(super) tag: u8,
-    /// Of a container: how its keys and tags are written.
+    /// For a container, how its keys and tags are stored.
     pub(super) form: u8,
-    /// Where the payload begins in the document.
+    /// The offset of the payload in the document.
     pub(super) at: usize,
     pub(super) payload: &'a [u8],
     pub(super) names: Option<&'a Names>,
 }
 
 impl View<'static> {
-    /// A null that stands in no bytes.
+    /// A null that refers to no bytes.
     pub(crate) const NULL: Self =
         View { tag: tag::NULL, form: 0, at: 0, payload: &[], names: None };
 }
 
 impl<'a> View<'a> {
-    /// The document in `bytes`, whose names are `names` unless it is self-contained. Looks at the
-    /// first bytes only.
+    /// Creates a view of the document in `bytes`. `names` is the table of its field names; `None`
+    /// if the document is self-contained. Checks only the first bytes.
     ///
     /// # Errors
-    /// When they are not those of a document, or of one that this version cannot read.
+    /// If the first bytes are not those of a document, or the document has a version that this
+    /// release cannot read.
     pub fn of(bytes: &'a [u8], names: Option<&'a Names>) -> Result<Self, Malformed> {
         let refuse = |at, expected| Malformed { at, expected };
         let (header, rest) = bytes.split_first().ok_or(refuse(0, "a document's first byte"))?;
@@ -74,7 +75,7 @@ impl<'a> View<'a> {
         Ok(Self { tag: *tag, form: 0, at, payload, names })
     }
 
-    /// A value whose payload stands in the heap.
+    /// Creates the view of a value whose payload is in the heap.
     #[inline]
     pub(super) fn of_heap(
         tag: u8,
@@ -96,33 +97,33 @@ impl<'a> View<'a> {
         Ok(Self { tag, form, at: at + 1, payload, names })
     }
 
-    /// Whether this is an array.
+    /// Returns whether the value is an array.
     pub const fn is_array(&self) -> bool {
         matches!(self.tag, tag::ARRAY_4 | tag::EMPTY_ARRAY)
     }
 
-    /// Whether this is a map.
+    /// Returns whether the value is a map.
     pub const fn is_map(&self) -> bool {
         matches!(self.tag, tag::MAP_4 | tag::EMPTY_MAP)
     }
 
-    /// Whether this is an array or map that has a payload.
+    /// Returns whether the value is an array or map that has a payload; an empty one has none.
     pub(crate) const fn is_full_container(&self) -> bool {
         matches!(self.tag, tag::ARRAY_4 | tag::MAP_4)
     }
 
-    /// Whether this is null.
+    /// Returns whether the value is null.
     pub const fn is_null(&self) -> bool {
         self.tag == tag::NULL
     }
 
-    /// Whether this is a number.
+    /// Returns whether the value is a number.
     pub const fn is_number(&self) -> bool {
         matches!(self.tag, tag::INT_1..=tag::FLOAT | tag::LITERAL_1 | tag::LITERAL_4
             | tag::SMALL_INT..tag::TEXT)
     }
 
-    /// The boolean, if this is one.
+    /// Returns the boolean, if the value is one.
     pub const fn as_bool(&self) -> Option<bool> {
         match self.tag {
             tag::FALSE => Some(false),
@@ -131,12 +132,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The integer, if this is a number whose value is one that fits.
+    /// Returns the integer, if the value is a number equal to an integer that fits `i64`.
     pub fn as_i64(&self) -> Option<i64> {
         self.as_small_int().or_else(|| self.number()?.as_i64())
     }
 
-    /// The unsigned integer, if this is a number whose value is one that fits.
+    /// Returns the integer, if the value is a number equal to an integer that fits `u64`.
     pub fn as_u64(&self) -> Option<u64> {
         match self.as_small_int() {
             Some(int) => int.try_into().ok(),
@@ -144,17 +145,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The nearest float, if this is a number.
+    /// Returns the nearest float, if the value is a number.
     pub fn as_f64(&self) -> Option<f64> {
         self.number()?.as_f64()
     }
 
-    /// The text, if this is text in UTF-8, as all text of a valid document is.
+    /// Returns the text, if the value is text in UTF-8. All text of a valid document is UTF-8.
     pub fn as_str(&self) -> Option<&'a str> {
         simdutf8::basic::from_utf8(self.as_text_bytes()?).ok()
     }
 
-    /// The bytes, if this is bytes.
+    /// Returns the bytes, if the value is bytes.
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
         match self.tag {
             tag::BYTES_1 | tag::BYTES_4 => Some(self.payload),
@@ -162,12 +163,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The point in time, if this is one.
+    /// Returns the point in time, if the value is one.
     pub fn as_datetime(&self) -> Option<DateTime> {
         (self.tag == tag::DATE_TIME).then(|| DateTime::from_micros(signed(self.payload)))
     }
 
-    /// The uuid, if this is one.
+    /// Returns the 16 bytes of the UUID, if the value is one.
     pub fn as_uuid(&self) -> Option<&'a [u8; 16]> {
         if self.tag == tag::UUID { self.payload.first_chunk() } else { None }
     }
@@ -180,7 +181,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The integer, if it is stored as one of 64 bits.
+    /// Returns the integer, if it is stored as a signed one of at most 64 bits.
     #[inline]
     pub(crate) fn as_small_int(&self) -> Option<i64> {
         match self.tag {
@@ -190,7 +191,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The literal, if this is a number that is stored as one.
+    /// Returns the literal, if the value is a number stored as its literal.
     pub(crate) const fn as_literal(&self) -> Option<&'a [u8]> {
         match self.tag {
             tag::LITERAL_1 | tag::LITERAL_4 => Some(self.payload),
@@ -198,7 +199,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Coefficient and scale, if this is a decimal stored so.
+    /// Returns coefficient and scale, if the value is a number stored as a decimal.
     pub(crate) fn as_decimal(&self) -> Option<(i64, u8)> {
         let (scale, coefficient) = match self.tag {
             tag::DECIMAL_4 | tag::DECIMAL_8 => self.payload.split_first()?,
@@ -207,19 +208,19 @@ impl<'a> View<'a> {
         Some((signed(coefficient), *scale))
     }
 
-    /// The integer, if it is stored as an unsigned one.
+    /// Returns the integer, if it is stored as an unsigned one of 64 bits.
     #[cfg(feature = "serde")]
     pub(crate) fn as_stored_u64(&self) -> Option<u64> {
         (self.tag == tag::U64).then(|| unsigned(self.payload))
     }
 
-    /// The float, if it is stored as one.
+    /// Returns the float, if the value is stored as one.
     #[cfg(feature = "serde")]
     pub(crate) fn as_stored_float(&self) -> Option<f64> {
         (self.tag == tag::FLOAT).then(|| f64::from_bits(unsigned(self.payload)))
     }
 
-    /// Tag and payload of what is no container.
+    /// Returns tag and payload of a value that is not a container.
     pub(crate) const fn raw_scalar(&self) -> (u8, &'a [u8]) {
         (self.tag, self.payload)
     }
@@ -228,7 +229,7 @@ impl<'a> View<'a> {
         Malformed { at: self.at, expected }
     }
 
-    /// The number as a value; `None` for what is no number, or a malformed one.
+    /// Decodes the number; `None` if the value is not a number or is malformed.
     fn number(&self) -> Option<Value> {
         if let Some(int) = self.as_small_int() {
             return Some(Value::Int(int));
@@ -247,26 +248,28 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The values of an array, in their order; none of what is no array.
+    /// Iterates over the elements of an array, in order. There are none if the value is not an
+    /// array.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn items(&self) -> Result<Items<'a>, Malformed> {
         Items::new(if self.tag == tag::ARRAY_4 { Some(Body::open(self)?) } else { None })
     }
 
-    /// Keys and values of a map, in their order; none of what is no map.
+    /// Iterates over the keys and values of a map, in stored order. There are none if the value is
+    /// not a map.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn fields(&self) -> Result<Fields<'a>, Malformed> {
         Fields::new(if self.tag == tag::MAP_4 { Some(Body::open(self)?) } else { None })
     }
 
-    /// How many values an array has, or pairs a map; 0 for anything else.
+    /// Returns the number of elements of an array or of pairs of a map; 0 for other values.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn len(&self) -> Result<usize, Malformed> {
         if !matches!(self.tag, tag::ARRAY_4 | tag::MAP_4) {
             return Ok(0);
@@ -275,20 +278,20 @@ impl<'a> View<'a> {
         Ok(if self.form == forms::PAIRS { body.count / 2 } else { body.count })
     }
 
-    /// Whether [`View::len`] is 0.
+    /// Returns whether [`View::len`] is 0.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn is_empty(&self) -> Result<bool, Malformed> {
         self.len().map(|len| len == 0)
     }
 
-    /// The field `name` of a map; `None` when there is none, or this is no map.
+    /// Returns the field `name` of a map; `None` if there is none or the value is not a map.
     ///
-    /// Nothing else is decoded: the name's id is searched among the keys, then widths are summed.
+    /// Decodes nothing else: the lookup searches the keys for the name's id, then adds up widths.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn get(&self, name: &str) -> Result<Option<View<'a>>, Malformed> {
         if self.tag != tag::MAP_4 {
             return Ok(None);
@@ -307,10 +310,11 @@ impl<'a> View<'a> {
         body.find(name)?.map(|index| body.value(body.place(index))).transpose()
     }
 
-    /// The element `index` of an array; `None` beyond its end, or when this is no array.
+    /// Returns the element `index` of an array; `None` beyond its end or if the value is not an
+    /// array.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn at(&self, index: usize) -> Result<Option<View<'a>>, Malformed> {
         if self.tag != tag::ARRAY_4 {
             return Ok(None);
@@ -319,10 +323,11 @@ impl<'a> View<'a> {
         (index < body.count).then(|| body.value(body.place(index))).transpose()
     }
 
-    /// What stands at a dotted path: `id`, `a.b`, `tags.0`. A name that holds a dot is not found so.
+    /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`. A path cannot reach a name that
+    /// contains a dot.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn path(&self, path: &str) -> Result<Option<View<'a>>, Malformed> {
         let mut view = *self;
         for step in path.split('.') {
@@ -340,10 +345,10 @@ impl<'a> View<'a> {
         Ok(Some(view))
     }
 
-    /// The value in memory, independent of the bytes.
+    /// Decodes the value into memory, independent of the bytes.
     ///
     /// # Errors
-    /// Where the bytes are no document.
+    /// If the bytes read are malformed.
     pub fn to_value(&self) -> Result<Value, Malformed> {
         self.decoded(DEPTH_MAX)
     }
@@ -391,7 +396,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The number `coefficient / 10^scale`, with `scale` digits behind the point.
+/// Makes the number `coefficient / 10^scale`, with `scale` digits after the point.
 fn decimal(coefficient: i64, scale: u8) -> Number {
     let mut literal = Vec::new();
     crate::json::put_decimal(coefficient, scale, &mut literal);

@@ -1,20 +1,20 @@
-//! Walking the values of an array and the fields of a map.
+//! Iterators over the values of an array and the fields of a map.
 
 use super::body::{Body, Place};
 use super::view::View;
 use crate::layout::form;
 use flagstone_base::{Decoder, Malformed};
 
-/// The key of a field.
+/// The key of a field of a map.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldKey<'a> {
-    /// A name, in a map that has only names.
+    /// A name; all keys of this map are names.
     Name(&'a str),
-    /// Any value, in a map that has not.
+    /// A value of any type; at least one key of this map is not a name.
     Value(View<'a>),
 }
 
-/// The values of an array, in their order.
+/// An iterator over the values of an array, in order.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     body: Option<(Body<'a>, Place)>,
@@ -45,7 +45,8 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Keys and values of a map, in their order; pairs with keys of any value in the order of the keys.
+/// An iterator over the keys and values of a map, in order. Pairs with keys of any value come in
+/// the order of the keys.
 #[derive(Clone, Debug)]
 pub struct Fields<'a> {
     items: Items<'a>,
@@ -59,7 +60,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The next name of a map that has only names.
+/// Decodes the next name of a map of names.
 #[inline]
 fn name<'a>(body: &Body<'a>, keys: &mut Decoder<'a>) -> Result<&'a str, Malformed> {
     let id = match body.form {
@@ -73,7 +74,7 @@ fn name<'a>(body: &Body<'a>, keys: &mut Decoder<'a>) -> Result<&'a str, Malforme
     names.lookup(id).ok_or(body.refuse(0, "names that are defined"))
 }
 
-/// The field at `place`, which moves on.
+/// Decodes the field at `place` and moves `place` to the next one.
 #[inline]
 fn field<'a>(
     body: &Body<'a>,
