@@ -131,8 +131,8 @@ impl Patcher {
             let change = self.change(&part, names)?;
             *bytes_max += growth(&part, &change);
             if *bytes_max > VALUE_BYTES_MAX {
-                // The sum of bounds has grown too high: count the bytes of the value instead. The
-                // count is lower, by so much that it is seldom needed.
+                // The bound is above the limit: compute a closer one from the value. Give up above
+                // three quarters of the limit, because this would be repeated too often.
                 *bytes_max = inline_bytes(value) + growth(&part, &change);
                 if *bytes_max > VALUE_BYTES_MAX / 4 * 3 {
                     return None;

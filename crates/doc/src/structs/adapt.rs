@@ -1,9 +1,9 @@
-//! How to store fields otherwise than their types say, by `#[serde(with = "..")]`.
+//! Other forms for fields, chosen by `#[serde(with = "..")]`.
 //!
-//! - [`number`]: a decimal of another crate as an exact number; reads text too.
-//! - [`text`]: the same as text; reads numbers too.
-//! - [`millis`]: a point in time as an integer, milliseconds since 1970.
-//! - [`rfc3339`]: a point in time as text.
+//! - [`number`]: a decimal type of another crate, stored as an exact number; reads text too.
+//! - [`text`]: a decimal type of another crate, stored as text; reads numbers too.
+//! - [`millis`]: a point in time, stored as an integer: milliseconds since 1970.
+//! - [`rfc3339`]: a point in time, stored as text.
 //!
 //! ```
 //! use flagstone_doc::{DateTime, Document, adapt};
@@ -11,7 +11,7 @@
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Order {
-//!     // Say, the decimal of a crate: anything with `Display` and `FromStr`.
+//!     // In practice a decimal type: any type with `Display` and `FromStr`.
 //!     #[serde(with = "adapt::number")]
 //!     price: f64,
 //!     #[serde(with = "adapt::millis")]
@@ -31,7 +31,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-/// A type with `Display` and `FromStr`, such as a decimal, as an exact number of equal digits.
+/// Stores a type with `Display` and `FromStr`, such as a decimal, as an exact number.
 pub mod number {
     use crate::number::Number;
     use serde::de::{Deserialize, Deserializer, Error as _};
@@ -39,10 +39,10 @@ pub mod number {
     use std::fmt::Display;
     use std::str::FromStr;
 
-    /// Writes the number that the text of `value` is.
+    /// Writes the text of `value` as a number, digit by digit.
     ///
     /// # Errors
-    /// When its text is no number by the grammar of JSON.
+    /// If the text is not a number by the JSON grammar.
     pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
         let text = value.to_string();
         match Number::parse(&text) {
@@ -51,10 +51,10 @@ pub mod number {
         }
     }
 
-    /// Reads a number, or text, from the digits it has.
+    /// Reads the value from the digits of a number, or from text.
     ///
     /// # Errors
-    /// When it is neither, or the type refuses it.
+    /// If the document has neither, or the type refuses the digits.
     pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
     where
         T: FromStr<Err: Display>,
@@ -64,7 +64,7 @@ pub mod number {
     }
 }
 
-/// A type with `Display` and `FromStr` as its text.
+/// Stores a type with `Display` and `FromStr` as text.
 pub mod text {
     use crate::value::Value;
     use serde::de::{Deserialize, Deserializer, Error as _};
@@ -75,15 +75,15 @@ pub mod text {
     /// Writes the text of `value`.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// The errors of the serializer `to`.
     pub fn serialize<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(value)
     }
 
-    /// Reads text, or the digits of a number.
+    /// Reads the value from text, or from the digits of a number.
     ///
     /// # Errors
-    /// When it is neither, or the type refuses it.
+    /// If the document has neither, or the type refuses the text.
     pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
     where
         T: FromStr<Err: Display>,
@@ -101,17 +101,17 @@ pub mod text {
     }
 }
 
-/// A point in time as whole milliseconds since 1970; what is finer is cut off.
+/// Stores a point in time as whole milliseconds since 1970; cuts off finer parts.
 pub mod millis {
     use crate::datetime::DateTime;
     use crate::value::Value;
     use serde::de::{Deserialize, Deserializer, Error as _};
     use serde::ser::Serializer;
 
-    /// Writes the milliseconds.
+    /// Writes the point in time as milliseconds.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// The errors of the serializer `to`.
     pub fn serialize<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
     where
         T: Copy + Into<DateTime>,
@@ -124,7 +124,7 @@ pub mod millis {
     /// Reads milliseconds, or a point in time.
     ///
     /// # Errors
-    /// When it is neither, or no [`DateTime`] is so far from 1970.
+    /// If the document has neither, or the milliseconds are out of the range of [`DateTime`].
     pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
     where
         T: From<DateTime>,
@@ -142,16 +142,16 @@ pub mod millis {
     }
 }
 
-/// A point in time as text by RFC 3339, in UTC.
+/// Stores a point in time as RFC 3339 text in UTC.
 pub mod rfc3339 {
     use crate::datetime::DateTime;
     use serde::de::{Deserialize, Deserializer};
     use serde::ser::{Error as _, Serializer};
 
-    /// Writes the text.
+    /// Writes the point in time as text.
     ///
     /// # Errors
-    /// When its year does not have four digits.
+    /// If its year does not have four digits.
     pub fn serialize<T, S>(value: &T, to: S) -> Result<S::Ok, S::Error>
     where
         T: Copy + Into<DateTime>,
@@ -164,10 +164,10 @@ pub mod rfc3339 {
         Err(S::Error::custom(format_args!("{time} has no text by RFC 3339")))
     }
 
-    /// Reads the text, or a point in time.
+    /// Reads RFC 3339 text, or a point in time.
     ///
     /// # Errors
-    /// When it is neither.
+    /// If the document has neither.
     pub fn deserialize<'de, T, D>(from: D) -> Result<T, D::Error>
     where
         T: From<DateTime>,

@@ -1,4 +1,4 @@
-//! Arrays, structs and maps of Rust values being written.
+//! Serializers of arrays, structs and maps.
 
 use super::error::Failure;
 use super::key::{Capture, Captured};
@@ -15,7 +15,7 @@ use serde::ser::{
 };
 use std::collections::HashSet;
 
-/// The map of one field around the values of an enum variant.
+/// The map of one field that encloses the values of an enum variant.
 pub(super) struct Outer {
     pub(super) frame: Frame,
     pub(super) place: Place,
@@ -30,7 +30,7 @@ fn close_outer(run: &mut Run<'_>, outer: Option<Outer>) -> Result<(), Failure> {
     }
 }
 
-/// An array.
+/// Serializes an array.
 pub(super) struct Items<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) frame: Frame,
@@ -80,15 +80,15 @@ items! {
     SerializeTupleVariant serialize_field;
 }
 
-/// A struct.
+/// Serializes a struct.
 pub(super) struct Parts<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) frame: Frame,
     pub(super) place: Place,
     pub(super) outer: Option<Outer>,
-    /// The name that was put last.
+    /// The slot of the last name.
     pub(super) previous: u32,
-    /// The private name of a struct that is a scalar here.
+    /// The private name, if the struct is written as a scalar.
     pub(super) private: Option<&'static str>,
 }
 
@@ -136,24 +136,24 @@ macro_rules! parts {
 
 parts! { SerializeStruct SerializeStructVariant }
 
-/// How the keys of a map are written.
+/// The form of the keys of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
-    /// As fields, whose names may enter the table.
+    /// Fields; their names may enter the names table.
     Fields,
-    /// As names in the document itself: the keys of a Rust map are data, and would fill the table.
+    /// Names stored in the document: the keys of a Rust map are data and would fill the table.
     Inline,
-    /// Key, value, key, value: some key is no text.
+    /// Alternating keys and values: some key is not text.
     Pairs,
 }
 
-/// Where a pair begins in each area of its map, and its key as it sorts.
+/// The beginning of a pair in each area of its map, and the sort key of its key.
 struct Pair {
     key: Vec<u8>,
     at: Frame,
 }
 
-/// A map.
+/// Serializes a map.
 pub(super) struct Entries<'r, 'a> {
     run: &'r mut Run<'a>,
     frame: Frame,
@@ -162,9 +162,9 @@ pub(super) struct Entries<'r, 'a> {
     previous: u32,
     inline_at: usize,
     pairs: Vec<Pair>,
-    /// Where the name that was put last begins among the inline ones.
+    /// The offset of the last name among the inline names.
     last_at: usize,
-    /// Whether a key was put and its value was not.
+    /// Whether a key was written and its value was not.
     awaits_value: bool,
 }
 
@@ -177,7 +177,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         Self { run, frame, place, keys, previous, inline_at, pairs, last_at, awaits_value }
     }
 
-    /// Puts the key that is in [`Run::text`].
+    /// Writes the key in [`Run::text`].
     #[inline]
     fn text_key(&mut self) -> Result<(), Failure> {
         match self.keys {
@@ -202,7 +202,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         }
     }
 
-    /// Puts a key that may be anything.
+    /// Writes a key of any type.
     #[cold]
     fn pair_key(&mut self, key: &Value) -> Result<(), Failure> {
         if self.keys != Keys::Pairs {
@@ -214,7 +214,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         put.map_err(Failure::mismatch)
     }
 
-    /// Writes the keys that were names as values in front of their own.
+    /// Rewrites the keys, so far names, as values that precede their own values.
     #[cold]
     fn turn_to_pairs(&mut self) -> Result<(), Failure> {
         let keys = self.names()?;
@@ -235,7 +235,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         Ok(())
     }
 
-    /// The names so far.
+    /// Returns the names written so far.
     fn names(&self) -> Result<Vec<String>, Failure> {
         let builder = &self.run.encoder.builder;
         if self.keys == Keys::Fields {
@@ -252,7 +252,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         Ok(names)
     }
 
-    /// Refuses inline names that do not differ.
+    /// Checks that the inline names are distinct.
     fn check_inline(&self) -> Result<(), Failure> {
         let names = &self.run.encoder.builder.inline[self.inline_at..];
         let mut decoder = Decoder::new(names);
@@ -260,7 +260,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         while decoder.remaining() > 0 {
             let name = decoder.bytes("a name")?;
             if last.is_some_and(|last| last >= name) {
-                // Not in order: they may differ all the same.
+                // The names are not in order, but may still be distinct.
                 let mut decoder = Decoder::new(names);
                 let mut seen = HashSet::new();
                 while decoder.remaining() > 0 {
@@ -276,7 +276,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         Ok(())
     }
 
-    /// Puts the pairs in the order of their keys.
+    /// Sorts the pairs by key.
     fn sort(&mut self) -> Result<(), Failure> {
         if self.pairs.is_sorted_by(|a, b| a.key < b.key) {
             return Ok(());
@@ -299,7 +299,7 @@ impl<'r, 'a> Entries<'r, 'a> {
         Ok(())
     }
 
-    /// What the entry that was begun last is called.
+    /// Returns the name of the last entry, for the path of an error.
     #[cold]
     fn step(&self) -> String {
         let builder = &self.run.encoder.builder;

@@ -1,15 +1,15 @@
-//! Why a Rust value does not become a document, or a document a Rust value; and at which path.
+//! Errors of conversions between Rust values and documents, with the path where they occur.
 
 use flagstone_base::{Error, ErrorKind, Malformed};
 use serde::{de, ser};
 use std::fmt::{self, Display, Write};
 
-/// The longest text of an error: serde quotes the values it refuses, and those may be of any length.
+/// The longest text of an error. Serde quotes refused values, which may be of any length.
 const TEXT_BYTES_MAX: usize = 300;
-/// The longest name in a path of an error.
+/// The longest name in the path of an error, in bytes.
 const STEP_BYTES_MAX: usize = 80;
 
-/// One word wide, so that results stay small.
+/// An error and its path; one word wide, so that results stay small.
 #[derive(Debug)]
 pub(super) struct Failure(Box<Inner>);
 
@@ -17,18 +17,18 @@ pub(super) struct Failure(Box<Inner>);
 struct Inner {
     reason: Reason,
     text: String,
-    /// Dotted; empty at the root.
+    /// The dotted path; empty at the root.
     path: String,
 }
 
-/// What kind of failure it is.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// The Rust type and the document do not fit.
+    /// The Rust type does not fit the document.
     Mismatch,
-    /// The bytes are no document.
+    /// The bytes are not a valid document.
     Malformed,
-    /// A key is no scalar: [`Failure::is_compound`].
+    /// A key is an array or a map: [`Failure::is_compound`].
     Compound,
 }
 
@@ -36,17 +36,17 @@ impl Failure {
     #[cold]
     fn of(reason: Reason, text: &dyn Display) -> Self {
         let mut cut = Cut { text: String::new(), left: TEXT_BYTES_MAX };
-        // Refused only where the text is cut.
+        // `Cut` refuses text only when it cuts it.
         let _is_cut = write!(cut, "{text}");
         Self(Box::new(Inner { reason, text: cut.text, path: String::new() }))
     }
 
-    /// The type and the document do not fit.
+    /// Reports that the type does not fit the document.
     pub(super) fn mismatch(text: impl Display) -> Self {
         Self::of(Reason::Mismatch, &text)
     }
 
-    /// A key is an array or a map.
+    /// Reports that a key is an array or a map.
     pub(super) fn compound() -> Self {
         Self::of(Reason::Compound, &"a key that is no scalar")
     }
@@ -55,7 +55,7 @@ impl Failure {
         self.0.reason == Reason::Compound
     }
 
-    /// The same failure, of a part that is called `step` in what is around it.
+    /// Returns the same failure with `step` prepended to its path.
     #[cold]
     pub(super) fn within(mut self, step: impl Display) -> Self {
         let mut path = Cut { text: String::new(), left: STEP_BYTES_MAX };
@@ -68,7 +68,7 @@ impl Failure {
         self
     }
 
-    /// The failure as callers see it: Corruption for bytes that are no document, else InvalidInput.
+    /// Converts to the public error: Corruption for malformed bytes, otherwise InvalidInput.
     pub(super) fn into_error(self) -> Error {
         let kind = match self.0.reason {
             Reason::Malformed => ErrorKind::Corruption,
@@ -78,7 +78,7 @@ impl Failure {
     }
 }
 
-/// Text cut to the given number of bytes; two dots at its end say that there was more.
+/// Text cut to a number of bytes; two dots at its end mark a cut.
 struct Cut {
     text: String,
     left: usize,

@@ -1,4 +1,4 @@
-//! Serializes one scalar to be held in the hand: the key of a map, or what a private newtype struct wraps.
+//! Captures one scalar: the key of a map, or the content of a private newtype struct.
 
 use super::error::Failure;
 use super::private::{self, WRAPS_MAX};
@@ -8,19 +8,19 @@ use crate::value::Value;
 use serde::Serialize;
 use serde::ser::{Impossible, Serializer};
 
-/// What a key is.
+/// The scalar that was captured.
 pub(super) enum Captured {
-    /// Text; it is in [`Capture::text`].
+    /// Text, stored in [`Capture::text`].
     Text,
     /// Any other scalar.
     Value(Value),
 }
 
-/// Serializes a scalar. Fails with [`Failure::compound`] when it is none.
+/// Serializes a scalar; fails with [`Failure::compound`] for an array or a map.
 pub(super) struct Capture<'t> {
-    /// Takes the text.
+    /// The buffer for the text.
     pub(super) text: &'t mut Vec<u8>,
-    /// Whether types choose their form for people: keys do, what private newtype structs wrap does not.
+    /// Whether types write their form for people: true for keys, false in private newtype structs.
     pub(super) is_readable: bool,
     pub(super) wraps: u16,
 }

@@ -1,5 +1,5 @@
-//! Rust values in and out of documents, by serde: straight to the binary form and straight from it, with neither
-//! JSON nor a [`Value`] between.
+//! Rust values as documents, by serde: written directly to the binary form and read directly from
+//! it, without JSON or a [`Value`] in between.
 //!
 //! ```
 //! use flagstone_doc::Document;
@@ -21,7 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The rules, and what is limited, are in `docs/guide/serde.md`.
+//! `docs/guide/serde.md` has the rules and the limits.
 
 pub mod adapt;
 
@@ -49,16 +49,17 @@ use serde::ser::Serialize;
 use write::{Place, Put, Run};
 
 impl Encoder {
-    /// Appends the document of a Rust value, as [`Encoder::encode`] does of a document value: with `names`, the
-    /// fields of structs are ids of that table and new names are defined there. The keys of Rust maps are data
-    /// and stay in the document.
+    /// Appends a Rust value as a document, as [`Encoder::encode`] does with a document value. With
+    /// `names`, the fields of structs are stored as ids of that table and new names are defined in
+    /// it. The keys of Rust maps are data and are stored in the document.
     ///
-    /// Returns one more than the highest name id used, 0 for none: definitions below it must be
-    /// logged before the document is.
+    /// Returns one more than the highest name id used, or 0 if none is used. The definitions of all
+    /// ids below it must be logged before the document.
     ///
     /// # Errors
-    /// InvalidInput, with the path, when the value refuses to be serialized, is nested deeper than
-    /// [`DEPTH_MAX`](crate::DEPTH_MAX), has one field twice, or is beyond 512 MiB; nothing is appended then.
+    /// InvalidInput, with the path, if the value refuses to be serialized, is nested deeper than
+    /// [`DEPTH_MAX`](crate::DEPTH_MAX), has a field twice, or exceeds 512 MiB. Nothing is appended
+    /// then.
     pub fn encode_serialize<T: Serialize + ?Sized>(
         &mut self,
         value: &T,
@@ -83,50 +84,50 @@ impl Encoder {
 }
 
 impl Document {
-    /// The self-contained document of a Rust value.
+    /// Encodes a Rust value as a self-contained document.
     ///
     /// # Errors
-    /// As [`Encoder::encode_serialize`].
+    /// The errors of [`Encoder::encode_serialize`].
     pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         let mut bytes = Vec::new();
         Encoder::new().encode_serialize(value, None, &mut bytes)?;
         Ok(Self::self_contained_of(bytes))
     }
 
-    /// The document as a Rust value, which may borrow text and bytes from it. Only what the type asks for is
-    /// decoded.
+    /// Reads the document as a Rust value, which may borrow text and bytes from the document. Only
+    /// the parts that the type asks for are decoded.
     ///
     /// # Errors
-    /// InvalidInput with the path of what does not fit the type: `stats.votes.3: invalid value: integer `300`,
-    /// expected u8`.
+    /// InvalidInput with the path of the part that does not fit the type:
+    /// ``stats.votes.3: invalid value: integer `300`, expected u8``.
     pub fn to<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         self.root().to()
     }
 }
 
 impl<'a> View<'a> {
-    /// What is shown as a Rust value, which may borrow from the bytes.
+    /// Reads the value of the view as a Rust value, which may borrow from the bytes.
     ///
     /// # Errors
-    /// As [`Document::to`]; Corruption where the bytes are no document.
+    /// The errors of [`Document::to`]; Corruption if the bytes read are malformed.
     pub fn to<T: Deserialize<'a>>(&self) -> Result<T> {
         T::deserialize(Reader::new(*self, 0)).map_err(Failure::into_error)
     }
 }
 
 impl Value {
-    /// The document value of a Rust value.
+    /// Converts a Rust value to a document value.
     ///
     /// # Errors
-    /// As [`Encoder::encode_serialize`].
+    /// The errors of [`Encoder::encode_serialize`].
     pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         Ok(Document::from_serialize(value)?.to_value())
     }
 
-    /// The value as a Rust value that borrows nothing.
+    /// Converts the value to a Rust value that borrows nothing.
     ///
     /// # Errors
-    /// As [`Document::to`]; InvalidInput when it is nested too deep.
+    /// The errors of [`Document::to`]; InvalidInput if the value is nested too deep.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
         Document::from_value(self)?.to()
     }

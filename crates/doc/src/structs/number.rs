@@ -1,4 +1,4 @@
-//! Numbers of documents as the numbers of Rust types, exactly where that is possible.
+//! Converts numbers of documents to numbers of Rust types, exactly where possible.
 
 use crate::number::{Exact, Literal, NumberText};
 use crate::view::View;
@@ -6,8 +6,8 @@ use flagstone_base::Malformed;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The float whose decimal form is the shortest one of `value`, so that 0.1 is stored as 0.1 and reads back as it
-/// was; the float itself where that does not.
+/// Converts to the float with the shortest decimal of `value`, so that `0.1_f32` is stored as 0.1
+/// and reads back unchanged. If it would not read back, returns the exact value instead.
 pub(super) fn shortest(value: f32) -> f64 {
     let wide = f64::from(value);
     if !value.is_finite() || value.fract() == 0.0 {
@@ -31,7 +31,8 @@ pub(super) enum Integer {
     U128(u128),
 }
 
-/// The integer that the number `view` is by its value; `None` when it is none, or has more than 128 bits.
+/// Returns the integer equal to the number `view`; `None` if it is not an integer or has more than
+/// 128 bits.
 #[inline]
 pub(super) fn integer(view: &View<'_>) -> Option<Integer> {
     match view.as_small_int() {
@@ -74,9 +75,9 @@ fn odd_integer(view: &View<'_>) -> Option<Integer> {
     })
 }
 
-/// The magnitude of an integer of at most 128 bits.
+/// Returns the magnitude of an integer of at most 128 bits.
 fn magnitude(exact: &Exact<'_>) -> Option<u128> {
-    // The largest has 39 digits.
+    // The largest magnitude has 39 digits.
     if exact.is_zero() {
         return Some(0);
     }
@@ -88,13 +89,13 @@ fn magnitude(exact: &Exact<'_>) -> Option<u128> {
     digits.checked_mul(10_u128.checked_pow(zeros as u32)?)
 }
 
-/// Those that are floats themselves.
+/// The powers of ten that a float represents exactly.
 const POWERS_OF_TEN: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// The nearest float of the number `view`; `None` for what is no number.
+/// Returns the float nearest to the number `view`; `None` if `view` is not a number.
 #[inline]
 pub(super) fn float(view: &View<'_>) -> Option<f64> {
     if let Some(float) = view.as_stored_float() {
@@ -104,7 +105,7 @@ pub(super) fn float(view: &View<'_>) -> Option<f64> {
         return Some(int as f64);
     }
     if let Some((coefficient, scale)) = view.as_decimal() {
-        // Both are floats themselves, so that the quotient is the nearest one.
+        // Both operands are exact floats, so their quotient is the nearest float.
         const EXACT_BELOW: u64 = 1 << 53;
         if coefficient.unsigned_abs() < EXACT_BELOW
             && let Some(divisor) = POWERS_OF_TEN.get(usize::from(scale))
@@ -118,7 +119,7 @@ pub(super) fn float(view: &View<'_>) -> Option<f64> {
     }
 }
 
-/// The nearest `f32`: of the literal, not of the nearest `f64`.
+/// Returns the nearest `f32`, computed from the literal rather than from the nearest `f64`.
 pub(super) fn float32(view: &View<'_>) -> Option<f32> {
     if let Some(float) = view.as_stored_float() {
         return Some(float as f32);
@@ -130,7 +131,7 @@ pub(super) fn float32(view: &View<'_>) -> Option<f32> {
     }
 }
 
-/// The literal of a number that is stored as a decimal or a literal; `None` for anything else.
+/// Returns the literal of a number stored as a decimal or a literal; `None` for other values.
 pub(super) fn literal<'a>(view: &View<'a>) -> Result<Option<Cow<'a, str>>, Malformed> {
     if let Some((coefficient, scale)) = view.as_decimal() {
         let mut text = Vec::with_capacity(24);
@@ -142,10 +143,10 @@ pub(super) fn literal<'a>(view: &View<'a>) -> Result<Option<Cow<'a, str>>, Malfo
     text.map(|text| Some(Cow::Borrowed(text))).ok_or(view.malformed("a number"))
 }
 
-/// The float of equal value to a decimal or literal, if there is one.
+/// Returns the float that equals a decimal or literal, if there is one.
 pub(super) fn equal_float(view: &View<'_>, literal: &str) -> Option<f64> {
     let float = float(view)?;
-    // A float gives back every decimal of 15 digits.
+    // A float preserves every decimal of 15 digits.
     if let Some((coefficient, _)) = view.as_decimal()
         && coefficient.unsigned_abs() < 10_u64.pow(15)
     {
@@ -154,7 +155,7 @@ pub(super) fn equal_float(view: &View<'_>, literal: &str) -> Option<f64> {
     equals(float, literal).then_some(float)
 }
 
-/// Whether `float` stands for the number that `literal` writes.
+/// Returns whether `float` equals the number written by `literal`.
 pub(super) fn equals(float: f64, literal: &str) -> bool {
     let mut text: NumberText = [0; 48];
     float.is_finite()

@@ -1,4 +1,4 @@
-//! The parts of arrays, maps and enums of a document being read.
+//! Deserializers of the parts of arrays, maps and enums.
 
 use super::error::Failure;
 use super::read::Reader;
@@ -23,7 +23,7 @@ impl<'de> ItemsOf<'de> {
         Self { items, depth, len, read: 0 }
     }
 
-    /// Refuses an array that has more values than were asked for: a tuple would silently lose them.
+    /// Refuses an array with values that were not read: a tuple would silently lose them.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         if self.read == self.len {
             return Ok(());
@@ -52,7 +52,7 @@ impl<'de> SeqAccess<'de> for &mut ItemsOf<'de> {
     }
 }
 
-/// Bytes, as the array of integers that serde takes a `Vec<u8>` for.
+/// Bytes presented as an array of integers, which serde expects for a `Vec<u8>`.
 pub(super) struct Bytes<'de>(std::slice::Iter<'de, u8>);
 
 impl<'de> Bytes<'de> {
@@ -83,7 +83,7 @@ pub(super) struct FieldsOf<'de> {
     fields: Fields<'de>,
     depth: usize,
     left: usize,
-    /// The field whose value comes next.
+    /// The field whose value is read next.
     open: Option<(FieldKey<'de>, View<'de>)>,
 }
 
@@ -92,7 +92,7 @@ impl<'de> FieldsOf<'de> {
         Self { fields, depth, left: len, open: None }
     }
 
-    /// Refuses a map that has more fields than were asked for.
+    /// Refuses a map with fields that were not read.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         match self.left {
             0 => Ok(()),
@@ -148,7 +148,7 @@ impl<'de> MapAccess<'de> for &mut FieldsOf<'de> {
     }
 }
 
-/// An enum: text is a variant without values, a map of one field a variant with some.
+/// An enum: text is a variant without values, a map of one field is a variant with values.
 pub(super) struct EnumOf<'de> {
     pub(super) variant: &'de str,
     pub(super) value: Option<Reader<'de>>,

@@ -1,5 +1,5 @@
-//! Documents to Rust values, by a serde deserializer over a view: text and bytes are borrowed, and what nobody asks
-//! for is not decoded.
+//! Reads documents as Rust values: a serde deserializer over a view. It lends text and bytes, and
+//! decodes only what the type asks for.
 
 use super::error::Failure;
 use super::number::{self, Integer};
@@ -11,16 +11,16 @@ use crate::value::DEPTH_MAX;
 use crate::view::View;
 use serde::de::{Deserializer, Error as _, Unexpected, Visitor};
 
-/// Reads one value.
+/// Deserializes one value.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'de> {
     pub(super) view: View<'de>,
-    /// How many arrays and maps are around it.
+    /// The number of enclosing arrays and maps.
     pub(super) depth: usize,
-    /// How many newtype structs and options are right around it.
+    /// The number of newtype structs and options directly around the value.
     wraps: u16,
-    /// Whether the reader is one of the types of this crate: it takes numbers by their literal, and points in time
-    /// and uuids as what they are.
+    /// Whether the type that reads belongs to this crate. Such a type takes numbers as literals,
+    /// and points in time and UUIDs as they are.
     is_ours: bool,
 }
 
@@ -29,7 +29,7 @@ impl<'de> Reader<'de> {
         Self { view, depth, wraps: 0, is_ours: false }
     }
 
-    /// The same value inside of one more newtype struct or option.
+    /// Returns a reader of the same value inside one more newtype struct or option.
     fn wrapped(self) -> Result<Self, Failure> {
         if self.wraps == WRAPS_MAX {
             return Err(Failure::mismatch("a type that wraps itself without end"));
@@ -37,7 +37,7 @@ impl<'de> Reader<'de> {
         Ok(Self { wraps: self.wraps + 1, ..self })
     }
 
-    /// What is found where `visitor` expects something else.
+    /// Reports the type of the value where `visitor` expects another one.
     #[cold]
     fn mismatch<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         let view = &self.view;
@@ -67,7 +67,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Whether the number is infinite as it is stored, so that it may be so as a float.
+    /// Returns whether the number is stored as an infinite float; only then may it read as one.
     fn is_infinite(&self) -> bool {
         self.view.as_stored_float().is_some_and(f64::is_infinite)
     }
@@ -86,7 +86,7 @@ impl<'de> Reader<'de> {
         Ok(value)
     }
 
-    /// The depth of what is in this array or map.
+    /// Returns the depth of the values inside this array or map.
     fn inner(&self) -> Result<usize, Failure> {
         if self.depth == DEPTH_MAX {
             return Err(self.view.malformed("a value that is not nested so deep").into());
@@ -102,7 +102,7 @@ impl<'de> Reader<'de> {
         text.map(Some).ok_or_else(|| self.view.malformed("text in UTF-8").into())
     }
 
-    /// A number that is not stored as an integer of 64 bits, a point in time, a uuid.
+    /// Reads a number not stored as a 64-bit integer, a point in time or a UUID.
     fn other<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
         let view = &self.view;
         if let Some(value) = view.as_stored_u64() {
@@ -280,7 +280,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         len: usize,
         visitor: V,
     ) -> Result<V::Value, Failure> {
-        // Of too many bytes a tuple would silently take the first.
+        // From longer bytes a tuple would silently take only the first ones.
         match self.view.as_bytes() {
             Some(bytes) if bytes.len() != len => {
                 Err(Failure::invalid_length(bytes.len(), &visitor))
@@ -333,7 +333,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
         visitor.visit_unit()
     }
 
-    /// Types of this crate look at it to tell whether they read a document: such types take more than serde has.
+    /// Returns false to types of this crate. They detect a document by it, and read types from it
+    /// that serde lacks.
     fn is_human_readable(&self) -> bool {
         !self.is_ours
     }

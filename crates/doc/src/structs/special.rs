@@ -1,4 +1,4 @@
-//! What serde has no type for: numbers by their literal, points in time, uuids.
+//! The types that serde lacks: numbers as literals, points in time, UUIDs.
 
 use super::error::Failure;
 use super::private;
@@ -19,7 +19,8 @@ pub(super) enum Special<'de> {
     Uuid(&'de [u8; 16]),
 }
 
-/// The variants as which the types of this crate are given them: nothing else in a document is an enum to them.
+/// The enum variants by which types of this crate receive them. No other value of a document is an
+/// enum to these types.
 pub(super) mod variant {
     pub(crate) const NUMBER: u32 = 0;
     pub(crate) const DATE_TIME: u32 = 1;
@@ -78,8 +79,8 @@ impl<'de> VariantAccess<'de> for Special<'de> {
     }
 }
 
-/// A map of one entry with a private key, as it passes through the buffer in which serde holds a value whose type
-/// it does not know yet; numbers as `serde_json` writes them.
+/// A map of one entry with a private key. Such maps carry special types through the buffer in which
+/// serde keeps a value of yet unknown type; `serde_json` writes its numbers this way too.
 pub(super) struct Buffered<'de> {
     special: Option<Special<'de>>,
     has_key: bool,
@@ -121,12 +122,12 @@ impl<'de> MapAccess<'de> for Buffered<'de> {
     }
 }
 
-/// The name of a field, as a key of a struct or of a map.
+/// The name of a field, read as a key of a struct or map.
 pub(super) struct Name<'de>(pub(super) &'de str);
 
 macro_rules! parsed {
     ($($method:ident $visit:ident $type:ty;)*) => {$(
-        /// A name that writes such a value is one, where a map has keys of that type.
+        /// If a map has keys of this type, reads the key from its name.
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Failure> {
             match self.0.parse::<$type>() {
                 Ok(value) => visitor.$visit(value),

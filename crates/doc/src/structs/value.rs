@@ -1,7 +1,7 @@
-//! Values, numbers and points in time as parts of Rust types that serde writes and reads.
+//! Implements serde's traits for [`Value`], [`Number`] and [`DateTime`].
 //!
-//! In documents each comes back as what it was. Other formats get the nearest thing they have: a number, the text
-//! of a point in time.
+//! Documents preserve these types exactly. Other formats get the nearest type that they have: a
+//! number, or the text of a point in time.
 
 use super::number::equals;
 use super::private;
@@ -59,8 +59,8 @@ impl Serialize for Uuid<'_> {
     }
 }
 
-/// In a document the number by its literal. In another format for people an integer of 64 bits, a float of equal
-/// value, or text; in one for machines text.
+/// Writes the literal to a document. Other human-readable formats get a 64-bit integer, a float of
+/// equal value, or text; binary formats get text.
 impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_newtype_struct(private::NUMBER, &Literal(self))
@@ -88,8 +88,8 @@ impl Serialize for Literal<'_> {
     }
 }
 
-/// In a document a point in time. In another format for people its text by RFC 3339, in one for machines
-/// microseconds.
+/// Writes a point in time to a document. Other human-readable formats get RFC 3339 text; binary
+/// formats get microseconds.
 impl Serialize for DateTime {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_newtype_struct(private::DATE_TIME, &Micros(*self))
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// A number of any literal; a finite float gives the decimal it stands for.
+/// Reads any number with its literal; a finite float becomes the decimal that it represents.
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let refused = |found: &str| D::Error::invalid_type(Unexpected::Other(found), &"a number");
@@ -137,7 +137,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A point in time, or its text by RFC 3339.
+/// Reads a point in time, or RFC 3339 text.
 impl<'de> Deserialize<'de> for DateTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if !deserializer.is_human_readable() {
@@ -154,14 +154,14 @@ impl<'de> Deserialize<'de> for DateTime {
     }
 }
 
-/// Takes any value.
+/// A visitor that accepts any value.
 struct Any {
-    /// Whether it reads a document, not what serde has put into a buffer: then no map has a meaning of its own.
+    /// Whether a document is read directly, and not serde's buffer: no map is special then.
     is_direct: bool,
 }
 
 impl Any {
-    /// What a map of one private key is, as which a value passed through serde's buffer.
+    /// Reads a map of one private key, the form of a value that passed through serde's buffer.
     fn unpacked<'de, A: MapAccess<'de>>(
         &self,
         key: &Value,
@@ -264,7 +264,7 @@ impl<'de> Visitor<'de> for Any {
         Ok(Value::Map(pairs.into_iter().collect()))
     }
 
-    /// Given by documents alone.
+    /// Reads a special type; only documents present enums.
     fn visit_enum<A: EnumAccess<'de>>(self, data: A) -> Result<Value, A::Error> {
         let (kind, content) = data.variant::<u32>()?;
         match kind {

@@ -1,4 +1,4 @@
-//! Rust values straight to the binary form, by a serde serializer over the builder of documents.
+//! Writes Rust values in the binary form: a serde serializer over the document builder.
 
 use super::compound::{Entries, Items, Outer, Parts};
 use super::error::Failure;
@@ -17,33 +17,33 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use std::fmt::{Display, Write};
 
-/// A document being written.
+/// The state of a document while it is written.
 pub(super) struct Run<'a> {
     pub(super) encoder: &'a mut Encoder,
     pub(super) names: Option<&'a Names>,
-    /// The text of the key that was captured last.
+    /// The text of the last captured key.
     pub(super) text: Vec<u8>,
-    /// What the root is, once that is known; a scalar is nothing.
+    /// The kind of the root once it is known; `None` for a scalar.
     pub(super) root: Option<Container>,
 }
 
-/// Where a value goes.
+/// The destination of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The name of which it is the value.
+    /// The slot of the name whose value this is.
     pub(super) parent: u32,
-    /// How many arrays and maps are around it.
+    /// The number of enclosing arrays and maps.
     pub(super) depth: usize,
-    /// How many newtype structs and options are right around it.
+    /// The number of newtype structs and options directly around the value.
     pub(super) wraps: u16,
-    /// Whether it is a document value, whose names are fields however serde calls them.
+    /// Whether it is a document value: its names are fields, although serde calls them map keys.
     pub(super) is_value: bool,
 }
 
 impl Place {
     pub(super) const ROOT: Self = Self { parent: NONE, depth: 0, wraps: 0, is_value: false };
 
-    /// The place of a value in the container at this place, below the name `parent`.
+    /// Returns the place of a value in the container at this place, below the name `parent`.
     pub(super) const fn inside(self, parent: u32) -> Self {
         Self { parent, depth: self.depth + 1, wraps: 0, is_value: false }
     }
@@ -64,7 +64,7 @@ impl<'a> Run<'a> {
         Ok(self.encoder.builder.begin())
     }
 
-    /// Closes the container at `place`. The root is only remembered: the document ends it.
+    /// Closes the container at `place`. A root is only recorded; finishing the document ends it.
     pub(super) fn close(
         &mut self,
         frame: Frame,
@@ -80,7 +80,7 @@ impl<'a> Run<'a> {
         self.check_size()
     }
 
-    /// Puts the name of a field.
+    /// Writes the name of a field and returns its slot.
     #[inline]
     pub(super) fn name(&mut self, name: &str, parent: u32, previous: u32) -> u32 {
         let slot = self.encoder.name(name, self.names, parent, previous);
@@ -88,7 +88,8 @@ impl<'a> Run<'a> {
         slot
     }
 
-    /// What the builder refused; it tells of a key that comes twice where that stood, which is its slot here.
+    /// Converts an error of the builder. A duplicate key is reported as its slot, because here
+    /// [`Builder`]'s `places` holds slots.
     #[cold]
     pub(super) fn refused(&self, error: BuildError) -> Failure {
         match error {
@@ -100,7 +101,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Refuses what has grown too large before all of it is in memory.
+    /// Refuses a document that is already too large, before the rest of it takes memory.
     #[inline]
     pub(super) fn check_size(&self) -> Result<(), Failure> {
         if self.encoder.builder.heap_bytes() > VALUE_BYTES_MAX { Err(too_large()) } else { Ok(()) }
@@ -115,7 +116,7 @@ impl<'a> Run<'a> {
         self.check_size()
     }
 
-    /// Puts what a private newtype struct of the name `name` wraps.
+    /// Writes the content of the private newtype struct `name`.
     fn put_private<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), Failure> {
         let capture = Capture { text: &mut self.text, is_readable: false, wraps: 0 };
         match (name, value.serialize(capture)?) {
@@ -143,7 +144,7 @@ fn too_large() -> Failure {
     Failure::mismatch(format_args!("a document is larger than {VALUE_BYTES_MAX} bytes"))
 }
 
-/// Writes one value.
+/// Serializes one value.
 pub(super) struct Put<'r, 'a> {
     pub(super) run: &'r mut Run<'a>,
     pub(super) place: Place,
@@ -164,7 +165,7 @@ impl<'r, 'a> Put<'r, 'a> {
         self.run.put_literal(value.to_string().as_bytes())
     }
 
-    /// Opens the map of one field that an enum variant with values is, and names it.
+    /// Opens the map of one field that holds an enum variant with values, and writes its name.
     fn variant(self, variant: &'static str) -> Result<(Put<'r, 'a>, Outer), Failure> {
         let Self { run, place } = self;
         let frame = run.open(place)?;
@@ -358,7 +359,7 @@ impl<'r, 'a> Serializer for Put<'r, 'a> {
 
     fn serialize_map(self, len: Option<usize>) -> Result<Entries<'r, 'a>, Failure> {
         let frame = self.run.open(self.place)?;
-        // Serde does not know how long a struct with flattened parts is, but knows it of any map.
+        // Serde gives no length for a struct with flattened parts, but gives one for each map.
         let are_fields = self.place.is_value || len.is_none();
         Ok(Entries::new(self.run, frame, self.place, are_fields))
     }
@@ -398,7 +399,7 @@ impl<'r, 'a> Serializer for Put<'r, 'a> {
 }
 
 impl Parts<'_, '_> {
-    /// Puts the number that the one field of a private struct writes.
+    /// Writes the number in the single field of a private struct.
     #[cold]
     pub(super) fn private<T: Serialize + ?Sized>(
         &mut self,
