@@ -2,15 +2,15 @@
 //!
 //! `cargo run --release -p flagstone-sst --example admission [-- accesses]`
 //!
-//! `cache` is `src/cache.rs` as it is, with blocks that all share one buffer. `LRU` and `TinyLFU` are
-//! this example's own, in one thread and without locks: compare their hits, not their time. `2nd` is
-//! the cache with a doorkeeper before it: a block is taken when it is missed the second time. `static`
-//! is what the best choice of blocks would hit that never changes, known from the future. `hot N`
-//! is quick_cache with that percentage of its bytes for hot blocks, `ghosts N` with memory of so many
-//! evicted blocks in a hundred cached ones (the cache as it is: 97 and 50).
+//! `cache` is `src/cache.rs` as it is, with blocks that all share one buffer. `LRU` and `TinyLFU`
+//! are this example's own, in one thread and without locks: compare their hits, not their time.
+//! `2nd` is the cache with a doorkeeper before it: a block is taken when it is missed the second
+//! time. `static` is what the best choice of blocks would hit that never changes, known from the
+//! future. `hot N` is quick_cache with that percentage of its bytes for hot blocks, `ghosts N` with
+//! memory of so many evicted blocks in a hundred cached ones (the cache as it is: 97 and 50).
 //!
-//! The first half of a trace warms up and is not counted.
-//! The second table: hits of the cache after its capacity moved up and down.
+//! The first half of a trace warms up and is not counted. The second table: hits of the cache after
+//! its capacity moved up and down.
 
 #![allow(
     clippy::unwrap_used,
@@ -260,7 +260,8 @@ fn compare(traces: &[Trace]) {
     }
 }
 
-/// Hits of the second half after the capacity moved `moves` times by up to a sixteenth in the first.
+/// Hits of the second half after the capacity moved `moves` times by up to a sixteenth in the
+/// first.
 fn moved(trace: &Trace, moves: usize) -> f64 {
     let (warm, counted) = trace.accesses.split_at(trace.accesses.len() / 2);
     let mut policy = Present::new(None);

@@ -2,10 +2,11 @@
 //!
 //! `cargo run --release -p flagstone-sst --example blocks [-- rounds]`
 //!
-//! `fingerprints` is `src/block` as it is; `restarts` is this example's own, laid out as LevelDB and RocksDB do. Blocks
-//! of 16 KiB that hold the same entries, 64 MiB of them, asked in random order: nanoseconds a get of a key that is
-//! there, of one of the same length that is not (the filter said so wrongly), and a seek, less what choosing a key
-//! costs; and bytes an entry besides its value. With restarts a get is a seek.
+//! `fingerprints` is `src/block` as it is; `restarts` is this example's own, laid out as LevelDB
+//! and RocksDB do. Blocks of 16 KiB that hold the same entries, 64 MiB of them, asked in random
+//! order: nanoseconds a get of a key that is there, of one of the same length that is not (the
+//! filter said so wrongly), and a seek, less what choosing a key costs; and bytes an entry besides
+//! its value. With restarts a get is a seek.
 
 #![allow(
     clippy::unwrap_used,

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p flagstone-sst --example filters`
 //!
-//! A row a kind and a number of keys: bits a key, false positives measured, nanoseconds to build and
-//! to probe. "near" probes one filter over and over; "far" probes up to 512 filters in turn,
-//! as gets of a database larger than the processor's cache do.
+//! A row a kind and a number of keys: bits a key, false positives measured, nanoseconds to build
+//! and to probe. "near" probes one filter over and over; "far" probes up to 512 filters in turn, as
+//! gets of a database larger than the processor's cache do.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, dead_code, reason = "a measuring program")]
 

@@ -1,51 +1,52 @@
-//! The memory that all scans together may hold in blocks and in what they read ahead.
+//! The memory that all scans together may hold in blocks and in read-ahead buffers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// So much is left to scans at least: what one of them reads ahead, and its blocks.
+/// The least memory that scans are allowed: enough for the read-ahead and the blocks of one scan.
 const BYTES_MIN: u64 = 8 << 20;
 const BYTES_MAX: u64 = 256 << 20;
-/// A cache of seven eighths of the memory budget leaves scans a sixteenth of the budget.
+/// The allowance is this fraction of the cache. With a cache of seven eighths of the memory budget,
+/// that is a sixteenth of the budget.
 const PART_OF_CACHE: u64 = 14;
 
-/// Counts what scans hold. A block is counted whether the cache holds it or not, and read by a scan in any case; reading
-/// ahead waits until there is room.
+/// Counts the memory that scans hold. A block is read and counted even beyond the limit, whether
+/// the cache holds it or not. Reading ahead stops at the limit.
 pub struct Allowance {
     used: AtomicU64,
     max: u64,
-    /// A scan would have read ahead, but there was no room.
+    /// A scan did not read ahead because the limit was reached.
     is_short: AtomicBool,
 }
 
 impl Allowance {
-    /// That beside a cache of `bytes`.
+    /// Creates the allowance for a cache of `bytes`.
     pub(crate) fn beside(bytes: u64) -> Self {
         let max = (bytes / PART_OF_CACHE).clamp(BYTES_MIN, BYTES_MAX);
         Self { used: AtomicU64::new(0), max, is_short: AtomicBool::new(false) }
     }
 
-    /// What is held now.
+    /// Bytes that scans hold now.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// What should be held at most.
+    /// The limit, in bytes. Blocks may exceed it.
     pub const fn max(&self) -> u64 {
         self.max
     }
 
-    /// Whether more is held than should be, or somebody waits for room to read ahead.
+    /// Returns whether scans hold more than the limit, or one of them could not read ahead.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.used() > self.max || self.is_short.load(Ordering::Relaxed)
     }
 
-    /// From now on somebody has to ask again.
+    /// Forgets that a scan could not read ahead.
     pub fn forget_short(&self) {
         self.is_short.store(false, Ordering::Relaxed);
     }
 
-    /// Who held `before` bytes holds `now`.
+    /// Records that a scan which held `before` bytes now holds `now`.
     pub fn change(&self, before: u64, now: u64) {
         match now.checked_sub(before) {
             Some(0) => {}
@@ -54,7 +55,8 @@ impl Allowance {
         }
     }
 
-    /// The same if there is room; else nothing has changed.
+    /// As [`Allowance::change`], but changes nothing and returns false if that would exceed the
+    /// limit.
     pub(crate) fn try_change(&self, before: u64, now: u64) -> bool {
         self.change(before, now);
         if now <= before || self.used() <= self.max {

@@ -1,9 +1,9 @@
-//! Memory of blocks, used again.
+//! Reuses the memory of blocks.
 //!
-//! A cache that is full lets a block go for each that it takes, mostly one of about the same length.
-//! Through an allocator this costs a search, the zeroing of what is filled next anyway, and locks when
-//! one thread frees what another one got; and it leaves holes: with 32 threads they took half as much
-//! again as the cache.
+//! A full cache evicts a block for each that it inserts, usually one of about the same length. With
+//! an allocator this costs a search, zeroing memory that is overwritten next, and locks when one
+//! thread frees what another allocated. It also fragments memory: with 32 threads the blocks took
+//! half as much again as the cache.
 
 use flagstone_base::room::capacity_for;
 use flagstone_env::os::{LARGE_BUFFER, freed};
@@ -11,34 +11,35 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// So many lengths lie between a power of two and the next: a buffer is a 32nd too long, on the mean.
+/// The number of buffer lengths between a power of two and the next: a buffer is a 32nd too long on
+/// average.
 const STEPS: usize = 16;
-/// Buffers are kept from above 2^9 bytes up to 2^18.
+/// Buffers longer than 2^9 bytes and up to 2^18 bytes are kept.
 const KEPT_LOG2: std::ops::Range<usize> = 9..18;
 const CLASSES: usize = (KEPT_LOG2.end - KEPT_LOG2.start) * STEPS;
-/// At least so many bytes may lie idle.
+/// The least limit on idle bytes.
 const IDLE_BYTES_MIN: u64 = 64 << 10;
-/// Who makes room looks at so many lengths.
+/// The number of lengths that `make_room` tries.
 const LOOKS: usize = 16;
 
-/// Buffers that wait to be used again, by length: a 64th of the cache at most.
+/// Idle buffers by length. They take at most a 64th of the cache.
 pub(crate) struct Buffers {
     idle: [Idle; CLASSES],
     idle_bytes: Line<AtomicU64>,
     idle_bytes_max: AtomicU64,
-    /// Where room is made next.
+    /// The length class where `make_room` starts next.
     hand: AtomicUsize,
 }
 
-/// On cache lines of its own.
+/// A value with cache lines of its own.
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// Those of one length.
+/// The idle buffers of one length.
 type Idle = Line<Mutex<Vec<Box<[u8]>>>>;
 
 impl Buffers {
-    /// Those of a cache of `bytes`.
+    /// Creates the buffers for a cache of `bytes`.
     pub(crate) fn new(bytes: u64) -> Arc<Self> {
         Arc::new(Self {
             idle: [const { Line(Mutex::new(Vec::new())) }; CLASSES],
@@ -48,8 +49,8 @@ impl Buffers {
         })
     }
 
-    /// A buffer of `len` bytes that hold anything. Who finds another thread at the same length does not
-    /// wait: the allocator has more.
+    /// Returns a buffer of `len` bytes of arbitrary content. If another thread uses the same length
+    /// at this moment, the buffer comes from the allocator instead of waiting.
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> Buffer {
         let idle = class(len).and_then(|class| self.pop(class));
         let new = || vec![0; capacity_for(bytes_for(len))].into_boxed_slice();
@@ -78,8 +79,8 @@ impl Buffers {
         self.idle_bytes.0.fetch_sub(len, Ordering::Relaxed);
     }
 
-    /// Lets `len` bytes go that lie idle longer: lengths that nobody asks for any more must not take the
-    /// place of those that come now. False when it has not found as many.
+    /// Frees at least `len` bytes of idle buffers, other lengths first, so that lengths no longer
+    /// in use do not displace current ones. Returns false if it does not find enough.
     fn make_room(&self, len: u64) -> bool {
         let mut freed = 0;
         for _look in 0..LOOKS {
@@ -95,7 +96,7 @@ impl Buffers {
         false
     }
 
-    /// Gives all that wait to the allocator.
+    /// Frees all idle buffers.
     pub(crate) fn clear(&self) {
         for idle in &self.idle {
             let idle = std::mem::take(&mut *idle.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -104,13 +105,13 @@ impl Buffers {
         }
     }
 
-    /// As [`Buffers::clear`], and keeps none from now on.
+    /// As [`Buffers::clear`], and keeps no buffer from now on.
     pub(crate) fn close(&self) {
         self.idle_bytes_max.store(0, Ordering::Relaxed);
         self.clear();
     }
 
-    /// How many bytes wait.
+    /// Bytes of idle buffers.
     #[cfg(test)]
     pub(crate) fn idle_bytes(&self) -> u64 {
         self.idle_bytes.0.load(Ordering::Relaxed)
@@ -118,7 +119,7 @@ impl Buffers {
 }
 
 impl Idle {
-    /// `None` if another thread has it.
+    /// Returns `None` if another thread holds the lock.
     fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Box<[u8]>>>> {
         match self.0.try_lock() {
             Ok(idle) => Some(idle),
@@ -128,7 +129,7 @@ impl Idle {
     }
 }
 
-/// How much memory a buffer of `len` bytes takes.
+/// The memory that a buffer of `len` bytes takes.
 #[inline]
 pub(crate) const fn bytes_for(len: usize) -> usize {
     match class(len) {
@@ -137,7 +138,8 @@ pub(crate) const fn bytes_for(len: usize) -> usize {
     }
 }
 
-/// Which buffers have room for `len` bytes. Those of class c are (17 + c % 16) / 16 times 2^(9 + c / 16) long.
+/// The class of buffers for `len` bytes. Buffers of class c are (17 + c % 16) / 16 times 2^(9 + c /
+/// 16) bytes long.
 #[inline]
 const fn class(len: usize) -> Option<usize> {
     if len <= 1 << KEPT_LOG2.start || len > 1 << KEPT_LOG2.end {
@@ -148,7 +150,7 @@ const fn class(len: usize) -> Option<usize> {
     Some((log2 - KEPT_LOG2.start) * STEPS + above * STEPS / (1 << log2))
 }
 
-/// Memory of a block: dropped, it waits for the next.
+/// Memory for a block. When dropped, it is kept for the next block.
 pub(crate) struct Buffer {
     bytes: Box<[u8]>,
     len: usize,
@@ -156,7 +158,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Leaves the first `len` bytes of it.
+    /// Shortens the buffer to `len` bytes.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }

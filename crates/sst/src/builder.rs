@@ -22,26 +22,27 @@ use std::collections::BTreeMap;
 
 /// Writes one table.
 ///
-/// Memory: a block or two, the gathered output (256 KiB, and as much for each append that a streamed
-/// file has waiting), 8 bytes a distinct key for the filter, about 20 bytes a block for the index; and the range deletes and attachments.
+/// Memory: a block or two, the gathered output (256 KiB, and as much again for each append that a
+/// streamed file has queued), 8 bytes a distinct key for the filter, about 20 bytes a block for the
+/// index, and the range deletes and attachments.
 ///
-/// A builder dropped before [`TableBuilder::finish`], or after an error, leaves a file that is no
-/// table: remove it.
+/// A builder that is dropped before [`TableBuilder::finish`], or after an error, leaves a file that
+/// is not a table. The caller removes it.
 pub struct TableBuilder {
     output: Output,
     ident: TableIdent,
     options: TableOptions,
     block: BlockBuilder,
-    /// Of the entries in `block`; none without checks.
+    /// The checks of the entries in `block`; empty if the options turn checks off.
     checks: Vec<EntryCheck>,
     stored: Vec<u8>,
     worth: Worth,
     index: IndexBuilder,
-    /// The first key of the block being filled and its SeqNo, and the last key before that block.
+    /// The first key of the current block and its SeqNo, and the last key before that block.
     block_first: (Vec<u8>, SeqNo),
     block_before: Option<Vec<u8>>,
     last: Option<(Vec<u8>, SeqNo)>,
-    /// The hash of the last key, plain and remixed, and those of all parts of keys that the filter gets.
+    /// The hash of the last key, plain and remixed, and the remixed hashes for the filter.
     last_key_hash: u64,
     last_hash: u64,
     filter_hashes: Vec<u64>,
@@ -53,10 +54,10 @@ pub struct TableBuilder {
 }
 
 impl TableBuilder {
-    /// Begins a table in the new file `file`, whose number and database are `ident`.
+    /// Begins a table in the new file `file`. `ident` becomes its identity.
     ///
     /// # Errors
-    /// InvalidInput for options out of bounds; what appending to the file answers.
+    /// InvalidInput for options out of their limits; any error of appending to the file.
     pub fn new(file: Box<dyn WriteFile>, ident: TableIdent, options: TableOptions) -> Result<Self> {
         options.check()?;
         let mut output = Output::new(file);
@@ -100,21 +101,22 @@ impl TableBuilder {
         })
     }
 
-    /// Adds a put, delete or merge operand; entries come strictly in [`EntryRef::order`].
+    /// Adds a put, delete or merge operand. Entries must come strictly in [`EntryRef::order`].
     ///
     /// # Errors
-    /// InvalidInput for an entry out of order (the same key and SeqNo again is), a range delete, or
-    /// a key or value out of its limits; what appending to the file answers. Corruption as of
-    /// [`TableBuilder::add_checked`].
+    /// InvalidInput for an entry out of order (which includes the same key and SeqNo again), a
+    /// range delete, or a key or value beyond its limit; any error of appending to the file;
+    /// Corruption as in [`TableBuilder::add_checked`].
     pub fn add(&mut self, entry: EntryRef<'_>) -> Result<()> {
         self.add_checked(entry, None)
     }
 
-    /// As [`TableBuilder::add`]; `check` is what the entry has carried since it was written, its SeqNo included.
-    /// Without one it is computed here. Before a block is appended, its entries are compared with their checks.
+    /// As [`TableBuilder::add`]. `check` is the check that the entry has carried since it was
+    /// written, including its SeqNo. Without one, the check is computed here. Before a block is
+    /// appended to the file, its entries are compared with their checks.
     ///
     /// # Errors
-    /// As [`TableBuilder::add`]; Corruption when an entry of a full block is not what it was.
+    /// As [`TableBuilder::add`]; Corruption if an entry of a full block changed in memory.
     pub fn add_checked(&mut self, entry: EntryRef<'_>, check: Option<EntryCheck>) -> Result<()> {
         let position = match &self.last {
             Some((key, _)) => order(key, entry.key),
@@ -189,12 +191,13 @@ impl TableBuilder {
         }
     }
 
-    /// The check of an entry of the last key.
+    /// Computes the check of an entry of the last key.
     fn check_of(&self, entry: &EntryRef<'_>) -> EntryCheck {
         EntryCheck::of(self.last_key_hash, entry.kind(), entry.value).at(entry.seqno())
     }
 
-    /// Whether the order is wrong because an entry has changed in memory, and not by the caller's fault.
+    /// Returns Corruption if the order is wrong because an entry changed in memory, so that the
+    /// caller is not blamed.
     #[cold]
     fn check_changed(&self, entry: &EntryRef<'_>, check: Option<EntryCheck>) -> Result<()> {
         let seed = self.options.hash_seed;
@@ -226,7 +229,8 @@ impl TableBuilder {
     }
 
     /// Adds a range delete: as of `seqno` the keys from `start` up to `end` (exclusive) are absent.
-    /// Any order, best by start, then newest first; their bytes are kept in memory until the table is finished.
+    /// Range deletes may come in any order, best by start, then newest first. Their bytes stay in
+    /// memory until the table is finished.
     ///
     /// # Errors
     /// InvalidInput for an empty range, or a bound longer than a key may be.
@@ -250,34 +254,35 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Attaches bytes that the table carries and does not look at; the same id again replaces them.
+    /// Attaches opaque bytes to the table. The same `id` again replaces them.
     pub fn attach(&mut self, id: u32, bytes: &[u8]) {
         self.attachments.insert(id, bytes.to_vec());
     }
 
-    /// About how long the file would be if it were finished now without attachments: these do not fill a table.
+    /// Estimates the length of the file if it were finished now, without its attachments, which do
+    /// not count towards the size of a table.
     pub fn bytes_estimated(&self) -> u64 {
         let filter = self.filter_hashes.len() as u64 * u64::from(self.options.filter_bits) / 8;
         let rest = self.block.bytes_estimated() + self.index.bytes() + self.ranges.bytes() + 400;
         self.output.position() + filter + rest as u64
     }
 
-    /// How many entries were added; range deletes are not among them.
+    /// The number of entries added, without range deletes.
     pub const fn entries(&self) -> u64 {
         self.properties.content.entries
     }
 
-    /// How many range deletes were added.
+    /// The number of range deletes added.
     pub const fn range_deletes(&self) -> u64 {
         self.properties.content.range_deletes
     }
 
-    /// Whether nothing was added that makes a table.
+    /// Returns whether neither an entry nor a range delete was added.
     pub const fn is_empty(&self) -> bool {
         self.entries() == 0 && self.range_deletes() == 0
     }
 
-    /// The key added last.
+    /// The last key added.
     pub fn last_key(&self) -> Option<&[u8]> {
         self.last.as_ref().map(|(key, _)| key.as_slice())
     }
@@ -292,7 +297,8 @@ impl TableBuilder {
         let compression = self.worth.choose(self.options.compression, raw, &mut self.stored);
         let shrank = seal_block(raw, compression, self.ident, offset, &mut self.stored);
         self.worth.note(shrank);
-        // After the block was compressed, so that a bit that flipped before that is found.
+        // The check comes after compression, so that it also finds a bit that flipped before or
+        // during it.
         if self.options.entry_checks {
             check_entries(raw, &self.checks, self.options.hash_seed)?;
             self.checks.clear();
@@ -315,7 +321,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes one section behind the data blocks.
+    /// Writes one section after the data blocks.
     fn section(&mut self, raw: &[u8], compression: Compression) -> Result<Handle> {
         if raw.len() > BLOCK_RAW_MAX {
             return Err(Error::invalid(format!(
@@ -334,7 +340,7 @@ impl TableBuilder {
         Ok(Handle { offset, len: self.stored.len() as u64 })
     }
 
-    /// Writes the filter in parts, right after the data blocks.
+    /// Writes the filter parts, directly after the data blocks.
     fn filter(&mut self) -> Result<Option<FilterParts>> {
         if self.filter_hashes.is_empty() {
             return Ok(None);
@@ -348,8 +354,8 @@ impl TableBuilder {
         Ok(Some(FilterParts { offset, blocks }))
     }
 
-    /// Writes the parts of the index, if it has some, right in front of the tail. Answers where they are, and the
-    /// section that belongs into the tail.
+    /// Writes the parts of an index in parts, directly before the tail. Returns their place, and
+    /// the section for the tail.
     fn index(&mut self) -> Result<(Option<Handle>, Vec<u8>)> {
         let next = IndexBuilder::new(HEADER_BYTES as u64, self.options.index_part_blocks);
         match std::mem::replace(&mut self.index, next).finish() {
@@ -369,7 +375,7 @@ impl TableBuilder {
         let compression = self.options.compression;
         let mut sections = Sections::default();
         if !self.ranges.is_empty() {
-            // Never compressed: in memory they take many times what they take here.
+            // Never compressed: in memory range deletes take many times their stored bytes.
             let mut ranges = std::mem::take(&mut self.ranges);
             sections.range_deletes = Some(self.section(ranges.section(), Compression::None)?);
         }
@@ -380,12 +386,12 @@ impl TableBuilder {
         if let Some(raw) = self.sampler.encode() {
             sections.sample = Some(self.section(&raw, compression)?);
         }
-        // It is read at every open: never compressed.
+        // Never compressed: the index is read at every open.
         sections.index = Some(self.section(index, Compression::None)?);
         Ok(sections)
     }
 
-    /// The bounds of entries and range deletes together.
+    /// Sets the bounds to cover entries and range deletes.
     fn bound(&mut self, first: Vec<u8>) {
         let content = &mut self.properties.content;
         let entries_first = (content.entries > 0).then_some(first.as_slice());
@@ -397,11 +403,12 @@ impl TableBuilder {
         content.largest = end.max(last).to_vec();
     }
 
-    /// Writes the sections and the footer, syncs the file (not its directory), and answers what a
-    /// manifest keeps of the table.
+    /// Writes the sections and the footer, and syncs the file (not its directory). Returns the
+    /// record of the table for the manifest.
     ///
     /// # Errors
-    /// InvalidInput for a table with neither entries nor range deletes; what the file answers.
+    /// InvalidInput for a table with neither entries nor range deletes; any error of writing or
+    /// syncing the file.
     pub fn finish(mut self) -> Result<TableMeta> {
         if self.is_empty() {
             return Err(Error::invalid("a table without entries"));

@@ -1,4 +1,5 @@
-//! The block cache: blocks of all tables, checked and decompressed, and parts of indexes and filters, within one budget.
+//! The block cache: checked and decompressed blocks of all tables, and parts of indexes and
+//! filters, within one budget.
 
 use crate::allowance::Allowance;
 use crate::block::Block;
@@ -12,21 +13,22 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a cached block takes besides its bytes: the slot, its share of empty ones, the allocation.
+/// Memory that a cached block takes besides its bytes: its slot, a share of the empty slots, and
+/// the allocation.
 const SLOT_BYTES: u64 = 160;
-/// Counters are spread over this many cache lines, so that threads seldom meet on one.
+/// The counters are spread over this many cache lines, so that threads rarely contend for one.
 const COUNTER_LINES: usize = 16;
 
-/// What is kept of a table.
+/// A value in the cache.
 #[derive(Clone)]
 enum Cached {
-    /// A block, or a part of a filter.
+    /// A data block, or a part of a filter.
     Block(Block),
     /// A part of an index.
     Index(Arc<Index>),
 }
 
-/// A block of a table: the table's number in this cache and the number of the block.
+/// A block of a table: the number of the table in this cache, and the number of the block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockKey {
     pub(crate) table: u64,
@@ -40,7 +42,7 @@ impl Hash for BlockKey {
     }
 }
 
-/// Remixes the one word a [`BlockKey`] hashes.
+/// Hashes the one word of a [`BlockKey`].
 #[derive(Clone, Copy, Default)]
 struct OneWord(u64);
 
@@ -79,14 +81,14 @@ impl Weighter<BlockKey, Cached> for ByBytes {
     fn weight(&self, _key: &BlockKey, cached: &Cached) -> u64 {
         SLOT_BYTES
             + match cached {
-                // It was read with its trailer.
+                // The buffer also had room for the trailer when the block was read.
                 Cached::Block(block) => bytes_for(block.bytes().len() + BLOCK_TRAILER_BYTES) as u64,
                 Cached::Index(index) => index.bytes() + size_of::<Index>() as u64,
             }
     }
 }
 
-/// Two counters on a line of their own.
+/// Two counters that have a cache line of their own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Counters {
@@ -94,47 +96,48 @@ struct Counters {
     misses: AtomicU64,
 }
 
-/// How often blocks were found.
+/// Hits and misses of the block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
-    /// Blocks found in the cache.
+    /// The number of blocks found in the cache.
     pub hits: u64,
-    /// Blocks read from their file.
+    /// The number of blocks read from their file.
     pub misses: u64,
 }
 
-/// Blocks of all tables of a process, checked and decompressed, within one budget.
+/// A cache of checked and decompressed blocks of all tables of a process, within one budget.
 ///
-/// Eviction resists scans (a block read once is the first to go). A
-/// block that is larger than its share of the budget (the budget over the number of the cache's
-/// shards) is not kept. What open tables keep in memory ([`BlockCache::pinned_bytes`]) is not in it, but is taken off
-/// its capacity, down to an eighth of it: indexes and filters while all of it together leaves half for blocks, what a
-/// table cannot do without in any case. Beyond its capacity
-/// a 64th of it (64 KiB at least) may wait in buffers of blocks that went, for those that come.
+/// Eviction resists scans: a block that was read once is evicted first. A block that is larger than
+/// the budget divided by the number of shards of the cache is not kept. The memory that open tables
+/// hold ([`BlockCache::pinned_bytes`]) is not in the cache but reduces its capacity, down to an
+/// eighth: indexes and filters as long as all pinned bytes leave half of the budget for blocks, and
+/// what a table always needs in any case. In addition to its capacity, the cache may keep a 64th of
+/// it (at least 64 KiB) in the buffers of evicted blocks, for the next blocks.
 pub struct BlockCache {
     blocks: Cache<BlockKey, Cached, ByBytes, OneWord>,
     buffers: Arc<Buffers>,
     counters: [Counters; COUNTER_LINES],
     tables: AtomicU64,
-    /// What blocks and pinned bytes together may take.
+    /// The budget of blocks and pinned bytes together.
     limit: AtomicU64,
-    /// The capacity that was set last; held while it is set.
+    /// The capacity that was set last. Locked while the capacity is set.
     fitted: Mutex<u64>,
     pinned: AtomicU64,
     scans: Allowance,
-    /// The capacity it was made for, and in how many steps it moves below that.
+    /// The initial capacity, and the number of steps in which the capacity moves below it.
     full: u64,
     steps: u64,
 }
 
-/// The capacity moves by one part in so many; in a cache whose shards remember fewer evicted blocks
-/// than this, by one part in that many.
+/// The capacity moves in steps of one 64th; in a cache whose shards remember fewer evicted blocks
+/// than this, in as many steps as they remember.
 const STEPS: u64 = 64;
 
 impl BlockCache {
-    /// A cache that holds up to `bytes`.
+    /// Creates a cache with a budget of `bytes`.
     pub fn new(bytes: u64) -> Arc<Self> {
-        // A power of two, so that a shard remembers one too: see `fit`. Every shard has 32 at least.
+        // A power of two, so that the number a shard remembers is one too: see `fit`. Every shard
+        // remembers at least 32.
         let items = (bytes >> 14).max(32).next_power_of_two();
         let full = bytes / items * items;
         let options = OptionsBuilder::new()
@@ -145,7 +148,7 @@ impl BlockCache {
         let lifecycle = DefaultLifecycle::default();
         let blocks = match options {
             Ok(options) => Cache::with_options(options, ByBytes, OneWord(0), lifecycle),
-            // Not reached: every option that must be given is given.
+            // Unreachable: all required options are set.
             Err(_) => Cache::with(items as usize, full, ByBytes, OneWord(0), lifecycle),
         };
         let steps = (items / 2 / blocks.num_shards() as u64).clamp(1, STEPS);
@@ -163,19 +166,21 @@ impl BlockCache {
         })
     }
 
-    /// Changes how many bytes it holds, pinned ones included; evicts at once what is too much. Below
-    /// what it was made for, blocks get a whole number of 64ths of that (of 16ths in a small cache).
+    /// Changes the budget, which includes pinned bytes. Evicts at once the blocks that exceed it.
+    /// Below the initial capacity, the capacity for blocks is a whole number of 64ths of that (of
+    /// 16ths in a small cache).
     pub fn set_capacity(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
         self.fit();
     }
 
-    /// Sets the capacity anew if it is another one, rounded down to a step.
+    /// Sets the capacity, rounded down to a step, if it changed.
     ///
-    /// A change makes quick_cache multiply the number of evicted blocks that a shard remembers by
-    /// the ratio of capacities, and cut off what is behind the point: after some thousand changes
-    /// nothing would be left. So this number is a power of two at full capacity, the steps are parts
-    /// of that power, and a change goes by way of full capacity: then both products are whole numbers.
+    /// At each change quick_cache multiplies the number of evicted blocks that a shard remembers by
+    /// the ratio of the capacities, and truncates the product: after some thousand changes nothing
+    /// would be left. So this number is a power of two at full capacity, the steps are parts of
+    /// that power, and each change goes through full capacity: then both products are whole
+    /// numbers.
     fn fit(&self) {
         let mut fitted = self.fitted.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = self.limit.load(Ordering::Relaxed);
@@ -192,33 +197,34 @@ impl BlockCache {
         if capacity > self.full || capacity < step || step == 0 {
             return capacity;
         }
-        // One over a number, times that number, is not always one: not for 49.
+        // `(1.0 / n) * n` is not 1.0 for every n: not for 49.
         let exact = |steps: &u64| (1.0 / *steps as f64) * *steps as f64 == 1.0;
         (1..=capacity / step).rev().find(exact).map_or(capacity, |steps| steps * step)
     }
 
-    /// How many bytes of blocks it holds at most now.
+    /// The most bytes that blocks may take now.
     pub fn capacity(&self) -> u64 {
         self.blocks.capacity()
     }
 
-    /// How many bytes its blocks take, with what keeping them costs.
+    /// Bytes that the cached blocks take, including the overhead of the cache.
     pub fn used_bytes(&self) -> u64 {
         self.blocks.weight()
     }
 
-    /// How many bytes all open tables keep: indexes or the tops of them, filters, deleted ranges, properties.
+    /// Bytes that all open tables hold: indexes or their tops, filters, deleted ranges and
+    /// properties.
     pub fn pinned_bytes(&self) -> u64 {
         self.pinned.load(Ordering::Relaxed)
     }
 
-    /// What scans hold outside of it, or may keep it from evicting.
+    /// The memory that scans hold in blocks and read-ahead buffers.
     #[inline]
     pub const fn scans(&self) -> &Allowance {
         &self.scans
     }
 
-    /// Hits and misses since it was made.
+    /// Hits and misses since the cache was created.
     pub fn stats(&self) -> CacheStats {
         self.counters.iter().fold(CacheStats::default(), |sum, line| CacheStats {
             hits: sum.hits + line.hits.load(Ordering::Relaxed),
@@ -226,34 +232,34 @@ impl BlockCache {
         })
     }
 
-    /// Forgets all blocks.
+    /// Removes all blocks.
     pub fn clear(&self) {
         self.blocks.clear();
         self.buffers.clear();
     }
 
-    /// Lets memory go that waits for the next blocks.
+    /// Frees the buffers that are kept for the next blocks.
     pub fn release_idle(&self) {
         self.buffers.clear();
     }
 
-    /// What blocks are read into.
+    /// The buffers that blocks are read into.
     pub(crate) const fn buffers(&self) -> &Arc<Buffers> {
         &self.buffers
     }
 
-    /// A number for a table just opened, never given twice.
+    /// Returns a number for a table that is being opened. No two tables get the same.
     pub(crate) fn number_table(&self) -> u64 {
         self.tables.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes `bytes` off its capacity, for something that stays in memory.
+    /// Reduces the capacity by `bytes`, for memory that is held elsewhere.
     pub fn pin(&self, bytes: u64) {
         self.pinned.fetch_add(bytes, Ordering::Relaxed);
         self.fit();
     }
 
-    /// Gives them back.
+    /// Reverses [`BlockCache::pin`].
     pub fn unpin(&self, bytes: u64) {
         self.pinned.fetch_sub(bytes, Ordering::Relaxed);
         self.fit();
@@ -268,7 +274,7 @@ impl BlockCache {
         found
     }
 
-    /// The same for what is no block of entries: not counted.
+    /// As [`BlockCache::get`], but does not count: for parts of filters.
     #[inline]
     pub(crate) fn get_uncounted(&self, key: BlockKey) -> Option<Block> {
         match self.blocks.get(&key) {
@@ -277,7 +283,7 @@ impl BlockCache {
         }
     }
 
-    /// The same for who wants no part in what stays: neither counted nor a use of the block.
+    /// As [`BlockCache::get`], but neither counts nor marks the block as used.
     pub(crate) fn peek(&self, key: BlockKey) -> Option<Block> {
         match self.blocks.peek(&key) {
             Some(Cached::Block(block)) => Some(block),
@@ -285,7 +291,7 @@ impl BlockCache {
         }
     }
 
-    /// A part of an index; a use of it if `counts`.
+    /// Returns a part of an index. Marks it as used if `counts` is set.
     pub(crate) fn index(&self, key: BlockKey, counts: bool) -> Option<Arc<Index>> {
         match if counts { self.blocks.get(&key) } else { self.blocks.peek(&key) } {
             Some(Cached::Index(index)) => Some(index),
@@ -306,19 +312,21 @@ impl BlockCache {
     }
 }
 
-/// What one open table keeps in memory, taken off the capacity of the cache until it is dropped.
+/// The memory that one open table holds. It reduces the capacity of the cache until the pin is
+/// dropped.
 pub(crate) struct Pin {
     cache: Arc<BlockCache>,
     bytes: u64,
 }
 
 impl Pin {
-    /// Nothing yet.
+    /// Creates a pin of no bytes.
     pub(crate) fn new(cache: &Arc<BlockCache>) -> Self {
         Self { cache: Arc::clone(cache), bytes: 0 }
     }
 
-    /// Takes `bytes` more, if all that is pinned then leaves half of the cache for blocks.
+    /// Pins `bytes` more if the pinned bytes of all tables then leave half of the budget for
+    /// blocks. Returns whether it did.
     pub(crate) fn try_add(&mut self, bytes: u64) -> bool {
         let most = self.cache.limit.load(Ordering::Relaxed) / 2;
         let add = |pinned: u64| pinned.checked_add(bytes).filter(|sum| *sum <= most);
@@ -330,14 +338,14 @@ impl Pin {
         added.is_ok()
     }
 
-    /// Takes `bytes` more, which are in memory in any case.
+    /// Pins `bytes` more, which are in memory in any case.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.cache.pinned.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         self.cache.fit();
     }
 
-    /// Gives back `bytes` of what it took.
+    /// Releases `bytes` of the pin.
     pub(crate) fn release(&mut self, bytes: u64) {
         self.cache.pinned.fetch_sub(bytes, Ordering::Relaxed);
         self.bytes -= bytes;
@@ -356,7 +364,7 @@ impl Drop for Pin {
 }
 
 impl Drop for BlockCache {
-    /// Slices that are still held shall not gather memory for nobody.
+    /// Slices may outlive the cache; their buffers must then not be kept.
     fn drop(&mut self) {
         self.buffers.close();
     }

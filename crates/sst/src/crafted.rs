@@ -1,7 +1,8 @@
-//! Tables that were crafted to take much memory: none takes more than a fixed multiple of its file.
+//! Tests that tables crafted to take much memory take no more than a fixed multiple of their file.
 //!
-//! An index of a few hundred KB once took 2 GiB when it was opened (each separator was put together, 64 KiB for
-//! five bytes), and a section of range deletes that compression had made small took seven.
+//! An index of a few hundred KB once took 2 GiB when it was opened (each separator was stored
+//! whole, 64 KiB for five bytes), and a compressed section of range deletes, small in the file,
+//! took seven.
 
 use crate::builder::TableBuilder;
 use crate::cache::BlockCache;
@@ -25,14 +26,14 @@ static COUNTING: Counting = Counting;
 const IDENT: TableIdent =
     TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 0 };
 
-/// A file in the making.
+/// A crafted file while it is built.
 struct Crafted {
     bytes: Vec<u8>,
     sections: Sections,
 }
 
 impl Crafted {
-    /// A file with `data` where its blocks should be.
+    /// Begins a file with `data` in place of its data blocks.
     fn new(data: &[u8]) -> Self {
         let mut bytes = encode_header(IDENT);
         bytes.extend_from_slice(data);
@@ -46,7 +47,7 @@ impl Crafted {
         Handle { offset, len: stored.len() as u64 }
     }
 
-    /// An index of blocks with these lengths and separators, the latter as (shared, suffix).
+    /// Adds an index of blocks with these lengths and separators, the latter as (shared, suffix).
     fn index(&mut self, blocks: &[(u64, usize, Vec<u8>)]) {
         let mut raw = Vec::new();
         put_varint(&mut raw, blocks.len() as u64);
@@ -60,7 +61,8 @@ impl Crafted {
         self.sections.index = Some(self.section(&raw, Compression::None));
     }
 
-    /// An index in one part, `part`, of which the top tells that it has so many blocks of so many bytes.
+    /// Adds an index of the one part `part`. The top records `blocks` blocks of `bytes` bytes for
+    /// it.
     fn index_part(&mut self, part: &[u8], blocks: u32, bytes: u64) {
         let part = self.section(part, Compression::None);
         let (mut section, mut top) = (IndexSection::default(), Vec::new());
@@ -72,7 +74,8 @@ impl Crafted {
         self.sections.index_parts = Some(part);
     }
 
-    /// The whole file of `data_blocks`, whose tail begins at `tail_offset`.
+    /// Returns the whole file, with `data_blocks` in its properties and `tail_offset` in its
+    /// footer.
     fn finish(mut self, data_blocks: u64, tail_offset: u64) -> Vec<u8> {
         let properties = Properties {
             data_blocks,
@@ -90,7 +93,7 @@ impl Crafted {
     }
 }
 
-/// Opens such a file and uses it; what it takes at its worst moment.
+/// Opens a crafted file and runs `reads` on it. Returns the result and the peak memory.
 fn memory_of<T>(file: &[u8], reads: impl FnOnce(&Arc<Table>) -> Result<T>) -> (Result<T>, usize) {
     memory_in(0, file, reads)
 }
@@ -123,7 +126,7 @@ fn separators_of_64_kib_each_take_what_they_take_on_disk() {
     let file = crafted.finish(count as u64, (64 + count) as u64);
     let find = |table: &Arc<Table>| {
         assert!(table.resident_bytes() < 20 * file.len() as u64, "{}", table.resident_bytes());
-        // The first is found, and is no block.
+        // The first block is found, and is not a block.
         table.get(&[b'k'; 65_535], 1, SeqNo::MAX, &mut |_, _| ControlFlow::Continue(()))
     };
     let (found, bytes) = memory_of(&file, find);
@@ -208,7 +211,7 @@ fn a_builder_holds_the_bytes_of_its_range_deletes_and_no_more() {
         }
     };
     let ((), bytes) = peak(add);
-    // 37 bytes each; for a moment the buffer is there twice, when it grows to twice its size.
+    // 37 bytes each. While the buffer grows to twice its size, it exists twice for a moment.
     assert!(bytes.unwrap() as u64 <= 3 * 40 * count, "{bytes:?}");
     assert_eq!(builder.finish().unwrap().range_deletes, count);
 }

@@ -8,49 +8,50 @@ use flagstone_base::{EntryRef, Kind, Malformed, Result, SeqNo, Slice, Trailer};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks found in the cache do not end a row of reads, if they are fewer than this in a row.
+/// A row of reads continues across cached blocks if there are fewer than this many in a row.
 const STEP_MAX: usize = 4;
-/// What a cursor reads at once behind the first block of a row: as much as it has read in this row, but
-/// not less than this if it may.
+/// In a row, a cursor reads ahead as many bytes as the row has read so far, but at least this many
+/// if it may.
 const AHEAD_MIN: u64 = 16 << 10;
-/// And not more than this, or what it was told.
+/// The limit on one read ahead; `ahead_bytes` can lower it.
 const AHEAD_MAX: u64 = 256 << 10;
 
-/// A cursor that has to wait for its turn lets go of larger blocks.
+/// A parked cursor releases a block of at least this size.
 const HUGE_BLOCK: usize = 1 << 20;
 
-/// Suffixes of keys up to this length are copied as if they had it.
+/// Key suffixes up to this length are copied by a copy of this fixed length.
 const SUFFIX_SHORT: usize = 16;
 
-/// How a cursor reads.
+/// How a cursor reads and uses the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorOptions {
-    /// Whether blocks read from the file go into the cache. Without it blocks found there are used, but do not
-    /// count as used.
+    /// Whether blocks read from the file are inserted into the cache. If not set, cached blocks are
+    /// used, but do not count as used.
     pub fill_cache: bool,
-    /// Whether blocks found in the cache are used. Without it every block comes from the file, past its checksum: a
-    /// bit may have flipped in a cached block since it was read.
+    /// Whether cached blocks are used. If not set, every block is read from the file and its
+    /// checksum verified: a bit of a cached block may have flipped since it was read.
     pub use_cache: bool,
-    /// Whether to read as much as it may at once from the first block on. Without it a cursor begins with one
-    /// block, and at the next that it misses, in either direction, reads as much as in this row of blocks before:
-    /// 16 KiB at least.
+    /// Whether to read ahead as much as allowed from the first block on. If not set, a cursor
+    /// begins by reading one block. When it misses the next block, in either direction, it reads as
+    /// many bytes as this row of blocks has read so far, at least 16 KiB.
     pub readahead: bool,
-    /// The most that it reads at once and keeps, outside the cache: 256 KiB at most. A block that is larger is read
-    /// alone. Without `readahead` this comes from the [`Allowance`](crate::Allowance) of scans, and blocks are read alone
-    /// while there is no room.
+    /// The limit on one read ahead, which the cursor keeps outside the cache: at most 256 KiB. A
+    /// larger block is read alone. Without `readahead` this memory comes from the
+    /// [`Allowance`](crate::Allowance) of scans; while that is exhausted, blocks are read one at a
+    /// time.
     pub ahead_bytes: u64,
 }
 
 impl CursorOptions {
-    /// For scans: fills the cache, reads ahead when it proves long.
+    /// For scans: fills the cache, and reads ahead once the scan proves long.
     pub const SCAN: Self =
         Self { fill_cache: true, use_cache: true, readahead: false, ahead_bytes: AHEAD_MAX };
-    /// For compactions: leaves the cache alone, reads ahead from the start.
+    /// For compactions: leaves the cache unchanged, and reads ahead from the first block on.
     pub const COMPACTION: Self =
         Self { fill_cache: false, use_cache: true, readahead: true, ahead_bytes: AHEAD_MAX };
 
-    /// The same for one of `cursors` that read ahead at once: all of them together keep about 4 MiB, and each a
-    /// block or two.
+    /// Returns these options for one of `cursors` that read ahead at the same time: together they
+    /// keep about 4 MiB, and each also a block or two.
     #[must_use]
     pub fn shared_by(self, cursors: usize) -> Self {
         let share = (4 << 20) / cursors.max(1) as u64;
@@ -58,36 +59,36 @@ impl CursorOptions {
     }
 }
 
-/// Stored blocks read ahead of need.
+/// Stored blocks that were read ahead.
 #[derive(Default)]
 struct Ahead {
     bytes: Vec<u8>,
-    /// The offset of `bytes` in the file.
+    /// The file offset of `bytes`.
     offset: u64,
-    /// The block missed last, how many bytes were read for the row of blocks that ends with it, and whether that
-    /// goes backwards.
+    /// The last block missed, the bytes read for the row of blocks that ends with it, and whether
+    /// that row goes backwards.
     last_missed: Option<usize>,
     row_bytes: u64,
     is_back: bool,
 }
 
-/// A positioned reader of one table. It owns its table, is fallible, and goes both ways; after an
-/// error, and until the first seek, it is not valid.
+/// A positioned reader of one table, in both directions. It shares ownership of its table. It is
+/// not valid before the first seek and after an error.
 pub struct TableCursor {
     table: Arc<Table>,
     options: CursorOptions,
     ahead: Ahead,
-    /// The part of the index that it is in, if the index is in parts.
+    /// The part of the index that the cursor is in, if the index is in parts.
     nearby: Nearby,
-    /// What is counted of that.
+    /// The bytes of `ahead` that are counted in the allowance of scans.
     ahead_charged: u64,
-    /// The block it is in, and that block's number.
+    /// The current block and its number.
     block: Option<Block>,
     number: usize,
     index: usize,
     valid: bool,
     key: Vec<u8>,
-    /// How many bytes of `key` are those of the restart `restart`.
+    /// The number of bytes of `key` that come from the key of the restart `restart`.
     restart_bytes: usize,
     restart: usize,
     trailer: Trailer,
@@ -95,7 +96,7 @@ pub struct TableCursor {
 }
 
 impl Table {
-    /// A cursor over its entries, not yet positioned.
+    /// Returns a cursor over the entries, which is not yet positioned.
     pub fn cursor(self: &Arc<Self>, options: CursorOptions) -> TableCursor {
         TableCursor {
             table: Arc::clone(self),
@@ -117,7 +118,7 @@ impl Table {
 }
 
 impl TableCursor {
-    /// Goes to the first entry.
+    /// Moves to the first entry.
     pub fn seek_first(&mut self) -> Result<()> {
         self.valid = false;
         if self.table.index.count() == 0 {
@@ -127,7 +128,7 @@ impl TableCursor {
         self.stand(0)
     }
 
-    /// Goes to the last entry.
+    /// Moves to the last entry.
     pub fn seek_last(&mut self) -> Result<()> {
         self.valid = false;
         match self.table.index.count().checked_sub(1) {
@@ -136,8 +137,8 @@ impl TableCursor {
         }
     }
 
-    /// Goes to the first entry at or behind (`key`, `at`) in the order of entries: the newest entry
-    /// of `key` that a reader at `at` sees, or the first of a larger key.
+    /// Moves to the first entry at or after (`key`, `at`) in the order of entries: the newest entry
+    /// of `key` that a reader at `at` sees, or the first entry of a larger key.
     pub fn seek(&mut self, key: &[u8], at: SeqNo) -> Result<()> {
         self.valid = false;
         if self.table.index.count() == 0 {
@@ -154,13 +155,13 @@ impl TableCursor {
         }
         if number + 1 < self.table.index.count() {
             self.enter(number + 1)?;
-            // The next block begins behind `key`, or with this key at or before `at`.
+            // The next block begins after `key`, or with `key` at or before `at`.
             return self.stand(0);
         }
         Ok(())
     }
 
-    /// Goes to the last entry whose key is below `key`: its oldest version.
+    /// Moves to the last entry whose key is below `key`: the oldest version of that key.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.valid = false;
         let cache_use = self.cache_use();
@@ -176,7 +177,7 @@ impl TableCursor {
         }
     }
 
-    /// Goes to the next entry; past the last it is no longer valid.
+    /// Moves to the next entry. After the last entry the cursor is not valid.
     #[expect(clippy::should_implement_trait, reason = "a fallible cursor is no iterator")]
     #[inline]
     pub fn next(&mut self) -> Result<()> {
@@ -195,7 +196,7 @@ impl TableCursor {
         Ok(())
     }
 
-    /// Goes to the entry before; before the first it is no longer valid.
+    /// Moves to the previous entry. Before the first entry the cursor is not valid.
     pub fn prev(&mut self) -> Result<()> {
         if !self.valid {
             return Ok(());
@@ -210,13 +211,13 @@ impl TableCursor {
         }
     }
 
-    /// Whether it stands on an entry.
+    /// Returns whether the cursor is on an entry.
     #[inline]
     pub const fn valid(&self) -> bool {
         self.valid
     }
 
-    /// The entry it stands on; meaningless unless [`TableCursor::valid`].
+    /// The current entry. Meaningless unless [`TableCursor::valid`].
     #[inline]
     pub fn entry(&self) -> EntryRef<'_> {
         let value = match &self.block {
@@ -226,19 +227,19 @@ impl TableCursor {
         EntryRef { key: &self.key, trailer: self.trailer, value }
     }
 
-    /// The key of the entry.
+    /// The key of the current entry.
     #[inline]
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// SeqNo and kind of the entry.
+    /// SeqNo and kind of the current entry.
     #[inline]
     pub const fn trailer(&self) -> Trailer {
         self.trailer
     }
 
-    /// The value of the entry, sharing the memory of its block.
+    /// The value of the current entry, which shares the memory of its block.
     #[inline]
     pub fn value(&self) -> Slice {
         match &self.block {
@@ -247,12 +248,12 @@ impl TableCursor {
         }
     }
 
-    /// Where the block of the entry begins in the file.
+    /// The file offset of the block of the current entry.
     pub fn block_offset(&self) -> u64 {
         self.table.offset_of(self.number)
     }
 
-    /// The table it reads.
+    /// The table of this cursor.
     pub const fn table(&self) -> &Arc<Table> {
         &self.table
     }
@@ -261,22 +262,23 @@ impl TableCursor {
         if self.options.fill_cache { CacheUse::Fill } else { CacheUse::Leave }
     }
 
-    /// Bytes of the block it stands in.
+    /// Bytes of the current block.
     pub fn block_bytes(&self) -> u64 {
         self.block.as_ref().map_or(0, |block| block.bytes().len() as u64)
     }
 
-    /// Lets go of its block if that is huge, and keeps its place: until [`TableCursor::take_again`] it has no value and
-    /// does not move, but by a seek. Whether it has let go of one.
+    /// Releases the current block if it is huge, and keeps the position: until
+    /// [`TableCursor::take_again`] the entry has no value, and only a seek moves the cursor.
+    /// Returns whether a block is released.
     pub fn let_go(&mut self) -> bool {
         let _huge = self.block.take_if(|block| self.valid && block.bytes().len() >= HUGE_BLOCK);
         self.valid && self.block.is_none()
     }
 
-    /// Reads the block again that it has let go.
+    /// Reads the block again that [`TableCursor::let_go`] released.
     ///
     /// # Errors
-    /// Corruption, or what reading the file answers; it is no longer valid then.
+    /// Corruption; any error of reading the file. The cursor is then not valid.
     pub fn take_again(&mut self) -> Result<()> {
         if !self.valid || self.block.is_some() {
             return Ok(());
@@ -296,7 +298,7 @@ impl TableCursor {
         Ok((index, block.count()))
     }
 
-    /// Makes block `number` the current one, standing nowhere.
+    /// Makes block `number` the current one, without an entry.
     fn enter(&mut self, number: usize) -> Result<()> {
         self.valid = false;
         self.restart = usize::MAX;
@@ -320,7 +322,7 @@ impl TableCursor {
         self.stand(last)
     }
 
-    /// Stands on entry `index` of the current block, putting its key together.
+    /// Moves to entry `index` of the current block and assembles its key.
     #[inline]
     fn stand(&mut self, index: usize) -> Result<()> {
         self.valid = false;
@@ -356,7 +358,7 @@ impl TableCursor {
         }
     }
 
-    /// Reads block `number` from the file, and what lies beyond it too when blocks are missed in a row.
+    /// Reads block `number` from the file, and the blocks beyond it if this miss continues a row.
     #[cold]
     fn read(&mut self, number: usize) -> Result<Block> {
         let (fill, cache_use) = (self.options.fill_cache, self.cache_use());
@@ -376,7 +378,8 @@ impl TableCursor {
         } else {
             0
         };
-        // Whole blocks only, about so many, and never past those of this part of the index.
+        // Whole blocks only, about `wanted` bytes besides this one, and only blocks of this part of
+        // the index.
         let reach = wanted + handle.len / 2;
         let (start, end) = match self.ahead.is_back {
             false => (handle.offset, index.end_within(number, handle.offset + reach)),
@@ -409,7 +412,8 @@ impl TableCursor {
     }
 }
 
-/// Whether there is room for `len` bytes that are read ahead, where `charged` bytes are counted.
+/// Returns whether `len` bytes may be read ahead, and if so counts them; `charged` is the number of
+/// bytes counted already.
 fn may_hold(allowance: &Allowance, charged: &mut u64, len: u64, options: CursorOptions) -> bool {
     if options.readahead {
         return true;
@@ -431,7 +435,8 @@ impl Drop for TableCursor {
 }
 
 impl Ahead {
-    /// Block `number` is missed: it goes on with the row of the one missed last, or begins another.
+    /// Records a miss of block `number`, which continues the row of the last miss or begins a new
+    /// row.
     fn note(&mut self, number: usize) {
         let last = self.last_missed.replace(number);
         let is_back = last.is_some_and(|last| number < last);
@@ -442,7 +447,7 @@ impl Ahead {
         self.is_back = is_back && follows;
     }
 
-    /// The bytes from `offset` on, if all `len` were read.
+    /// Returns the `len` bytes at `offset` if all of them were read.
     fn part(&self, offset: u64, len: u64) -> Option<&[u8]> {
         let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
         let end = start.checked_add(usize::try_from(len).ok()?)?;
@@ -450,8 +455,8 @@ impl Ahead {
     }
 }
 
-/// Makes `key` that of entry `index`. `kept` says how many of its bytes are already those of the
-/// same restart's key.
+/// Sets `key` to the key of entry `index`. `kept` is the number of its leading bytes that already
+/// come from the same restart's key.
 #[inline]
 fn assemble(
     key: &mut Vec<u8>,
@@ -471,7 +476,7 @@ fn assemble(
     }
     let suffix = parsed.suffix();
     match block.bytes()[suffix.start..].first_chunk::<SUFFIX_SHORT>() {
-        // A copy of a fixed length needs no call: the bytes after the suffix go again.
+        // A copy of fixed length needs no call. The bytes after the suffix are removed again.
         Some(bytes) if suffix.len() <= SUFFIX_SHORT => {
             let len = key.len() + suffix.len();
             key.extend_from_slice(bytes);

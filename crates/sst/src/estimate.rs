@@ -1,13 +1,13 @@
-//! Estimates from memory alone: how many bytes of a table lie in a range, where to cut it. To a block where the index is
-//! in memory, else to a part of it.
+//! Estimates without I/O: how many bytes of a table a range takes, and where to split a table. They
+//! are exact to a block if the whole index is in memory, otherwise to a part of the index.
 
 use crate::table::Table;
 use flagstone_base::{KeyRange, SeqNo};
 use std::ops::Bound;
 
 impl Table {
-    /// About the offset in the file where the entries of `key` are, to the length of a block or of the blocks of a part of
-    /// the index; no I/O.
+    /// Estimates the file offset of the entries of `key`, to within a block, or the blocks of one
+    /// index part. No I/O.
     pub fn approximate_offset(&self, key: &[u8]) -> u64 {
         match self.index.pieces().find(key, SeqNo::MAX) {
             Some(number) => self.index.piece_offset(number),
@@ -15,7 +15,8 @@ impl Table {
         }
     }
 
-    /// About how many bytes of the file the keys of `range` take, to a block or two, or parts of the index; no I/O.
+    /// Estimates the bytes of the file that the keys of `range` take, to within two blocks, or the
+    /// blocks of two index parts. No I/O.
     pub fn approximate_bytes(&self, range: &KeyRange) -> u64 {
         let start = match &range.start {
             Bound::Unbounded => self.index.start(),
@@ -33,8 +34,8 @@ impl Table {
         end.saturating_sub(start)
     }
 
-    /// Up to `parts - 1` keys, rising, that cut the table into ranges of about equal bytes; no I/O.
-    /// A key begins the range behind it; no version of a key is cut from the others.
+    /// Returns up to `parts - 1` ascending keys that split the table into ranges of about equal
+    /// bytes. No I/O. Each key begins a range; all versions of a key fall into the same range.
     pub fn split_keys(&self, parts: usize) -> Vec<Vec<u8>> {
         let pieces = self.index.pieces();
         let total = self.index.end() - self.index.start();

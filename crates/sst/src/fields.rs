@@ -1,16 +1,16 @@
-//! Tagged optional fields: `(tag, length, bytes)` by rising tag; a reader skips tags it does not know.
+//! Tagged optional fields: `(tag, length, bytes)` by rising tag. A reader skips unknown tags.
 
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, Malformed};
 
-/// Appends fields to a byte run; tags must rise.
+/// Appends fields to a buffer. Each tag must be larger than the one before.
 pub(crate) struct FieldWriter<'a> {
     out: &'a mut Vec<u8>,
     tag_last: u64,
 }
 
 impl<'a> FieldWriter<'a> {
-    /// A writer that appends to `out`.
+    /// Creates a writer that appends to `out`.
     pub(crate) const fn new(out: &'a mut Vec<u8>) -> Self {
         Self { out, tag_last: 0 }
     }
@@ -30,7 +30,7 @@ impl<'a> FieldWriter<'a> {
         self.bytes(tag, &bytes);
     }
 
-    /// Appends a number unless it is zero, which is what a missing one reads as.
+    /// Appends a number unless it is zero: a missing field reads as zero.
     pub(crate) fn number_unless_zero(&mut self, tag: u64, value: u64) {
         if value != 0 {
             self.number(tag, value);
@@ -38,7 +38,7 @@ impl<'a> FieldWriter<'a> {
     }
 }
 
-/// Calls `each` with every field of `bytes`, which it must know or ignore.
+/// Calls `each` with the tag and bytes of every field. `each` ignores the tags it does not know.
 pub(crate) fn read_fields<'a>(
     bytes: &'a [u8],
     mut each: impl FnMut(u64, &'a [u8]) -> Result<(), Malformed>,
@@ -59,7 +59,7 @@ pub(crate) fn read_fields<'a>(
     Ok(())
 }
 
-/// The number a field holds.
+/// Decodes a field that holds a varint.
 pub(crate) fn number(field: &[u8]) -> Result<u64, Malformed> {
     let mut decoder = Decoder::new(field);
     let value = decoder.varint("a number")?;

@@ -1,8 +1,8 @@
-//! The filter: says of a key "certainly absent" or "maybe there", for a few bits a key.
+//! The filter: tells whether a key is "certainly absent" or "maybe there", for a few bits a key.
 //!
-//! A split-block Bloom filter (Putze, Sanders, Singler 2007; as Parquet and Impala have it): the
-//! high half of the hash picks a block of 256 bits, the low half one bit in each of its eight
-//! words, so a probe touches one cache line and is eight independent multiplications.
+//! It is a split-block Bloom filter (Putze, Sanders, Singler 2007; as in Parquet and Impala): the
+//! high half of the hash picks a block of 256 bits, the low half picks one bit in each of its eight
+//! words. So a probe touches one cache line and takes eight independent multiplications.
 //!
 //! ```text
 //! parts     of 512 blocks, the last one of fewer; block = 8 words u32          see `parts.rs`
@@ -12,11 +12,11 @@
 use flagstone_base::codec::put_u32;
 use flagstone_base::{Decoder, Malformed};
 
-/// The kind byte of a split-block Bloom filter. Others may come; an unknown one is not used.
+/// The kind byte of a split-block Bloom filter. A reader does not use a filter of an unknown kind.
 const SPLIT_BLOCK_BLOOM: u8 = 1;
 
-/// Odd numbers that spread the low half of a hash differently for each word. They stand on disk by
-/// their use.
+/// Odd numbers that spread the low half of a hash differently for each word. They are part of the
+/// file format.
 const SALTS: [u32; 8] = [
     0x47b6_137b,
     0x4497_4d91,
@@ -28,12 +28,12 @@ const SALTS: [u32; 8] = [
     0x5c6b_fb31,
 ];
 
-/// 256 bits; aligned so that it never crosses a cache line.
+/// One block of the filter, 256 bits, aligned so that it never crosses a cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
 pub(crate) struct Words([u32; 8]);
 
-/// A filter in memory.
+/// A whole filter in memory.
 pub(crate) struct Filter {
     blocks: Box<[Words]>,
 }
@@ -48,14 +48,14 @@ pub(crate) const fn block_of(hash: u64, blocks: usize) -> usize {
     (((hash >> 32) * blocks as u64) >> 32) as usize
 }
 
-/// Whether all bits of `mask` are set in `words`.
+/// Returns whether all bits of `mask` are set in `words`.
 #[inline]
 pub(crate) fn probe(words: &[u32; 8], mask: [u32; 8]) -> bool {
     words.iter().zip(mask).fold(0, |missing, (word, bit)| missing | (!word & bit)) == 0
 }
 
 impl Filter {
-    /// A filter of the distinct keys with these remixed hashes, `bits` bits each.
+    /// Builds a filter for distinct keys with these remixed hashes, with `bits` bits for each key.
     pub(crate) fn build(hashes: &[u64], bits: u8) -> Self {
         let blocks = (hashes.len() as u64 * u64::from(bits)).div_ceil(256).max(1);
         let mut blocks = vec![Words::default(); blocks as usize].into_boxed_slice();
@@ -68,31 +68,30 @@ impl Filter {
         Self { blocks }
     }
 
-    /// Whether a key with this remixed hash may be there.
+    /// Returns whether a key with this remixed hash may be in the table.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let block = &self.blocks[block_of(hash, self.blocks.len())];
         probe(&block.0, mask(hash))
     }
 
-    /// Bytes in memory.
+    /// Bytes that the filter takes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         size_of_val(&*self.blocks) as u64
     }
 
-    /// Its blocks.
     pub(crate) const fn blocks(&self) -> &[Words] {
         &self.blocks
     }
 
-    /// Blocks as they are stored.
+    /// Encodes `blocks` as they are stored.
     pub(crate) fn bytes_of(blocks: &[Words]) -> Vec<u8> {
         let mut out = Vec::with_capacity(32 * blocks.len());
         blocks.iter().flat_map(|block| block.0).for_each(|word| put_u32(&mut out, word));
         out
     }
 
-    /// The filter whose stored parts, one after another, are `bytes`.
+    /// Decodes a filter from the concatenated bytes of its parts.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let blocks = bytes.chunks_exact(32).map(|chunk| {
             let mut block = Words::default();
@@ -104,7 +103,8 @@ impl Filter {
         Self { blocks: blocks.collect() }
     }
 
-    /// Reads a filter that is one section, as tables had it first; `None` for a kind this code does not know, which costs speed only.
+    /// Decodes a filter that is one section, as in older tables. Returns `None` for an unknown
+    /// kind: the table then works without a filter.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let [kind, ..] = decoder.array::<4>("the kind of a filter")?;

@@ -9,9 +9,10 @@
 //!                   | label "FSSTFOOT" | crc u32 of the 76 bytes before
 //! ```
 //!
-//! The crc of a stored block covers database, file number, offset and salt (if the table has one) before its
-//! own bytes, so a block of another file or place is refused. Label and crc stand at these places in every version,
-//! so an old reader can tell a newer file from a damaged one.
+//! The crc of a stored block covers the database, the file number, the offset and (if the table has
+//! one) the salt before the block's own bytes. So a block of another file or offset is refused.
+//! Label and crc are at these places in every format version, so an old reader can tell a newer
+//! file from a damaged one.
 
 use crate::buffers::{Buffer, Buffers};
 use crate::options::TableIdent;
@@ -30,37 +31,37 @@ use std::ops::DerefMut;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The version this code writes, and the newest it reads.
+/// The format version that this code writes, and the newest that it reads.
 pub(crate) const VERSION: u32 = 1;
-/// A feature that a reader must know: the index has parts. The footer tells it alone: the header is written before it
-/// is known.
+/// A feature that a reader must know: the index has parts. Only the footer has this bit, because
+/// the header is written before the number of parts is known.
 pub(crate) const INDEX_IN_PARTS: u32 = 1;
-/// The features that this code knows.
+/// The read-incompatible features that this code knows.
 const READ_FEATURES: u32 = INDEX_IN_PARTS;
 pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FSSTHEAD";
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FSSTFOOT";
 pub(crate) const LABEL_BYTES: usize = 48;
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const FOOTER_BYTES: usize = 80;
-/// What stands behind the payload of every stored block.
+/// The length of the trailer that follows the payload of every stored block.
 pub(crate) const BLOCK_TRAILER_BYTES: usize = 9;
-/// No block is larger before compression: the largest value, a key, and room for columns.
+/// The longest block before compression: the largest value, a key, and space for the columns.
 pub(crate) const BLOCK_RAW_MAX: usize = VALUE_BYTES_MAX + (2 << 20);
-/// A section is at most this many times as long as what is stored of it: what shrinks more stands plain. So what a
-/// small file says of itself takes little memory.
+/// A section is at most this many times longer than its stored bytes; a section that shrinks more
+/// is stored uncompressed. So a small file cannot make a reader allocate much memory.
 const SECTION_SHRINK_MAX: u64 = 8;
-/// The shortest table: frame, and properties of some bytes.
+/// The length of the shortest table: its frame, and properties of a few bytes.
 pub(crate) const FILE_BYTES_MIN: u64 = (HEADER_BYTES + FOOTER_BYTES + BLOCK_TRAILER_BYTES) as u64;
 
-/// What both ends of the file say: what it is, who may read it, whose it is.
+/// What both ends of the file record: its kind, the features its readers need, and its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) version: u32,
-    /// Features an old reader may ignore.
+    /// Features that an old reader may ignore.
     pub(crate) compatible: u32,
-    /// Features a reader must know.
+    /// Features that a reader must know.
     pub(crate) read_incompatible: u32,
-    /// Features a writer that changes the file must know; tables never change.
+    /// Features that a writer which changes the file must know. Tables never change.
     pub(crate) write_incompatible: u32,
     pub(crate) ident: TableIdent,
 }
@@ -96,7 +97,7 @@ impl Label {
         Ok(Self { version, compatible, read_incompatible, write_incompatible, ident })
     }
 
-    /// Refuses a file that needs a newer reader, or that is another than `expected`.
+    /// Refuses a file that needs a newer reader, or whose identity is not `expected`.
     pub(crate) fn check(&self, file: impl Display, expected: TableIdent) -> Result<()> {
         let unknown = self.read_incompatible & !READ_FEATURES;
         if self.version == 0 || self.version > VERSION || unknown != 0 {
@@ -135,7 +136,7 @@ impl Label {
     }
 }
 
-/// The bytes a file begins with.
+/// Returns the header of a table.
 pub(crate) fn encode_header(ident: TableIdent) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES);
     Label::new(ident).encode(HEADER_MAGIC, &mut out);
@@ -145,7 +146,7 @@ pub(crate) fn encode_header(ident: TableIdent) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode_header`] wrote; version and identity are not judged.
+/// Decodes a header. Checks its crc, but neither version nor identity.
 pub(crate) fn decode_header(bytes: &[u8]) -> Result<Label, Malformed> {
     let body = check_crc(bytes, HEADER_BYTES)?;
     let mut decoder = Decoder::new(body);
@@ -154,11 +155,11 @@ pub(crate) fn decode_header(bytes: &[u8]) -> Result<Label, Malformed> {
     Ok(label)
 }
 
-/// The end of a file: where everything else is found.
+/// The end of a file, from which a reader finds everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) properties: Handle,
-    /// Where the data blocks end and the sections begin.
+    /// The offset where the data blocks, filter parts and index parts end and the tail begins.
     pub(crate) tail_offset: u64,
     pub(crate) label: Label,
 }
@@ -175,8 +176,8 @@ impl Footer {
         out
     }
 
-    /// Reads a footer and checks its crc, then its places against the length of the file; version
-    /// and identity are not judged.
+    /// Decodes a footer. Checks its crc, and its offsets against the length of the file, but
+    /// neither version nor identity.
     pub(crate) fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self, Malformed> {
         let body = check_crc(bytes, FOOTER_BYTES)?;
         let mut label = Decoder::new(&body[FOOTER_BYTES - 4 - LABEL_BYTES..]);
@@ -201,7 +202,8 @@ fn put_crc(out: &mut Vec<u8>) {
     put_u32(out, crc);
 }
 
-/// What stands before the crc at the end of `bytes`, which must be `len` long.
+/// Returns the bytes before the crc at the end of `bytes`. Refuses a wrong crc, and any length but
+/// `len`.
 fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
     match bytes.split_last_chunk::<4>() {
         Some((body, crc)) if bytes.len() == len && fits(crc32c(body), u32::from_le_bytes(*crc)) => {
@@ -211,7 +213,8 @@ fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
     }
 }
 
-/// What the checksum of a stored block covers besides its bytes; the salt is no part of it if there is none.
+/// Returns what the checksum of a stored block covers besides its bytes, and the length of that. A
+/// salt of 0 is left out.
 pub(crate) fn place(ident: TableIdent, offset: u64) -> ([u8; 36], usize) {
     let mut place = [0; 36];
     place[..16].copy_from_slice(&ident.database.0);
@@ -226,8 +229,8 @@ fn block_crc(ident: TableIdent, offset: u64, body: &[u8]) -> u32 {
     crc32c_of_parts(&[&place[..len], body])
 }
 
-/// Makes of `raw` the stored block that will stand at `offset`: `out` is replaced by it. Answers
-/// whether it was compressed.
+/// Writes the stored block of `raw` at `offset` to `out`, replacing what `out` held. Returns
+/// whether the payload is compressed.
 pub(crate) fn seal_block(
     raw: &[u8],
     compression: Compression,
@@ -247,7 +250,7 @@ pub(crate) fn seal_block(
         out.extend_from_slice(raw);
         Compression::None.tag()
     };
-    // A builder refuses blocks beyond BLOCK_RAW_MAX, which fits 32 bits.
+    // The builder refuses blocks beyond BLOCK_RAW_MAX, which fits in 32 bits.
     put_u32(out, raw.len() as u32);
     out.push(tag);
     let crc = block_crc(ident, offset, out);
@@ -255,7 +258,8 @@ pub(crate) fn seal_block(
     shrank
 }
 
-/// Checks the stored block at `offset` and answers its payload, its raw length and compression tag.
+/// Checks the crc of the stored block at `offset`. Returns its payload, raw length and compression
+/// tag.
 pub(crate) fn check_block(
     stored: &[u8],
     ident: TableIdent,
@@ -273,13 +277,13 @@ pub(crate) fn check_block(
     Ok((payload, u32::from_le_bytes([*a, *b, *c, *d]) as usize, *tag))
 }
 
-/// How long a section may be of which `stored` bytes are stored.
+/// The longest that a section with `stored` stored bytes may be once decompressed.
 pub(crate) const fn section_raw_max(stored: u64) -> u64 {
     stored.saturating_mul(SECTION_SHRINK_MAX)
 }
 
-/// The raw bytes of the stored block at `offset`: checked, decompressed, at most `raw_max` long, in
-/// memory that `take` gives.
+/// Checks and decompresses the stored block at `offset` into memory from `take`. Refuses a block of
+/// more than `raw_max` raw bytes.
 pub(crate) fn open_block<B: DerefMut<Target = [u8]>>(
     stored: &[u8],
     ident: TableIdent,
@@ -297,7 +301,7 @@ pub(crate) fn open_block<B: DerefMut<Target = [u8]>>(
     Ok(raw)
 }
 
-/// As [`open_block`]; a block that is stored plain keeps its memory.
+/// Does the same as [`open_block`], but an uncompressed block stays in the memory of `stored`.
 pub(crate) fn open_owned_block(
     mut stored: Buffer,
     ident: TableIdent,
@@ -317,7 +321,7 @@ pub(crate) fn open_owned_block(
     Ok(stored)
 }
 
-/// Passes on what [`check_block`] answered, unless the raw length is beyond its bounds.
+/// Returns the result of [`check_block`] if its raw length is possible and at most `raw_max`.
 const fn check_raw_len(
     (payload, raw_len, tag): (&[u8], usize, u8),
     raw_max: usize,

@@ -1,8 +1,10 @@
-//! An index in memory: which block a key is in. Of a whole table, of a part of one, or of the parts (`index_parts.rs`).
+//! An index in memory: tells which block may hold a key. It covers a whole table, one part of an
+//! index, or the parts themselves (`index_parts.rs`).
 //!
-//! Each block has a separator: the shortest front of its first key that lies above the last key of
+//! Each block has a separator: the shortest prefix of its first key that is above the last key of
 //! the block before (for the first block, its whole first key). A block that begins inside the
-//! versions of one key is *continued*: its separator is that key, and its first SeqNo is kept too.
+//! versions of one key is *continued*: its separator is that key, and the index keeps its first
+//! SeqNo too.
 //!
 //! ```text
 //! section   blocks varint | first offset varint | continued varint
@@ -10,11 +12,11 @@
 //!           | continued x (block number, as distance from the one before, varint | SeqNo varint)
 //! ```
 //!
-//! In memory the front that all separators share is cut off, and the next eight bytes of each stand
-//! in a column of big-endian integers (16 KiB for 2,000 blocks). A search is a binary search among
-//! every sixteenth of them, which stay in the processor's caches, then a count among sixteen: one
-//! miss where a plain binary search has several. The rest of a separator is looked at only where the
-//! eight bytes are equal.
+//! In memory the prefix that all separators share is cut off. The next eight bytes of each
+//! separator, its *front*, form a column of big-endian integers (16 KiB for 2,000 blocks). A search
+//! is a binary search among every sixteenth front, which stay in the processor's caches, then a
+//! count among sixteen fronts: one cache miss where a plain binary search has several. The rest of
+//! a separator is compared only where fronts are equal.
 
 use crate::properties::Handle;
 use crate::separators::Separators;
@@ -23,53 +25,54 @@ use flagstone_base::key::{KEY_BYTES_MAX, key_front as front};
 use flagstone_base::{Decoder, Malformed, SeqNo};
 use std::ops::Range;
 
-/// So many fronts stand between two of the guide: two cache lines.
+/// The distance between two fronts of the guide: two cache lines.
 const GUIDE_STEP: usize = 16;
 
-/// Blocks that follow one another. Block numbers are those of the table.
+/// The index of consecutive blocks. Blocks are numbered as in their table.
 #[derive(Default)]
 pub(crate) struct Index {
-    /// The number of its first block.
+    /// The number of the first block.
     first: usize,
-    /// What all separators begin with.
+    /// The prefix that all separators share.
     common: Vec<u8>,
-    /// The eight bytes of each separator behind `common`, zeros where it is shorter.
+    /// The eight bytes of each separator after `common`, padded with zeros.
     fronts: Vec<u64>,
-    /// Every sixteenth of the fronts.
+    /// Every sixteenth of `fronts`.
     guide: Vec<u64>,
-    /// Where each block begins, and where the last one ends.
+    /// The offset of each block, and the end of the last one.
     offsets: Vec<u64>,
-    /// Separators behind `common`.
+    /// The separators without `common`.
     rests: Separators,
-    /// Blocks that begin inside the versions of a key, with their first SeqNo.
+    /// The continued blocks, each with its first SeqNo.
     continued: Vec<(u32, SeqNo)>,
 }
 
-/// The blocks that a section lists, one after another.
+/// Reads the blocks that an index section lists, one after another.
 struct Blocks<'a> {
     decoder: Decoder<'a>,
     count: usize,
     continued: usize,
     offset: u64,
-    /// The separator of the block read last.
+    /// The separator of the last block read.
     separator: Vec<u8>,
 }
 
 impl<'a> Blocks<'a> {
-    /// Before the first block of `section`.
+    /// Starts before the first block of `section`.
     fn of(section: &'a [u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(section);
         let count = decoder.varint_u32("the number of blocks")? as usize;
         let offset = decoder.varint("the offset of the first block")?;
         let continued = decoder.varint_u32("the number of continued blocks")? as usize;
-        // A block takes at least three bytes here, a continued one two more.
+        // A block takes at least three bytes here, a continued block two more.
         if count > decoder.remaining() / 3 || continued > count {
             return Err(decoder.refuse("as many blocks as it says"));
         }
         Ok(Self { decoder, count, continued, offset, separator: Vec::new() })
     }
 
-    /// Reads the next block: how much its separator shares with the one before. `offset` is its end then.
+    /// Reads the next block and returns how many bytes its separator shares with the one before.
+    /// Sets `offset` to the end of the block.
     fn next(&mut self) -> Result<usize, Malformed> {
         let at = self.decoder.position();
         let len = self.decoder.varint("the length of a block")?;
@@ -89,19 +92,20 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Reads an index from one section, or from several that follow one another: all are measured, then all are filled in.
+/// Reads an index from one section, or from several consecutive ones: first measures all sections,
+/// then fills the index.
 #[derive(Default)]
 pub(crate) struct IndexReader {
     index: Index,
     first: Vec<u8>,
     last: Vec<u8>,
-    /// Bytes of all separators put together.
+    /// Bytes of all separators when whole.
     whole_bytes: u64,
     section_bytes: usize,
 }
 
 impl IndexReader {
-    /// Looks through the next section.
+    /// Checks and measures the next section.
     pub(crate) fn measure(&mut self, section: &[u8]) -> Result<(), Malformed> {
         let mut blocks = Blocks::of(section)?;
         let Index { offsets, .. } = &mut self.index;
@@ -130,7 +134,8 @@ impl IndexReader {
         Ok(())
     }
 
-    /// Reads which blocks of a section are continued; `before` blocks are in the sections before.
+    /// Reads the continued blocks of a section; `before` is the number of blocks in the sections
+    /// before.
     fn continued(&mut self, blocks: &mut Blocks<'_>, before: usize) -> Result<(), Malformed> {
         self.index.continued.reserve(blocks.continued);
         let (decoder, mut block) = (&mut blocks.decoder, 0_u32);
@@ -139,7 +144,7 @@ impl IndexReader {
             let distance = decoder.varint_u32("the distance to a continued block")?;
             let seqno = SeqNo::new(decoder.varint("the SeqNo of a continued block")?);
             block = match block.checked_add(distance) {
-                // The first block of a part may be one.
+                // The first block of a part may be continued.
                 Some(next) if (distance > 0 || nth == 0) && (next as usize) < blocks.count => next,
                 _ => return Err(Malformed { at, expected: "the number of a block" }),
             };
@@ -148,12 +153,12 @@ impl IndexReader {
         Ok(())
     }
 
-    /// How many blocks were measured, and where the last of them ends.
+    /// The number of blocks measured, and the end of the last one.
     pub(crate) fn measured(&self) -> (usize, u64) {
         (self.index.offsets.len().saturating_sub(1), self.index.end())
     }
 
-    /// The index of all `sections`, each of which was measured, in this order.
+    /// Returns the index of all `sections`, which were measured in this order.
     pub(crate) fn fill(self, sections: &[&[u8]]) -> Result<Index, Malformed> {
         let (count, _end) = self.measured();
         let mut index = self.index;
@@ -180,14 +185,14 @@ impl IndexReader {
 }
 
 impl Index {
-    /// Reads a section. Memory: a fixed multiple of its bytes.
+    /// Decodes a section. The index takes a fixed multiple of the section's bytes in memory.
     pub(crate) fn decode(section: &[u8]) -> Result<Self, Malformed> {
         let mut reader = IndexReader::default();
         reader.measure(section)?;
         reader.fill(&[section])
     }
 
-    /// The same index, whose first block has the number `first` in its table.
+    /// Returns the index with `first` as the number of its first block.
     pub(crate) fn starting_at(self, first: usize) -> Self {
         Self { first, ..self }
     }
@@ -197,7 +202,7 @@ impl Index {
         self.offsets.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
     }
 
-    /// How many fronts are below `front`.
+    /// Returns the number of fronts below `front`.
     #[inline]
     fn below(&self, front: u64) -> usize {
         let end = self.guide.partition_point(|&other| other < front) * GUIDE_STEP;
@@ -206,75 +211,76 @@ impl Index {
         start + among.iter().map(|&other| usize::from(other < front)).sum::<usize>()
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.rests.count()
     }
 
-    /// The numbers of its blocks.
+    /// The numbers of the blocks.
     #[inline]
     pub(crate) fn blocks(&self) -> Range<usize> {
         self.first..self.first + self.count()
     }
 
-    /// Where block `number` begins; for the number behind the last, where that ends.
+    /// The offset where block `number` begins. For the number after the last block, the end of
+    /// that.
     #[inline]
     pub(crate) fn offset(&self, number: usize) -> u64 {
         self.offsets[number - self.first]
     }
 
-    /// Where block `number` is stored.
+    /// The place where block `number` is stored.
     #[inline]
     pub(crate) fn handle(&self, number: usize) -> Handle {
         let offset = self.offset(number);
         Handle { offset, len: self.offset(number + 1) - offset }
     }
 
-    /// The largest end at or below `limit` of block `number` or a later one; that of `number` if all lie
-    /// beyond.
+    /// Returns the largest block end at or below `limit`, among `number` and later blocks, or the
+    /// end of `number` if all ends are above `limit`.
     pub(crate) fn end_within(&self, number: usize, limit: u64) -> u64 {
         let ends = &self.offsets[number - self.first + 1..];
         ends[ends.partition_point(|end| *end <= limit).saturating_sub(1)]
     }
 
-    /// The smallest start at or above `limit` of block `number` or an earlier one; that of `number` if all lie
-    /// below.
+    /// Returns the smallest block start at or above `limit`, among `number` and earlier blocks, or
+    /// the start of `number` if all starts are below `limit`.
     pub(crate) fn start_within(&self, number: usize, limit: u64) -> u64 {
         let starts = &self.offsets[..=number - self.first];
         starts[starts.partition_point(|start| *start < limit).min(starts.len() - 1)]
     }
 
-    /// Where the blocks end.
+    /// The end of the last block.
     pub(crate) fn end(&self) -> u64 {
         self.offsets.last().copied().unwrap_or(0)
     }
 
-    /// Where the blocks begin.
+    /// The start of the first block.
     pub(crate) fn start(&self) -> u64 {
         self.offsets.first().copied().unwrap_or(0)
     }
 
-    /// The separator of block `number`, put together.
+    /// Returns all bytes of the separator of block `number`.
     pub(crate) fn separator(&self, number: usize) -> Vec<u8> {
         let mut separator = self.common.clone();
         self.rests.append(number - self.first, &mut separator);
         separator
     }
 
-    /// The first SeqNo of block `number` if it begins inside the versions of a key.
+    /// Returns the first SeqNo of block `number` if the block is continued.
     #[inline]
     pub(crate) fn continued(&self, number: usize) -> Option<SeqNo> {
         self.continued_at(number - self.first)
     }
 
-    /// The same for the block at this place.
+    /// As [`Index::continued`]; `place` counts from the first block of this index.
     fn continued_at(&self, place: usize) -> Option<SeqNo> {
         let found = self.continued.binary_search_by_key(&place, |(block, _)| *block as usize);
         found.ok().map(|at| self.continued[at].1)
     }
 
-    /// How many separators are at or below `key`.
+    /// Returns the number of separators at or below `key`.
     #[inline]
     fn at_or_below(&self, key: &[u8]) -> usize {
         let rest = if self.common.is_empty() {
@@ -302,15 +308,15 @@ impl Index {
         from
     }
 
-    /// The block where the first entry at or behind (`key`, `at`) is, unless it is the first entry
-    /// of the next block. `None` when `key` lies before the first key.
+    /// Returns the block that holds the first entry at or after (`key`, `at`), unless that entry is
+    /// the first of the next block. Returns `None` if `key` is below the first key.
     #[inline]
     pub(crate) fn find(&self, key: &[u8], at: SeqNo) -> Option<usize> {
         let mut place = self.at_or_below(key).checked_sub(1)?;
         if self.continued.is_empty() {
             return Some(self.first + place);
         }
-        // Back over blocks that begin with versions of this key older than wanted.
+        // Go back over blocks that begin with versions of this key older than `at`.
         while let Some(first) = self.continued_at(place) {
             if !self.begins_with(place, key) || first >= at || place == 0 {
                 break;
@@ -320,24 +326,24 @@ impl Index {
         Some(self.first + place)
     }
 
-    /// Whether the separator of the block at this place is `key`.
+    /// Returns whether the separator of the block at `place` is `key`.
     fn begins_with(&self, place: usize, key: &[u8]) -> bool {
         let rest = key.strip_prefix(self.common.as_slice());
         rest.is_some_and(|rest| self.rests.is(place, rest))
     }
 
-    /// The last block that may hold a key below `key`; `None` when none does.
+    /// Returns the last block that may hold a key below `key`, or `None` if there is none.
     pub(crate) fn find_before(&self, key: &[u8]) -> Option<usize> {
         let mut place = self.at_or_below(key).checked_sub(1)?;
-        // A block that begins with `key` itself has nothing below it, except the first block,
-        // which then has nothing below either: the cursor finds out.
+        // A block that begins with `key` itself has nothing below `key`. Only the first block is
+        // returned even then; the cursor finds nothing in it.
         while place > 0 && self.continued_at(place).is_some() && self.begins_with(place, key) {
             place -= 1;
         }
         Some(self.first + place)
     }
 
-    /// Bytes in memory.
+    /// Bytes that the index takes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         (self.common.capacity()
             + (self.fronts.capacity() + self.guide.capacity()) * 8

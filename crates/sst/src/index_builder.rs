@@ -1,14 +1,14 @@
-//! Gathers the index of a table being written, cut into parts.
+//! Builds the index of a table while the table is written, cut into parts.
 
 use crate::format::BLOCK_TRAILER_BYTES;
 use flagstone_base::SeqNo;
 use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_bytes, put_varint};
 
-/// A part is full when its separators take so many bytes, the first one aside.
+/// A part is full when its separators, apart from the first, take this many bytes.
 const PART_BYTES: usize = 16 << 10;
 
-/// A section in the making, as `index.rs` draws it.
+/// An index section while it is built; `index.rs` draws its bytes.
 #[derive(Default)]
 pub(crate) struct IndexSection {
     blocks: Vec<u8>,
@@ -20,7 +20,8 @@ pub(crate) struct IndexSection {
 }
 
 impl IndexSection {
-    /// Adds the next block: its stored length, its separator, its first SeqNo if it is continued.
+    /// Adds the next block: its stored length, its separator, and its first SeqNo if it is
+    /// continued.
     pub(crate) fn add(&mut self, len: u64, separator: &[u8], continued: Option<SeqNo>) {
         let shared = common_prefix(&self.last_separator, separator);
         put_varint(&mut self.blocks, len);
@@ -41,7 +42,7 @@ impl IndexSection {
         self.blocks.len() + self.continued.len()
     }
 
-    /// The bytes of the section.
+    /// Returns the bytes of the section, whose first block begins at `first_offset`.
     pub(crate) fn encode(&self, first_offset: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes() + 30);
         put_varint(&mut out, self.count);
@@ -53,25 +54,26 @@ impl IndexSection {
     }
 }
 
-/// Gathers the index of a table being written.
+/// Builds the index of a table while the table is written.
 pub(crate) struct IndexBuilder {
-    /// A part is full when it has so many blocks.
+    /// A part is full when it has this many blocks.
     part_blocks: usize,
     part: IndexSection,
-    /// Separator and, if it is continued, first SeqNo of the first block of the part.
+    /// The separator of the first block of the part and, if that block is continued, its first
+    /// SeqNo.
     part_first: (Vec<u8>, Option<SeqNo>),
-    /// Where the first block of the part begins, and where the last one ends.
+    /// The offset where the first block of the part begins, and where its last block ends.
     part_offset: u64,
     end: u64,
-    /// The parts before, what the top says of them, and their bytes.
+    /// The sections of the finished parts, the index of these parts, and the bytes of all of them.
     parts: Vec<Vec<u8>>,
     top: IndexTop,
     bytes: usize,
 }
 
-/// The index of a table.
+/// The index of a finished table.
 pub(crate) enum BuiltIndex {
-    /// One section holds it all.
+    /// One section holds the whole index.
     Whole(Vec<u8>),
     InParts {
         parts: Vec<Vec<u8>>,
@@ -79,14 +81,14 @@ pub(crate) enum BuiltIndex {
     },
 }
 
-/// What is known of the parts, before the first of them was written.
+/// The index of the parts, while it is not known where the first part will be written.
 pub(crate) struct IndexTop {
     section: IndexSection,
     extents: Vec<u8>,
 }
 
 impl IndexTop {
-    /// The section, when the first part was written at `offset`.
+    /// Returns the section of the top, once the first part was written at `offset`.
     pub(crate) fn encode(&self, offset: u64) -> Vec<u8> {
         let mut out = Vec::new();
         put_bytes(&mut out, &self.section.encode(offset));
@@ -96,7 +98,8 @@ impl IndexTop {
 }
 
 impl IndexBuilder {
-    /// For a table whose blocks begin at `offset`; parts have up to `part_blocks` of them.
+    /// Creates a builder for a table whose first block begins at `offset`. Parts have up to
+    /// `part_blocks` blocks.
     pub(crate) fn new(offset: u64, part_blocks: usize) -> Self {
         Self {
             part_blocks,
@@ -143,12 +146,12 @@ impl IndexBuilder {
         self.parts.push(bytes);
     }
 
-    /// Bytes gathered so far.
+    /// Bytes of the index so far.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes + self.part.bytes() + self.top.section.bytes() + self.top.extents.len()
     }
 
-    /// The index of all blocks that were added.
+    /// Returns the index of all blocks added.
     pub(crate) fn finish(mut self) -> BuiltIndex {
         if self.parts.is_empty() {
             return BuiltIndex::Whole(self.part.encode(self.part_offset));

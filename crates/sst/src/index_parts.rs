@@ -1,16 +1,20 @@
-//! An index in parts, so that a table needs a few hundred bytes of memory and not 30 for each of its blocks.
+//! An index in parts, so that an open table needs a few hundred bytes of memory instead of 30 for
+//! each of its blocks.
 //!
-//! A part is the index of up to 256 blocks that follow one another, sealed like a data block. The top is an index whose
-//! blocks are the parts: the separator of a part is that of its first block, and a part whose first block is continued is
-//! continued itself. So a key is found in the top as it would be found in the whole index, then in that part.
+//! A part is the index of up to 256 consecutive blocks, stored like a data block. The top is an
+//! index whose blocks are the parts: the separator of a part is that of its first block, and a part
+//! is continued if its first block is. So a key is looked up in the top as in a whole index, then
+//! in the part found.
 //!
 //! ```text
-//! parts     index section, index section, ...        each a stored block, no gap between, in front of the tail
-//! top       index section of the parts, as `bytes` | parts x (blocks varint | bytes of these blocks varint)
+//! parts     index section, index section, ...   stored blocks without a gap, before the tail
+//! top       index section of the parts, as `bytes`
+//!           | parts x (blocks varint | bytes of these blocks varint)
 //! ```
 //!
-//! While there is room, a table that is opened makes one index of all parts and keeps it; else it keeps the top, and the
-//! parts come and go in the block cache. An index of one section is its own only part then.
+//! While memory allows it, opening a table joins all parts to one index, which stays in memory.
+//! Otherwise only the top stays in memory, and the block cache holds the parts. An index of one
+//! section is then its own only part.
 
 use crate::format::HEADER_BYTES;
 use crate::index::{Index, IndexReader};
@@ -19,33 +23,35 @@ use crate::properties::Handle;
 use flagstone_base::{Decoder, Malformed, SeqNo};
 use std::ops::Range;
 
-/// No part is longer: its separators take 16 KiB, but for the first and the last, 64 KiB each.
+/// The limit on the length of a part: its separators take 16 KiB, apart from the first and the
+/// last, which take up to 64 KiB each.
 const PART_LEN_MAX: u64 = 256 << 10;
-/// Blocks of a table whose index is in parts: fewer than the cache can number, beside parts of index and filter.
+/// The limit on the blocks of a table whose index is in parts: the cache must be able to number
+/// them, and the parts of index and filter too.
 const BLOCKS_MAX: u32 = 1 << 31;
-/// What a block takes in a whole index besides its separator.
+/// Bytes that a block takes in a whole index in memory, besides its separator.
 const BLOCK_MEMORY: u64 = 24;
 
 /// The index of an open table.
 pub(crate) enum TableIndex {
-    /// In memory as long as the table is open.
+    /// The whole index stays in memory while the table is open.
     Resident(Index),
-    /// Its parts come and go in the cache.
+    /// The block cache holds the parts of the index.
     InParts(IndexParts),
 }
 
-/// What an open table keeps of an index whose parts are in the file.
+/// What stays in memory of an index in parts.
 pub(crate) struct IndexParts {
-    /// Its blocks are the parts.
+    /// The index of the parts.
     top: Index,
-    /// The number of the first block of each part, and how many there are in all.
+    /// The number of the first block of each part, and the number of blocks in all.
     firsts: Vec<u32>,
-    /// Where the first block of each part begins, and where the last block of all ends.
+    /// The offset of the first block of each part, and the end of the last block.
     offsets: Vec<u64>,
 }
 
 impl IndexParts {
-    /// Reads the top.
+    /// Decodes the section of the top.
     pub(crate) fn decode(section: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(section);
         let top = decoder.bytes("the index of the parts")?;
@@ -79,8 +85,9 @@ impl IndexParts {
         Ok(parts)
     }
 
-    /// `index`, the only section of its table, which stands at `handle`, as a part to be read from there. `None` for
-    /// one that is too long to be read for a lookup, as tables had them first.
+    /// Makes `index`, the only index section of its table, stored at `handle`, the only part of an
+    /// index in parts. Returns `None` if the section is too long to be read for a lookup, as in
+    /// some older tables.
     pub(crate) fn of_whole(index: &Index, handle: Handle, blocks_max: usize) -> Option<Self> {
         if index.count() == 0 || index.count() > blocks_max || handle.len > PART_LEN_MAX {
             return None;
@@ -94,7 +101,8 @@ impl IndexParts {
         })
     }
 
-    /// The whole index of the parts whose sections are `sections`; if something is wrong, in which of them.
+    /// Joins the parts in `sections` to the whole index. An error comes with the number of the
+    /// faulty part.
     pub(crate) fn whole(&self, sections: &[&[u8]]) -> Result<Index, (usize, Malformed)> {
         let mut reader = IndexReader::default();
         for (number, section) in sections.iter().enumerate() {
@@ -111,7 +119,7 @@ impl IndexParts {
         Ok(index)
     }
 
-    /// Part `number` from its section.
+    /// Decodes part `number` from its section.
     pub(crate) fn part(&self, number: usize, section: &[u8]) -> Result<Index, Malformed> {
         let blocks = self.blocks(number);
         let part = Index::decode(section)?.starting_at(blocks.start);
@@ -123,7 +131,7 @@ impl IndexParts {
         Ok(part)
     }
 
-    /// Holds the first block of part `number`, which `index` has, to what the top says of it.
+    /// Checks that the first block of part `number` in `index` is as the top says.
     fn check_first(&self, number: usize, index: &Index) -> Result<(), Malformed> {
         let first = self.blocks(number).start;
         let is_told = index.offset(first) == self.offsets[number]
@@ -132,17 +140,17 @@ impl IndexParts {
         if is_told { Ok(()) } else { Err(NOT_AS_TOLD) }
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     pub(crate) fn count(&self) -> usize {
         self.top.count()
     }
 
-    /// Where part `number` is stored.
+    /// The place where part `number` is stored.
     pub(crate) fn handle(&self, number: usize) -> Handle {
         self.top.handle(number)
     }
 
-    /// Where all parts are stored.
+    /// The place where all parts are stored.
     pub(crate) fn place(&self) -> Handle {
         let offset = self.top.start();
         Handle { offset, len: self.top.end() - offset }
@@ -153,32 +161,32 @@ impl IndexParts {
         self.firsts[number] as usize..self.firsts[number + 1] as usize
     }
 
-    /// The part with block `block`, which must be one of the table.
+    /// The part that has block `block`, which must be a block of the table.
     pub(crate) fn part_of(&self, block: usize) -> usize {
         self.firsts.partition_point(|&first| first as usize <= block).saturating_sub(1)
     }
 
-    /// The part where [`Index::find`] finds a block.
+    /// Returns the part in which to call [`Index::find`].
     pub(crate) fn find(&self, key: &[u8], at: SeqNo) -> Option<usize> {
         self.top.find(key, at)
     }
 
-    /// The part where [`Index::find_before`] finds a block.
+    /// Returns the part in which to call [`Index::find_before`].
     pub(crate) fn find_before(&self, key: &[u8]) -> Option<usize> {
         self.top.find_before(key)
     }
 
-    /// Whether part `number` goes on with the versions of the last key of the part before.
+    /// Returns whether part `number` begins inside the versions of the last key of the part before.
     pub(crate) fn is_continued(&self, number: usize) -> bool {
         number < self.count() && self.top.continued(number).is_some()
     }
 
-    /// Where the first block of part `number` begins.
+    /// The offset where the first block of part `number` begins.
     pub(crate) fn offset(&self, number: usize) -> u64 {
         self.offsets[number]
     }
 
-    /// About what the whole index would take in memory.
+    /// An estimate of the bytes that the whole index would take in memory.
     pub(crate) fn whole_memory(&self) -> u64 {
         let blocks = self.firsts.last().copied().unwrap_or(0);
         u64::from(blocks) * BLOCK_MEMORY + self.place().len
@@ -189,7 +197,7 @@ const NOT_AS_TOLD: Malformed =
     Malformed { at: 0, expected: "the part of an index that its table tells of" };
 
 impl TableIndex {
-    /// How many blocks the table has.
+    /// The number of data blocks of the table.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         match self {
@@ -198,7 +206,7 @@ impl TableIndex {
         }
     }
 
-    /// Where the blocks begin.
+    /// The offset of the first data block.
     pub(crate) fn start(&self) -> u64 {
         match self {
             Self::Resident(index) => index.start(),
@@ -206,7 +214,7 @@ impl TableIndex {
         }
     }
 
-    /// Where the blocks end.
+    /// The end of the last data block.
     pub(crate) fn end(&self) -> u64 {
         match self {
             Self::Resident(index) => index.end(),
@@ -214,7 +222,8 @@ impl TableIndex {
         }
     }
 
-    /// What is known of the table without reading: its blocks, or its parts.
+    /// The part of the index that is always in memory: the index of the data blocks, or that of the
+    /// parts.
     pub(crate) const fn pieces(&self) -> &Index {
         match self {
             Self::Resident(index) => index,
@@ -222,7 +231,8 @@ impl TableIndex {
         }
     }
 
-    /// Where the blocks of piece `number` begin; for the number behind the last, where they end.
+    /// The offset where the data blocks of piece `number` begin; for the number after the last
+    /// piece, where they end.
     pub(crate) fn piece_offset(&self, number: usize) -> u64 {
         match self {
             Self::Resident(index) => index.offset(number),
@@ -230,7 +240,7 @@ impl TableIndex {
         }
     }
 
-    /// Bytes in memory.
+    /// Bytes that the index takes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Resident(index) => index.bytes(),

@@ -1,4 +1,4 @@
-//! Shows any table as text, also a damaged one: everything that can still be read.
+//! Prints any table as text, even a damaged one: everything that can still be read.
 
 use crate::block::Block;
 use crate::cache::BlockCache;
@@ -16,21 +16,22 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Keys and values are shown up to this many bytes.
+/// Keys and values are printed up to this many bytes.
 const SHOWN_BYTES: usize = 64;
 
-/// How much is shown.
+/// What an inspection prints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InspectOptions {
-    /// Whether every entry gets a line, else every block does.
+    /// Whether to print a line for every entry, not only for every block.
     pub entries: bool,
 }
 
-/// Writes what the table `path` is and holds to `out`, a fact a line. What is damaged is told in its
-/// place, and the rest goes on; only a file that cannot be opened or read at all is an error.
+/// Writes a description of the table `path` to `out`, one fact a line. Damage is reported in its
+/// place, and the inspection continues. Only a file that cannot be opened or read at all is an
+/// error.
 ///
 /// # Errors
-/// What opening and reading the file answer; InvalidInput when `out` refuses.
+/// Any error of opening and reading the file; InvalidInput if `out` fails.
 pub fn inspect(
     disk: &dyn Disk,
     path: &Path,
@@ -61,7 +62,7 @@ pub fn inspect(
             footer.properties.len
         ),
     )?;
-    // A cache of nothing: an inspection reads everything once.
+    // A cache of size zero: an inspection reads everything once.
     let cache = BlockCache::new(0);
     match Table::open(file, footer.label.ident, None, &cache) {
         Ok(table) => say_table(out, &table, options),
@@ -171,7 +172,8 @@ fn say_entry(out: &mut dyn Write, block: &Block, index: usize) -> Result<()> {
     }
 }
 
-/// Which table the file says it is, at its beginning or at its end.
+/// Returns the identity of the table that the header records, or else the footer. `None` if both
+/// are damaged.
 pub fn identify(file: &dyn ReadFile) -> Option<TableIdent> {
     let mut header = [0; HEADER_BYTES];
     let begins = file.read_exact_at(&mut header, 0).ok().and_then(|()| decode_header(&header).ok());
@@ -198,7 +200,7 @@ fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> Result<()> {
     writeln!(out, "{line}").map_err(|_full| Error::invalid("the output of an inspection refuses"))
 }
 
-/// Bytes as text, the middle of long ones left out.
+/// Bytes as escaped text, cut after [`SHOWN_BYTES`].
 struct Shown<'a>(&'a [u8]);
 
 impl std::fmt::Display for Shown<'_> {

@@ -1,11 +1,13 @@
-//! The immutable sorted file: blocks, index, filter, writer, reader, block cache.
+//! The sorted table: an immutable file of sorted entries, its writer, its reader and the block
+//! cache.
 //!
 //! ```text
 //! TableBuilder --add, add_range_delete, attach--> finish --> file + TableMeta
-//! Table::open --> get (filter -> index -> cache -> block), cursor, verify_stored, verify;  inspect: any file;  Salvage: a damaged one
+//! Table::open --> get (filter -> index -> cache -> block), cursor, verify_stored, verify
+//! inspect: describes any file        Salvage: reads a damaged table
 //! ```
 //!
-//! The bytes are drawn in `docs/format/sst.md`. Modules stand from the ground up.
+//! `docs/format/sst.md` draws the bytes. A module uses only modules that are listed above it.
 
 mod fields;
 mod options;

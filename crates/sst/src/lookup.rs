@@ -1,4 +1,4 @@
-//! Finds blocks in the index of an open table: in memory, or in its parts, which come and go in the cache.
+//! Finds blocks in the index of an open table, whether the index is in memory or in parts.
 
 use crate::cache::BlockKey;
 use crate::format::{BLOCK_TRAILER_BYTES, open_owned_block};
@@ -9,23 +9,25 @@ use crate::table::Table;
 use flagstone_base::{Malformed, Result, SeqNo};
 use std::sync::Arc;
 
-/// What a lookup does with the cache when the index is in parts.
+/// How a lookup uses the cache when the index is in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheUse {
-    /// Takes parts from it, and puts those into it that were missing.
+    /// Uses cached parts, and inserts missing ones.
     Fill,
-    /// Takes parts from it, and leaves it as it is.
+    /// Uses cached parts, and leaves the cache unchanged.
     Leave,
-    /// Reads parts from the file, whatever it has.
+    /// Reads all parts from the file and does not use the cache.
     Pass,
 }
 
-/// The part of an index that a cursor or a walk is in. It is kept, so the blocks beside need no look into the cache.
+/// The index part that a cursor or a walk is in. It is kept, so that neighbouring blocks need no
+/// cache lookup.
 #[derive(Default)]
 pub(crate) struct Nearby(Option<(usize, Arc<Index>)>);
 
 impl Table {
-    /// The index that tells of block `number`, which must be one of the table.
+    /// Returns the index, or the part of it, that lists block `number`, which must be a block of
+    /// the table.
     pub(crate) fn index_of<'a>(
         &'a self,
         nearby: &'a mut Nearby,
@@ -40,7 +42,7 @@ impl Table {
         }
     }
 
-    /// The block that [`Index::find`] finds.
+    /// Returns the block that [`Index::find`] finds.
     pub(crate) fn find(
         &self,
         nearby: &mut Nearby,
@@ -56,7 +58,7 @@ impl Table {
         }
     }
 
-    /// The block that [`Index::find_before`] finds.
+    /// Returns the block that [`Index::find_before`] finds.
     pub(crate) fn find_before(
         &self,
         nearby: &mut Nearby,
@@ -72,7 +74,7 @@ impl Table {
         }
     }
 
-    /// Where each block is stored; reads every part of an index in parts.
+    /// Returns the places of all data blocks. Reads every part of an index in parts.
     pub(crate) fn handles(&self) -> Result<Vec<Handle>> {
         let mut nearby = Nearby::default();
         let handle = |number| {
@@ -82,8 +84,8 @@ impl Table {
         (0..self.index.count()).map(handle).collect()
     }
 
-    /// Where block `number` begins, for an error: if its part of the index cannot be read, where the first block of that
-    /// part begins.
+    /// The offset of block `number`, for an error message. If the part of the index that lists it
+    /// cannot be read, the offset of the first block of that part.
     #[cold]
     pub(crate) fn offset_of(&self, number: usize) -> u64 {
         let mut nearby = Nearby::default();
@@ -110,7 +112,7 @@ impl Table {
         Ok(&nearby.0.insert(kept).1)
     }
 
-    /// Part `number` of the index.
+    /// Returns part `number` of the index.
     pub(crate) fn index_part(
         &self,
         parts: &IndexParts,
@@ -139,14 +141,14 @@ impl Table {
         let (path, buffers) = (self.file.path(), self.cache.buffers());
         let mut stored = buffers.take(handle.len as usize);
         self.file.read_block_at(&mut stored, handle.offset)?;
-        // Stored plain: no longer than what is stored.
+        // Parts are stored uncompressed, so they are no longer than their stored bytes.
         let raw_max = handle.len as usize;
         let raw = open_owned_block(stored, self.ident, handle.offset, raw_max, path, buffers)?;
         let part = parts.part(number, &raw).and_then(|part| self.check_block_lens(part));
         part.map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }
 
-    /// Passes on `part`, unless a block of it is longer than any block of the table may be.
+    /// Returns `part` unless one of its blocks is longer than the table allows.
     fn check_block_lens(&self, part: Index) -> Result<Index, Malformed> {
         let most = self.raw_max() as u64 + BLOCK_TRAILER_BYTES as u64;
         if part.block_len_max() > most {
@@ -155,7 +157,8 @@ impl Table {
         Ok(part)
     }
 
-    /// Blocks are numbered from below, parts of the filter from above, and parts of the index below those.
+    /// Cache keys number data blocks upwards from 0, the parts of the filter downwards from the
+    /// largest number, and the parts of the index downwards after those.
     pub(crate) fn index_part_key(&self, number: usize) -> BlockKey {
         let filter_parts = self.properties.sections.filter_parts.map_or(0, |parts| parts.count());
         BlockKey { table: self.cache_number, block: u32::MAX - filter_parts - number as u32 }

@@ -1,4 +1,4 @@
-//! What a manifest keeps of a table: enough to route a read past it without opening it.
+//! The manifest's record of a table: enough to skip the table in a read without opening it.
 
 use crate::fields::{FieldWriter, number, read_fields};
 use flagstone_base::codec::Malformed;
@@ -6,53 +6,54 @@ use flagstone_base::{Compression, FileNumber, KeyRange, SeqNo};
 use std::fmt;
 use std::ops::Bound;
 
-/// What a manifest keeps of a table.
+/// The manifest's record of a table.
 ///
-/// The bounds cover every entry and every range delete: the keys lie in `smallest..=largest`, or in
-/// `smallest..largest` when `largest_exclusive` (then `largest` is the exclusive end of a range
-/// delete that reaches beyond the last key).
+/// The bounds cover every entry and every range delete: the keys are in `smallest..=largest`, or in
+/// `smallest..largest` when `largest_exclusive` is set (then `largest` is the exclusive end of a
+/// range delete that reaches beyond the last key).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableMeta {
-    /// The number in its file name.
+    /// The number in the name of the file.
     pub number: FileNumber,
-    /// Bytes of the file.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Bytes behind the data blocks (index, filter, ...): what opening the table reads.
+    /// Bytes of the tail (index, range deletes, ...), which opening the table reads.
     pub tail_bytes: u64,
     /// The smallest key, or the start of a range delete before it.
     pub smallest: Vec<u8>,
-    /// The largest key, or the exclusive end of a range delete behind it.
+    /// The largest key, or the exclusive end of a range delete that reaches beyond it.
     pub largest: Vec<u8>,
-    /// Whether `largest` itself lies outside of the table.
+    /// Whether the bounds exclude `largest` itself.
     pub largest_exclusive: bool,
-    /// The oldest SeqNo in the file (without `global_seqno`).
+    /// The oldest SeqNo in the file (regardless of `global_seqno`).
     pub seqno_min: SeqNo,
-    /// The newest SeqNo in the file (without `global_seqno`).
+    /// The newest SeqNo in the file (regardless of `global_seqno`).
     pub seqno_max: SeqNo,
-    /// Puts, deletes and merge operands; range deletes are not among them.
+    /// The number of puts, deletes and merge operands. Range deletes do not count.
     pub entries: u64,
-    /// Tombstones among the entries.
+    /// The number of tombstones among the entries.
     pub deletes: u64,
-    /// Merge operands among the entries.
+    /// The number of merge operands among the entries.
     pub merges: u64,
-    /// Range deletes.
+    /// The number of range deletes.
     pub range_deletes: u64,
-    /// Entries of keys that have a newer entry in the same table: what snapshots and operands kept.
+    /// The number of entries whose key has a newer entry in the same table. Snapshots and merge
+    /// operands keep such entries.
     pub older_versions: u64,
     /// Bytes of all keys, before prefix and block compression.
     pub key_bytes_raw: u64,
     /// Bytes of all values, before block compression.
     pub value_bytes_raw: u64,
-    /// CRC-32C of the whole file.
+    /// The CRC-32C of the whole file.
     pub checksum: u32,
-    /// The SeqNo that everything in the table reads as: set for an ingested table, whose file says
-    /// SeqNo 0 everywhere.
+    /// The SeqNo that readers see for every entry and range delete of the table. Set for an
+    /// ingested table, whose file has SeqNo 0 everywhere.
     pub global_seqno: Option<SeqNo>,
-    /// How the table was to be compressed when it was written; blocks that do not shrink are plain all
-    /// the same. `None` when that is not known: an older flagstone wrote it, or a newer one in a way
-    /// that this one does not know.
+    /// The compression that the table was written with; blocks that did not shrink are stored
+    /// uncompressed all the same. `None` if it is not known: an older flagstone wrote the table, or
+    /// a newer one used a compression that this one does not know.
     pub compression: Option<Compression>,
-    /// The table's [salt](crate::TableIdent::salt).
+    /// The [salt](crate::TableIdent::salt) of the table.
     pub salt: u32,
 }
 
@@ -77,7 +78,8 @@ const OLDER_VERSIONS: u64 = 18;
 const SALT: u64 = 19;
 
 impl TableMeta {
-    /// Appends its tagged fields to `out`; put a length before them where more follows.
+    /// Appends the record as tagged fields to `out`. The fields do not tell where they end, so a
+    /// caller that appends more must write their length first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldWriter::new(out);
         fields.number(NUMBER, self.number.0);
@@ -105,8 +107,8 @@ impl TableMeta {
         fields.number_unless_zero(SALT, u64::from(self.salt));
     }
 
-    /// Reads what [`TableMeta::encode`] appended: all of `bytes`. Fields of a newer flagstone are
-    /// skipped.
+    /// Decodes what [`TableMeta::encode`] appended, which must be all of `bytes`. Skips unknown
+    /// fields.
     ///
     /// # Errors
     /// Malformed bytes: a broken field, or bounds that are not in order.
@@ -164,7 +166,7 @@ impl TableMeta {
         Ok(())
     }
 
-    /// The upper bound of its keys.
+    /// The upper bound of the keys.
     pub fn upper(&self) -> Bound<&[u8]> {
         if self.largest_exclusive {
             Bound::Excluded(&self.largest)
@@ -173,7 +175,8 @@ impl TableMeta {
         }
     }
 
-    /// The oldest and the newest SeqNo that a reader meets in it.
+    /// The oldest and the newest SeqNo that a reader sees in the table, which is `global_seqno` if
+    /// set.
     pub fn seqnos(&self) -> (SeqNo, SeqNo) {
         match self.global_seqno {
             Some(seqno) => (seqno, seqno),
@@ -181,7 +184,7 @@ impl TableMeta {
         }
     }
 
-    /// Whether its bounds contain `key`.
+    /// Returns whether `key` is within the bounds.
     #[inline]
     pub fn contains_key(&self, key: &[u8]) -> bool {
         key >= self.smallest.as_slice()
@@ -192,7 +195,7 @@ impl TableMeta {
             }
     }
 
-    /// Whether a key of `range` can lie in its bounds.
+    /// Returns whether `range` and the bounds overlap.
     pub fn overlaps(&self, range: &KeyRange) -> bool {
         let range_reaches = range.ends_behind(&self.smallest);
         let table_reaches = match &range.start {
@@ -203,12 +206,12 @@ impl TableMeta {
         range_reaches && table_reaches
     }
 
-    /// Whether the bounds of the two have a key in common.
+    /// Returns whether the bounds of the two tables overlap.
     pub fn overlaps_table(&self, other: &Self) -> bool {
         self.reaches(&other.smallest) && other.reaches(&self.smallest)
     }
 
-    /// Whether `key` does not lie behind its upper bound.
+    /// Returns whether `key` is not above the upper bound.
     fn reaches(&self, key: &[u8]) -> bool {
         if self.largest_exclusive {
             key < self.largest.as_slice()
@@ -218,8 +221,8 @@ impl TableMeta {
     }
 }
 
-/// `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`; a `)` instead of `]` when the end is exclusive,
-/// no compression when it is not known.
+/// For example `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`. A `)` replaces the `]` if the end
+/// is exclusive. The compression is left out if it is not known.
 impl fmt::Display for TableMeta {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let close = if self.largest_exclusive { ')' } else { ']' };
@@ -244,7 +247,7 @@ impl fmt::Display for TableMeta {
     }
 }
 
-/// A number of bytes as people read it.
+/// Displays a number of bytes in B, KiB or MiB.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {

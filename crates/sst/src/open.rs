@@ -1,4 +1,4 @@
-//! Opens a table: reads its tail, and what of index and filter there is room for.
+//! Opens a table: reads its tail, and as much of index and filter as memory allows.
 
 use crate::cache::{BlockCache, Pin};
 use crate::filter::Filter;
@@ -15,22 +15,24 @@ use flagstone_base::{Compression, Error, Malformed, Result};
 use flagstone_env::ReadFile;
 use std::sync::Arc;
 
-/// How much of the end of a file is read first when its tail's length is not known.
+/// The bytes read first from the end of a file whose tail length is not known.
 const TAIL_GUESS_BYTES: u64 = 64 << 10;
-/// No index, filter, .. of one table is longer.
+/// The limit on the length of a tail, and of each section in it.
 pub(crate) const TAIL_BYTES_MAX: u64 = 2 << 30;
-/// An index of one section takes more memory as its own only part unless it is larger than this.
+/// An index of one section that takes at most this much memory stays resident: as the only part of
+/// an index in parts it would take more.
 const INDEX_BYTES_KEPT: u64 = 512;
 
 impl Table {
-    /// Opens the table in `file`, which must be `ident`, with the salt that `meta` tells. One read of the file's tail when `meta` (what
-    /// [`crate::TableBuilder::finish`] answered) is given, one or two without. Index and
-    /// filter stay in memory while there is room in the cache's budget, for another read each. Together they are
-    /// 1.1% of a table of 100-byte values (`examples/table.rs`).
+    /// Opens the table in `file`, whose identity must be `ident` with the salt in `meta`. Reads the
+    /// tail: one read if `meta` (the result of [`crate::TableBuilder::finish`]) is given, otherwise
+    /// one or two. Index and filter take one more read each if the budget of the cache allows
+    /// keeping them in memory. Together they are 1.1% of a table of 100-byte values
+    /// (`examples/table.rs`).
     ///
     /// # Errors
-    /// Corruption for a file that is damaged, cut short, or another table; Unsupported for a newer
-    /// format; what reading the file answers.
+    /// Corruption if the file is damaged, cut short, or another table; Unsupported for a newer
+    /// format; any error of reading the file.
     pub fn open(
         file: Arc<dyn ReadFile>,
         ident: TableIdent,
@@ -54,7 +56,7 @@ impl Table {
     }
 }
 
-/// A table whose tail was read.
+/// A table that is being opened, after its tail was read.
 struct Opening<'a> {
     file: Arc<dyn ReadFile>,
     ident: TableIdent,
@@ -74,12 +76,14 @@ impl Opening<'_> {
         let index = self.index(&properties, raw_max)?;
         let filter = self.filter(&properties, raw_max)?;
         if let Some(handle) = properties.sections.range_deletes {
-            // Kept by nobody: who searches them reads them once more, and keeps them in its own form.
+            // Range deletes are only checked here. A reader that needs them reads them again and
+            // keeps them in its own form.
             let section = plain(self.stored(handle)?, self.ident, handle);
             section.and_then(check_ranges).map_err(|wrong| self.wrong(handle, wrong))?;
         }
         if let Some(handle) = properties.sections.attachments {
-            // Kept by nobody: all names of a collection in every one of its tables.
+            // Attachments are only checked here: every table of a collection has all names of the
+            // collection.
             check_block(self.stored(handle)?, self.ident, handle.offset)
                 .map_err(|wrong| self.wrong(handle, wrong))?;
         }
@@ -100,15 +104,15 @@ impl Opening<'_> {
         }))
     }
 
-    /// The stored bytes of a section.
+    /// Returns the stored bytes of a section.
     fn stored(&self, handle: Handle) -> Result<&[u8]> {
         self.tail.part(handle).ok_or_else(|| {
             self.wrong(handle, Malformed { at: 0, expected: "a section within the tail" })
         })
     }
 
-    /// The bytes of a section, at most `raw_max`. One that is never compressed gets at most what is stored of it, so it
-    /// cannot say that it is larger than it is.
+    /// Decompresses a section of at most `raw_max` bytes. For a section that is never compressed,
+    /// the caller passes its stored length, so the section cannot claim to be larger.
     fn section(&self, handle: Handle, raw_max: u64) -> Result<Vec<u8>> {
         let stored = self.stored(handle)?;
         let raw_max = raw_max.min(BLOCK_RAW_MAX as u64) as usize;
@@ -138,8 +142,8 @@ impl Opening<'_> {
             TableIndex::InParts(parts) => self.parts_or_whole(parts)?,
             TableIndex::Resident(index) => self.whole_or_part(index, handle),
         };
-        // Blocks that do not shrink are stored as they are, so none is longer; and none is read into more
-        // memory than this.
+        // A block that does not shrink is stored uncompressed, so no block may be longer than this,
+        // or be read into more memory.
         if let TableIndex::Resident(index) = &index
             && index.block_len_max() > raw_max.saturating_add(BLOCK_TRAILER_BYTES as u64)
         {
@@ -149,7 +153,8 @@ impl Opening<'_> {
         Ok(index)
     }
 
-    /// Whether blocks, parts of the filter, parts of the index and tail follow one another without a gap.
+    /// Checks that data blocks, filter parts, index parts and tail follow one another without a
+    /// gap.
     fn check_places(&self, properties: &Properties, index: &TableIndex) -> Result<(), Malformed> {
         let sections = &properties.sections;
         let tail_offset = self.tail.footer.tail_offset;
@@ -174,7 +179,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// One index of all parts while there is room, read at once.
+    /// If memory allows it, reads all parts at once and joins them to one index.
     fn parts_or_whole(&mut self, parts: IndexParts) -> Result<TableIndex> {
         let guess = parts.whole_memory();
         if !self.pin.try_add(guess) {
@@ -207,7 +212,8 @@ impl Opening<'_> {
         index
     }
 
-    /// An index of one section, which was read with the tail: kept while there is room, else as its only part.
+    /// Keeps an index of one section, which was read with the tail, if memory allows it. Otherwise
+    /// uses it as the only part of an index in parts.
     fn whole_or_part(&mut self, index: Index, handle: Handle) -> TableIndex {
         let bytes = index.bytes();
         if bytes > INDEX_BYTES_KEPT && !self.pin.try_add(bytes) {
@@ -240,14 +246,14 @@ impl Opening<'_> {
     }
 }
 
-/// What an open table takes in memory besides index and filter.
+/// Bytes that an open table holds in memory besides index and filter.
 fn small_bytes(contents: [Option<&TableMeta>; 2]) -> u64 {
     let bounds = |meta: &TableMeta| meta.smallest.capacity() + meta.largest.capacity();
     let bounds: usize = contents.into_iter().flatten().map(bounds).sum();
     (bounds + size_of::<Table>()) as u64
 }
 
-/// The payload of a stored block that is not compressed.
+/// Returns the payload of a stored block that must not be compressed.
 pub(crate) fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
     match check_block(stored, ident, handle.offset)? {
         (payload, raw_len, tag) if tag == Compression::None.tag() && raw_len == payload.len() => {
@@ -257,7 +263,7 @@ pub(crate) fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<
     }
 }
 
-/// Reads a whole filter: all its parts by one read.
+/// Reads all parts of a filter with one read.
 fn read_filter(file: &dyn ReadFile, ident: TableIdent, parts: FilterParts) -> Result<Filter> {
     let mut stored = vec![0; parts.len() as usize];
     file.read_exact_at(&mut stored, parts.offset)?;
@@ -274,14 +280,14 @@ fn read_filter(file: &dyn ReadFile, ident: TableIdent, parts: FilterParts) -> Re
     Ok(Filter::from_bytes(&bytes))
 }
 
-/// The end of a file in memory, from some offset on, and the footer in it.
+/// The end of a file from `offset` on, and the footer decoded from it.
 pub(crate) struct Tail {
     offset: u64,
     bytes: Vec<u8>,
     pub(crate) footer: Footer,
 }
 
-/// Reads the end of `file`: `tail_bytes` if known, else a guess, and the footer in it.
+/// Reads the last `tail_bytes` of `file`, or a guess if not known, and decodes the footer.
 pub(crate) fn read_tail(file: &dyn ReadFile, tail_bytes: Option<u64>) -> Result<Tail> {
     let len = file.len();
     if len < FILE_BYTES_MIN {
@@ -301,7 +307,7 @@ pub(crate) fn read_tail(file: &dyn ReadFile, tail_bytes: Option<u64>) -> Result<
 }
 
 impl Tail {
-    /// Reads what is missing of the tail that the footer tells of.
+    /// Reads the part of the tail that was not read yet.
     pub(crate) fn complete(self, file: &dyn ReadFile) -> Result<Self> {
         let wanted = self.footer.tail_offset;
         if wanted >= self.offset {
@@ -318,7 +324,7 @@ impl Tail {
         Ok(Self { offset: wanted, bytes, footer: self.footer })
     }
 
-    /// The stored bytes of the section at `handle`.
+    /// Returns the stored bytes at `handle`, or `None` if they are not within the bytes read.
     pub(crate) fn part(&self, handle: Handle) -> Option<&[u8]> {
         let start = usize::try_from(handle.offset.checked_sub(self.offset)?).ok()?;
         let end = usize::try_from(handle.end()?.checked_sub(self.offset)?).ok()?;

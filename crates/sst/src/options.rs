@@ -1,34 +1,41 @@
-//! What a table is built with, and which table it is.
+//! The options that a table is built with, and the identity of a table.
 
 use flagstone_base::{Compression, DatabaseId, Error, FileNumber, KeyspaceId, Result, TreeId};
 
-/// Block sizes beyond these help nobody: below, columns outweigh entries; above, a miss reads much.
+/// The block sizes that [`TableOptions`] accepts. In smaller blocks the columns outweigh the
+/// entries; with larger blocks a cache miss reads too much.
 const BLOCK_BYTES_RANGE: std::ops::RangeInclusive<usize> = 64..=(1 << 20);
-/// Parts of more blocks would not be small.
+/// The largest `index_part_blocks` that [`TableOptions`] accepts: larger parts would defeat the
+/// purpose of parts.
 pub(crate) const INDEX_PART_BLOCKS_MAX: usize = 1024;
 
-/// How a table is built. All of it can differ from table to table of one tree.
+/// How a table is built. All options may differ between the tables of one tree.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
-    /// Bytes of a block before compression, 64 to 1 MiB; one large entry may exceed it. Default
-    /// 16 KiB: one device read, and 4,000 index entries for a table of 64 MiB.
+    /// The size at which a block is finished, in bytes before compression: 64 to 1 MiB. One large
+    /// entry may exceed it. Default 16 KiB: one device read, and 4,000 index entries for a table of
+    /// 64 MiB.
     pub block_bytes: usize,
-    /// How data blocks are compressed; those that do not shrink by an eighth are stored plain.
+    /// The compression of data blocks. A block that does not shrink by an eighth is stored
+    /// uncompressed.
     pub compression: Compression,
-    /// Filter bits a distinct key, 0 (no filter) to 32. Default 10: about 1.2% false positives.
+    /// Filter bits for each distinct key: 0 (no filter) to 32. Default 10: about 1.2% false
+    /// positives.
     pub filter_bits: u8,
-    /// The hash seed of the keyspace.
+    /// The hash seed of the keyspace. The filter and the fingerprints of blocks depend on it.
     pub hash_seed: u64,
-    /// What part of a key the filter holds.
+    /// The part of a key that goes into the filter.
     pub filter_key: FilterKey,
-    /// How many blocks a part of the index tells of, 1 to 1,024. Default 256: a part takes less than a page of 4 KiB in
-    /// the file and 6 KB in memory, and a table of 32 MiB has eight.
+    /// The number of data blocks that one part of the index covers, 1 to 1,024. Default 256: a part
+    /// takes less than a page of 4 KiB in the file and 6 KB in memory, and a table of 32 MiB has
+    /// eight parts.
     pub index_part_blocks: usize,
-    /// The keyspace the table belongs to: recorded for repair, not used.
+    /// The keyspace of the table. The table records it for repair; nothing else uses it.
     pub keyspace: KeyspaceId,
-    /// The tree the table belongs to: recorded for repair, not used.
+    /// The tree of the table. The table records it for repair; nothing else uses it.
     pub tree: TreeId,
-    /// Whether every entry is compared with its check when it lies in its block; see [`TableBuilder::add_checked`].
+    /// Whether the builder compares every entry of a finished block with its check; see
+    /// [`TableBuilder::add_checked`].
     ///
     /// [`TableBuilder::add_checked`]: crate::TableBuilder::add_checked
     pub entry_checks: bool,
@@ -77,28 +84,30 @@ impl TableOptions {
     }
 }
 
-/// What part of a key the filter holds, under a number that stands in the table.
+/// The part of a key that goes into the filter, and the number under which a table records that
+/// choice.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterKey {
-    /// 0 for the whole key; else who reads the table must know the same number.
+    /// 0 for the whole key. For any other number, the reader of the table must use the same
+    /// function under the same number.
     pub id: u8,
-    /// The part of a key.
+    /// Returns the part of a key that goes into the filter.
     pub extract: fn(&[u8]) -> &[u8],
 }
 
 impl FilterKey {
-    /// The whole key.
+    /// The filter holds whole keys.
     pub const WHOLE: Self = Self { id: 0, extract: |key| key };
 }
 
-/// Which table a file is; every block's checksum covers it, so files cannot be mixed up.
+/// The identity of a table. The checksum of every block covers it, so a swapped file is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableIdent {
-    /// The database.
+    /// The database that the table belongs to.
     pub database: DatabaseId,
-    /// The number in the file's name.
+    /// The file number, which is also in the name of the file.
     pub number: FileNumber,
-    /// Drawn at random for each table, not 0: two copies of one database give the same number to different tables. 0 in
-    /// tables of an older flagstone.
+    /// A nonzero number drawn at random for each table: two copies of one database may give the
+    /// same file number to different tables. 0 in tables of an older flagstone.
     pub salt: u32,
 }

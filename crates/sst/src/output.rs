@@ -1,15 +1,16 @@
-//! The file being written: appends are gathered, summed up, and pushed to the device as they go.
+//! The file of a table that is being written: gathers appends, computes the checksum, and starts
+//! writeback early.
 
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
 use flagstone_base::Result;
 use flagstone_env::WriteFile;
 
-/// Appends are gathered up to this size: fewer calls, each long enough for the page cache.
+/// Appends are gathered up to this size, for fewer system calls.
 const GATHER_BYTES: usize = 256 << 10;
-/// Writing out begins after this much, so that the sync at the end waits for little.
+/// Writeback starts after this many bytes, so that the sync at the end has little left to write.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
-/// A file, what waits to be appended to it, and the CRC-32C of all of it.
+/// A file, the bytes that are gathered for it, and the CRC-32C of all of it.
 pub(crate) struct Output {
     file: Box<dyn WriteFile>,
     gathered: Vec<u8>,
@@ -19,7 +20,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// An output to a new file.
+    /// Creates an output to a new file.
     pub(crate) fn new(file: Box<dyn WriteFile>) -> Self {
         Self {
             file,
@@ -35,7 +36,7 @@ impl Output {
         self.position
     }
 
-    /// Appends `bytes`.
+    /// Appends `bytes`, which may stay in memory until [`Output::finish`].
     pub(crate) fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.position += bytes.len() as u64;
         if self.gathered.len() + bytes.len() > GATHER_BYTES {
@@ -67,7 +68,7 @@ impl Output {
         Ok(())
     }
 
-    /// Appends what waits, syncs the file, and answers its length and CRC-32C.
+    /// Appends the gathered bytes and syncs the file. Returns its length and CRC-32C.
     pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
         self.push()?;
         self.file.sync()?;

@@ -1,22 +1,23 @@
-//! A filter in parts, so that a get needs 16 KiB of it and not all.
+//! A filter in parts, so that a get needs only 16 KiB of it.
 //!
-//! A probe touches one block of the filter, and its hash says which. So the filter is stored as parts of
-//! 512 blocks, each sealed like a data block, all of one length but the last. While there is room, a table
-//! that is opened keeps its whole filter in memory; else its parts come and go in the block cache.
+//! A probe touches one block of the filter, which the hash of the key determines. So the filter is
+//! stored as parts of 512 blocks, each like a data block, all of the same length except the last.
+//! If memory allows it, opening a table reads the whole filter into memory. Otherwise the block
+//! cache holds the parts.
 
 use crate::filter::{Filter, block_of, mask, probe};
 use crate::format::BLOCK_TRAILER_BYTES;
 use crate::properties::{FilterParts, Handle};
 
-/// Blocks of a filter in one part: 16 KiB, what one read of a device brings anyway.
+/// The number of filter blocks in a part: 16 KiB, which one device read returns anyway.
 const PART_BLOCKS: u64 = 512;
-/// Bytes of a block of a filter.
+/// Bytes of a filter block.
 const BLOCK_BYTES: u64 = 32;
-/// What a whole part takes in the file.
+/// Bytes of a full part in the file.
 const STRIDE: u64 = PART_BLOCKS * BLOCK_BYTES + BLOCK_TRAILER_BYTES as u64;
 
 impl FilterParts {
-    /// How many parts there are.
+    /// The number of parts.
     pub(crate) const fn count(self) -> u32 {
         (self.blocks as u64).div_ceil(PART_BLOCKS) as u32
     }
@@ -31,7 +32,7 @@ impl FilterParts {
         self.blocks as u64 * BLOCK_BYTES
     }
 
-    /// Where part `number` is.
+    /// The place of part `number`.
     pub(crate) fn handle(self, number: u32) -> Handle {
         let before = u64::from(number) * PART_BLOCKS;
         let blocks = (u64::from(self.blocks) - before).min(PART_BLOCKS);
@@ -39,13 +40,13 @@ impl FilterParts {
         Handle { offset: self.offset + u64::from(number) * STRIDE, len }
     }
 
-    /// The part that knows of `hash`.
+    /// The number of the part that covers `hash`.
     #[inline]
     pub(crate) fn part_of(self, hash: u64) -> u32 {
         (block_of(hash, self.blocks as usize) as u64 / PART_BLOCKS) as u32
     }
 
-    /// What `part`, the bytes of the part that [`FilterParts::part_of`] told, says of `hash`.
+    /// Probes for `hash`. `part` is the content of the part that [`FilterParts::part_of`] returned.
     #[inline]
     pub(crate) fn may_contain(self, part: &[u8], hash: u64) -> bool {
         let block = block_of(hash, self.blocks as usize) as u64 % PART_BLOCKS;
@@ -60,7 +61,7 @@ impl FilterParts {
 }
 
 impl Filter {
-    /// Its parts as they are stored, before they are sealed.
+    /// Encodes the parts of the filter, without the trailers of stored blocks.
     pub(crate) fn parts(&self) -> Vec<Vec<u8>> {
         let bytes = |blocks: &[_]| Self::bytes_of(blocks);
         self.blocks().chunks(PART_BLOCKS as usize).map(bytes).collect()

@@ -1,4 +1,4 @@
-//! Asking the processor for memory that will be looked at soon.
+//! Prefetches memory that will be read soon into the processor's caches.
 #![cfg_attr(
     all(target_arch = "x86_64", not(miri)),
     expect(unsafe_code, reason = "the instruction has no safe wrapper")
@@ -6,8 +6,8 @@
 
 const LINE_BYTES: usize = 64;
 
-/// Fetches the cache lines of `bytes` from `start` on, at most `lines` of them. Places outside are
-/// not touched.
+/// Prefetches up to `lines` cache lines of `bytes` from `start` on. Never touches memory outside
+/// `bytes`.
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8], start: usize, lines: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

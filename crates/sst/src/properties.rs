@@ -1,37 +1,41 @@
-//! What a table says of itself, in its last section: content, build options, where the sections are.
+//! The properties of a table, its last section: content, build options, and the places of the other
+//! sections.
 
 use crate::fields::{FieldWriter, number, read_fields};
 use crate::meta::TableMeta;
 use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId};
 
-/// What a table says of itself.
+/// The properties that a table records about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
-    /// Bounds, SeqNos and counts. What only the finished file knows is not in it: `bytes`,
-    /// `tail_bytes`, `checksum` and `global_seqno` are zero; [`crate::Table::meta`] has them.
+    /// Bounds, SeqNos and counts. `bytes`, `tail_bytes`, `checksum` and `global_seqno` are zero
+    /// here, because they are known only after the file is finished; [`crate::Table::meta`] has
+    /// them.
     pub content: TableMeta,
-    /// The keyspace it was written for.
+    /// The keyspace that the table was written for.
     pub keyspace: KeyspaceId,
-    /// The tree it was written for.
+    /// The tree that the table was written for.
     pub tree: TreeId,
-    /// The hash seed of its keyspace.
+    /// The hash seed of the keyspace.
     pub hash_seed: u64,
-    /// The number of the [`crate::FilterKey`] it was built with.
+    /// The number of the [`crate::FilterKey`] that the filter was built with.
     pub filter_key: u8,
-    /// How many data blocks it has.
+    /// The number of data blocks.
     pub data_blocks: u64,
     /// Bytes of the data blocks before compression.
     pub data_bytes_raw: u64,
-    /// Bytes of the largest block before compression: no reader takes more for one.
+    /// Bytes of the largest stored block before compression. A reader allocates no more for one
+    /// block.
     pub block_bytes_max: u64,
-    /// One key in two to this power is in its sample; `None`: an older flagstone wrote it, without one.
+    /// The sample covers one key in two to this power. `None` in a table of an older flagstone,
+    /// which has no sample.
     pub sample_shift: Option<u8>,
-    /// Where the sections are.
+    /// The places of the sections.
     pub(crate) sections: Sections,
 }
 
-/// Where a stored block is: its first byte and its length with its trailer.
+/// The place of a stored block: its offset, and its length with its trailer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) offset: u64,
@@ -39,34 +43,35 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// The offset behind its last byte, unless that does not fit.
+    /// The offset after the last byte, or `None` if it overflows.
     pub(crate) const fn end(self) -> Option<u64> {
         self.offset.checked_add(self.len)
     }
 }
 
-/// Where the sections behind the data blocks are; what is missing is `None`.
+/// The places of the sections after the data blocks; `None` for a section that the table does not
+/// have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sections {
     pub(crate) range_deletes: Option<Handle>,
     pub(crate) attachments: Option<Handle>,
     pub(crate) sample: Option<Handle>,
-    /// Of older tables: the whole filter, in the tail.
+    /// The whole filter, in the tail of an older table.
     pub(crate) filter: Option<Handle>,
-    /// Between the data blocks and the tail.
+    /// The filter parts, between the data blocks and the tail.
     pub(crate) filter_parts: Option<FilterParts>,
-    /// The whole index, or the top of one in parts.
+    /// The whole index, or the top of an index in parts.
     pub(crate) index: Option<Handle>,
-    /// All parts of an index that has some, in front of the tail.
+    /// All parts of an index in parts, before the tail.
     pub(crate) index_parts: Option<Handle>,
 }
 
-/// Where the parts of a filter are (`parts.rs`).
+/// The place of the filter parts (`parts.rs`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FilterParts {
-    /// Of the first part.
+    /// The offset of the first part.
     pub(crate) offset: u64,
-    /// Blocks of all parts together.
+    /// The number of filter blocks in all parts.
     pub(crate) blocks: u32,
 }
 

@@ -12,22 +12,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-/// A varint takes at most so many bytes.
+/// The longest varint, in bytes.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// The keys from `start` up to `end` (exclusive) are absent as of `seqno`.
+/// A range delete: deletes the keys from `start` up to `end` (exclusive) as of `seqno`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RangeDelete<'a> {
     /// The first key deleted.
     pub start: &'a [u8],
-    /// The first key no longer deleted.
+    /// The end of the range, which is not deleted.
     pub end: &'a [u8],
     /// Entries below this SeqNo are deleted.
     pub seqno: SeqNo,
 }
 
 impl RangeDelete<'_> {
-    /// Whether `key` lies in the range.
+    /// Returns whether `key` is in the range.
     #[inline]
     pub fn contains(&self, key: &[u8]) -> bool {
         key >= self.start && key < self.end
@@ -41,7 +41,8 @@ impl fmt::Debug for RangeDelete<'_> {
     }
 }
 
-/// The range deletes of a table, by start, then newest first; they may overlap. Takes the bytes of their section.
+/// The range deletes of a table, ordered by start, then newest first. They may overlap. They keep
+/// the bytes of their section and nothing else.
 #[derive(Clone, Default)]
 pub struct RangeDeletes {
     section: Slice,
@@ -50,26 +51,27 @@ pub struct RangeDeletes {
 }
 
 impl RangeDeletes {
-    /// Those of `section`, which is checked.
+    /// Checks `section` and returns its range deletes, which all have the SeqNo `global` if it is
+    /// set.
     pub(crate) fn decode(section: Slice, global: Option<SeqNo>) -> Result<Self, Malformed> {
         let count = check_ranges(&section)?;
         Ok(Self { section, count, global })
     }
 
-    /// How many there are.
+    /// The number of range deletes.
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns whether the table has no range delete.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// All of them; a walk over their bytes.
+    /// Returns all range deletes, decoded one at a time.
     pub fn iter(&self) -> impl Iterator<Item = RangeDelete<'_>> + Clone {
         let mut walk = Walk { decoder: Decoder::new(&self.section), left: 0, global: self.global };
-        // It was checked when it was decoded.
+        // The section was checked by `decode`.
         walk.left = walk.decoder.varint("a count").unwrap_or(0);
         walk
     }
@@ -81,7 +83,7 @@ impl fmt::Debug for RangeDeletes {
     }
 }
 
-/// Walks over encoded ranges that were checked.
+/// Iterates over encoded range deletes that were checked.
 #[derive(Clone)]
 struct Walk<'a> {
     decoder: Decoder<'a>,
@@ -106,7 +108,7 @@ fn next_range<'a>(decoder: &mut Decoder<'a>) -> Result<RangeDelete<'a>, Malforme
     Ok(RangeDelete { start, end, seqno })
 }
 
-/// Checks the section of range deletes, in no memory; returns how many there are.
+/// Checks a section of range deletes without using memory. Returns their number.
 pub(crate) fn check_ranges(section: &[u8]) -> Result<u64, Malformed> {
     let mut decoder = Decoder::new(section);
     let count = decoder.varint("the number of range deletes")?;
@@ -123,13 +125,13 @@ pub(crate) fn check_ranges(section: &[u8]) -> Result<u64, Malformed> {
     Ok(count)
 }
 
-/// The section of range deletes in the making: takes its own bytes, and for a moment 40 more for each range when they
-/// did not come in order.
+/// Builds the section of range deletes. It takes the bytes of the section, and while it sorts 40
+/// bytes more for each range if they did not come in order.
 pub(crate) struct RangesBuilder {
-    /// Room for the count, then the ranges as they came.
+    /// Space for the count, then the range deletes in the order they were added.
     bytes: Vec<u8>,
     count: u64,
-    /// Where the start of the last one stands in `bytes`, and its SeqNo.
+    /// The start of the last range delete, as its place in `bytes`, and its SeqNo.
     last: (Range<usize>, Reverse<SeqNo>),
     is_sorted: bool,
     smallest: Vec<u8>,
@@ -171,22 +173,22 @@ impl RangesBuilder {
         self.count == 0
     }
 
-    /// Bytes of the section, about.
+    /// The approximate length of the section.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes.len() - VARINT_BYTES_MAX
     }
 
-    /// The smallest start, if there are any.
+    /// The smallest start, or `None` if there are no range deletes.
     pub(crate) fn smallest(&self) -> Option<&[u8]> {
         (!self.is_empty()).then_some(&self.smallest)
     }
 
-    /// The largest end, if there are any.
+    /// The largest end, or `None` if there are no range deletes.
     pub(crate) fn largest(&self) -> Option<&[u8]> {
         (!self.is_empty()).then_some(&self.largest)
     }
 
-    /// The bytes of the section.
+    /// Returns the section. Sorts the range deletes first if they did not come in order.
     pub(crate) fn section(&mut self) -> &[u8] {
         if !self.is_sorted {
             self.sort();
@@ -215,7 +217,7 @@ impl RangesBuilder {
     }
 }
 
-/// The bytes of the section of attachments.
+/// Encodes the section of attachments.
 pub(crate) fn encode_attachments(attachments: &BTreeMap<u32, Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, attachments.len() as u64);
@@ -226,7 +228,7 @@ pub(crate) fn encode_attachments(attachments: &BTreeMap<u32, Vec<u8>>) -> Vec<u8
     out
 }
 
-/// Reads a section of attachments; they share its memory.
+/// Decodes a section of attachments, which share the memory of `bytes`.
 pub(crate) fn decode_attachments(bytes: Vec<u8>) -> Result<Vec<(u32, Slice)>, Malformed> {
     let bytes = Slice::from(bytes);
     let mut decoder = Decoder::new(&bytes);

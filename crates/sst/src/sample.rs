@@ -1,51 +1,54 @@
-//! A sample of a table's keys: what tells how much of a tree is garbage without reading the tree.
+//! A sample of a table's keys, which tells how much of a tree is garbage without reading the tree.
 //!
 //! ```text
 //! sample   count varint | count x (hash u64 | SeqNo varint | kind u8 | bytes varint | whole u8
 //!                                  | shared varint | suffix bytes)
 //! ```
 //!
-//! A key is in the sample of every table that has it, or of none: it is there when the first `shift` bits of its
-//! remixed hash are zero. So samples of several tables can be united after all but the keys of the
-//! smallest share are left out of each. Entries come in the order of the table, with the first 64 bytes of
-//! their keys; a key shares its first bytes with the one before.
+//! A key is in the sample if the first `shift` bits of its remixed hash are zero. So a key is in
+//! the samples of all tables that have it, or of none, and samples of several tables can be
+//! combined after each is thinned to the largest shift. Entries are in the order of the table, with
+//! the first 64 bytes of their keys, each without the prefix that it shares with the key before.
 
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
 use flagstone_base::{Decoder, EntryRef, Kind, Malformed, SeqNo, Slice};
 
-/// One key in 16 at most: a small table pays about two bytes an entry.
+/// At most one key in 16 is sampled: a small table pays about two bytes an entry.
 const SHIFT_MIN: u8 = 4;
-/// With more entries than this the share is halved: so a large table has between half of this and this.
+/// Above this many entries the sampled share of keys is halved. So the sample of a large table has
+/// between half as many entries and this many.
 const ENTRIES_MAX: usize = 1536;
-/// Of a key with more versions the rest count as bytes of the last, or one hot key would be all of the sample.
+/// Further versions of a key only add their bytes to the last sampled one. Otherwise one hot key
+/// could fill the sample.
 const VERSIONS_MAX: u32 = 8;
-/// Of a longer key only the front is kept.
+/// Only this prefix of a longer key is kept.
 const KEY_BYTES_MAX: usize = 64;
-/// No entry takes more, so sums over hostile samples stay numbers.
+/// The limit on the bytes of one entry, so that sums over hostile samples do not overflow.
 const ENTRY_BYTES_MAX: u64 = 1 << 30;
-/// What an entry takes in memory, with a key of some twenty bytes and what an allocator rounds up.
+/// The memory that a sampled entry takes, with a key of some twenty bytes and the rounding of an
+/// allocator.
 pub const SAMPLED_ENTRY_BYTES: u64 = size_of::<SampledEntry>() as u64 + 48;
-/// A share below 1 in 2^56 is none of ours.
+/// The largest shift that a reader accepts.
 const SHIFT_MAX: u8 = 56;
 
-/// One entry of a table, without its value.
+/// A sampled entry, without its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampledEntry {
-    /// The remixed hash of its key.
+    /// The remixed hash of the key.
     pub hash: u64,
-    /// Its SeqNo.
+    /// The SeqNo of the entry.
     pub seqno: SeqNo,
-    /// Its kind.
+    /// The kind of the entry: Put, Delete or Merge.
     pub kind: Kind,
     /// Bytes of key and value.
     pub bytes: u64,
-    /// Its key, or the first 64 bytes of it.
+    /// The key, or its first 64 bytes.
     pub key: Slice,
-    /// Whether that is all of the key.
+    /// Whether `key` is the whole key.
     pub is_whole: bool,
 }
 
-/// The entries of a table whose keys the hash chose.
+/// The entries of a table whose keys were chosen by their hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     shift: u8,
@@ -53,22 +56,23 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// One key in two to this power is in it.
+    /// The sample has one key in two to this power.
     pub const fn shift(&self) -> u8 {
         self.shift
     }
 
-    /// About how many bytes it takes.
+    /// The approximate memory of the sample, in bytes.
     pub const fn bytes(&self) -> u64 {
         self.entries.len() as u64 * SAMPLED_ENTRY_BYTES
     }
 
-    /// Its entries, in the order of the table.
+    /// The sampled entries, in the order of the table.
     pub fn entries(&self) -> &[SampledEntry] {
         &self.entries
     }
 
-    /// The sample that takes one key in two to the power of `shift`: no more than this one does.
+    /// Reduces the sample to one key in two to the power of `shift`. Does nothing if it has no more
+    /// than that already.
     #[must_use]
     pub fn thinned(mut self, shift: u8) -> Self {
         if shift > self.shift {
@@ -79,7 +83,8 @@ impl Sample {
         self
     }
 
-    /// Reads the section of a table whose properties tell `shift`; every entry has the SeqNo `global`, if there is one.
+    /// Decodes the sample of a table whose properties record `shift`. Every entry gets the SeqNo
+    /// `global` if it is set.
     pub(crate) fn decode(
         bytes: &[u8],
         shift: u8,
@@ -125,10 +130,10 @@ const fn is_chosen(hash: u64, shift: u8) -> bool {
     hash.leading_zeros() >= shift as u32
 }
 
-/// Draws the sample of a table being written.
+/// Draws the sample of a table that is being written.
 pub(crate) struct Sampler {
     sample: Sample,
-    /// Versions of the last key that were taken.
+    /// The number of versions of the last key that were sampled.
     versions: u32,
 }
 
@@ -147,7 +152,8 @@ impl Sampler {
         &self.sample
     }
 
-    /// Looks at the next entry of the table, whether its key is another than that of the one before.
+    /// Samples the next entry of the table if its key is chosen. `is_new_key` tells whether its key
+    /// differs from the key before.
     #[inline]
     pub(crate) fn offer(&mut self, entry: EntryRef<'_>, hash: u64, is_new_key: bool) {
         if is_chosen(hash, self.sample.shift) {
@@ -180,7 +186,7 @@ impl Sampler {
         }
     }
 
-    /// The bytes of the section; `None` when no entry was chosen.
+    /// Encodes the section, or returns `None` if no entry was chosen.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         let entries = &self.sample.entries;
         if entries.is_empty() {

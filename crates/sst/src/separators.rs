@@ -1,22 +1,25 @@
-//! The separators of an open index, without the front that all of them share.
+//! The separators of an open index, without the prefix that all of them share.
 //!
-//! Mostly they stand whole, one after another. But an index on disk keeps of each separator only what it does not
-//! share with the one before, so a few bytes of it can mean 64 KiB in memory: keys of 60,000 bytes, the versions of one such
-//! key over many blocks, or a file that was crafted for that. Such an index stays as it is on disk, and each
-//! separator links to the nearest one before it that supplies the bytes in front of its own. So an index never
-//! takes more memory than a fixed multiple of its bytes in the file.
+//! Usually the separators are stored whole, one after another. But an index on disk stores only the
+//! bytes of a separator that differ from the separator before it, so a few bytes on disk can mean
+//! 64 KiB in memory: with keys of 60,000 bytes, with versions of one such key over many blocks, or
+//! in a file crafted for that. Such an index keeps the form it has on disk, and each separator
+//! links to the nearest earlier one that supplies the bytes before its own. So an index never takes
+//! more memory than a fixed multiple of its bytes in the file.
 //!
 //! ```text
 //! whole     aaab aaac aabc b
 //! linked    aaab         c          bc        b
 //!           shared 0     shared 3   shared 2  shared 0
 //!                ^---------'           |
-//!                ^---------------------'      "aa" comes from the first: the second supplies only its fourth byte
+//!                ^---------------------'
+//!           "aa" of the third comes from the first: the second supplies only its fourth byte
 //! ```
 
 use std::cmp::Ordering;
 
-/// Separators stand whole while they take at most this many times the bytes of the section, or [`WHOLE_BYTES_FREE`].
+/// Separators are stored whole while they take at most this many times the bytes of the section, or
+/// at most [`WHOLE_BYTES_FREE`].
 const WHOLE_TIMES_MAX: usize = 16;
 const WHOLE_BYTES_FREE: usize = 64 << 10;
 
@@ -26,19 +29,20 @@ pub(crate) struct Separators {
 }
 
 enum Places {
-    /// Where each separator ends.
+    /// The end of each separator in `bytes`.
     Whole(Vec<u32>),
     Linked(Vec<Link>),
 }
 
-/// A separator that is not whole: its last bytes, and who supplies those before.
+/// A separator that is not whole: its own last bytes, and the separator that supplies the bytes
+/// before them.
 #[derive(Clone, Copy)]
 struct Link {
-    /// Where its own bytes end.
+    /// The end of its own bytes.
     end: u32,
-    /// The separator that supplies the byte before its own; without a meaning if `shared` is 0.
+    /// The separator that supplies the byte before its own; unused if `shared` is 0.
     before: u32,
-    /// How many bytes come before its own.
+    /// The number of bytes before its own.
     shared: u16,
 }
 
@@ -49,7 +53,8 @@ impl Default for Separators {
 }
 
 impl Separators {
-    /// Room for `count` separators that take `whole_bytes` together, read from a section of `section_bytes`.
+    /// Reserves memory for `count` separators of `whole_bytes` in all, read from a section of
+    /// `section_bytes`.
     pub(crate) fn new(count: usize, whole_bytes: u64, section_bytes: usize) -> Self {
         let whole_max = section_bytes.saturating_mul(WHOLE_TIMES_MAX).max(WHOLE_BYTES_FREE);
         let is_whole = whole_bytes <= whole_max as u64 && u32::try_from(whole_bytes).is_ok();
@@ -60,7 +65,8 @@ impl Separators {
         Self { bytes: Vec::new(), places: Places::Linked(Vec::with_capacity(count)) }
     }
 
-    /// Adds the next separator, which shares its first `shared` bytes with the one before. None is longer than a key.
+    /// Appends a separator, which shares its first `shared` bytes with the one before. The caller
+    /// checked that it is no longer than a key may be.
     pub(crate) fn push(&mut self, shared: usize, separator: &[u8]) {
         match &mut self.places {
             Places::Whole(ends) => {
@@ -68,7 +74,7 @@ impl Separators {
                 ends.push(self.bytes.len() as u32);
             }
             Places::Linked(links) => {
-                // Those between supply only bytes from `shared` on.
+                // Skip the separators between that supply only bytes from `shared` on.
                 let mut before = links.len().saturating_sub(1);
                 while shared > 0 && usize::from(links[before].shared) >= shared {
                     before = links[before].before as usize;
@@ -88,7 +94,7 @@ impl Separators {
         }
     }
 
-    /// The order of separator `number` against `key`.
+    /// Compares separator `number` with `key`.
     #[inline]
     pub(crate) fn order(&self, number: usize, key: &[u8]) -> Ordering {
         match &self.places {
@@ -105,7 +111,7 @@ impl Separators {
         self.order(number, key) == Ordering::Equal
     }
 
-    /// Appends separator `number`, put together, to `out`.
+    /// Appends all bytes of separator `number` to `out`.
     pub(crate) fn append(&self, number: usize, out: &mut Vec<u8>) {
         match &self.places {
             Places::Whole(ends) => {
@@ -124,7 +130,7 @@ impl Separators {
         }
     }
 
-    /// Gives back memory that was reserved and not needed.
+    /// Frees memory that was reserved and not used.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
         match &mut self.places {
@@ -133,7 +139,7 @@ impl Separators {
         }
     }
 
-    /// Bytes in memory.
+    /// Bytes that the separators take in memory.
     pub(crate) fn memory(&self) -> usize {
         let places = match &self.places {
             Places::Whole(ends) => ends.capacity() * size_of::<u32>(),
@@ -142,13 +148,14 @@ impl Separators {
         self.bytes.capacity() + places
     }
 
-    /// The bytes that separator `number` does not share.
+    /// Returns the bytes of separator `number` that it does not share.
     fn own(&self, links: &[Link], number: usize) -> &[u8] {
         let start = if number == 0 { 0 } else { links[number - 1].end as usize };
         &self.bytes[start..links[number].end as usize]
     }
 
-    /// Calls `part` with each piece of separator `number` before its own bytes, the last first, and its offset.
+    /// Calls `part` with the offset and bytes of each piece before separator `number`'s own bytes,
+    /// the last piece first.
     fn each_before(&self, links: &[Link], number: usize, mut part: impl FnMut(usize, &[u8])) {
         let mut link = links[number];
         while link.shared > 0 {
@@ -159,7 +166,8 @@ impl Separators {
         }
     }
 
-    /// From the last piece to the first, none put together: an earlier difference wins over a later one.
+    /// Compares piece by piece, from the last to the first, without copying: an earlier difference
+    /// overrides a later one.
     #[cold]
     fn order_linked(&self, links: &[Link], number: usize, key: &[u8]) -> Ordering {
         let shared = usize::from(links[number].shared);
@@ -195,7 +203,8 @@ mod tests {
 
     #[test]
     fn linked_separators_read_and_compare_as_whole_ones_do() {
-        // Every text of up to four letters of three: prefixes of one another, and all lengths of shared fronts.
+        // Every text of up to four letters of three: prefixes of one another, and all lengths of
+        // shared fronts.
         let mut all = vec![Vec::new()];
         for at in 0..40 {
             let longer: Vec<Vec<u8>> =

@@ -1,5 +1,4 @@
-//! Reads the stored bytes of a table from front to back, each once, and checks what they tell of
-//! themselves.
+//! Reads the stored bytes of a table once, from front to back, and verifies their checksums.
 
 use crate::format::{HEADER_BYTES, check_block, decode_header};
 use crate::index::Index;
@@ -10,19 +9,19 @@ use flagstone_base::checksum::fits;
 use flagstone_base::{Error, Result};
 use std::fmt;
 
-/// How much is read at once: it stays in the processor's own cache while it is summed up.
+/// Bytes of one read: few enough to stay in the processor's cache while they are checksummed.
 const READ_BYTES: u64 = 256 << 10;
 
 impl Table {
-    /// Reads all of the file, past the block cache, and checks that it is what was written: header,
-    /// place and checksum of every block, filter and index if they are in parts, the checksum of the whole file if the
-    /// manifest's is known; what is in memory was checked when it was opened. The sample is read here. Nothing is
-    /// decompressed and no entry decoded.
+    /// Reads the whole file past the block cache and checks that it is what was written: the
+    /// header, the checksum and offset of every block, the parts of filter and index, the sample,
+    /// and the checksum of the whole file if the manifest's is known. Sections in memory were
+    /// checked at open. Nothing is decompressed except the sample, and no entry is decoded.
     ///
-    /// Cost: about 0.1 us a KiB stored, from the page cache (`examples/table.rs`).
+    /// Cost: about 0.1 us for each stored KiB, from the page cache (`examples/table.rs`).
     ///
     /// # Errors
-    /// Corruption that tells the first thing wrong; what reading the file answers.
+    /// Corruption, which names the first fault found; any error of reading the file.
     pub fn verify_stored(&self) -> Result<()> {
         self.check_header()?;
         let checksum = self.read_stored(|index, number, stored| {
@@ -36,7 +35,7 @@ impl Table {
         self.check_checksum(checksum)
     }
 
-    /// Checks the parts of a filter that is not in memory.
+    /// Checks the filter parts of a table whose filter is not in memory.
     pub(crate) fn check_filter_parts(&self) -> Result<()> {
         let Filtering::InParts(parts) = &self.filter else { return Ok(()) };
         let mut stored = Vec::new();
@@ -50,10 +49,10 @@ impl Table {
         Ok(())
     }
 
-    /// Checks the header, which no other reading of a table needs.
+    /// Checks the header, which no other read of a table needs.
     ///
     /// # Errors
-    /// Corruption, or what reading the file answers.
+    /// Corruption; any error of reading the file.
     pub fn verify_header(&self) -> Result<()> {
         self.check_header()
     }
@@ -66,8 +65,8 @@ impl Table {
             .check(self.path().display(), self.ident)
     }
 
-    /// Reads the file from front to back; `visit` gets the number and the stored bytes of every data block, and the
-    /// index that tells of it. Answers the CRC-32C of the whole file.
+    /// Reads the file from front to back. Calls `visit` for each data block with the index that
+    /// lists it, its number and its stored bytes. Returns the CRC-32C of the whole file.
     pub(crate) fn read_stored(
         &self,
         mut visit: impl FnMut(&Index, usize, &[u8]) -> Result<()>,
@@ -87,7 +86,8 @@ impl Table {
             while end < behind && index.offset(end + 1) - first <= READ_BYTES {
                 end += 1;
             }
-            // The index was checked to end where the filter or the tail begins, within the file.
+            // Opening the table checked that the index ends where the filter or the tail begins,
+            // within the file.
             buffer.resize((index.offset(end) - first) as usize, 0);
             self.file.read_exact_at(&mut buffer, first)?;
             digest.update(&buffer);
@@ -98,7 +98,7 @@ impl Table {
             }
             number = end;
         }
-        // Filter, parts of the index, tail.
+        // The filter, the parts of the index, and the tail.
         let mut offset = self.index.end();
         while offset < self.bytes() {
             let len = (self.bytes() - offset).min(READ_BYTES);
@@ -110,7 +110,7 @@ impl Table {
         Ok(digest.finalize() as u32)
     }
 
-    /// Compares the CRC-32C of the file with that which the manifest keeps, if it is known.
+    /// Compares `checksum` of the file with the manifest's, if that is known.
     pub(crate) fn check_checksum(&self, checksum: u32) -> Result<()> {
         match self.meta.as_ref().filter(|meta| !fits(checksum, meta.checksum)) {
             Some(meta) => Err(self.wrong(

@@ -1,4 +1,4 @@
-//! An open table: point reads, and reading blocks.
+//! An open table: point reads, and reading blocks and sections.
 
 use crate::allowance::Allowance;
 use crate::block::Block;
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open table. Shared by `Arc`; all reads take `&self` and no lock.
+/// An open table. It is shared by `Arc`; all reads take `&self` and no lock.
 pub struct Table {
     pub(crate) file: Arc<dyn ReadFile>,
     pub(crate) ident: TableIdent,
@@ -34,20 +34,20 @@ pub struct Table {
     pub(crate) global: Option<SeqNo>,
     pub(crate) cache: Arc<BlockCache>,
     pub(crate) cache_number: u64,
-    /// What it keeps in memory.
+    /// The memory that the table holds, counted in the cache.
     pub(crate) pin: Pin,
 }
 
-/// What says of a key that it is certainly absent.
+/// The filter of an open table.
 pub(crate) enum Filtering {
     None,
-    /// In memory as long as the table is open.
+    /// The filter stays in memory while the table is open.
     Pinned(Filter),
-    /// In the file, its parts in the cache.
+    /// The block cache holds the parts of the filter.
     InParts(FilterParts),
 }
 
-/// What a get looks for.
+/// What a get looks for: the newest entries of `key` at or before `at`.
 #[derive(Clone, Copy)]
 struct Sought<'a> {
     key: &'a [u8],
@@ -57,14 +57,15 @@ struct Sought<'a> {
 
 impl Table {
     /// Visits the entries of `key` with a SeqNo of at most `at`, newest first, until `visit` breaks
-    /// off or none is left. `remixed_hash` is that of the key with the seed of its keyspace. Values
-    /// share the memory of their block.
+    /// off or no entry is left. `remixed_hash` is the hash of the key with the seed of its
+    /// keyspace. Values share the memory of their block.
     ///
     /// Cost when the block is cached: a filter probe, a binary search of the index in memory, a
-    /// cache hit, a search for one byte in the block. An index that is not in memory costs another cache hit.
+    /// cache hit, and a search for one byte in the block. An index that is not in memory costs
+    /// another cache hit.
     ///
     /// # Errors
-    /// Corruption, or what reading the file answers.
+    /// Corruption; any error of reading the file.
     #[inline]
     pub fn get(
         &self,
@@ -103,8 +104,8 @@ impl Table {
         Ok(())
     }
 
-    /// Visits entries from block `number` of `index` on. Answers whether the last block of `index` ends with the key, and
-    /// nothing broke off.
+    /// Visits entries from block `number` of `index` on. Returns true if the last block of `index`
+    /// ends with the key and `visit` did not break off.
     #[inline]
     fn visit_from(
         &self,
@@ -129,13 +130,13 @@ impl Table {
         }
     }
 
-    /// Whether the filter allows that something with this remixed hash is there; true without a
-    /// filter. The hash is that of the key, or of its part if the table has another
-    /// [`crate::FilterKey`] than the whole key. A filter that is not in memory costs a look into the cache, or a
-    /// read of 16 KiB.
+    /// Returns whether the filter may contain `remixed_hash`, and true if there is no filter. The
+    /// hash is that of the key, or of the extracted part if the [`crate::FilterKey`] of the table
+    /// is not the whole key. If the filter is not in memory, this costs a cache lookup, or a read
+    /// of 16 KiB.
     ///
     /// # Errors
-    /// Corruption of the filter, or what reading the file answers.
+    /// Corruption of the filter; any error of reading the file.
     #[inline]
     pub fn may_contain(&self, remixed_hash: u64) -> Result<bool> {
         match &self.filter {
@@ -163,15 +164,16 @@ impl Table {
         Ok(answer)
     }
 
-    /// Parts of the filter are numbered from above, blocks from below.
+    /// Cache keys number the parts of the filter downwards from the largest number, and data blocks
+    /// upwards from 0.
     const fn part_key(&self, number: u32) -> BlockKey {
         BlockKey { table: self.cache_number, block: u32::MAX - number }
     }
 
-    /// Its range deletes: a read of the file. An open table does not keep them.
+    /// Reads the range deletes from the file. An open table does not keep them in memory.
     ///
     /// # Errors
-    /// Corruption, or what reading the file answers.
+    /// Corruption; any error of reading the file.
     pub fn range_deletes(&self) -> Result<RangeDeletes> {
         let Some(handle) = self.properties.sections.range_deletes else {
             return Ok(RangeDeletes::default());
@@ -183,10 +185,10 @@ impl Table {
         RangeDeletes::decode(Slice::from(section), self.global).map_err(wrong)
     }
 
-    /// Its attachments, by id: a read of the file.
+    /// Reads the attachments from the file, ordered by id.
     ///
     /// # Errors
-    /// Corruption, or what reading the file answers.
+    /// Corruption; any error of reading the file.
     pub fn attachments(&self) -> Result<Vec<(u32, Slice)>> {
         let Some(handle) = self.properties.sections.attachments else { return Ok(Vec::new()) };
         let path = self.file.path();
@@ -194,14 +196,14 @@ impl Table {
         decode_attachments(raw).map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }
 
-    /// The sample of its keys: a read of the file. `None` of a table that was written without one.
+    /// Reads the sample from the file. Returns `None` for a table that was written without one.
     ///
     /// # Errors
-    /// Corruption, or what reading the file answers.
+    /// Corruption; any error of reading the file.
     pub fn sample(&self) -> Result<Option<Sample>> {
         let Some(shift) = self.properties.sample_shift else { return Ok(None) };
         let Some(handle) = self.properties.sections.sample else {
-            // No key of it was chosen.
+            // The sample has no entries.
             let none = Sample::decode(&[0], shift, None);
             return none.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), 0));
         };
@@ -210,7 +212,7 @@ impl Table {
         sample.map(Some).map_err(|wrong| wrong.in_file(self.file.path().display(), handle.offset))
     }
 
-    /// The bytes of a small section, read from the file.
+    /// Reads a small section from the file and decompresses it.
     fn read_section(&self, handle: Handle) -> Result<Vec<u8>> {
         let (stored, path) = (self.read_stored_section(handle)?, self.file.path());
         let raw_max = (self.raw_max() as u64).min(section_raw_max(handle.len)) as usize;
@@ -229,33 +231,34 @@ impl Table {
         Ok(stored)
     }
 
-    /// What the file says of itself.
+    /// The properties that the file records about itself.
     pub const fn properties(&self) -> &Properties {
         &self.properties
     }
 
-    /// The number in its file name.
+    /// The number in the name of the file.
     pub const fn number(&self) -> FileNumber {
         self.ident.number
     }
 
-    /// Its path.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Bytes of the file.
+    /// The length of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.len()
     }
 
-    /// Bytes it keeps in memory outside of the cache: its index or the top of it, its filter while there is room,
-    /// properties. [`BlockCache::pinned_bytes`] counts them until it is dropped.
+    /// Bytes that the table holds in memory outside the cache: its index or the top of it, its
+    /// filter if memory allowed it, and its properties. [`BlockCache::pinned_bytes`] includes them
+    /// until the table is dropped.
     pub const fn resident_bytes(&self) -> u64 {
         self.pin.bytes()
     }
 
-    /// Drops its blocks from the cache: for a table that a compaction replaced.
+    /// Removes all blocks of the table from the cache. For a table that a compaction replaced.
     pub fn forget_blocks(&self) {
         for number in 0..self.index.count() {
             self.cache.remove(self.cache_key(number));
@@ -270,11 +273,12 @@ impl Table {
 
     #[inline]
     const fn cache_key(&self, number: usize) -> BlockKey {
-        // An index counts its blocks in 32 bits.
+        // The number of blocks in an index has 32 bits.
         BlockKey { table: self.cache_number, block: number as u32 }
     }
 
-    /// Block `number`, of which `index` tells, from the cache, or from the file and then into the cache if `fill`.
+    /// Returns block `number`, which `index` lists, from the cache, otherwise from the file.
+    /// Inserts a block from the file into the cache if `fill` is set.
     #[inline]
     pub(crate) fn block(&self, index: &Index, number: usize, fill: bool) -> Result<Block> {
         match self.cached_block(number, true) {
@@ -289,7 +293,7 @@ impl Table {
         if counts { self.cache.get(key) } else { self.cache.peek(key) }
     }
 
-    /// Block `number`, which is not in the cache.
+    /// Reads block `number`, which is not in the cache, from the file.
     #[cold]
     pub(crate) fn read_block(&self, index: &Index, number: usize, fill: bool) -> Result<Block> {
         let handle = index.handle(number);
@@ -301,7 +305,7 @@ impl Table {
         self.new_block(number, raw, fill)
     }
 
-    /// Block `number` from its stored bytes, which are at `offset`.
+    /// Opens block `number` from its stored bytes, which are at `offset` of the file.
     pub(crate) fn open_stored(
         &self,
         (number, offset): (usize, u64),
@@ -315,12 +319,12 @@ impl Table {
         self.new_block(number, raw, fill)
     }
 
-    /// What scans hold.
+    /// The memory that scans hold.
     pub(crate) fn scans(&self) -> &Allowance {
         self.cache.scans()
     }
 
-    /// No block takes more memory.
+    /// The limit on the raw length of a block, in bytes.
     pub(crate) fn raw_max(&self) -> usize {
         self.properties.block_bytes_max.min(BLOCK_RAW_MAX as u64) as usize
     }
@@ -334,7 +338,7 @@ impl Table {
         Ok(block)
     }
 
-    /// The error that block `number` holds something `wrong`.
+    /// Returns the error that block `number` is malformed.
     #[cold]
     pub(crate) fn wrong_in_block(&self, number: usize, wrong: Malformed) -> Error {
         Error::corruption(
@@ -345,7 +349,7 @@ impl Table {
     }
 }
 
-/// `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`
+/// For example `000042 [a..m] #3..#9 120 entries 2.1 MiB zstd 1`.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut content = match &self.meta {

@@ -1,4 +1,4 @@
-//! Verifies a table: reads everything and believes nothing.
+//! Verifies a table: reads everything and trusts nothing.
 
 use crate::block::Block;
 use crate::format::FOOTER_BYTES;
@@ -12,18 +12,18 @@ use flagstone_base::{EntryRef, Kind, Result, SeqNo};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a verified table holds.
+/// The contents of a verified table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Bytes of the file, all of them read.
+    /// Bytes of the file, all of which were read.
     pub bytes: u64,
-    /// Data blocks.
+    /// The number of data blocks.
     pub blocks: u64,
-    /// Puts, deletes and merge operands.
+    /// The number of puts, deletes and merge operands.
     pub entries: u64,
-    /// Distinct keys among them.
+    /// The number of distinct keys.
     pub keys: u64,
-    /// Range deletes.
+    /// The number of range deletes.
     pub range_deletes: u64,
     /// The CRC-32C of the whole file.
     pub checksum: u32,
@@ -40,11 +40,11 @@ impl fmt::Display for VerifyReport {
 }
 
 impl Table {
-    /// What a manifest keeps of this table. For a table opened without it (by a repair) the whole
-    /// file is read for its checksum.
+    /// Returns the record of this table for a manifest. If the table was opened without one (by a
+    /// repair), reads the whole file to compute its checksum.
     ///
     /// # Errors
-    /// What reading the file answers.
+    /// Any error of reading the file.
     pub fn meta(&self) -> Result<TableMeta> {
         match &self.meta {
             Some(meta) => Ok(meta.clone()),
@@ -58,13 +58,13 @@ impl Table {
         }
     }
 
-    /// Reads all of the file from the disk, past the cache, and checks: header; the checksum of
-    /// every block and of the whole file; the order of entries; that every block begins where the
-    /// index says; bounds, SeqNos and counts; that the filter denies no key; that the
-    /// attachments can be read; that the sample is that of the entries.
+    /// Reads the whole file past the cache and checks the header; the checksum of every block and
+    /// of the whole file; the order of entries; that every block begins as the index says; bounds,
+    /// SeqNos and counts; that the filter denies no key; that the attachments can be decoded; and
+    /// that the sample is that of the entries.
     ///
     /// # Errors
-    /// Corruption that tells the first thing wrong; what reading the file answers.
+    /// Corruption, which names the first fault found; any error of reading the file.
     pub fn verify(self: &Arc<Self>) -> Result<VerifyReport> {
         self.check_header()?;
         let mut walk = Walk::new(self);
@@ -94,7 +94,8 @@ impl Table {
         })
     }
 
-    /// Checks what `index` tells of block `number` against its first entry and the key before.
+    /// Checks the index entry of block `number` against the first entry of the block and the key
+    /// before it.
     fn verify_separator(
         &self,
         (index, number): (&Index, usize),
@@ -114,7 +115,7 @@ impl Table {
         Err(self.wrong(offset, format_args!("block {number}: not what the index tells of it")))
     }
 
-    /// Compares what was counted with what the table tells of itself.
+    /// Compares the counted content with the properties of the table.
     fn verify_content(&self, mut counted: TableMeta, range_deletes: &RangeDeletes) -> Result<()> {
         for range in range_deletes.iter() {
             if counted.entries == 0 && counted.range_deletes == 0
@@ -148,18 +149,19 @@ impl Table {
     }
 }
 
-/// Whether it was written before older versions were counted, which is when it got a sample.
+/// Returns whether the table was written before older versions were counted. Samples came at the
+/// same time.
 fn table_is_older(table: &Table) -> bool {
     table.properties.sample_shift.is_none()
 }
 
-/// Walks all entries, block after block, and recounts the content.
+/// Visits all entries, block by block, and counts the content.
 struct Walk<'t> {
     table: &'t Table,
     content: TableMeta,
     sampler: Sampler,
     keys: u64,
-    /// The key of the entry being looked at, and the entry before it.
+    /// The key of the current entry, and the entry before it.
     key: Vec<u8>,
     last: Option<(Vec<u8>, SeqNo)>,
 }
@@ -170,7 +172,8 @@ impl<'t> Walk<'t> {
             number: table.ident.number,
             seqno_min: SeqNo::MAX,
             seqno_max: SeqNo::ZERO,
-            // What was meant, and no block contradicts: any of them may be stored plain.
+            // The intended compression. Blocks cannot contradict it: any of them may be stored
+            // uncompressed.
             compression: table.properties.content.compression,
             ..TableMeta::default()
         };
@@ -178,7 +181,7 @@ impl<'t> Walk<'t> {
         Self { table, content, sampler, keys: 0, key: Vec::new(), last: None }
     }
 
-    /// Checks all entries of block `number`, of which `index` tells.
+    /// Checks all entries of block `number`, which `index_of` lists.
     fn block(&mut self, (index_of, number): (&Index, usize), block: &Block) -> Result<()> {
         let malformed = |wrong| self.table.wrong_in_block(number, wrong);
         for index in 0..block.count() {
@@ -220,7 +223,8 @@ impl<'t> Walk<'t> {
         Ok(())
     }
 
-    /// What is wrong with fingerprint or filter of the entry being looked at.
+    /// Checks the fingerprint of the current entry, and that the filter does not deny its key.
+    /// Returns what is wrong.
     fn wrong_with_hash(&self, hash: u64, fingerprint: u8) -> Result<Option<&'static str>> {
         let properties = &self.table.properties;
         if fingerprint != crate::block::fingerprint(hash) {
@@ -230,7 +234,7 @@ impl<'t> Walk<'t> {
         Ok(is_denied.then_some("a key that the filter denies"))
     }
 
-    /// What was counted, and the distinct keys.
+    /// Returns the counted content and the number of distinct keys.
     fn finish(mut self) -> (TableMeta, u64) {
         self.content.largest = self.last.map(|(key, _)| key).unwrap_or_default();
         (self.content, self.keys)

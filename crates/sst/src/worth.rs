@@ -1,26 +1,27 @@
-//! Whether a block is worth compressing: behind blocks that did not shrink, most are not tried.
+//! Decides whether to compress a block: after blocks that did not shrink, most blocks are not
+//! tried.
 //!
-//! Random and already compressed values cost a flush and a compaction a good part of their time
-//! when each block of them is compressed only to be stored plain.
+//! For random or already compressed values, a flush or a compaction would spend a good part of its
+//! time compressing blocks only to store them uncompressed.
 
 use flagstone_base::Compression;
 
-/// So many blocks in a row that do not shrink make the next ones suspect.
+/// After this many blocks in a row that did not shrink, the next blocks are suspect.
 const MISSES_FEW: u32 = 2;
-/// One of so many suspect blocks is tried whatever its sample says: what repeats over long
-/// distances, or only zstd can shrink, does not show in a sample.
+/// One in this many suspect blocks is compressed whatever its sample says: repetition over long
+/// distances, and what only zstd can shrink, do not show in a sample.
 const TRY_EVERY: u32 = 32;
-/// How much of a suspect block is compressed to learn about it: an eighth of a usual one.
+/// The bytes of a suspect block that are compressed as a sample: an eighth of a usual block.
 const SAMPLE_BYTES: usize = 2 << 10;
 
-/// What the last blocks of a table have taught.
+/// The number of blocks in a row that did not shrink.
 #[derive(Default)]
 pub(crate) struct Worth {
     misses: u32,
 }
 
 impl Worth {
-    /// How to compress `raw`: as `wanted`, or not at all. `scratch` loses what it holds.
+    /// Returns the compression for `raw`: `wanted`, or none. Overwrites `scratch`.
     pub(crate) fn choose(
         &self,
         wanted: Compression,
@@ -39,7 +40,7 @@ impl Worth {
         if Compression::Lz4.compress(sample, scratch) { wanted } else { Compression::None }
     }
 
-    /// Learns what became of a block.
+    /// Records whether a block shrank.
     pub(crate) const fn note(&mut self, shrank: bool) {
         self.misses = if shrank { 0 } else { self.misses.wrapping_add(1) };
     }

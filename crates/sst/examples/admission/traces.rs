@@ -82,8 +82,8 @@ fn zipf_keys(what: &'static str, blocks: u32, count: usize) -> Trace {
     Trace { what, blocks, accesses }
 }
 
-/// After every `every` accesses a table's worth of the blocks of `trace` is written anew, somewhere in
-/// it: the cache is told to forget the old blocks, and the new ones have other numbers.
+/// After every `every` accesses a table's worth of the blocks of `trace` is written anew, somewhere
+/// in it: the cache is told to forget the old blocks, and the new ones have other numbers.
 fn rewritten(what: &'static str, trace: &Trace, every: usize) -> Trace {
     const TABLE: u32 = 2_048;
     /// A number comes back when its block was written so often.

@@ -1,5 +1,5 @@
-//! A block as LevelDB and RocksDB have it by default: a key shares its prefix with its neighbour, every 16th stands
-//! whole, a get is a binary search among those and a walk from there.
+//! A block as LevelDB and RocksDB have it by default: a key shares its prefix with its neighbour,
+//! every 16th stands whole, a get is a binary search among those and a walk from there.
 
 use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, EntryRef, Malformed};
@@ -7,7 +7,8 @@ use std::ops::Range;
 
 const INTERVAL: usize = 16;
 
-/// `[shared][suffix length][value length][suffix][trailer: u64][value]` an entry, then `[restart: u32]`, their number.
+/// `[shared][suffix length][value length][suffix][trailer: u64][value]` an entry, then `[restart:
+/// u32]`, their number.
 #[derive(Default)]
 pub(super) struct Builder {
     bytes: Vec<u8>,

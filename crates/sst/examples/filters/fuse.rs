@@ -1,9 +1,9 @@
 //! A binary fuse filter (Graf and Lemire 2022), three places a key, a byte of fingerprint.
 //!
 //! A key has one place in each of three neighbouring segments; the exclusive or of the three bytes
-//! there is its fingerprint. Building takes keys away that are alone at some place, again and again,
-//! and then gives bytes in the opposite order. That works with probability near 1; if not, another
-//! seed is tried.
+//! there is its fingerprint. Building takes keys away that are alone at some place, again and
+//! again, and then gives bytes in the opposite order. That works with probability near 1; if not,
+//! another seed is tried.
 
 use flagstone_base::hash::remix;
 

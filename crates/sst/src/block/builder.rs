@@ -1,4 +1,4 @@
-//! Writes a data block: entries as they come, columns at the end.
+//! Builds a data block: entries as they are added, columns at the end.
 
 use super::{RESTART_SHIFT, SHARED_MIN, TRAILER_BYTES, fingerprint};
 use flagstone_base::EntryRef;
@@ -10,7 +10,7 @@ use flagstone_env::os::LARGE_BUFFER;
 /// What an entry and a block take besides keys and values, if there are few entries in it.
 const LARGE_ROOM: usize = 4 << 10;
 
-/// The block being filled; reused for the next.
+/// A block while it is filled. One builder is used for all blocks of a table.
 #[derive(Clone, Default)]
 pub(crate) struct BlockBuilder {
     raw: Vec<u8>,
@@ -21,19 +21,19 @@ pub(crate) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// Whether it holds no entry.
+    /// Returns whether the block has no entry.
     pub(crate) fn is_empty(&self) -> bool {
         self.offsets.is_empty()
     }
 
-    /// Bytes of the block if it were finished now, within a few percent.
+    /// The length of the block if it were finished now, within a few percent.
     #[inline]
     pub(crate) fn bytes_estimated(&self) -> usize {
-        // Three bytes for offset and fingerprint; SeqNos take 0 to 7, mostly up to 3.
+        // Three bytes for offset and fingerprint. SeqNos take 0 to 7, mostly up to 3.
         self.raw.len() + 6 * self.offsets.len() + TRAILER_BYTES
     }
 
-    /// Appends an entry; the caller keeps the order.
+    /// Appends an entry. The caller adds entries in order.
     pub(crate) fn add(&mut self, entry: EntryRef<'_>, remixed_hash: u64) {
         let is_restart = self.offsets.len() & ((1 << RESTART_SHIFT) - 1) == 0;
         let shared = if is_restart {
@@ -62,7 +62,8 @@ impl BlockBuilder {
         self.raw.extend_from_slice(entry.value);
     }
 
-    /// Appends the columns and the trailer: the raw block, until [`BlockBuilder::clear`].
+    /// Appends the columns and the trailer. Returns the raw block, which is valid until
+    /// [`BlockBuilder::clear`].
     pub(crate) fn finish(&mut self) -> &[u8] {
         let base = self.seqnos.iter().copied().min().unwrap_or(0);
         let largest = self.seqnos.iter().copied().max().unwrap_or(0);
@@ -80,9 +81,10 @@ impl BlockBuilder {
         &self.raw
     }
 
-    /// Empties it for the next block.
+    /// Empties the block for the next one.
     pub(crate) fn clear(&mut self) {
-        // One value of hundreds of megabytes must not keep its room until the table is finished.
+        // Free the buffer of a block with a huge value instead of keeping it until the table is
+        // finished.
         if self.raw.capacity() > 4 << 20 {
             let raw = std::mem::take(&mut self.raw).capacity();
             flagstone_env::os::freed(raw);

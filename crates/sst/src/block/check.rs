@@ -1,14 +1,15 @@
-//! Whether the entries of a raw block are still what was written to it.
+//! Checks that a finished raw block holds the entries that were added to it.
 
 use super::{Block, fingerprint};
 use flagstone_base::check::changed;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{EntryCheck, EntryRef, Error, Malformed, Result};
 
-/// Reads the raw block as a get would, and compares each entry with its check; `seed` is that of the keyspace.
+/// Decodes the raw block as a get would and compares each entry with its check. `seed` is that of
+/// the keyspace.
 ///
 /// # Errors
-/// Corruption that names the first entry that is not what it was.
+/// Corruption, which names the first entry that changed.
 pub(crate) fn check_entries(raw: &[u8], checks: &[EntryCheck], seed: u64) -> Result<()> {
     let block = Block::new(raw, None).map_err(unreadable)?;
     if block.count() != checks.len() {
@@ -35,7 +36,7 @@ pub(crate) fn check_entries(raw: &[u8], checks: &[EntryCheck], seed: u64) -> Res
         };
         let (trailer, value, hash) = (parsed.trailer, &raw[parsed.value()], key_hash(key, seed));
         if EntryCheck::of(hash, trailer.kind(), value).at(trailer.seqno()) != *check {
-            // The same once more, for its message.
+            // Compare again, for the message.
             check.verify(&EntryRef { key, trailer, value }, seed)?;
         }
         if block.fingerprint_at(index) != fingerprint(remix(hash)) {

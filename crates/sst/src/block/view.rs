@@ -1,4 +1,4 @@
-//! Reads a data block, trusting no byte of it: every entry is parsed with its bounds checked.
+//! Reads a data block without trusting its bytes: every entry is parsed with checked bounds.
 
 use super::{SEQNO_WIDTH_MAX, TRAILER_BYTES, fingerprint};
 use crate::prefetch::prefetch;
@@ -7,15 +7,17 @@ use flagstone_base::{Decoder, Kind, Malformed, SeqNo, Slice, Trailer};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Deref, Range};
 
-/// What is fetched of the columns ahead of a search: all of them in a block of some 20 entries.
+/// Bytes of the places, and cache lines of the columns, that are prefetched before a search: all
+/// columns of a block of some 20 entries.
 const PLACES_FETCHED: usize = 128;
 const COLUMN_LINES: usize = 4;
 
-/// A raw data block with its trailer parsed. Shared and cheap to clone, unless somebody has it lent.
+/// A decompressed data block with its trailer parsed. It owns a [`Slice`], shared and cheap to
+/// clone, or borrows its bytes.
 pub(crate) struct Block<B = Slice> {
     bytes: B,
     base: u64,
-    /// Every entry reads as this SeqNo, if set.
+    /// The SeqNo of every entry, if set.
     global: Option<SeqNo>,
     count: u32,
     places_at: u32,
@@ -25,11 +27,11 @@ pub(crate) struct Block<B = Slice> {
     restart_shift: u8,
 }
 
-/// Where the parts of one entry are in its block.
+/// The places of one entry's parts in its block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parsed {
     pub(crate) trailer: Trailer,
-    /// How many bytes of the restart's key come before the suffix.
+    /// The number of bytes of the restart's key before the suffix.
     pub(crate) shared: u32,
     suffix_at: u32,
     value_at: u32,
@@ -37,13 +39,13 @@ pub(crate) struct Parsed {
 }
 
 impl Parsed {
-    /// Where the rest of the key is.
+    /// The place of the key's suffix.
     #[inline]
     pub(crate) const fn suffix(&self) -> Range<usize> {
         self.suffix_at as usize..self.value_at as usize
     }
 
-    /// Where the value is.
+    /// The place of the value.
     #[inline]
     pub(crate) const fn value(&self) -> Range<usize> {
         self.value_at as usize..self.end as usize
@@ -56,8 +58,8 @@ impl Parsed {
 }
 
 impl Clone for Block {
-    /// A clone comes out of the cache and is searched next: the columns are fetched from memory while
-    /// the reference is counted, which waits for memory too.
+    /// The cache returns a clone, and a search follows. So the columns are prefetched while the
+    /// reference count is incremented, which waits for memory too.
     #[inline]
     fn clone(&self) -> Self {
         let columns = (self.fingerprints_at as usize).saturating_sub(PLACES_FETCHED);
@@ -67,7 +69,8 @@ impl Clone for Block {
 }
 
 impl<B: Deref<Target = [u8]>> Block<B> {
-    /// A view of `raw`: its trailer is parsed and its columns lie within it.
+    /// Parses the trailer of `raw` and checks that the columns are within it. All entries have the
+    /// SeqNo `global` if it is set.
     pub(crate) fn new(raw: B, global: Option<SeqNo>) -> Result<Self, Malformed> {
         let wrong = |expected| Malformed { at: raw.len().saturating_sub(TRAILER_BYTES), expected };
         let Some((body, trailer)) = raw.split_last_chunk::<TRAILER_BYTES>() else {
@@ -108,13 +111,14 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         })
     }
 
-    /// How many entries it has; at least one, or none in a part of a filter.
+    /// The number of entries. At least one, except in a part of a filter or an index, which has
+    /// none.
     #[inline]
     pub(crate) const fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// All its bytes.
+    /// All bytes of the block.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -126,7 +130,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         index >> self.restart_shift << self.restart_shift
     }
 
-    /// The fingerprint that stands for entry `index`.
+    /// The fingerprint of entry `index`.
     pub(crate) fn fingerprint_at(&self, index: usize) -> u8 {
         self.fingerprints()[index]
     }
@@ -137,12 +141,12 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         &self.bytes[start..start + self.count()]
     }
 
-    /// Offset and SeqNo of entry `index`, as they stand beside each other.
+    /// Offset and SeqNo of entry `index`, which are adjacent in the block.
     #[inline]
     fn place(&self, index: usize) -> u128 {
         let width = usize::from(self.offset_width + self.seqno_width);
         let at = self.places_at as usize + index * width;
-        // Fingerprint and trailer follow, so sixteen bytes are always there.
+        // The fingerprints and the trailer follow, so sixteen bytes can always be read.
         self.bytes[at..].first_chunk().map_or(0, |bytes| u128::from_le_bytes(*bytes))
     }
 
@@ -171,7 +175,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         self.seqno_in(self.place(index))
     }
 
-    /// Entry `index`, which must be below [`Block::count`].
+    /// Parses entry `index`, which must be below [`Block::count`].
     #[inline(always)]
     pub(crate) fn parse(&self, index: usize) -> Result<Parsed, Malformed> {
         let place = self.place(index);
@@ -214,7 +218,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             Some(kind @ (Kind::Put | Kind::Delete | Kind::Merge)) => kind,
             _ => return Err(wrong("a put, delete or merge")),
         };
-        // Three numbers below 2^33 cannot overflow; larger ones are refused first.
+        // The sum of three lengths below 2^33 cannot overflow. Larger ones are refused first.
         let limit = self.places_at as usize;
         if shared > limit || suffix > limit || value > limit || suffix_at + suffix + value > limit {
             return Err(wrong("an entry that ends before the columns"));
@@ -228,7 +232,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         })
     }
 
-    /// The first `shared` bytes of the restart's key before entry `index`.
+    /// Returns the first `shared` bytes of the key of the restart before entry `index`.
     #[inline]
     pub(crate) fn shared(&self, index: usize, shared: usize) -> Result<&[u8], Malformed> {
         if shared == 0 {
@@ -244,7 +248,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         }
     }
 
-    /// The key of the restart `index`, which stands whole.
+    /// Returns the key of the restart `index`, which must be whole.
     #[inline]
     fn restart_key(&self, index: usize) -> Result<&[u8], Malformed> {
         let parsed = self.parse(index)?;
@@ -257,7 +261,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         Ok(&self.bytes[parsed.suffix()])
     }
 
-    /// The order of entry `index` against (`key`, `at`).
+    /// Compares entry `index` with (`key`, `at`).
     fn compare(&self, index: usize, key: &[u8], at: SeqNo) -> Result<Ordering, Malformed> {
         let parsed = self.parse(index)?;
         let shared = self.shared(index, parsed.shared as usize)?;
@@ -267,9 +271,10 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             .then_with(|| at.cmp(&parsed.trailer.seqno())))
     }
 
-    /// The index of the first entry at or behind (`key`, `at`); [`Block::count`] if there is none.
+    /// Returns the index of the first entry at or after (`key`, `at`), or [`Block::count`] if there
+    /// is none.
     pub(crate) fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<usize, Malformed> {
-        // First among the restarts, whose keys stand whole, then between two of them.
+        // First search the restarts, whose keys are whole, then the entries between two restarts.
         let restarts = ((self.count() - 1) >> self.restart_shift) + 1;
         let group = first_where(0, restarts, |r| {
             Ok(self.compare(r << self.restart_shift, key, at)? != Ordering::Less)
@@ -282,7 +287,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         first_where(start, end, |i| Ok(self.compare(i, key, at)? != Ordering::Less))
     }
 
-    /// Whether entry `index` has the key `key`.
+    /// Returns whether entry `index` has the key `key`.
     #[inline]
     fn has_key(&self, index: usize, parsed: &Parsed, key: &[u8]) -> Result<bool, Malformed> {
         if parsed.key_len() != key.len() {
@@ -295,7 +300,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
 }
 
 impl Block {
-    /// Bytes that are no entries, to be cached like a block.
+    /// Wraps bytes that are not entries, so that they can be cached like a block.
     pub(crate) const fn opaque(bytes: Slice) -> Self {
         Self {
             bytes,
@@ -310,15 +315,16 @@ impl Block {
         }
     }
 
-    /// The part `range` of it, shared. The range comes from [`Parsed`], so it lies within.
+    /// Returns bytes `range` of the block, shared. The range comes from [`Parsed`], so it is within
+    /// the block.
     #[inline]
     pub(crate) fn slice(&self, range: Range<usize>) -> Slice {
         if range.is_empty() { Slice::default() } else { self.bytes.slice(range) }
     }
 
-    /// Visits the entries of `key` at or before `at`, newest first. Answers `None` when a visit
-    /// broke off, else whether the last entry of the block has this key, so that more may follow
-    /// in the next block.
+    /// Visits the entries of `key` at or before `at`, newest first. Returns `None` if `visit` broke
+    /// off. Otherwise returns whether the last entry of the block has this key, so that the next
+    /// block may have more.
     #[inline]
     pub(crate) fn visit(
         &self,
@@ -352,7 +358,8 @@ impl Block {
     }
 }
 
-/// The first number of `start..end` that `holds`, which must not hold before it and hold after.
+/// Returns the first number in `start..end` for which `holds` is true. All numbers before it must
+/// be false, all after it true.
 #[inline]
 fn first_where(
     mut start: usize,

@@ -1,4 +1,4 @@
-//! The entries of the good blocks, in order.
+//! Reads the entries of the good blocks, in order.
 
 use super::survey::Salvage;
 use crate::block::Block;
@@ -7,7 +7,7 @@ use flagstone_base::{EntryRef, Malformed, Result, Slice, Trailer};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Walks over the entries of a [`Salvage`], front to back. Memory: a block.
+/// A cursor over the entries of a [`Salvage`], front to back. It holds one block in memory.
 pub struct SalvageCursor {
     salvage: Arc<Salvage>,
     next_block: usize,
@@ -19,7 +19,7 @@ pub struct SalvageCursor {
 }
 
 impl SalvageCursor {
-    /// Before the first entry.
+    /// Creates a cursor before the first entry.
     pub fn new(salvage: &Arc<Salvage>) -> Self {
         Self {
             salvage: Arc::clone(salvage),
@@ -32,10 +32,10 @@ impl SalvageCursor {
         }
     }
 
-    /// Goes to the next entry; false behind the last.
+    /// Moves to the next entry. Returns false after the last entry.
     ///
     /// # Errors
-    /// Io, Corruption: a block that was good when it was looked through is not any more.
+    /// Io or Corruption, if a block that the survey found good can no longer be read.
     pub fn advance(&mut self) -> Result<bool> {
         loop {
             let Some(block) = &self.block else {
@@ -59,7 +59,7 @@ impl SalvageCursor {
         }
     }
 
-    /// The entry it stands at; `None` before the first and behind the last.
+    /// The current entry, or `None` before the first and after the last entry.
     pub fn entry(&self) -> Option<EntryRef<'_>> {
         let value = &self.block.as_ref()?.bytes()[self.value.clone()];
         Some(EntryRef { key: &self.key, trailer: self.trailer?, value })
@@ -81,7 +81,7 @@ impl SalvageCursor {
     }
 }
 
-/// Puts the key of entry `index` into `key`; where its value stands.
+/// Writes the key of entry `index` to `key`. Returns its trailer and the place of its value.
 fn read_entry(
     block: &Block,
     index: usize,
@@ -95,7 +95,7 @@ fn read_entry(
     Ok((parsed.trailer, parsed.value()))
 }
 
-/// Gives every entry of a block to `visit`.
+/// Calls `visit` for every entry of a block.
 pub(super) fn visit_entries(
     block: &Block,
     mut visit: impl FnMut(EntryRef<'_>),

@@ -1,10 +1,13 @@
-//! What can still be read of a damaged table: block by block, what is bad passed over and told.
+//! Reads what is left of a damaged table, block by block. It skips damaged blocks and reports them.
 //!
 //! ```text
-//! the tail is whole:  index -> every block read, its checksum held, its entries in order -> good, or lost
-//! else:               the blocks stand one behind the other, and a checksum covers the place: walk from the front
+//! the tail is whole   read every block of the index, check its checksum and the order of its
+//!                     entries: the block is good, or lost
+//! otherwise           blocks are adjacent, and a checksum covers the offset of its block: find them
+//!                     from the front
 //! ```
-//! Modules stand from the ground up.
+//!
+//! A module uses only modules that are listed above it.
 
 mod walk;
 

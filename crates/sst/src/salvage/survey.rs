@@ -1,4 +1,4 @@
-//! Looks through a table once: which blocks are good, which bytes and keys are lost.
+//! Reads a table once and determines which blocks are good, and which bytes and keys are lost.
 
 use super::cursor::visit_entries;
 use super::walk::{block_end, seek_block};
@@ -17,12 +17,13 @@ use flagstone_env::disk::Access;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A file without a whole tail is held in memory while it is walked through; longer ones are given up.
+/// A file without a whole tail is held in memory while it is searched for blocks. A longer file is
+/// given up.
 const WALKED_BYTES_MAX: u64 = 1 << 30;
-/// What the system refuses to read is lost in pieces of this size.
+/// A part that the system cannot read is lost in pieces of this size.
 const READ_BYTES: usize = 64 << 10;
 
-/// What can still be read of a table.
+/// The readable contents of a damaged table.
 pub struct Salvage {
     pub(super) file: Arc<dyn ReadFile>,
     pub(super) ident: TableIdent,
@@ -38,20 +39,22 @@ pub struct Salvage {
 /// A part of a table that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostPart {
-    /// Where it stands in the file.
+    /// The range of file offsets.
     pub bytes: Range<u64>,
-    /// No key below this one is lost by it.
+    /// No key below this one is lost with this part.
     pub from: Vec<u8>,
-    /// No key above this one is; `None`: nobody knows.
+    /// No key above this one is lost with this part. `None` if not known.
     pub to: Option<Vec<u8>>,
-    /// What is wrong there.
+    /// A description of the damage.
     pub what: String,
 }
 
 impl Salvage {
-    /// Reads all of the table `ident` in `file`. `known` is what a manifest says of it, if one does.
+    /// Reads the whole table `ident` in `file`. `known` is the manifest's record of it, if there is
+    /// one.
     ///
-    /// Memory: 32 bytes a block; the file, if its tail or index is damaged and it is no longer than 1 GiB.
+    /// Memory: 32 bytes a block; also the whole file, if its tail or index is damaged and it is no
+    /// longer than 1 GiB.
     pub fn of(file: Arc<dyn ReadFile>, ident: TableIdent, known: Option<&TableMeta>) -> Self {
         file.advise(Access::Sequential);
         let salt = known.map_or_else(|| salt_in(&*file), |meta| meta.salt);
@@ -68,7 +71,7 @@ impl Salvage {
             file,
         };
         let mut survey = Survey { salvage, last: None, pending: None, known };
-        // A cache of nothing: everything is read once.
+        // A cache of size zero: everything is read once.
         let opened =
             Table::open(Arc::clone(&survey.salvage.file), ident, None, &BlockCache::new(0));
         match opened.and_then(|table| Ok((table.handles()?, table))) {
@@ -78,43 +81,43 @@ impl Salvage {
         survey.finish()
     }
 
-    /// What the table says of itself, if that is whole.
+    /// The properties of the table, or `None` if they are damaged.
     pub const fn properties(&self) -> Option<&Properties> {
         self.properties.as_ref()
     }
 
-    /// Its range deletes; `None` when they are lost, or nobody knows whether there were any.
+    /// The range deletes, or `None` if they are lost, or if it is not known whether there were any.
     pub const fn range_deletes(&self) -> Option<&RangeDeletes> {
         self.range_deletes.as_ref()
     }
 
-    /// Its attachments, by id; `None` when they are lost.
+    /// The attachments, ordered by id, or `None` if they are lost.
     pub fn attachments(&self) -> Option<&[(u32, Slice)]> {
         self.attachments.as_deref()
     }
 
-    /// The parts that are lost, front to back.
+    /// The lost parts, ordered by offset.
     pub fn lost(&self) -> &[LostPart] {
         &self.lost
     }
 
-    /// How many entries can be read.
+    /// The number of entries that can be read.
     pub const fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Whether nothing at all can be read.
+    /// Returns whether nothing can be read: neither an entry nor a range delete.
     pub fn is_lost(&self) -> bool {
         self.entries == 0 && self.range_deletes.as_ref().is_none_or(RangeDeletes::is_empty)
     }
 }
 
-/// A survey under way.
+/// A survey in progress.
 struct Survey<'a> {
     salvage: Salvage,
     /// Key and SeqNo of the last good entry.
     last: Option<(Vec<u8>, SeqNo)>,
-    /// What is lost behind it so far.
+    /// The lost part after that entry, so far.
     pending: Option<LostPart>,
     known: Option<&'a TableMeta>,
 }
@@ -167,7 +170,7 @@ impl Survey<'_> {
         }
         if let Some(properties) = properties {
             let sections = properties.sections;
-            // What stands between the data blocks and the tail.
+            // The filter parts and index parts are between the data blocks and the tail.
             let filter = sections.filter_parts.map(|parts| parts.offset);
             let index = sections.index_parts.map(|parts| parts.offset);
             data_end = filter.or(index).or(data_end);
@@ -183,7 +186,7 @@ impl Survey<'_> {
         } else if let Some(known) = self.known {
             self.salvage.range_deletes = match (known.range_deletes, data_end) {
                 (0, _) => Some(RangeDeletes::default()),
-                // They are the first section.
+                // Range deletes are the first section.
                 (count, Some(offset)) => blocks
                     .iter()
                     .find(|handle| handle.offset == offset)
@@ -202,7 +205,8 @@ impl Survey<'_> {
                 self.lose(at..handle.offset, why);
             }
             at = handle.offset + handle.len;
-            // A block whose checksum holds and that holds no entries is a part of the filter, or a section.
+            // A block with a valid checksum but without entries is a part of the filter, or a
+            // section.
             let _no_entries = self.take(handle, stored(handle).unwrap_or_default());
         }
         let end = data_end.unwrap_or(behind);
@@ -211,7 +215,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Takes a block whose entries are all there and in order.
+    /// Accepts a block if all of its entries can be read and are in order.
     fn take(&mut self, handle: Handle, stored: &[u8]) -> Result<()> {
         let path = self.salvage.file.path();
         let raw =
@@ -259,7 +263,7 @@ impl Survey<'_> {
         self.pending = Some(part);
     }
 
-    /// What is known of bounds and counts.
+    /// The bounds and counts, if known.
     fn content(&self) -> Option<&TableMeta> {
         let own = self.salvage.properties.as_ref().map(|properties| &properties.content);
         self.known.or(own)
@@ -274,8 +278,7 @@ impl Survey<'_> {
     }
 }
 
-/// The stored blocks from the front on, and where the last of what could be read ends.
-/// The salt that footer or header tell; without it no block can be checked.
+/// Returns the salt in the footer or the header. Without the salt no block can be checked.
 fn salt_in(file: &dyn ReadFile) -> u32 {
     let mut header = [0; HEADER_BYTES];
     let header_label = || {
@@ -286,13 +289,14 @@ fn salt_in(file: &dyn ReadFile) -> u32 {
     label.map_or(0, |label| label.ident.salt)
 }
 
+/// Returns the stored blocks from the front on, and the offset up to which the file was searched.
 fn walk(bytes: &[u8], ident: TableIdent, is_cut: bool) -> (Vec<Handle>, u64) {
     let (mut blocks, mut at) = (Vec::new(), HEADER_BYTES);
     let end = bytes.len().saturating_sub(FOOTER_BYTES);
     while at < bytes.len() {
         let found = match block_end(bytes, ident, at, usize::MAX) {
             Some(end) => Some((at, end)),
-            // The block that the cut went through has no other behind it.
+            // No block follows the one at which the file was cut.
             None if is_cut || at >= end => None,
             None => seek_block(bytes, ident, at),
         };
@@ -304,7 +308,7 @@ fn walk(bytes: &[u8], ident: TableIdent, is_cut: bool) -> (Vec<Handle>, u64) {
     (blocks, rest as u64)
 }
 
-/// The bytes of a file; zeroes for what the system does not give.
+/// Returns the bytes of a file, with zeros in place of pieces that cannot be read.
 fn read_what_can_be(file: &dyn ReadFile) -> Vec<u8> {
     let mut bytes = vec![0; file.len() as usize];
     let mut at = 0;

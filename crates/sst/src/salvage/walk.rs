@@ -1,18 +1,19 @@
-//! Finds stored blocks without an index: where one begins, the first end at which its checksum holds.
+//! Finds stored blocks without an index: a block ends at the first place where its checksum is
+//! right.
 //!
-//! A stored block does not tell its length, but it ends with a checksum that covers its place. So the checksum is
-//! carried from byte to byte and compared with the four bytes that follow.
+//! A stored block does not record its length, but ends with a checksum that covers its offset. So
+//! the search extends the checksum byte by byte and compares it with the four bytes that follow.
 
 use crate::format::{BLOCK_RAW_MAX, BLOCK_TRAILER_BYTES, place};
 use crate::options::TableIdent;
 use flagstone_base::Compression;
 
-/// Behind damage a block is looked for at so many places, ..
+/// After damage, this many offsets are tried as the start of a block, ..
 const SOUGHT_PLACES: usize = 16 << 10;
-/// .. if it is no longer than this: both together are some 300 million steps.
+/// .. and blocks of up to this many bytes are found: together some 300 million steps.
 const SOUGHT_BYTES: usize = 20 << 10;
 
-/// The CRC-32C of each byte alone: what one step needs.
+/// The CRC-32C of each single byte, for one step.
 const STEPS: [u32; 256] = {
     let mut steps = [0; 256];
     let mut byte = 0;
@@ -36,7 +37,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
-/// Where the stored block at `start` ends, if one of at most `len_max` bytes stands there.
+/// Returns the end of the stored block at `start`, if there is one of at most `len_max` bytes.
 pub(super) fn block_end(
     bytes: &[u8],
     ident: TableIdent,
@@ -65,7 +66,7 @@ pub(super) fn block_end(
     None
 }
 
-/// The first stored block behind `start`, where none stands: its start and its end.
+/// Returns start and end of the first stored block after `start`, where there is none.
 pub(super) fn seek_block(bytes: &[u8], ident: TableIdent, start: usize) -> Option<(usize, usize)> {
     let places = start + 1..(start + SOUGHT_PLACES).min(bytes.len());
     places

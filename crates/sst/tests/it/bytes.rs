@@ -142,8 +142,9 @@ fn every_compression_holds_the_same_and_packs_what_repeats() {
     assert!(write(Compression::Zstd(1)).bytes < plain.bytes / 4);
 }
 
-/// Why the manifest holds a salt: in a file whose blocks all end with their crc, the crc of the file does not depend on what
-/// is in the blocks. Two tables of one length, one number and one salt cannot be told apart by it.
+/// Why the manifest holds a salt: in a file whose blocks all end with their crc, the crc of the
+/// file does not depend on what is in the blocks. Two tables of one length, one number and one salt
+/// cannot be told apart by it.
 #[test]
 fn the_checksum_of_a_file_tells_salts_apart_and_not_values() {
     let folder = Folder::new();

@@ -1,4 +1,5 @@
-//! Indexes in parts: what a table keeps of them in memory, and what it reads when there is no room for all.
+//! Indexes in parts: what a table keeps of them in memory, and what it reads when there is no room
+//! for all.
 
 use crate::tools::{Entry, Folder, IDENT, get};
 use flagstone_base::{ErrorKind, SeqNo};

@@ -177,7 +177,8 @@ fn a_table_is_the_map_it_was_written_from() {
         assert_eq!(meta.entries, entries.len() as u64);
         assert_eq!(meta.smallest, entries[0].key);
         assert_eq!(meta.largest, entries[entries.len() - 1].key);
-        // Without a cache index and filter are in parts, none of which is kept; in a small one some are.
+        // Without a cache index and filter are in parts, none of which is kept; in a small one some
+        // are.
         let cache = BlockCache::new(dice.pick(&[0, 4 << 10, 40 << 10, 1 << 20]));
         let table = folder.open_in((dice.below(2) == 0).then_some(&meta), &cache).unwrap();
         assert_eq!(table.meta().unwrap(), meta);
