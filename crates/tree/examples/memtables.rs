@@ -1,16 +1,19 @@
-//! The memtable beside skip lists: inserts, gets, short scans and a full scan, in nanoseconds an entry or call.
+//! The memtable beside skip lists: inserts, gets, short scans and a full scan, in nanoseconds an
+//! entry or call.
 //!
-//! `cargo run --release -p flagstone-tree --example memtables -- [entries] [value bytes] [rounds] [random|named]`
+//! `cargo run --release -p flagstone-tree --example memtables -- [entries] [value bytes] [rounds]
+//! [random|named]`
 //!
 //! - `memtable` is that of a [`Tree`], reached through it: reservation, lock, view and all.
-//! - `arena list` is this example's own: nodes, keys and values in one buffer of huge pages, as LevelDB and RocksDB
-//!   lay them out. It is for one thread, without a lock or an atomic link, and faster by that than one for many.
-//! - `SkipMap` is that of `crossbeam-skiplist`, the memtable of fjall: a node an entry with the key in it, values on
-//!   the heap.
+//! - `arena list` is this example's own: nodes, keys and values in one buffer of huge pages, as
+//!   LevelDB and RocksDB lay them out. It is for one thread, without a lock or an atomic link, and
+//!   faster by that than one for many.
+//! - `SkipMap` is that of `crossbeam-skiplist`, the memtable of fjall: a node an entry with the key
+//!   in it, values on the heap.
 //!
-//! All hold the same keys of 16 bytes, put in random order: random ones differ in their first bytes, named ones
-//! (`user/00000000037`) in their last. Gets and scans copy what they find; every answer is counted. Memory is used
-//! again from round to round.
+//! All hold the same keys of 16 bytes, put in random order: random ones differ in their first
+//! bytes, named ones (`user/00000000037`) in their last. Gets and scans copy what they find; every
+//! answer is counted. Memory is used again from round to round.
 
 #![allow(
     clippy::unwrap_used,

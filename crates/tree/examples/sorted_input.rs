@@ -1,8 +1,9 @@
 //! What sorted input costs: through memtables, flushes and compactions as they are picked, beside
-//! tables built directly, and beside the same keys in random order. Bytes of tables written for each
-//! byte put, tables moved, and processor time.
+//! tables built directly, and beside the same keys in random order. Bytes of tables written for
+//! each byte put, tables moved, and processor time.
 //!
-//! `cargo run --release -p flagstone-tree --example sorted_input -- [entries] [value bytes] [new directory]`
+//! `cargo run --release -p flagstone-tree --example sorted_input -- [entries] [value bytes] [new
+//! directory]`
 //!
 //! The log is not part of it: it adds the bytes put, once.
 

@@ -1,4 +1,4 @@
-//! What all trees of a database share.
+//! The context that all trees of a database share.
 
 use crate::damage::Damages;
 use crate::memtable::ChunkPool;
@@ -13,52 +13,54 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The world of a tree: its disk, its cache, its counters.
+/// The environment of a tree: its disk, its cache, its counters.
 pub struct TreeContext {
-    /// Where files are.
+    /// The disk that holds the files.
     pub disk: Arc<dyn Disk>,
-    /// The tables that are read.
+    /// The descriptors of open tables.
     pub files: Arc<OpenFiles>,
-    /// The database's directory.
+    /// The directory of the database.
     pub dir: PathBuf,
-    /// Blocks that gets miss in the cache come past the page cache of the system.
+    /// Whether reads of blocks that are not in the cache bypass the page cache of the system.
     pub direct_reads: bool,
-    /// Entries carry checks from the write call into the block, and compactions take no block from the cache.
+    /// Whether entries carry checks from the write call into their block, and compactions read no
+    /// block from the cache.
     pub entry_checks: bool,
-    /// The identity that every table carries.
+    /// The identity of the database, which every table records.
     pub database: DatabaseId,
-    /// Blocks of tables.
+    /// The block cache of all tables.
     pub cache: Arc<BlockCache>,
     /// Draws the salts of tables.
     pub random: Arc<dyn Random>,
-    /// Draws a file number that was never used.
+    /// Returns a file number that was never used.
     pub next_file: Arc<dyn Fn() -> FileNumber + Send + Sync>,
-    /// Memory of all memtables that are not in tables yet: active and sealed ones.
+    /// Bytes of all memtables that are not yet in tables, active and sealed.
     pub memtable_bytes: Arc<AtomicU64>,
-    /// Memory that waits for the next memtable; not part of `memtable_bytes`.
+    /// Idle memory for the next memtables, which `memtable_bytes` does not include.
     pub chunks: ChunkPool,
     /// Tables that nothing holds any more.
     pub obsolete: Obsolete,
     /// Tables that are not installed yet.
     pub unfinished: Unfinished,
-    /// Scans that hold something.
+    /// The scans that hold memory or files.
     pub scans: Scans,
-    /// Held by each tree whose garbage is estimated: they share the memory for samples.
+    /// Each tree whose garbage is estimated holds a clone: their number divides the memory for
+    /// samples.
     pub sampled: Arc<()>,
     /// Tables that were found damaged.
     pub damages: Damages,
 }
 
 impl TreeContext {
-    /// The path of a table.
+    /// Returns the path of a table.
     pub fn table_path(&self, number: FileNumber) -> PathBuf {
         path(&self.dir, FileKind::Table, number)
     }
 
-    /// Opens the table of which the manifest says `meta`.
+    /// Opens the table of the manifest's record `meta`.
     ///
     /// # Errors
-    /// What [`Table::open`] and opening the file may answer.
+    /// Any error of [`Table::open`] or of opening the file.
     pub(crate) fn open_table(&self, meta: &TableMeta) -> Result<Arc<Table>> {
         let ident = TableIdent { database: self.database, number: meta.number, salt: meta.salt };
         let file = self.files.open(&self.table_path(meta.number), self.direct_reads)?;
@@ -66,7 +68,8 @@ impl TreeContext {
     }
 }
 
-/// Tables that are being written, or wait to be installed: they lie on the disk beside those whose place they will take.
+/// Tables that are being written, or wait to be installed: they lie on the disk beside those whose
+/// place they will take.
 #[derive(Default)]
 pub struct Unfinished {
     tables: Mutex<HashMap<FileNumber, u64>>,
@@ -94,14 +97,14 @@ impl Unfinished {
     }
 }
 
-/// Files to be removed: whoever drops the last holder notes the number here and does no I/O.
+/// Files to be removed. Dropping the last holder of a table notes its number here and does no I/O.
 #[derive(Default)]
 pub struct Obsolete {
     numbers: Mutex<Vec<FileNumber>>,
 }
 
 impl Obsolete {
-    /// Takes every number noted so far; remove these files, or note them again.
+    /// Takes all numbers noted so far. The caller removes these files, or notes them again.
     pub fn take(&self) -> Vec<FileNumber> {
         std::mem::take(&mut *self.numbers.lock())
     }

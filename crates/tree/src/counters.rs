@@ -1,21 +1,21 @@
-//! What a tree has done so far, counted.
+//! Counters of the work that a tree has done.
 
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 
-/// Work a tree did since it was opened.
+/// Work that a tree has done since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeCounters {
-    /// Flushes finished.
+    /// The number of finished flushes.
     pub flushes: u64,
-    /// Bytes of tables written by flushes.
+    /// Bytes of tables that flushes wrote.
     pub flush_bytes_written: u64,
-    /// Compactions finished, moves not counted.
+    /// The number of finished compactions, without moves.
     pub compactions: u64,
     /// Bytes of tables that compactions read.
     pub compaction_bytes_read: u64,
     /// Bytes of tables that compactions wrote.
     pub compaction_bytes_written: u64,
-    /// Tables that went down a level without being written again.
+    /// The number of tables that moved down a level without being rewritten.
     pub tables_moved: u64,
 }
 

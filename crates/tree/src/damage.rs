@@ -1,38 +1,39 @@
 //! Damaged tables: what counts as damage, and what was found.
 //!
-//! A compaction that meets a damaged table fails, is tried again later, and after a few times leaves the table out: it is
-//! quarantined. Reads of it go on to fail.
+//! A compaction that reads a damaged table fails and is tried again later. After a few failures the
+//! table is quarantined: compactions skip it. Reads of it still fail.
 
 use flagstone_base::{Error, ErrorKind, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_sst::TableMeta;
 
-/// A checksum that does not fit may come from a bit that flipped on the way: it is read once more.
+/// A wrong checksum may come from a bit that flipped on the way, so the table is read once more.
 const STRIKES_OF_CORRUPTION: u32 = 2;
-/// A device that does not answer now may do so in some seconds.
+/// A device that fails now may recover within seconds.
 const STRIKES_OF_IO: u32 = 5;
 
 /// A table that could not be read.
 #[derive(Clone, Debug)]
 pub struct Damage {
-    /// Whose table.
+    /// The tree of the table.
     pub tree: TreeId,
-    /// What the manifest says of it.
+    /// The manifest's record of the table.
     pub meta: TableMeta,
-    /// What is wrong.
+    /// The error of reading the table.
     pub error: Error,
-    /// Whether compactions leave it out from now on.
+    /// Whether compactions skip the table from now on.
     pub is_quarantined: bool,
 }
 
-/// What was found since somebody last asked: whoever reads a table notes it here, and tells nobody.
+/// The damages found since the last [`Damages::take`]. Readers only note damage here; the caller of
+/// `take` reports it.
 #[derive(Default)]
 pub struct Damages {
     found: Mutex<Vec<Damage>>,
 }
 
 impl Damages {
-    /// Takes what was found so far.
+    /// Takes the damages found so far.
     pub fn take(&self) -> Vec<Damage> {
         std::mem::take(&mut *self.found.lock())
     }
@@ -42,7 +43,7 @@ impl Damages {
     }
 }
 
-/// Whether `error` says that a table is not what was written, or cannot be read.
+/// Returns whether `error` means that a table is not as written, or cannot be read.
 pub(crate) fn is_damage(error: &Error) -> bool {
     /// An input/output error, on Linux and elsewhere.
     const EIO: i32 = 5;
@@ -50,7 +51,7 @@ pub(crate) fn is_damage(error: &Error) -> bool {
     error.kind() == ErrorKind::Corruption || error.is_missing_file() || is_unreadable()
 }
 
-/// How many compactions a table with this damage makes fail before it is quarantined.
+/// The number of compactions that may fail before a table with this damage is quarantined.
 pub(crate) fn strikes_max(error: &Error) -> u32 {
     match error.kind() {
         ErrorKind::Corruption => STRIKES_OF_CORRUPTION,

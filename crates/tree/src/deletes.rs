@@ -1,30 +1,31 @@
-//! The deletes in a memtable, and the tables under them.
+//! The deletes in a memtable, and the bytes of tables that they affect.
 
 use crate::ranges::RangeSet;
 use crate::version::{Version, ends_before};
 use flagstone_base::SeqNo;
 
-/// Deletes in a tree's active memtable.
+/// The deletes in a tree's active memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeletesInMemory {
-    /// The newest entry of any kind.
+    /// The SeqNo of the newest entry of any kind.
     pub newest: SeqNo,
-    /// Whether a range was deleted.
+    /// Whether the memtable has a deleted range.
     pub has_ranges: bool,
-    /// How many keys were deleted one by one.
+    /// The number of tombstones of single keys.
     pub tombstones: u64,
 }
 
-/// Bytes of tables under deletes.
+/// Bytes of tables that deletes affect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletedBytes {
-    /// Of tables all of whose keys one deleted range holds.
+    /// Bytes of the tables that lie entirely within one deleted range.
     pub whole: u64,
-    /// Of these, and of those that deletes may take a part of.
+    /// Those bytes, and the bytes of tables that deletes may affect in part.
     pub touched: u64,
 }
 
-/// What deleted `ranges` concern of the tables of `version`; `all`: keys were deleted one by one, which may be anywhere.
+/// Returns the bytes of tables of `version` that `ranges` affect. `all` is set if single keys were
+/// deleted too: these may be in any table.
 pub(crate) fn deleted_bytes(version: &Version, ranges: &RangeSet, all: bool) -> DeletedBytes {
     let mut found = DeletedBytes::default();
     for meta in version.tables().map(|(_, table)| table.meta()) {

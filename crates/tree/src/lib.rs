@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! insert -> memtable --seal--> sealed memtable --flush--> L0 --compaction--> L1 .. L6
-//! get, scan: a View (memtables + Version) is pinned, its sources are asked newest first
+//! get, scan: pin a View (memtables + Version), then read its sources, newest first
 //! flush, compaction: pick (pure) -> steps that only write new files -> TreeEdit -> install
 //! ```
 //!
-//! A tree is one partition. It knows no write-ahead log, no manifest and no names: who numbers
-//! writes, syncs edits and removes files stands above. Modules stand from the ground up.
+//! A tree is one partition. It knows no write-ahead log, no manifest and no names: the crate above
+//! numbers writes, syncs edits and removes files. A module uses only modules that are listed above
+//! it.
 
 mod damage;
 mod fold;

@@ -1,11 +1,11 @@
-//! What a tree is told when it is made.
+//! The options of a tree.
 
 use crate::fold::Fold;
 use flagstone_base::{Compression, KeyspaceId, TreeId};
 use flagstone_sst::{FilterKey, TableOptions};
 use std::sync::Arc;
 
-/// Which way a scan walks.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Keys ascending.
@@ -14,67 +14,74 @@ pub enum Direction {
     Reverse,
 }
 
-/// How much of a table that was just written is looked at again, before it takes the place of what
-/// it was made from.
+/// How much of a new table is read back and checked before it replaces the tables or the memtable
+/// it was written from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputCheck {
-    /// The tail alone, which opening it reads.
+    /// Only the tail, which opening the table reads.
     Tail,
-    /// The checksums of all blocks and of the file: what is read is what was meant to be written.
+    /// The checksums of all blocks and of the file: the file holds the bytes that were meant to be
+    /// written.
     Stored,
-    /// Besides, every block is decompressed, and order, hashes and counts of all entries are
-    /// checked: what was meant to be written is right. 30 to 540 ns an entry more, by its size and
-    /// compression (`verify` in `examples/table.rs` of `flagstone-sst`).
+    /// In addition, every block is decompressed, and order, hashes and counts of all entries are
+    /// checked: the bytes that were meant to be written are right. Costs 30 to 540 ns more for each
+    /// entry, by its size and compression (`verify` in `examples/table.rs` of `flagstone-sst`).
     Entries,
 }
 
 impl OutputCheck {
-    /// `Entries` in builds with debug assertions, where the builder itself is on trial; else `Stored`.
+    /// `Entries` in builds with debug assertions, which test the builder itself; otherwise
+    /// `Stored`.
     pub const DEFAULT: Self = if cfg!(debug_assertions) { Self::Entries } else { Self::Stored };
 }
 
-/// How a tree writes its tables and keeps its shape. All may change when a tree is opened again,
-/// but the hash seed, the filter key and the fold, which belong to its keyspace.
+/// How a tree writes its tables and keeps its shape. All options may change when the tree is opened
+/// again, except the hash seed, the filter key and the fold, which belong to its keyspace.
 #[derive(Clone)]
 pub struct TreeOptions {
     /// The keyspace, recorded in tables so that a lost manifest can be rebuilt.
     pub keyspace: KeyspaceId,
-    /// The seed of the keyspace's key hash.
+    /// The hash seed of the keyspace.
     pub hash_seed: u64,
-    /// Raw bytes of a block: 16 KiB reads in one device operation and compresses well.
+    /// The size of a block in bytes before compression. 16 KiB takes one device read and compresses
+    /// well.
     pub block_bytes: usize,
-    /// Filter bits per key; 10 lets one absent key in a hundred through.
+    /// Filter bits for each key. With 10, one absent key in a hundred passes the filter.
     pub filter_bits: u8,
-    /// What the filter holds of a key.
+    /// The part of a key that goes into the filter.
     pub filter_key: FilterKey,
-    /// Compression of every level but the last: written and read often, so quick.
+    /// The compression of every level but the last. These levels are written and read often, so it
+    /// should be fast.
     pub upper_compression: Compression,
-    /// Compression of the last level, which holds nine tenths of the data: small.
+    /// The compression of the last level, which holds nine tenths of the data, so it should
+    /// compress well.
     pub bottom_compression: Compression,
-    /// The size at which a table is full. Flushes cut theirs at a quarter of it, so that input
-    /// that is nearly sorted overlaps in few bytes.
+    /// The size of a full table in bytes. Flushes write tables of a quarter of it, so that nearly
+    /// sorted input overlaps in few bytes.
     pub table_bytes: u64,
-    /// So many overlapping runs in L0 call for a compaction: each costs a get one filter probe.
+    /// The number of overlapping runs in L0 that triggers a compaction. Each run costs a get one
+    /// filter probe.
     pub l0_runs_trigger: usize,
-    /// So many runs may stand in L0 under [`Policy::Tiering`](crate::Policy::Tiering). The more, the
-    /// fewer bytes are rewritten, and the more filters a get asks.
+    /// The number of runs that L0 may have under [`Policy::Tiering`](crate::Policy::Tiering). With
+    /// more runs, compactions rewrite fewer bytes and a get probes more filters.
     pub l0_runs_tiering: usize,
-    /// When this tree's turn comes among those that fill alike, 0 to 7: it sets how large L0 may grow
-    /// under [`Policy::Tiering`](crate::Policy::Tiering), so that they are not all merged at the same time.
+    /// The turn of this tree among trees that fill at the same rate, 0 to 7. It sets how large L0
+    /// may grow under [`Policy::Tiering`](crate::Policy::Tiering), so that these trees are not all
+    /// compacted at the same time.
     pub turn: u8,
-    /// How many times larger each level is than the one above.
+    /// The size of each level relative to the level above.
     pub level_fanout: u64,
-    /// The size of the first level below L0.
+    /// The target size of the first level below L0, in bytes.
     pub level_base_bytes: u64,
-    /// A compaction takes inputs of at most this size, or of a twentieth of the tree, if that is more, and
-    /// never more than 2 GiB.
+    /// A compaction takes inputs of at most this many bytes, or of a twentieth of the tree if that
+    /// is more, and never more than 2 GiB.
     pub job_bytes_min: u64,
-    /// How every table is read back and checked before it is installed.
+    /// How every new table is read back and checked before it is installed.
     pub check: OutputCheck,
-    /// The most bytes of one key's merge operands that a flush or compaction holds; more are read
-    /// again, oldest first, and folded part by part.
+    /// The most bytes of one key's merge operands that a flush or compaction holds. If there are
+    /// more, it reads them again, oldest first, and folds them in parts.
     pub fold_bytes: usize,
-    /// What merge operands mean; without one, meeting an operand is an error.
+    /// The fold that interprets merge operands. Without one, reading an operand is an error.
     pub fold: Option<Arc<dyn Fold>>,
 }
 

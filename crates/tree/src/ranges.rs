@@ -1,9 +1,9 @@
-//! Deleted ranges: which of them covers a key, newest first.
+//! Deleted ranges: finds the newest one that covers a key.
 //!
-//! Many ranges often begin at the same place (a queue trimmed again and again), so cutting them
-//! into pieces that each list their SeqNos could take quadratic memory. Here each piece knows its
-//! newest SeqNo only; a reader in the past, for whom that one is too new, walks the list from the key back, as far as
-//! anything reaches the key.
+//! Many ranges often begin at the same key (a queue that is trimmed again and again), so pieces
+//! that each list all their SeqNos could take quadratic memory. Here a piece has only its newest
+//! SeqNo. For a reader in the past, to whom that SeqNo is too new, a search goes back through the
+//! ranges from the key, as long as any of them can reach the key.
 
 use flagstone_base::{SeqNo, Slice};
 use flagstone_sst::{RangeDelete, RangeDeletes};
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A deleted range with its own memory.
+/// A deleted range that owns its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedRange {
     pub(crate) start: Slice,
@@ -26,29 +26,31 @@ impl OwnedRange {
     }
 }
 
-/// An immutable set of deleted ranges: their keys, and 32 bytes for each; up to 48 more for each where ranges overlap.
+/// An immutable set of deleted ranges. Memory: their keys and 32 bytes for each; up to 48 more for
+/// each where ranges overlap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RangeSet {
-    /// The starts and ends of all, one after the other.
+    /// The starts and ends of all ranges, one after another.
     keys: Vec<u8>,
-    /// Sorted by their starts.
+    /// All ranges, ordered by start.
     all: Vec<Stored>,
-    /// Disjoint, sorted; each with the newest SeqNo over it. Pieces that touch differ in SeqNo. `None` when they are `all`.
+    /// Disjoint and sorted pieces, each with the newest SeqNo over it. Adjacent pieces differ in
+    /// SeqNo. `None` if the pieces are `all`.
     pieces: Option<Vec<Piece>>,
 }
 
-/// A range whose start and end stand in `keys`, one behind the other.
+/// A range whose start and end are adjacent in `keys`.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     at: u64,
     start_len: u32,
     end_len: u32,
     seqno: SeqNo,
-    /// Which of the ranges up to this one reaches furthest.
+    /// The number of the range with the largest end, among the ranges up to this one.
     furthest: u32,
 }
 
-/// A part of ranges of a set, of which it names the borders.
+/// A part of the key space with its newest SeqNo, whose borders are borders of ranges of a set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     start: Border,
@@ -64,29 +66,29 @@ struct Border {
 }
 
 impl RangeSet {
-    /// No ranges.
+    /// The set without ranges.
     pub(crate) const EMPTY: Self = Self { keys: Vec::new(), all: Vec::new(), pieces: None };
 
-    /// The set of `all`; O(n log n).
+    /// Builds the set of `all`, in O(n log n).
     pub(crate) fn new(mut all: Vec<RangeDelete<'_>>) -> Self {
         all.sort_by(|a, b| a.start.cmp(b.start));
         let size = Size::of(all.iter().copied());
         Self::of_sorted(size, all.into_iter())
     }
 
-    /// The set of a table, without another copy of it on the way.
+    /// Builds the set of a table without an intermediate copy.
     pub(crate) fn decoded(ranges: &RangeDeletes) -> Self {
         Self::of_sorted(Size::of(ranges.iter()), ranges.iter())
     }
 
-    /// The set of all that is in `sets`, without another copy of it on the way.
+    /// Builds the union of `sets` without an intermediate copy.
     pub(crate) fn union(sets: &[&Self]) -> Self {
         let ranges = sets.iter().map(|set| set.len()).sum();
         let bytes = sets.iter().map(|set| set.keys.len()).sum();
         Self::of_sorted(Size { ranges, bytes }, merged(sets))
     }
 
-    /// The set of ranges that come by their starts.
+    /// Builds the set of ranges that come ordered by start.
     fn of_sorted<'a>(size: Size, sorted: impl Iterator<Item = RangeDelete<'a>>) -> Self {
         // More would not fit into memory.
         let ranges = size.ranges.min(u32::MAX as usize);
@@ -121,46 +123,46 @@ impl RangeSet {
         self.all.is_empty()
     }
 
-    /// How many ranges there are.
+    /// The number of ranges.
     pub(crate) const fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Bytes it takes.
+    /// Bytes that the set takes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         let pieces = self.pieces.as_ref().map_or(0, |pieces| pieces.len());
         (self.keys.len() + size_of_val(&*self.all) + pieces * size_of::<Piece>()) as u64
     }
 
-    /// Every range, by their starts.
+    /// All ranges, ordered by start.
     pub(crate) fn iter(&self) -> impl Iterator<Item = RangeDelete<'_>> {
         (0..self.all.len() as u32).map(|range| self.range(range))
     }
 
-    /// The range of a number below [`RangeSet::len`]; they are numbered by their starts.
+    /// Range `number`, which must be below [`RangeSet::len`]. Ranges are numbered by start.
     pub(crate) fn range(&self, number: u32) -> RangeDelete<'_> {
         self.named(self.whole(number))
     }
 
-    /// A range as a piece.
+    /// Returns a range as a piece.
     pub(crate) fn whole(&self, number: u32) -> Piece {
         let border = |is_end| Border { range: number, is_end };
         Piece { start: border(false), end: border(true), seqno: self.all[number as usize].seqno }
     }
 
-    /// What a piece of this set names.
+    /// Returns the keys and SeqNo of a piece of this set.
     #[inline]
     pub(crate) fn named(&self, piece: Piece) -> RangeDelete<'_> {
         let (start, end) = (self.key(piece.start), self.key(piece.end));
         RangeDelete { start, end, seqno: piece.seqno }
     }
 
-    /// The piece over `key` with its newest SeqNo.
+    /// Returns the piece over `key`, with its newest SeqNo.
     pub(crate) fn piece(&self, key: &[u8]) -> Option<RangeDelete<'_>> {
         self.find(key).map(|piece| self.named(piece))
     }
 
-    /// The newest SeqNo, not above `at`, at which `key` was deleted by a range; ZERO when none.
+    /// Returns the newest SeqNo, not above `at`, of a range over `key`, or ZERO if there is none.
     #[inline]
     pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> SeqNo {
         if self.all.is_empty() {
@@ -169,8 +171,8 @@ impl RangeSet {
         self.covering_by(self.find(key), key, at)
     }
 
-    /// As [`RangeSet::covering`]. Keys that are asked one after the other find their piece without a search where it is
-    /// the piece found last, or beside it: `near` tells which that was, and may tell anything.
+    /// As [`RangeSet::covering`], but needs no search if `key` is in the piece found last, or in a
+    /// neighbour of it. `near` is a hint that holds the place found last; any value is correct.
     #[inline]
     pub(crate) fn covering_near(&self, key: &[u8], at: SeqNo, near: &Cell<usize>) -> SeqNo {
         if self.all.is_empty() {
@@ -199,7 +201,7 @@ impl RangeSet {
         }
     }
 
-    /// The first piece that ends behind `key`.
+    /// Returns the first piece that ends after `key`.
     pub(crate) fn piece_ending_behind(&self, key: &[u8]) -> Option<RangeDelete<'_>> {
         let ends_before = |piece: &Piece| self.key(piece.end) <= key;
         let at = match &self.pieces {
@@ -213,7 +215,7 @@ impl RangeSet {
         self.before(self.behind(key), key)
     }
 
-    /// How many pieces start at or before `key`.
+    /// Returns the number of pieces that start at or before `key`.
     fn behind(&self, key: &[u8]) -> usize {
         let starts_before = |piece: &Piece| self.key(piece.start) <= key;
         match &self.pieces {
@@ -222,7 +224,7 @@ impl RangeSet {
         }
     }
 
-    /// Whether `behind` is how many pieces start at or before `key`.
+    /// Returns whether `behind` is the number of pieces that start at or before `key`.
     #[inline]
     fn is_behind(&self, behind: usize, key: &[u8]) -> bool {
         let count = self.piece_count();
@@ -232,7 +234,7 @@ impl RangeSet {
             && (behind == count || !starts_before(behind))
     }
 
-    /// The last of so many pieces, if it reaches over `key`.
+    /// Returns the last of the first `behind` pieces if it covers `key`.
     fn before(&self, behind: usize, key: &[u8]) -> Option<Piece> {
         let piece = self.piece_at(behind.checked_sub(1)?);
         (key < self.key(piece.end)).then_some(piece)
@@ -270,7 +272,8 @@ impl RangeSet {
         &self.keys[range.at as usize + range.start_len as usize..][..range.end_len as usize]
     }
 
-    /// Whether these ranges, by their starts, are their own newest pieces.
+    /// Returns whether these ranges, which are ordered by start, are disjoint, so that they are
+    /// their own pieces.
     fn is_disjoint(&self, numbers: impl Iterator<Item = u32>) -> bool {
         let mut before: Option<RangeDelete<'_>> = None;
         for range in numbers.map(|number| self.range(number)) {
@@ -286,7 +289,8 @@ impl RangeSet {
         true
     }
 
-    /// Cuts the ranges of these numbers, which ascend, into disjoint sorted pieces, each with the newest SeqNo over it.
+    /// Cuts the ranges of these ascending numbers into disjoint, sorted pieces, each with the
+    /// newest SeqNo over it.
     pub(crate) fn newest_of(&self, mut by_start: Vec<u32>) -> Vec<Piece> {
         if self.is_disjoint(by_start.iter().copied()) {
             return by_start.into_iter().map(|range| self.whole(range)).collect();
@@ -300,7 +304,7 @@ impl RangeSet {
         cuts.sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
         cuts.dedup_by(|later, first| self.key(*later) == self.key(*first));
         let mut pieces: Vec<Piece> = Vec::new();
-        // The newest first, with the range that it is of.
+        // The ranges that cover the current key, newest first.
         let mut open: BinaryHeap<(SeqNo, u32)> = BinaryHeap::new();
         let mut next = 0;
         for pair in cuts.windows(2) {
@@ -325,7 +329,7 @@ impl RangeSet {
     }
 }
 
-/// How many ranges there are, and the bytes of their keys.
+/// The number of ranges, and the bytes of their keys.
 #[derive(Default)]
 struct Size {
     ranges: usize,
@@ -341,7 +345,7 @@ impl Size {
     }
 }
 
-/// The ranges of all `sets`, by their starts.
+/// The ranges of all `sets`, ordered by start.
 fn merged<'a>(sets: &[&'a RangeSet]) -> impl Iterator<Item = RangeDelete<'a>> {
     let firsts = sets.iter().filter(|set| !set.is_empty()).enumerate();
     let mut heap: BinaryHeap<Reverse<(&[u8], usize, u32)>> =

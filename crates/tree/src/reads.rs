@@ -1,35 +1,39 @@
-//! Whether a tree is rather read or rather written: what its compactions should save.
+//! Decides whether a tree is mostly read or mostly written, and so what its compactions should
+//! save.
 //!
-//! Reads are counted from flush to flush, about one in 64 for all, so that counting costs a read
-//! nothing another core sees. Which one is left to chance: a thread that reads its trees in turn would
-//! have all its reads counted for the same tree.
+//! Reads are counted between flushes by sampling: about one in 64 counts for 64, so that counting
+//! rarely writes memory that other cores share. The sampling is random: with a counter, a thread
+//! that reads its trees in turn would count all its reads for the same tree.
 
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::cell::Cell;
 
-/// A scan asks every run, a get mostly their filters: a scan weighs so many gets.
+/// A scan reads every run, a get mostly their filters: a scan counts as this many gets.
 pub(crate) const SCAN_WEIGHT: u32 = 16;
-/// So much weight is noted at once: 2 to the 6.
+/// The weight that one sampled read adds: 2 to the 6.
 const GRAIN: u32 = 64;
 const GENERATOR_FACTOR: u64 = 6_364_136_223_846_793_005;
 const GENERATOR_STEP: u64 = 1_442_695_040_888_963_407;
-/// From so many reads a written entry on, fewer runs are worth more than fewer rewrites: a run less
-/// saves a read about 0.1 us of filters, a rewrite less saves an entry of 1 KiB about 1 us.
+/// From this many reads for each written entry on, fewer runs are worth more than fewer rewrites:
+/// one run less saves a read about 0.1 us of filters, one rewrite less saves an entry of 1 KiB
+/// about 1 us.
 const HEAVY_READS: u64 = 8;
 
 thread_local! {
-    /// The state of a linear congruential generator (Knuth's MMIX); 0: not seeded yet.
+    /// The state of a linear congruential generator (Knuth's MMIX). 0 means not seeded.
     static CHANCE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Another one for each thread, or short-lived ones would all draw the same.
+/// Returns a different seed for each thread; otherwise short-lived threads would all draw the same
+/// numbers.
 #[cold]
 fn seed() -> u64 {
     static THREADS: AtomicU64 = AtomicU64::new(1);
     THREADS.fetch_add(1, Ordering::Relaxed).wrapping_mul(GENERATOR_FACTOR)
 }
 
-/// From here on this thread draws which reads count from `seed`, for a test that must be repeated exactly.
+/// Makes the sampling of reads on this thread start from `seed`, for tests that must be
+/// reproducible.
 pub fn seed_sampling(seed: u64) {
     CHANCE.set(seed.max(1));
 }
@@ -42,7 +46,7 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    /// Counts a read of `weight`, at most 64: for all of 64, with a chance of `weight` in 64.
+    /// Counts a read of `weight`, at most 64: adds 64 with a probability of `weight` in 64.
     #[inline]
     pub(crate) fn note(&self, weight: u32) {
         let drawn = CHANCE.with(|state| {
@@ -57,13 +61,14 @@ impl Reads {
         }
     }
 
-    /// So many entries were flushed since the last call.
+    /// Records a flush of `entries` entries, and decides whether reads outweighed writes since the
+    /// flush before.
     pub(crate) fn flushed(&self, entries: u64) {
         let reads = self.weight.swap(0, Ordering::Relaxed);
         self.is_heavy.store(reads >= HEAVY_READS.saturating_mul(entries), Ordering::Relaxed);
     }
 
-    /// Whether reads outweighed writes between the last two flushes.
+    /// Returns whether reads outweighed writes between the last two flushes.
     pub(crate) fn is_heavy(&self) -> bool {
         self.is_heavy.load(Ordering::Relaxed)
     }

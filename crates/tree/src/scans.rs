@@ -1,9 +1,10 @@
-//! The scans of all trees, so that those that wait can be made to give up what they hold.
+//! The scans of all trees, so that idle scans can be made to release what they hold.
 //!
-//! A scan that is not read holds blocks, what it has read ahead, memtables and tables. It cannot know that nobody will
-//! read it for an hour. So others take these from it: all of a tree when memtables or tables of it are replaced, and
-//! those that were not read lately when all together hold more than their [allowance](flagstone_sst::Allowance). A scan
-//! that is read again looks for its place again.
+//! A scan that is not being read holds blocks, read-ahead buffers, memtables and tables. It cannot
+//! know whether it will be read again soon or in an hour. So other threads take these from it: from
+//! all scans of a tree when memtables or tables of the tree are replaced, and from scans that were
+//! not read lately when all scans together hold more than their
+//! [allowance](flagstone_sst::Allowance). A scan that is read again seeks its place again.
 
 use flagstone_base::TreeId;
 use flagstone_env::sync::Mutex;
@@ -11,30 +12,31 @@ use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_sst::BlockCache;
 use std::sync::Weak;
 
-/// Scans of different trees seldom wait for the same lock.
+/// The number of locks, so that scans of different trees rarely contend for one.
 const SHARDS: usize = 32;
-/// Scans that are gone are forgotten when a shard has doubled, and not below this.
+/// A shard removes dropped scans when it has doubled in size, and never below this size.
 const FORGET_FROM: usize = 64;
-/// A look that found nothing to take is not repeated at once: so many scans that hold something are worth one call less.
+/// After a pass that released nothing, this fraction of the number of scans that held something is
+/// the number of calls that do nothing.
 const PATIENCE: u64 = 2;
 
-/// A scan, seen from outside.
+/// A scan as other threads see it.
 pub(crate) trait Rests: Send + Sync {
-    /// Whether it may hold something.
+    /// Returns whether the scan may hold something.
     fn holds(&self) -> bool;
 
-    /// Makes it give up what it holds, unless it is being read, or was read since this was last asked and that
-    /// `spares_fresh` ones. Whether it gave up something.
+    /// Makes the scan release what it holds, unless it is being read, or `spares_fresh` is set and
+    /// it was read since the last such call. Returns whether it released something.
     fn rest(&self, spares_fresh: bool) -> bool;
 }
 
 type Scan = (TreeId, Weak<dyn Rests>);
 
-/// All scans that ever held something and are not gone.
+/// All scans that ever held something and still exist.
 #[derive(Default)]
 pub struct Scans {
     shards: [Mutex<Shard>; SHARDS],
-    /// So many calls of `make_room` do nothing.
+    /// The number of next calls of `make_room` that do nothing.
     patience: AtomicU64,
 }
 
@@ -49,7 +51,7 @@ impl Scans {
         &self.shards[tree.0 as usize % SHARDS]
     }
 
-    /// Notes a scan of `tree`.
+    /// Registers a scan of `tree`.
     pub(crate) fn add(&self, tree: TreeId, scan: Weak<dyn Rests>) {
         let mut shard = self.shard(tree).lock();
         if shard.scans.len() >= shard.forget_at.max(FORGET_FROM) {
@@ -59,7 +61,7 @@ impl Scans {
         shard.scans.push((tree, scan));
     }
 
-    /// What scans of `tree` hold is out of date.
+    /// Makes the scans of `tree` release what they hold, which is out of date.
     pub(crate) fn rest_of(&self, tree: TreeId) {
         let mut scans = Vec::new();
         let shard = self.shard(tree).lock();
@@ -68,8 +70,8 @@ impl Scans {
         let _given = rest(&scans, false);
     }
 
-    /// Scans hold too much, or one wants to read ahead and there is no room: takes what those hold that were not read
-    /// since this was last done.
+    /// Makes scans that were not read since the last call release what they hold. Called when scans
+    /// hold too much, or one could not read ahead.
     #[cold]
     pub(crate) fn make_room(&self, cache: &BlockCache) {
         let wait = |patience: u64| patience.checked_sub(1);
@@ -89,7 +91,7 @@ impl Scans {
     }
 }
 
-/// How many of them held something, and how many gave it up.
+/// Returns how many of the scans held something, and how many released it.
 fn rest(scans: &[Scan], spares_fresh: bool) -> (u64, u64) {
     let (mut holding, mut given) = (0, 0);
     for scan in scans.iter().filter_map(|(_, scan)| scan.upgrade()).filter(|scan| scan.holds()) {

@@ -1,4 +1,5 @@
-//! Reads a table again, piece by piece, past all caches: whether the device still has what was written.
+//! Reads a table again, piece by piece, past all caches, to check that the device still has what
+//! was written.
 
 use crate::version::TableHandle;
 use flagstone_base::checksum::{Crc32c, fits};
@@ -7,10 +8,10 @@ use flagstone_env::ReadFile;
 use flagstone_env::disk::Access;
 use std::sync::Arc;
 
-/// What is read at a step: as much as is read past the page cache at once.
+/// Bytes of one step: as many as one read past the page cache.
 const PIECE_BYTES: u64 = 256 << 10;
 
-/// A table being read. It keeps the file, like every other reader.
+/// A scrub of one table in progress. It keeps the file, like any other reader.
 pub struct Scrub {
     handle: Arc<TableHandle>,
     file: Arc<dyn ReadFile>,
@@ -20,10 +21,10 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    /// Begins with a table.
+    /// Begins the scrub of a table.
     ///
     /// # Errors
-    /// What opening the file answers; damage is noted.
+    /// Any error of opening the file. Damage is noted.
     pub fn start(handle: &Arc<TableHandle>) -> Result<Self> {
         let file = handle.open_apart().map_err(|error| handle.noted(error))?;
         if file.len() != handle.meta().bytes {
@@ -41,10 +42,12 @@ impl Scrub {
         self.handle.meta().number
     }
 
-    /// Reads a piece; how many bytes that were, 0 when all was read and is what was written.
+    /// Reads the next piece. Returns its length, or 0 once the whole file was read and is as
+    /// written.
     ///
     /// # Errors
-    /// Corruption that names the damaged block, if one is found; what reading the file answers. Damage is noted.
+    /// Corruption, which names the damaged block if one is found; any error of reading the file.
+    /// Damage is noted.
     pub fn step(&mut self) -> Result<u64> {
         let len = PIECE_BYTES.min(self.file.len() - self.at);
         if len == 0 {
@@ -63,7 +66,7 @@ impl Scrub {
         if fits(found, expected) {
             return Ok(());
         }
-        // Which block is it?
+        // Find the damaged block, for the error.
         self.handle.open()?.verify_stored()?;
         Err(Error::corruption(
             self.file.path().display(),

@@ -1,4 +1,4 @@
-//! At most one flush and one compaction of a tree at a time: from start to install.
+//! Allows at most one flush and one compaction of a tree at a time, from start to install.
 
 use crate::version::TreeEdit;
 use flagstone_env::sync::Mutex;
@@ -8,7 +8,7 @@ enum State {
     #[default]
     Free,
     Running,
-    /// Finished; its edit is being synced by the manifest.
+    /// The work is finished, and the manifest is syncing its edit.
     Waiting(Box<TreeEdit>),
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Takes the slot; false when it is taken.
+    /// Takes the slot. Returns false if it is taken already.
     pub(crate) fn take(&self) -> bool {
         let mut state = self.state.lock();
         let is_free = matches!(*state, State::Free);
@@ -33,12 +33,12 @@ impl Slot {
         matches!(*self.state.lock(), State::Free)
     }
 
-    /// The work is done; the slot is free again once `edit` is installed or abandoned.
+    /// Marks the work as finished. The slot is free again once `edit` is installed or abandoned.
     pub(crate) fn wait_for(&self, edit: &TreeEdit) {
         *self.state.lock() = State::Waiting(Box::new(edit.clone()));
     }
 
-    /// Frees the slot if it waits for `edit`.
+    /// Frees the slot if its work produced `edit`.
     pub(crate) fn end(&self, edit: &TreeEdit) {
         let mut state = self.state.lock();
         if matches!(&*state, State::Waiting(waiting) if **waiting == *edit) {
@@ -46,7 +46,7 @@ impl Slot {
         }
     }
 
-    /// Frees the slot of work that was given up.
+    /// Frees the slot of work that was abandoned.
     pub(crate) fn give_up(&self) {
         *self.state.lock() = State::Free;
     }

@@ -1,8 +1,9 @@
-//! How many bytes of a set of tables are alive, estimated from their samples.
+//! Estimates from samples how many bytes of a set of tables are live.
 //!
-//! The samples are united: of each sampled key all entries in all of the tables are there, newest first, and what a
-//! compaction would keep of them is alive. So overwrites, deletes and deleted ranges count by their bytes, and the same
-//! estimate over the inputs of a compaction tells what it would free.
+//! The samples are combined: they have all entries of each sampled key in all of the tables, newest
+//! first, and what a compaction would keep of them is live. So overwrites, deletes and deleted
+//! ranges count by their bytes, and the same estimate over the inputs of a compaction tells what it
+//! would free.
 
 use crate::context::TreeContext;
 use crate::merge::{AllRanges, Retention};
@@ -13,34 +14,35 @@ use flagstone_env::sync::Mutex;
 use flagstone_sst::{SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Of a tree so many keys are looked at, or one for so many bytes of its tables: an estimate of one half is then off
-/// by 0.8 % (its standard deviation), and by 4 % in a piece of 32 MiB.
+/// An estimate uses this many keys of a tree, or one for this many bytes of its tables: an estimate
+/// of one half then has a standard deviation of 0.8 %, and of 4 % in a piece of 32 MiB.
 const KEYS_MIN: u64 = 4096;
 const BYTES_A_KEY: u64 = 128 << 10;
-/// More are not worth their memory.
+/// More keys are not worth their memory.
 const KEYS_MAX: u64 = 1 << 16;
-/// With fewer an estimate says little.
+/// With fewer keys an estimate says little.
 const KEYS_LEAST: u64 = 64;
-/// A smaller tree is not looked at.
+/// A smaller tree is not estimated.
 const BYTES_MIN: u64 = 1 << 20;
-/// Nor is one with less than this part of its entries above the last level.
+/// A tree with less than this part of its entries above the last level is not estimated.
 const ABOVE_PARTS: u64 = 20;
 /// A tree with this part of garbage is wasteful.
 const WASTEFUL_PARTS: u64 = 4;
-/// The compression of the last level is known when it holds this part of all.
+/// The compression ratio of the last level is used if that level holds at least this part of all
+/// bytes.
 const LAST_LEVEL_PART: u64 = 8;
 
-/// Bytes of tables, and how many would be left if they were merged.
+/// Bytes of tables, and how many would remain if the tables were merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Of their files.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// About what a compaction of them all would write.
+    /// An estimate of the bytes that a compaction of all the tables would write.
     pub live: u64,
 }
 
 impl Space {
-    /// About what a compaction would free.
+    /// An estimate of the bytes that a compaction would free.
     pub const fn garbage(self) -> u64 {
         self.bytes.saturating_sub(self.live)
     }
@@ -51,34 +53,35 @@ impl Space {
     }
 }
 
-/// Which entries nobody reads.
+/// The rules of which entries no reader needs.
 pub(crate) struct Rules {
     retention: Retention,
     folds: bool,
-    /// Bits of hash that are zero in the keys looked at.
+    /// Keys are used whose hash begins with this many zero bits.
     shift: u8,
 }
 
-/// An entry of the union.
+/// A sampled entry.
 struct Item<'a> {
     entry: &'a SampledEntry,
     trailer: Trailer,
 }
 
 impl Rules {
-    /// What holds for `version`; `folds`: merge operands can be folded. At most about `keys_max` keys are looked at.
+    /// Returns the rules for `version`. `folds` tells whether merge operands can be folded. An
+    /// estimate uses at most about `keys_max` keys.
     pub(crate) fn new(retention: Retention, folds: bool, version: &Version, keys_max: u64) -> Self {
         let metas = version.tables().map(|(_, table)| table.meta());
         let (entries, bytes) = metas.fold((0_u64, 0_u64), |(entries, bytes), meta| {
             (entries.saturating_add(meta.entries), bytes.saturating_add(meta.bytes))
         });
         let wanted = (bytes / BYTES_A_KEY).clamp(KEYS_MIN, KEYS_MAX).min(keys_max);
-        // The largest power of two that leaves as many as are wanted.
+        // The largest power of two that leaves enough keys.
         let shift = (entries / wanted).checked_ilog2().unwrap_or(0) as u8;
         Self { retention, folds, shift }
     }
 
-    /// The estimate for a whole tree.
+    /// Estimates a whole tree.
     pub(crate) fn estimate_tree(&self, version: &Version) -> Space {
         let tables = version.tables().map(|(level, table)| (level, Arc::clone(table)));
         let tables: Vec<(u8, Arc<TableHandle>)> = tables.collect();
@@ -89,8 +92,9 @@ impl Rules {
         self.estimate(&tables, true)
     }
 
-    /// The estimate for a compaction of `tables`, with their levels; to the last level when `is_last`, where
-    /// tombstones go. Reads the samples that are not in memory yet.
+    /// Estimates a compaction of `tables`, given with their levels. `is_last` tells whether it goes
+    /// to the last level, where tombstones are dropped. Reads the samples that are not in memory
+    /// yet.
     pub(crate) fn estimate(&self, tables: &[(u8, Arc<TableHandle>)], is_last: bool) -> Space {
         let bytes = tables.iter().map(|(_, table)| table.meta().bytes).sum();
         let samples: Vec<(&TableHandle, Option<Arc<Sample>>)> =
@@ -131,7 +135,7 @@ impl Rules {
         Space { bytes, live: (raw_alive * packed(tables, raw, bytes)) as u64 }
     }
 
-    /// Whether nobody can read what `older` says of a key, because of `newer`.
+    /// Returns whether `newer` hides `older`, an entry of the same key, from all readers.
     fn hides(&self, newer: Trailer, older: Trailer) -> bool {
         let boundary = self.retention.boundary(older.seqno());
         newer.kind() != Kind::Merge
@@ -139,7 +143,7 @@ impl Rules {
             && boundary == self.retention.boundary(newer.seqno())
     }
 
-    /// Bytes that are kept of the entries of one key, newest first.
+    /// Returns the bytes that are kept of the entries of one key, which are newest first.
     fn alive_of_key(&self, key: &[Item<'_>], ranges: &RangeSet, is_last: bool) -> u64 {
         let mut alive = 0;
         // The last entry kept, and the bytes of operands that wait for what they are folded with.
@@ -166,7 +170,7 @@ impl Rules {
                     let goes = is_last
                         && boundary.is_some_and(|at| self.retention.is_oldest(at))
                         && !self.retention.keeps_tombstones();
-                    // Operands above it become a value.
+                    // Operands above the tombstone become a value.
                     alive += waiting.drain(..).max().unwrap_or(if goes { 0 } else { bytes });
                 }
                 _ => {
@@ -175,12 +179,13 @@ impl Rules {
                 }
             }
         }
-        // With nothing older anywhere they become a value, too.
+        // If nothing older exists, the operands become a value too.
         alive + if is_last { waiting.into_iter().max().unwrap_or(0) } else { waiting.iter().sum() }
     }
 }
 
-/// Whether so little lies above the last level that it cannot make much of it garbage: then nothing is opened.
+/// Returns whether so little is above the last level that it cannot make much of that garbage. Then
+/// no table is opened.
 fn hardly_any(version: &Version, bytes: u64) -> bool {
     let (mut above, mut all) = (0_u64, 0_u64);
     for (level, table) in version.tables() {
@@ -189,18 +194,18 @@ fn hardly_any(version: &Version, bytes: u64) -> bool {
             return false;
         }
         all += meta.entries;
-        // Deeper than that only what snapshots kept can be garbage.
+        // In the last level only what snapshots kept can be garbage.
         let is_last = usize::from(level) == LEVELS - 1;
         above += if is_last { meta.deletes + meta.older_versions } else { meta.entries };
     }
     bytes < BYTES_MIN || above.saturating_mul(ABOVE_PARTS) <= all
 }
 
-/// What was estimated last, as long as the tables and the snapshots that matter to them are the same.
+/// The last estimate, which is valid while the tables and the relevant snapshots are the same.
 #[derive(Default)]
 pub(crate) struct SpaceCache {
     last: Mutex<Option<Box<Known>>>,
-    /// It is one of the trees that share the memory for samples.
+    /// Counts this tree among those that share the memory for samples.
     counted: OnceLock<Arc<()>>,
 }
 
@@ -211,11 +216,11 @@ struct Known {
 }
 
 impl SpaceCache {
-    /// How many keys of the tree may be kept in memory: it has an equal part of what samples of all trees may take, 4 MiB, or
-    /// a 32nd of the memory budget.
+    /// Returns how many keys of the tree may be kept in memory. The tree has an equal part of the
+    /// memory for the samples of all trees: 4 MiB, or a 32nd of the memory budget.
     pub(crate) fn keys_max(&self, context: &TreeContext) -> u64 {
         let counted = self.counted.get_or_init(|| Arc::clone(&context.sampled));
-        // One is the context's own.
+        // One reference is the context's own.
         let trees = Arc::strong_count(counted).saturating_sub(1).max(1) as u64;
         let bytes = context.cache.scans().max() / 2 / trees;
         (bytes / SAMPLED_ENTRY_BYTES).max(KEYS_LEAST)
@@ -228,7 +233,7 @@ impl SpaceCache {
         estimate: impl FnOnce() -> Space,
     ) -> Space {
         let newest = version.seqno_max();
-        // Nothing in the tables came behind the others.
+        // Newer snapshots see everything in the tables, so they do not matter.
         let mut snapshots: Vec<SeqNo> = snapshots.iter().copied().filter(|s| *s < newest).collect();
         snapshots.sort_unstable();
         snapshots.dedup();
@@ -246,8 +251,8 @@ impl SpaceCache {
     }
 }
 
-/// The newest deletion of a range over the key of `entry`, not above `at`: of a key that was cut, one that covers
-/// every key that begins so.
+/// Returns the newest deleted range, not above `at`, over the key of `entry`. For a key that was
+/// cut, it must cover every key with that prefix.
 fn covering(ranges: &RangeSet, entry: &SampledEntry, at: SeqNo) -> SeqNo {
     let covered = ranges.covering(&entry.key, at);
     if entry.is_whole || covered == SeqNo::ZERO {
@@ -257,7 +262,7 @@ fn covering(ranges: &RangeSet, entry: &SampledEntry, at: SeqNo) -> SeqNo {
 }
 
 fn ranges_of(tables: &[(u8, Arc<TableHandle>)]) -> AllRanges {
-    // One that cannot be read says so to whoever reads it.
+    // A table that cannot be read is skipped; a read of it will report the error.
     let readable = tables.iter().map(|(_, table)| table).filter(|table| table.ranges().is_ok());
     AllRanges::of_tables(readable).unwrap_or_default()
 }
@@ -266,7 +271,7 @@ fn raw_bytes(table: &TableHandle) -> u64 {
     table.meta().key_bytes_raw.saturating_add(table.meta().value_bytes_raw)
 }
 
-/// Bytes in a file for one byte of keys and values, once they are in the last level.
+/// Returns the bytes in a file for each byte of keys and values, once they are in the last level.
 fn packed(tables: &[(u8, Arc<TableHandle>)], raw: u64, bytes: u64) -> f64 {
     let last = tables.iter().filter(|(level, _)| usize::from(*level) == LEVELS - 1);
     let (last_raw, last_bytes) = last.fold((0_u64, 0_u64), |(raw, bytes), (_, table)| {

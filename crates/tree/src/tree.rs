@@ -1,8 +1,8 @@
-//! The tree: what is current, and the one place where an edit becomes current.
+//! The tree: its current view, and the only place where an edit becomes current.
 //!
 //! Locks, in order: `installing` (one edit at a time) before `swapping` (a new view, a few lines).
-//! Readers take neither: they load the view. Neither is held across I/O; a table's own lock is, while the
-//! first reader opens it.
+//! Readers take neither: they load the view. Neither is held across I/O. A table's own lock is held
+//! while its first reader opens it.
 
 use crate::context::TreeContext;
 use crate::counters::{Counters, TreeCounters};
@@ -35,7 +35,7 @@ pub struct Tree {
     pub(crate) flush_slot: Slot,
     pub(crate) compaction_slot: Slot,
     keep_tombstones: AtomicBool,
-    /// Tables that a flush or compaction has opened and checked, until they are installed.
+    /// Tables that a flush or compaction opened and checked, until they are installed.
     ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
     pub(crate) reads: Reads,
@@ -44,49 +44,49 @@ pub struct Tree {
     spaces: SpaceCache,
 }
 
-/// One level in numbers.
+/// Statistics of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelStats {
-    /// 0 to 6.
+    /// The number of the level, 0 to 6.
     pub level: u8,
-    /// Its tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Bytes of their files.
+    /// Bytes of the files.
     pub bytes: u64,
-    /// Puts, tombstones and merge operands in them.
+    /// The number of puts, tombstones and merge operands.
     pub entries: u64,
-    /// Tombstones among the entries.
+    /// The number of tombstones among the entries.
     pub deletes: u64,
-    /// Deleted ranges in them.
+    /// The number of deleted ranges.
     pub range_deletes: u64,
 }
 
-/// A tree in numbers.
+/// Statistics of a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
-    /// L0 to L6.
+    /// The levels, L0 to L6.
     pub levels: Vec<LevelStats>,
-    /// Memory of its memtables.
+    /// Memory of the memtables, in bytes.
     pub memtable_bytes: u64,
-    /// Entries in its memtables.
+    /// The number of entries in the memtables.
     pub memtable_entries: u64,
-    /// Work done since it was opened.
+    /// The work done since the tree was opened.
     pub counters: TreeCounters,
 }
 
-/// What a full check of a tree read.
+/// The amount of data that a check of a tree read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeReport {
-    /// Tables read.
+    /// The number of tables.
     pub tables: u64,
-    /// Their bytes.
+    /// Bytes of the tables.
     pub bytes: u64,
-    /// Their entries.
+    /// The number of entries in the tables.
     pub entries: u64,
 }
 
 impl Tree {
-    /// A tree with the tables of `version` and an empty memtable.
+    /// Creates a tree with the tables of `version` and an empty memtable.
     pub fn new(
         id: TreeId,
         context: Arc<TreeContext>,
@@ -113,28 +113,29 @@ impl Tree {
         })
     }
 
-    /// Its number.
+    /// The number of the tree in its database.
     pub const fn id(&self) -> TreeId {
         self.id
     }
 
-    /// What it was told when it was made.
+    /// The options that the tree was created with.
     pub const fn options(&self) -> &TreeOptions {
         &self.options
     }
 
-    /// What it shares with the other trees.
+    /// The context that the tree shares with all other trees of the database.
     pub const fn context(&self) -> &Arc<TreeContext> {
         &self.context
     }
 
-    /// The current sources; lock-free. Take the visible SeqNo first.
+    /// Returns the current sources, without a lock. A reader takes the visible SeqNo before the
+    /// view.
     #[inline]
     pub fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 
-    /// As [`Tree::view`], for a read that ends soon: no counter is touched that other threads touch.
+    /// As [`Tree::view`], for a short read: it changes no counter that other threads use.
     #[inline]
     pub fn peek(&self) -> Guard<Arc<View>> {
         self.view.load()
@@ -144,16 +145,16 @@ impl Tree {
         Arc::ptr_eq(&self.view.load(), view)
     }
 
-    /// A reference on the active memtable for a batch whose first entry here is `first`. To be
-    /// called under the lock that numbers batches, so that no seal falls between.
+    /// Takes a reference to the active memtable for a batch whose first entry in this tree is
+    /// `first`. Must be called under the lock that numbers batches, so that no seal comes between.
     pub fn reserve(&self, first: SeqNo) -> MemtableRef {
         MemtableRef::new(&self.view.load().active, first)
     }
 
-    /// Notes that `key` is `value` at `seqno`, the SeqNo of its newest entry then, so that reads need not
-    /// fold its merge operands up to there; `key_hash` is as for inserts. Kept in memory alone, and only
-    /// if that entry is in the active memtable; changes nothing that can be read. True when the memtable
-    /// was sealed meanwhile and is ready to be flushed now.
+    /// Records that `key` has `value` at `seqno`, the SeqNo of its newest entry at that time, so
+    /// that reads need not fold older merge operands. `key_hash` is as for inserts. The value is
+    /// kept only in memory, and only if that entry is in the active memtable; results of reads do
+    /// not change. Returns true if the memtable was sealed meanwhile and can now be flushed.
     pub fn note_folded(
         &self,
         key: &[u8],
@@ -162,16 +163,15 @@ impl Tree {
         value: Option<&[u8]>,
     ) -> bool {
         let active = Arc::clone(&self.view.load().active);
-        // A flush must not see it change.
+        // The memtable must not change during a flush.
         if active.hold() {
             active.add_state(key, key_hash, seqno, value);
         }
         active.release()
     }
 
-    /// Makes the active memtable read-only and begins a new one; false when nothing was reserved
-    /// in it. `seal_seqno` is the last SeqNo given out. To be called under the lock that numbers
-    /// batches.
+    /// Seals the active memtable and begins a new one. Returns false if nothing was reserved in it.
+    /// `seal_seqno` is the last SeqNo assigned. Must be called under the lock that numbers batches.
     pub fn seal(&self, seal_seqno: SeqNo) -> bool {
         let _one = self.swapping.lock();
         let view = self.view.load_full();
@@ -179,7 +179,7 @@ impl Tree {
             return false;
         }
         view.active.seal(seal_seqno);
-        // Sized like the one before: no table of it is copied under load.
+        // The size of the previous memtable: its hash table need not grow under load.
         let active = Memtable::new(&self.context, self.options.fold.as_ref(), view.active.size());
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
@@ -187,12 +187,12 @@ impl Tree {
         true
     }
 
-    /// Memory of the active memtable.
+    /// Memory of the active memtable, in bytes.
     pub fn active_bytes(&self) -> u64 {
         self.view.load().active.bytes()
     }
 
-    /// Memory of the sealed memtables.
+    /// Memory of the sealed memtables, in bytes.
     pub fn sealed_bytes(&self) -> u64 {
         self.view.load().sealed.iter().map(|table| table.bytes()).sum()
     }
@@ -207,40 +207,42 @@ impl Tree {
         }
     }
 
-    /// Bytes of the tables that the deletes in the active memtable concern.
+    /// Bytes of the tables that the deletes in the active memtable affect.
     pub fn deleted_bytes(&self) -> DeletedBytes {
         let view = self.view.load();
         let ranges = AllRanges::of_memory(view.active.range_sets());
         deleted_bytes(&view.version, ranges.set(), view.active.tombstones() > 0)
     }
 
-    /// How many sealed memtables wait to be flushed.
+    /// The number of sealed memtables that wait for their flush.
     pub fn sealed_count(&self) -> usize {
         self.view.load().sealed.len()
     }
 
-    /// Whether [`crate::Flush::start`] would find work now.
+    /// Returns whether [`crate::Flush::start`] would find work now.
     pub fn flushable(&self) -> bool {
         let view = self.view.load();
         self.flush_slot.is_free() && view.sealed.last().is_some_and(|table| table.is_complete())
     }
 
-    /// Whether it has any table.
+    /// Returns whether the tree has any table.
     pub fn has_tables(&self) -> bool {
         self.view.load().version.tables().next().is_some()
     }
 
-    /// Bytes of its tables.
+    /// Bytes of the tables.
     pub fn table_bytes(&self) -> u64 {
         self.view.load().version.tables().map(|(_, table)| table.meta().bytes).sum()
     }
 
-    /// The smallest SeqNo that is not in tables yet: the log must be kept from there on.
+    /// The smallest SeqNo that is not in tables yet: the log must be kept from there on. `None` if
+    /// all entries are in tables.
     pub fn oldest_unflushed(&self) -> Option<SeqNo> {
         self.view.load().memtables().filter_map(|table| table.first()).min()
     }
 
-    /// Keeps every tombstone through compactions, as long as an index is being built.
+    /// Sets whether compactions keep every tombstone, which they must while an index is being
+    /// built.
     pub fn set_keep_tombstones(&self, keep: bool) {
         self.keep_tombstones.store(keep, Ordering::SeqCst);
     }
@@ -249,7 +251,7 @@ impl Tree {
         self.keep_tombstones.load(Ordering::SeqCst)
     }
 
-    /// Hands over a table that is open, for the edit that will name it.
+    /// Keeps an open table for the edit that will add it.
     pub(crate) fn set_ready(&self, table: Arc<Table>) {
         self.ready.lock().insert(table.number(), table);
     }
@@ -258,19 +260,21 @@ impl Tree {
         self.ready.lock().remove(&number);
     }
 
-    /// Whether `edit` can be made current: what [`Tree::install`] will say, as long as nothing else is installed between.
+    /// Checks whether [`Tree::install`] would accept `edit`, provided that nothing else is
+    /// installed before it.
     ///
     /// # Errors
-    /// Corruption when it does not fit.
+    /// Corruption if the edit does not fit.
     pub fn check(&self, edit: &TreeEdit) -> Result<()> {
         self.view.load().version.apply(&self.context, edit).map(|_next| ())
     }
 
-    /// Makes `edit` current: new tables are read, flushed memtables and removed tables are let go.
-    /// To be called after the manifest has synced the edit, in the manifest's order.
+    /// Makes `edit` current: readers see the new tables, and flushed memtables and removed tables
+    /// are released. Must be called after the manifest has synced the edit, in the manifest's
+    /// order.
     ///
     /// # Errors
-    /// Corruption when the edit does not fit; nothing has changed then.
+    /// Corruption if the edit does not fit; nothing has changed then.
     pub fn install(&self, edit: &TreeEdit) -> Result<()> {
         let _one = self.installing.lock();
         let old = self.view.load_full();
@@ -305,8 +309,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives up an edit that the manifest refused: its new files are to be removed, and the work
-    /// may be started again.
+    /// Abandons an edit that the manifest refused: its new files will be removed, and the work may
+    /// be started again.
     pub fn abandon(&self, edit: &TreeEdit) {
         for (_, meta) in &edit.added {
             if !edit.removed.contains(&meta.number) {
@@ -319,8 +323,8 @@ impl Tree {
         self.compaction_slot.end(edit);
     }
 
-    /// Lets go of everything: the tree's keyspace was dropped. Its tables are to be removed as soon
-    /// as nobody reads them.
+    /// Releases everything, after the tree's keyspace was dropped. Its tables are removed as soon
+    /// as no reader holds them.
     pub fn discard(&self) {
         let _one = self.installing.lock();
         let _swap = self.swapping.lock();
@@ -333,9 +337,9 @@ impl Tree {
         self.context.scans.rest_of(self.id);
     }
 
-    /// About how much of its tables is alive, while there are these `snapshots` and `visible` is the newest SeqNo a
-    /// reader can have. Reads the samples of tables that came since the last call, unless hardly anything can be
-    /// garbage.
+    /// Estimates how much of the tables is live, with these `snapshots`, and `visible` as the
+    /// newest SeqNo a reader can have. Reads the samples of new tables, unless hardly anything can
+    /// be garbage.
     pub fn space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Space {
         let view = self.view.load();
         let space = self.spaces.get(view.version(), snapshots, || {
@@ -345,8 +349,8 @@ impl Tree {
         space
     }
 
-    /// The compaction that frees the most for what it costs, and what it frees; `None` when there is none that frees a
-    /// good part of its inputs.
+    /// Returns the compaction that frees the most for its cost, and what it frees, or `None` if
+    /// none frees a good part of its inputs.
     pub fn pick_space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Option<(Job, Space)> {
         let view = self.view.load();
         let rules = self.rules(view.version(), snapshots, visible);
@@ -359,7 +363,8 @@ impl Tree {
         Rules::new(retention, self.options.fold.is_some(), version, keys_max)
     }
 
-    /// Whether reads outweighed writes lately: then [`Policy::Leveling`] serves it best.
+    /// Returns whether reads outweighed writes lately: then [`Policy::Leveling`] is the best
+    /// policy.
     pub fn is_read_heavy(&self) -> bool {
         self.reads.is_heavy()
     }
@@ -369,24 +374,24 @@ impl Tree {
         self.view.load().version.l0_runs().len()
     }
 
-    /// How far the tree is out of the shape that `policy` wants.
+    /// Returns how far the tree is from the shape that `policy` wants.
     pub fn pressure(&self, policy: Policy) -> Pressure {
         pressure(&self.view.load().version, &self.options, policy)
     }
 
-    /// How much its writers are held back for the compactions that it needs, as [`Tree::set_brake`] was told; the tree
-    /// only keeps it.
+    /// How much writers of this tree are delayed because of compactions that it needs, as
+    /// [`Tree::set_brake`] set it. The tree only stores the value.
     #[inline]
     pub fn brake(&self) -> u32 {
         self.brake.load(Ordering::Relaxed)
     }
 
-    /// Sets what [`Tree::brake`] returns, and returns what that was.
+    /// Sets what [`Tree::brake`] returns, and returns the previous value.
     pub fn set_brake(&self, brake: u32) -> u32 {
         self.brake.swap(brake, Ordering::Relaxed)
     }
 
-    /// The tree in numbers.
+    /// Returns the statistics of the tree.
     pub fn stats(&self) -> TreeStats {
         let view = self.view.load();
         let mut levels = Vec::with_capacity(LEVELS);
@@ -414,7 +419,8 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// Ten thousand keyspaces of four partitions are forty thousand of these. Maps and the allocator come on top.
+    /// Ten thousand keyspaces of four partitions are forty thousand of these. Maps and the
+    /// allocator come on top.
     #[test]
     fn a_tree_that_nobody_has_written_takes_less_than_1600_bytes() {
         let memtable = size_of::<Memtable>();

@@ -1,9 +1,10 @@
-//! Verifies the tables of a tree: each by itself, and all of them with one another.
+//! Verifies the tables of a tree: each by itself, and all of them against each other.
 //!
-//! A get asks the newest run first and stops at the first put or tombstone of its key. So every entry of a key in a run
-//! must be newer than those in older runs and in deeper levels, and so must a deleted range be where it covers the key.
-//! Tables that are whole by themselves show nothing of it when they are on the wrong levels, or an older table is put in
-//! the place of a newer one: reads would return old values. The walk over all runs, in the order of the keys, does.
+//! A get searches the newest run first and stops at the first put or tombstone of its key. So every
+//! entry of a key in a run must be newer than those in older runs and deeper levels, and so must a
+//! deleted range be where it covers the key. Tables that are valid by themselves do not show a
+//! violation, such as tables on wrong levels, or an older table in place of a newer one: reads
+//! would return old values. A walk over all runs in the order of keys does show it.
 
 use crate::merge::{MergeCursor, RangeSource, RunCursor, Source};
 use crate::options::Direction;
@@ -15,10 +16,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 impl Tree {
-    /// Reads every table from disk and checks everything that can be checked. Memory: a few blocks of each run.
+    /// Reads every table from disk and checks everything that can be checked. Memory: a few blocks
+    /// of each run.
     ///
     /// # Errors
-    /// Corruption: the first thing found wrong. Io.
+    /// Corruption, the first fault found; Io.
     pub fn verify(&self) -> Result<TreeReport> {
         let version = Arc::clone(self.view().version());
         let report = self.verify_tables(&version, |table| {
@@ -29,10 +31,11 @@ impl Tree {
         Ok(report)
     }
 
-    /// Opens every table: its length, header, footer, index, filter and properties are checked, no data block is.
+    /// Opens every table and checks its length, header, footer, index, filter and properties, but
+    /// no data block.
     ///
     /// # Errors
-    /// Corruption, or what reading the files answers.
+    /// Corruption; any error of reading the files.
     pub fn verify_quickly(&self) -> Result<TreeReport> {
         let version = Arc::clone(self.view().version());
         self.verify_tables(&version, |table| {
@@ -58,7 +61,7 @@ impl Tree {
         Ok(report)
     }
 
-    /// What a table holds must be what its tree may hold.
+    /// Checks that a table holds only what its tree may hold.
     fn check_place(&self, version: &Version, table: &TableHandle) -> Result<()> {
         let (meta, path) = (table.meta(), || table.open().map(|table| table.path().display()));
         let (newest, flushed) = (meta.seqnos().1, version.flushed_through());
@@ -76,7 +79,7 @@ impl Tree {
     }
 }
 
-/// Walks all runs of `version` in the order of keys.
+/// Visits all runs of `version` in the order of keys, and checks the order of SeqNos.
 fn check_order(version: &Version) -> Result<()> {
     let runs: Vec<&Run> = version.newest_first().collect();
     if runs.len() < 2 {
@@ -108,7 +111,7 @@ fn check_order(version: &Version) -> Result<()> {
     Ok(())
 }
 
-/// The entry before, in the order of the walk.
+/// The previous entry of the walk.
 struct Last {
     key: Vec<u8>,
     run: usize,
@@ -117,7 +120,7 @@ struct Last {
 }
 
 impl Last {
-    /// Goes on to `entry` of a run, 0 being the newest; what is wrong about it, if something is.
+    /// Moves on to `entry` of `run`, where 0 is the newest. Returns what is wrong with it.
     fn note(&mut self, entry: EntryRef<'_>, run: usize) -> Option<String> {
         let is_same_key = self.is_any && self.key == entry.key;
         let (before, newer) = (self.run, self.seqno);
@@ -134,7 +137,7 @@ impl Last {
     }
 }
 
-/// What is wrong with the deleted ranges of other runs that cover the key of `entry`.
+/// Returns what is wrong with the deleted ranges of other runs that cover the key of `entry`.
 fn range_out_of_order(
     ranges: &[Option<RangeSource>],
     entry: EntryRef<'_>,
@@ -157,7 +160,7 @@ fn range_out_of_order(
     Ok(None)
 }
 
-/// What a run is called, counted from the newest.
+/// The name of a run that is counted from the newest.
 fn place(version: &Version, run: usize) -> String {
     match version.l0_runs().len().checked_sub(run + 1) {
         Some(l0) => format!("L0.{l0}"),

@@ -5,23 +5,23 @@ use crate::version::Version;
 use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo};
 use std::sync::Arc;
 
-/// The sources of a tree at one moment. Holding it keeps memtables in memory and files on disk.
+/// The sources of a tree at one moment. A view keeps memtables in memory and files on disk.
 pub struct View {
     pub(crate) active: Arc<Memtable>,
-    /// Newest first.
+    /// The sealed memtables, newest first.
     pub(crate) sealed: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
 }
 
 impl View {
-    /// A reader at a SeqNo below it who is not registered as a snapshot may miss versions: take
-    /// a new SeqNo and a new view.
+    /// The watermark of the tables. A reader at a SeqNo below it that is not registered as a
+    /// snapshot may miss versions: it must take a new SeqNo and a new view.
     #[inline]
     pub fn watermark(&self) -> SeqNo {
         self.version.watermark()
     }
 
-    /// The tables.
+    /// The tables of the view.
     pub const fn version(&self) -> &Arc<Version> {
         &self.version
     }
@@ -32,8 +32,8 @@ impl View {
     }
 }
 
-/// A counted reference on the memtable that a batch was numbered for. While it lives, that
-/// memtable is not flushed; dropping it gives the reference back.
+/// A counted reference to the memtable that a batch was numbered for. While it exists, that
+/// memtable is not flushed. Dropping it releases the reference.
 pub struct MemtableRef {
     table: Option<Arc<Memtable>>,
     is_first: bool,
@@ -45,19 +45,19 @@ impl MemtableRef {
         Self { table: Some(Arc::clone(table)), is_first }
     }
 
-    /// Whether nothing was reserved in the memtable before.
+    /// Returns whether this is the first reservation in the memtable.
     #[inline]
     pub const fn is_first(&self) -> bool {
         self.is_first
     }
 
-    /// Adds an entry of any kind; `key_hash` is [`flagstone_base::hash::key_hash`] of the key or,
-    /// for a range delete, of its start. One short lock; from any thread. True when the key has many merge
-    /// operands that cannot be combined: 32, and again 64, 128, and so on. Then the next write of it
-    /// should write its value.
+    /// Adds an entry of any kind. `key_hash` is [`flagstone_base::hash::key_hash`] of the key or,
+    /// for a range delete, of its start. Takes one short lock; callable from any thread. Returns
+    /// true if the key has many merge operands that cannot be combined (at 32, and again at 64,
+    /// 128, and so on): the next write of the key should write its value.
     ///
     /// # Errors
-    /// Busy when the memtable has no addresses left: beyond about 8 GiB.
+    /// Busy if the memtable has no addresses left: beyond about 8 GiB.
     #[inline]
     pub fn insert(&self, entry: EntryRef<'_>, key_hash: u64) -> Result<bool> {
         match &self.table {
@@ -66,7 +66,8 @@ impl MemtableRef {
         }
     }
 
-    /// As [`MemtableRef::insert`], of an entry that carries its `check` since it was written, the SeqNo included.
+    /// As [`MemtableRef::insert`], for an entry that has carried its `check` since it was written,
+    /// including its SeqNo.
     ///
     /// # Errors
     /// As [`MemtableRef::insert`].
@@ -83,7 +84,7 @@ impl MemtableRef {
         }
     }
 
-    /// Gives the reference back; true when that made a sealed memtable ready to be flushed.
+    /// Releases the reference. Returns true if a sealed memtable can now be flushed.
     pub fn release(mut self) -> bool {
         self.table.take().is_some_and(|table| table.release())
     }

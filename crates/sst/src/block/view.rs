@@ -111,8 +111,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         })
     }
 
-    /// The number of entries. At least one, except in a part of a filter or an index, which has
-    /// none.
+    /// The number of entries. At least one, except in a part of a filter, which has none.
     #[inline]
     pub(crate) const fn count(&self) -> usize {
         self.count as usize

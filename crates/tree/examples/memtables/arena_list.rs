@@ -14,8 +14,8 @@ const SEQNO: usize = KEY_BYTES;
 const SIZES: usize = SEQNO + 8;
 const LINKS: usize = SIZES + 4;
 
-/// Nodes lie one behind another: key, SeqNo, sizes, a link of four bytes a level, value. A key's newest version
-/// comes first.
+/// Nodes lie one behind another: key, SeqNo, sizes, a link of four bytes a level, value. A key's
+/// newest version comes first.
 pub(super) struct ArenaList {
     bytes: Buffer,
     random: u64,

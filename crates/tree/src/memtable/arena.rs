@@ -1,17 +1,17 @@
-//! The memory of a memtable: chunks that are filled from front to back and given back together.
+//! The memory of a memtable: chunks that are filled from front to back and freed together.
 //!
 //! ```text
 //! address, u32:   chunk number : 14  |  place in the chunk, in units of 8 bytes : 18
 //! ```
 //!
-//! The first chunk is small and each next one twice as large up to 2 MiB, so a tree that is hardly
-//! written costs little. A tree that is written much takes a chunk that waits to be used again for
-//! its fifth one already. An allocation above 512 KiB gets a chunk of its own; only its beginning
-//! needs an address. Address 0 is nowhere: the first unit of every chunk stays unused.
+//! The first chunk is small and each next chunk twice as large, up to 2 MiB, so a tree that is
+//! rarely written costs little. A tree that is written much takes a recycled full-size chunk as
+//! early as its fifth. An allocation above 512 KiB gets a chunk of its own; only its beginning
+//! needs an address. Address 0 means none: the first unit of every chunk stays unused.
 //!
-//! One writer allocates (the memtable's lock sees to that); readers follow addresses they were
-//! handed through a Release store, without a lock. Full-size chunks are huge pages where the system
-//! has them, and are recycled through a [`ChunkPool`]: page faults are half the cost of inserting a
+//! One writer allocates, under the memtable's lock. Readers take no lock; they follow addresses
+//! that were published by a Release store. Full-size chunks are huge pages where the system has
+//! them, and are recycled through a [`ChunkPool`]: page faults are half the cost of inserting a
 //! kilobyte into fresh memory.
 
 use flagstone_base::room::capacity_for;
@@ -29,26 +29,28 @@ const SEGMENT: usize = 512;
 const SEGMENTS: usize = CHUNKS_MAX / SEGMENT;
 /// The size of the first chunk.
 const CHUNK_MIN: usize = 16 << 10;
-/// The size of the chunks that are recycled.
+/// The size of full chunks, which are recycled.
 const CHUNK_MAX: usize = HUGE_PAGE_BYTES;
-/// Instead of a chunk of this size or more a large arena takes a recycled one, whose pages are there.
+/// A large arena takes a recycled chunk, whose pages are mapped, in place of a new chunk of at
+/// least this size.
 const RECYCLED_FROM: usize = 256 << 10;
-/// An arena is large if it is expected to hold as much. A memtable that is sealed early would count for
-/// more than it holds.
+/// An arena is large if it is expected to hold at least this much. In a memtable that is sealed
+/// earlier, a full-size chunk would count for more than it holds.
 const GROWS_LARGE: u64 = 4 * CHUNK_MAX as u64;
-/// What is larger gets a chunk of its own.
+/// A larger allocation gets a chunk of its own.
 const SHARED_MAX: usize = CHUNK_MAX / 4;
 const _: () = assert!(CHUNK_MAX == UNIT << UNIT_BITS && SHARED_MAX > CHUNK_MIN);
 
-/// Memory aligned to 8 bytes, given back when dropped.
+/// Memory aligned to 8 bytes, freed on drop.
 struct Chunk {
     start: NonNull<u8>,
     bytes: usize,
-    /// A full-size chunk comes from the system, every other one from the allocator.
+    /// The pages of a full-size chunk, which come from the system. Other chunks come from the
+    /// allocator.
     pages: Option<Pages>,
 }
 
-// SAFETY: a chunk is memory and its size; who may touch which part of it is the arena's business.
+// SAFETY: a chunk is memory and its size; the arena decides who may access which part of it.
 unsafe impl Send for Chunk {}
 
 impl Chunk {
@@ -81,24 +83,24 @@ impl Drop for Chunk {
     }
 }
 
-/// Full-size chunks that wait to be used again, by any memtable of a database.
+/// Idle full-size chunks, for any memtable of a database.
 pub struct ChunkPool {
     chunks: Mutex<Vec<Chunk>>,
     chunks_max: usize,
 }
 
 impl ChunkPool {
-    /// A pool that keeps at most `bytes_max` bytes; it begins empty.
+    /// Creates an empty pool that keeps at most `bytes_max` bytes.
     pub const fn new(bytes_max: usize) -> Self {
         Self { chunks: Mutex::new(Vec::new()), chunks_max: bytes_max / CHUNK_MAX }
     }
 
-    /// How many bytes wait in the pool now.
+    /// Bytes of the chunks in the pool.
     pub fn bytes(&self) -> u64 {
         (self.chunks.lock().len() * CHUNK_MAX) as u64
     }
 
-    /// Gives back to the system what waits beyond `bytes`.
+    /// Frees chunks until at most `bytes` remain in the pool.
     pub fn shrink_to(&self, bytes: u64) {
         let kept = usize::try_from(bytes / CHUNK_MAX as u64).unwrap_or(usize::MAX);
         let mut pool = self.chunks.lock();
@@ -127,23 +129,23 @@ pub(super) struct Arena {
     bytes: AtomicU64,
 }
 
-/// What only the writer needs: where the next allocation goes, and the ownership of the chunks.
+/// The writer's part of an arena: the next free place, and ownership of the chunks.
 #[derive(Default)]
 pub(super) struct Bump {
     chunks: Vec<Chunk>,
-    /// The chunk that small allocations share, and how much of it is used.
+    /// The chunk that small allocations share, and its used bytes.
     current: Option<(usize, usize)>,
     next_bytes: usize,
     grows_large: bool,
 }
 
 impl Bump {
-    /// For an arena that is expected to hold about `bytes` bytes.
+    /// Creates the state for an arena that is expected to hold about `bytes` bytes.
     pub(super) fn expecting(bytes: u64) -> Self {
         Self { grows_large: bytes >= GROWS_LARGE, ..Self::default() }
     }
 
-    /// The smallest chunk instead of which a recycled one is taken.
+    /// The smallest chunk that is replaced by a recycled one.
     const fn recycled_from(&self) -> usize {
         if self.grows_large { RECYCLED_FROM } else { CHUNK_MAX }
     }
@@ -160,10 +162,10 @@ impl Arena {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Room for `bytes` bytes: its address and its pointer, aligned to 8. `None` when all chunk
-    /// numbers are used, which takes more than 8 GiB. The room is not initialised.
+    /// Allocates `bytes` bytes, aligned to 8 and not initialised. Returns their address and
+    /// pointer, or `None` if all chunk numbers are used, which takes more than 8 GiB.
     ///
-    /// `bump` must be the one this arena has always been used with; the memtable's lock guards it.
+    /// `bump` must be the one that this arena was always used with. The memtable's lock guards it.
     pub(super) fn allocate(
         &self,
         bump: &mut Bump,
@@ -217,22 +219,22 @@ impl Arena {
         Some(number)
     }
 
-    /// The pointer behind an address that [`Arena::allocate`] of this arena gave out.
+    /// Returns the pointer of an address that [`Arena::allocate`] of this arena returned.
     ///
     /// # Safety
-    /// `address` was given out by this arena, and the store that made it known to this thread was
-    /// a Release read by an Acquire (or the memtable's lock is held).
+    /// This arena returned `address`, and the store that published it to this thread was a Release
+    /// read by an Acquire (or the memtable's lock is held).
     #[inline]
     pub(super) unsafe fn pointer(&self, address: u32) -> *mut u8 {
         let number = (address >> UNIT_BITS) as usize;
         let slots = self.segments[number / SEGMENT].load(Ordering::Acquire);
-        // SAFETY: the address was given out, so its segment and its chunk were published before.
+        // SAFETY: the arena returned the address, so its segment and chunk were published before.
         let start = unsafe { (&*slots)[number % SEGMENT].load(Ordering::Acquire) };
-        // SAFETY: the place lies in the chunk, because `allocate` made the address from it.
+        // SAFETY: the place is in the chunk, because `allocate` made the address from it.
         unsafe { start.add((address & UNIT_MASK) as usize * UNIT) }
     }
 
-    /// Ends the arena: its chunks go to the pool or the allocator.
+    /// Frees the arena: its chunks go to the pool or the allocator.
     pub(super) fn give_back(&mut self, bump: &mut Bump, pool: &ChunkPool) {
         pool.give_back(std::mem::take(&mut bump.chunks));
         bump.current = None;
@@ -244,7 +246,8 @@ impl Drop for Arena {
         for segment in &mut self.segments {
             let slots = *segment.get_mut();
             if !slots.is_null() {
-                // SAFETY: made by `Box::into_raw` in `add_chunk`, freed once, here.
+                // SAFETY: the pointer came from `Box::into_raw` in `add_chunk`, and is freed once,
+                // here.
                 drop(unsafe { Box::from_raw(slots) });
             }
         }
@@ -254,7 +257,7 @@ impl Drop for Arena {
 fn place(chunk: &Chunk, number: usize, at: usize) -> (u32, NonNull<u8>) {
     debug_assert!(at < chunk.bytes && at.is_multiple_of(UNIT));
     let address = (number as u32) << UNIT_BITS | (at / UNIT) as u32;
-    // SAFETY: `at` lies inside the chunk.
+    // SAFETY: `at` is inside the chunk.
     let pointer = unsafe { chunk.start.add(at) };
     (address, pointer)
 }

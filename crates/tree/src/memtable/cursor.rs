@@ -1,4 +1,4 @@
-//! A walk over a memtable in the order of entries, forwards or backwards.
+//! A cursor over a memtable in the order of entries, forwards or backwards.
 
 use super::ordered::{Ranked, Runs};
 use super::store::Store;
@@ -11,40 +11,40 @@ use flagstone_base::{EntryCheck, EntryRef, Kind, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// So many keys ahead of need are fetched from memory, in each run: keys in order lie anywhere in
-/// the arena, so a walk is a chain of cache misses without it.
+/// The number of keys, in each run, that are prefetched ahead of need. Consecutive keys are
+/// anywhere in the arena, so without this a walk is a chain of cache misses.
 const PREFETCH: usize = 4;
 
-/// Where one sorted run stands.
+/// The position of the cursor in one sorted run.
 struct Place {
     rank: Ranked,
     run: usize,
     at: usize,
 }
 
-/// Which combined operands a cursor may take instead of those that they combine.
+/// Which combined operands a cursor may return in place of the operands that they combine.
 #[derive(Clone)]
 pub(crate) enum Shortcuts {
-    /// A reader's: those of which nothing was deleted by one of these, the ranges of this memtable and
-    /// of newer ones.
+    /// For a reader: those of which these ranges, of this memtable and of newer ones, delete
+    /// nothing.
     Read(Vec<Arc<RangeSet>>),
-    /// A writer's: those that it says yes to, knowing the key, the newest SeqNo and the one below the
-    /// oldest.
+    /// For a flush: those that this function accepts, given the key, the newest SeqNo and the SeqNo
+    /// below the oldest.
     Rewrite(Arc<Accepts>),
 }
 
-/// What happened to a key in a span of time.
+/// The history of a key in an interval of SeqNos.
 #[derive(Clone, Copy)]
 pub(crate) struct History<'a> {
     pub(crate) key: &'a [u8],
-    /// Nothing newer belongs to it.
+    /// Nothing newer belongs to the interval.
     pub(crate) newest: SeqNo,
-    /// Nor does this, or what is older.
+    /// Neither this SeqNo nor anything older belongs to the interval.
     pub(crate) above: Option<SeqNo>,
 }
 
 impl History<'_> {
-    /// Whether something between two SeqNos may belong to it.
+    /// Returns whether the interval may have an entry between the two SeqNos.
     pub(crate) fn overlaps(&self, (oldest, newest): (SeqNo, SeqNo)) -> bool {
         oldest <= self.newest && self.above.is_none_or(|above| newest > above)
     }
@@ -52,26 +52,26 @@ impl History<'_> {
 
 type Accepts = dyn Fn(&[u8], SeqNo, SeqNo) -> bool + Send + Sync;
 
-/// Walks the entries not above a SeqNo, a reader's of each key down to its newest value: the keys that were
-/// there when the cursor was made.
+/// Visits the entries not above a SeqNo; for a reader, the entries of each key down to its newest
+/// value. It sees the keys that were in the memtable when it was created.
 pub(crate) struct MemCursor {
     table: Arc<Memtable>,
     direction: Direction,
     at: SeqNo,
-    /// Backwards: what is as old as this is not visited.
+    /// Backwards: entries at or below this SeqNo are skipped.
     above: Option<SeqNo>,
     shortcuts: Shortcuts,
     runs: Runs,
     heap: Vec<Place>,
     key: Option<KeyAt>,
-    /// The current version; END when there is no current entry.
+    /// The current version, or END if there is no current entry.
     version: VersionAt,
-    /// Backwards: the newer versions of the key, next one last.
+    /// Backwards: the newer versions of the key, the next one last.
     newer: Vec<VersionAt>,
 }
 
 impl MemCursor {
-    /// A cursor that stands nowhere; sorts at most 511 keys.
+    /// Creates a cursor without a position. Sorts at most 511 keys.
     pub(crate) fn new(
         table: Arc<Memtable>,
         at: SeqNo,
@@ -84,8 +84,8 @@ impl MemCursor {
         Self { table, direction, at, above: None, shortcuts, runs, heap, key, version, newer }
     }
 
-    /// A cursor over the same memtable at the first entry, in its direction, of `history`. What it visits later is of
-    /// no use.
+    /// Returns another cursor over the same memtable, on the first entry of `history` in its
+    /// direction. The entries that it visits after those of `history` are meaningless.
     pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Self {
         let (table, shortcuts) = (Arc::clone(&self.table), self.shortcuts.clone());
         let mut cursor = Self::new(table, history.newest.min(self.at), direction, shortcuts);
@@ -94,7 +94,7 @@ impl MemCursor {
         cursor
     }
 
-    /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
+    /// Moves to the first entry, in its direction, of a key within `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) {
         self.heap.clear();
         self.newer.clear();
@@ -119,7 +119,7 @@ impl MemCursor {
         self.next_key();
     }
 
-    /// Goes to the next entry in its direction.
+    /// Moves to the next entry in its direction.
     pub(crate) fn next(&mut self) {
         match self.direction {
             Direction::Forward => self.version = self.older(self.version),
@@ -130,7 +130,7 @@ impl MemCursor {
         }
     }
 
-    /// The first entry of the current key from `place` on.
+    /// Returns the first entry of the current key from `place` on.
     #[inline]
     fn settle(&self, place: VersionAt) -> VersionAt {
         let store = self.table.store();
@@ -145,8 +145,8 @@ impl MemCursor {
         })
     }
 
-    /// The next older entry of the current key; a reader needs none that is older than a value or a
-    /// tombstone.
+    /// Returns the next older entry of the current key. A reader needs none that is older than a
+    /// value or a tombstone.
     #[inline]
     fn older(&self, place: VersionAt) -> VersionAt {
         let store = self.table.store();
@@ -158,7 +158,7 @@ impl MemCursor {
         self.settle(store.versions.follow(place))
     }
 
-    /// Goes to the next key that has a version not above `self.at`.
+    /// Moves to the next key that has a version not above `self.at`.
     fn next_key(&mut self) {
         while let Some(rank) = self.pop() {
             self.key = Some(rank.at());
@@ -175,7 +175,7 @@ impl MemCursor {
         self.version = VersionAt::END;
     }
 
-    /// Goes to the oldest version of the current key, and keeps the way back.
+    /// Moves to the oldest version of the current key, and keeps the newer ones for later.
     fn collect_newer(&mut self) {
         let mut place = self.version;
         while let Some(version) = self.table.store().versions.version_at(place)
@@ -187,7 +187,7 @@ impl MemCursor {
         self.version = self.newer.pop().unwrap_or(VersionAt::END);
     }
 
-    /// Takes the next key out of the heap of runs.
+    /// Takes the next key from the heap of runs.
     fn pop(&mut self) -> Option<Ranked> {
         let top = self.heap.first_mut()?;
         let rank = top.rank;
@@ -215,18 +215,18 @@ impl MemCursor {
         Some(rank)
     }
 
-    /// Whether no older entry of the current key follows.
+    /// Returns whether the current key has no older entry.
     pub(crate) fn is_last_of_key(&self) -> bool {
         self.direction == Direction::Forward && self.table.store().versions.is_oldest(self.version)
     }
 
-    /// The check that the current entry has carried; it says nothing without checks.
+    /// The check that the current entry has carried. Meaningless if entries carry no checks.
     #[inline]
     pub(crate) fn check(&self) -> Option<EntryCheck> {
         self.table.store().versions.version_at(self.version).map(|version| version.check)
     }
 
-    /// The current entry.
+    /// The current entry, or `None` if there is none.
     #[inline]
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
         let store = self.table.store();

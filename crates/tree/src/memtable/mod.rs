@@ -1,7 +1,7 @@
 //! Memtables: the newest entries of a tree, in memory.
 //!
-//! A hash table finds keys (one cache miss or two), sorted runs give them in order, and one arena
-//! holds their bytes. Readers take no lock; writers hold one per memtable, for a few hundred
+//! A hash table finds keys (one cache miss or two), sorted runs give their order, and one arena
+//! holds their bytes. Readers take no lock. Writers hold the lock of the memtable for a few hundred
 //! nanoseconds, so the partition is the unit of write concurrency.
 
 #[expect(unsafe_code, reason = "memory is handed out in pieces and freed together")]

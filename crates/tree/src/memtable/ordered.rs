@@ -1,13 +1,12 @@
-//! The keys of a memtable in order, kept as they come.
+//! The keys of a memtable in sorted order, maintained as they are inserted.
 //!
 //! ```text
-//! tail: up to 512 keys as they came  ->  run of 512  ->  8 of them: 4,096  ->  8: 32,768
+//! tail: up to 512 keys, unsorted  ->  run of 512  ->  8 of them: 4,096  ->  8: 32,768
 //! ```
 //!
 //! A full tail is sorted into an immutable run; eight runs of a size are merged into one. So a scan
-//! sorts at most 511 keys, ever, and a writer is held up by at most one merge of
-//! 32,768 keys, about a millisecond. Only the memtable's writer changes anything; readers take an
-//! `Arc` of the whole.
+//! never sorts more than 511 keys, and a writer waits for at most one merge of 32,768 keys, about a
+//! millisecond. Only the memtable's writer changes anything; readers take an `Arc` of the whole.
 
 use super::store::Store;
 use super::versions::KeyAt;
@@ -21,13 +20,13 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 const TAIL: usize = 512;
 const FAN_IN: usize = 8;
 const RUN_MAX: usize = TAIL * FAN_IN * FAN_IN;
-/// So many new keys are put into a sorted tail one by one.
+/// Up to this many new keys are inserted into a sorted tail one by one.
 const FEW: usize = 16;
 
 /// A number for each run.
 type Below = SmallVec<[usize; 32]>;
 
-/// A key's place in a run: its first twelve bytes decide most comparisons without touching it.
+/// A key in a run. Its first twelve bytes decide most comparisons without a read of the key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ranked {
     first: u64,
@@ -64,8 +63,8 @@ impl Ranked {
         by_head.then_with(|| order(store.key(self.at), store.key(other.at)))
     }
 
-    /// Whether this key comes before `key`, whose own rank (of any place) is `rank`, or is it, with
-    /// `equal_too`. Without a branch that is hard to foresee.
+    /// Returns whether this key is below `key`, or with `equal_too` is at most `key`. `rank` is the
+    /// rank of `key`, with any place. Has no branch that is hard to predict.
     #[inline]
     fn is_below(&self, rank: &Self, key: &[u8], equal_too: bool, store: &Store) -> bool {
         if self.head() != rank.head() {
@@ -79,7 +78,7 @@ impl Ranked {
 /// A sorted immutable run.
 type Run = Arc<[Ranked]>;
 
-/// Keys that came after the last run was made.
+/// The keys that were inserted after the last run was made.
 struct Tail {
     keys: [AtomicU32; TAIL],
     len: AtomicUsize,
@@ -93,14 +92,14 @@ pub(super) struct Ordered {
     tail: Arc<Tail>,
 }
 
-/// Every key that was there at one moment, as sorted runs.
+/// All keys that were in the memtable at one moment, as sorted runs.
 #[derive(Default)]
 pub(super) struct Runs {
     ordered: Option<Arc<Ordered>>,
     tail: Run,
 }
 
-/// What only the writer needs: the tail with the keys' ranks.
+/// The writer's part: the tail with the ranks of its keys.
 #[derive(Default)]
 pub(super) struct OrderedWriter {
     pending: Vec<Ranked>,
@@ -116,7 +115,7 @@ impl Tail {
         })
     }
 
-    /// The keys so far, sorted; what an earlier reader sorted is not sorted again.
+    /// Returns the keys of the tail, sorted. Does not sort again what an earlier reader sorted.
     fn sort(&self, store: &Store) -> Run {
         let len = self.len.load(Ordering::Acquire);
         let known = self.sorted.load().as_deref().map_or_else(Run::default, Run::clone);
@@ -134,7 +133,7 @@ impl Tail {
     }
 }
 
-/// Sorts keys of which the first `sorted` are sorted already.
+/// Sorts `keys`, of which the first `sorted` are sorted already.
 fn sort_behind(keys: &mut [Ranked], sorted: usize, store: &Store) {
     if keys.len() - sorted > FEW {
         // A stable sort finds the sorted beginning and merges.
@@ -149,7 +148,7 @@ fn sort_behind(keys: &mut [Ranked], sorted: usize, store: &Store) {
 }
 
 impl Ordered {
-    /// Every key inserted so far, as sorted runs, at most 511 keys being sorted for it.
+    /// Returns every key inserted so far as sorted runs. Sorts at most 511 keys.
     pub(super) fn sorted_runs(self: &Arc<Self>, store: &Store) -> Runs {
         Runs { ordered: Some(Arc::clone(self)), tail: self.tail.sort(store) }
     }
@@ -160,7 +159,7 @@ impl Runs {
         self.ordered.as_ref().map_or(&[], |ordered| &ordered.runs)
     }
 
-    /// How many there are.
+    /// The number of runs.
     pub(super) fn len(&self) -> usize {
         self.merged().len() + usize::from(!self.tail.is_empty())
     }
@@ -171,8 +170,8 @@ impl Runs {
         self.merged().get(number).unwrap_or(&self.tail)
     }
 
-    /// Of each run, how many keys come before `key` (or are it, with `equal_too`). The searches go
-    /// step by step side by side, so that their cache misses overlap.
+    /// Returns for each run how many of its keys are below `key` (or at most `key`, with
+    /// `equal_too`). The searches advance together, so that their cache misses overlap.
     pub(super) fn below(&self, key: &[u8], equal_too: bool, store: &Store) -> Below {
         let rank = Ranked::new(key, KeyAt::from_u32(0));
         let is_below = |other: &Ranked| other.is_below(&rank, key, equal_too, store);
@@ -192,7 +191,7 @@ impl Runs {
 }
 
 impl OrderedWriter {
-    /// Adds a new key; `shown` is what readers load.
+    /// Adds a new key. Readers load `shown`.
     #[inline]
     pub(super) fn push(&mut self, rank: Ranked, store: &Store, shown: &ArcSwapOption<Ordered>) {
         if self.pending.len() == TAIL {
@@ -213,7 +212,8 @@ impl OrderedWriter {
         current.tail.len.store(self.pending.len(), Ordering::Release);
     }
 
-    /// Turns the full tail into a run and merges runs of the same size; the next push publishes.
+    /// Sorts the full tail into a run, and merges runs of the same size. The next push publishes
+    /// them.
     fn make_run(&mut self, store: &Store) {
         self.pending.sort_by(|a, b| a.compare(b, store));
         let mut runs = self.current.as_ref().map_or_else(Vec::new, |c| c.runs.clone());
@@ -227,7 +227,7 @@ impl OrderedWriter {
             let merged = merge(&runs.split_off(runs.len() - FAN_IN), store);
             runs.push(merged);
         }
-        // Not shown yet: readers go on with the full tail until the next key comes.
+        // Not published yet: readers use the full tail until the next key is inserted.
         let tail = self.current.take().map_or_else(Tail::new, |c| Arc::clone(&c.tail));
         self.current = Some(Arc::new(Ordered { runs, tail }));
     }

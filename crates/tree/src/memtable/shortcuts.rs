@@ -1,4 +1,5 @@
-//! Shortcuts: merge operands of a key combined beside their chain, so that nobody walks all of it.
+//! Shortcuts: merge operands of a key, combined beside their chain, so that no reader walks all of
+//! it.
 //!
 //! ```text
 //! level 2                             [64 .. 1]
@@ -6,11 +7,13 @@
 //! versions   75 74 73     72 71 .. 65  64 63 ..
 //! a get reads 75 74 73   [72 .. 65]   [64 .. 1]
 //! ```
-//! Eight versions make a shortcut, eight shortcuts one of the next level: a reader takes at most seven
-//! of each level, and a reader at an old SeqNo passes what is newer in the same steps. Nothing is
-//! replaced: a shortcut is valid for readers at or above its SeqNo, and what it covers stays for the
-//! others. Operands that cannot be combined get a passage instead, which only the latter use. It costs
-//! a merge one call of [`Fold::partial`], and three to five bytes of memory.
+//!
+//! Eight versions make a shortcut, eight shortcuts one of the next level. So a reader visits at
+//! most seven of each level, and a reader at an old SeqNo skips newer versions in as many steps.
+//! Nothing is replaced: a shortcut is valid for readers at or above its SeqNo, and the versions it
+//! covers stay for the others. Operands that cannot be combined get a passage instead, which only
+//! readers at old SeqNos use. A merge pays for this with one call of [`Fold::partial`], and three
+//! to five bytes of memory.
 
 use super::arena::{Bump, ChunkPool};
 use super::store::Inserted;
@@ -20,38 +23,38 @@ use flagstone_base::{Kind, SeqNo};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
-/// The number of one level that makes one of the next.
+/// This many shortcuts of one level make one of the next.
 const FAN_IN: u16 = 8;
-/// Operands are not combined to more: they stay in memory besides.
+/// The limit on the bytes of a combined operand, which takes memory in addition to its operands.
 const COMBINED_MAX: usize = 512;
-/// A key's tally: versions since the last block in the lower bits, blocks that could not be combined
-/// since the last value above.
+/// The tally of a key: the lower bits count versions since the last block, the upper bits count
+/// blocks that could not be combined since the last value.
 const BLOCK_BITS: u32 = FAN_IN.trailing_zeros();
 const APART_MAX: u16 = u16::MAX >> BLOCK_BITS;
-/// The number of operands apart that is many: a get folds all of them.
+/// This many uncombined operands are many: a get folds all of them.
 const LONG: u16 = 32;
 const _: () = assert!(FAN_IN.is_power_of_two() && LONG.is_power_of_two() && LONG >= FAN_IN);
 
-/// What combining needs; the memtable's lock is held.
+/// The parameters of combining. The caller holds the memtable's lock.
 pub(super) struct Combining<'a> {
     pub(super) versions: &'a Versions,
     pub(super) pool: &'a ChunkPool,
     pub(super) fold: &'a dyn Fold,
     pub(super) key: &'a [u8],
-    /// The hash of the key, if entries carry checks: a combined operand gets one of its own.
+    /// The hash of the key if entries carry checks: a combined operand gets a check too.
     pub(super) key_hash: Option<u64>,
 }
 
-/// What came of a merge.
+/// The result of [`after_merge`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Merged {
-    /// A shortcut was added.
+    /// A shortcut with a value was added.
     pub(super) is_combined: bool,
-    /// Many operands are apart: 32, and again 64, 128, and so on.
+    /// Many operands are uncombined: 32, and again at 64, 128, and so on.
     pub(super) is_long: bool,
 }
 
-/// Counts a merge operand that was just inserted, and combines what is ready for it.
+/// Counts a merge operand that was just inserted, and combines a block if it is complete.
 #[inline]
 pub(super) fn after_merge(
     combining: &Combining<'_>,
@@ -79,17 +82,18 @@ pub(super) fn after_merge(
     Merged { is_combined: false, is_long }
 }
 
-/// Some of a chain that become one shortcut.
+/// A part of a chain that becomes one shortcut.
 struct Block {
     newest: SeqNo,
-    /// What they come to, if they can be combined.
+    /// The combined operand, if the operands can be combined.
     value: Option<Vec<u8>>,
-    /// What comes after them.
+    /// The place that follows the block.
     end: VersionAt,
 }
 
 impl Combining<'_> {
-    /// Makes a shortcut of the newest block, and of what it completes; whether the block is combined.
+    /// Makes a shortcut of the newest block, and of the higher blocks that it completes. Returns
+    /// whether the newest block was combined.
     #[cold]
     fn combine_levels(&self, bump: &mut Bump, at: KeyAt) -> bool {
         let mut is_combined = false;
@@ -106,7 +110,8 @@ impl Combining<'_> {
         is_combined
     }
 
-    /// The newest of `level` from `first` on, if they are enough; level 0 are the versions.
+    /// Returns the newest block of `level` from `first` on, or `None` if there are not enough
+    /// shortcuts of that level. The versions are level 0.
     fn block(&self, first: VersionAt, level: u32) -> Option<Block> {
         let mut block: Option<Block> = None;
         let mut place = first;
@@ -116,11 +121,11 @@ impl Combining<'_> {
             let is_operand = version.trailer.kind() == Kind::Merge;
             let is_sound = || self.key_hash.is_none_or(|hash| version.is_sound(hash));
             let value = match self.versions.what(place)? {
-                // What has changed in memory is left alone: the flush finds it.
+                // A version that changed in memory is not combined: the flush detects it.
                 What::Version if level == 0 && is_operand && is_sound() => Some(version.value),
                 What::Combined(of) if level > 0 && of == level && is_sound() => Some(version.value),
                 What::Passage(of) if level > 0 && of == level => None,
-                // Older readers pass it, too; the others end there.
+                // Readers at older SeqNos skip the state too; other readers stop at it.
                 What::State if level > 0 && count > 0 => {
                     block = block.map(|block| Block { value: None, ..block });
                     place = self.versions.follow(place);
@@ -147,7 +152,8 @@ impl Combining<'_> {
         block
     }
 
-    /// A fold that panics here panics for whoever reads or flushes the key, too: there it is told.
+    /// Combines two operands. A panic of the fold is ignored here: it will also panic for a read or
+    /// a flush of the key, which report it.
     fn partial(&self, older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let partial = || self.fold.partial(self.key, older, newer);
         let both = catch_unwind(AssertUnwindSafe(partial)).ok().flatten();
@@ -266,7 +272,8 @@ mod tests {
             assert_eq!((merged.is_combined, merged.is_long), (n % 8 == 0, false), "{n}");
         }
         for at in (0..15_010).step_by(7) {
-            // Level 3 holds 512 bytes, and there is no level 4: nine of it, and seven of the others.
+            // Level 3 holds 512 bytes, and there is no level 4: nine of it, and seven of the
+            // others.
             assert!(chain.check(at, 0) <= 9 + 3 * 7, "at {at}");
         }
         for covered in (0..15_000).step_by(101) {

@@ -5,12 +5,12 @@
 //! key, aligned to 8:      newest version u32 (atomic) | key length u16 | tally u16 | key bytes
 //! ```
 //!
-//! Everything but the atomic link is written before its address is published and never changes. So
-//! readers take no lock: each link is stored with Release and loaded with Acquire. The tally is the
-//! writer's own (`shortcuts.rs`); versions.rs has the rest.
+//! Everything except the atomic link is written before its address is published and never changes.
+//! So readers take no lock: each link is stored with Release and loaded with Acquire. Only the
+//! writer uses the tally (`shortcuts.rs`). `versions.rs` describes versions.
 //!
-//! The table grows by publishing one four times as large; the old ones stay readable until the
-//! memtable is dropped (a reader in one misses only keys that were added after it began).
+//! To grow, the writer publishes a table four times as large. Old tables stay readable until the
+//! memtable is dropped: a reader of an old table misses only keys that were added after it began.
 
 use super::arena::{Bump, ChunkPool};
 use super::versions::{KeyAt, Linked, StoredVersion, VERSION_HEADER, Versions, write_version};
@@ -30,30 +30,31 @@ pub(super) struct Store {
     /// The keys and versions themselves.
     pub(super) versions: Versions,
     tables: [OnceLock<Box<[AtomicU64]>>; TABLES],
-    /// How many tables there are; the last one is current.
+    /// The number of tables. The last one is current.
     tables_len: AtomicUsize,
     tables_bytes: AtomicU64,
 }
 
-/// How large a memtable is, or the next one of its tree is expected to be.
+/// The size of a memtable, actual or expected.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Size {
     pub(crate) keys: usize,
-    /// Of memory.
+    /// Bytes of memory.
     pub(crate) bytes: u64,
 }
 
-/// What only the writer needs; the memtable's lock guards it.
+/// The writer's part of a store. The memtable's lock guards it.
 #[derive(Default)]
 pub(super) struct StoreWriter {
     bump: Bump,
     keys: usize,
-    /// How many slots the first table gets.
+    /// The number of slots of the first table.
     slots_first: usize,
 }
 
 impl StoreWriter {
-    /// A writer that expects about as much: no table is copied until there are more keys.
+    /// Creates a writer for a store of about this size: no table is copied until there are more
+    /// keys.
     pub(super) fn expecting(size: Size) -> Self {
         let slots_first = size.keys.saturating_mul(2).next_power_of_two();
         let slots_first = slots_first.clamp(SLOTS_MIN, 1 << 20);
@@ -79,7 +80,7 @@ impl Store {
         }
     }
 
-    /// Memory held by chunks and tables.
+    /// Bytes of chunks and tables.
     pub(super) fn bytes(&self) -> u64 {
         self.versions.arena.bytes() + self.tables_bytes.load(Ordering::Relaxed)
     }
@@ -89,7 +90,7 @@ impl Store {
         self.tables[len.checked_sub(1)?].get().map(|table| &**table)
     }
 
-    /// The place of `key`, whose remixed hash is `hash`.
+    /// Returns the place of `key`, whose remixed hash is `hash`.
     #[inline]
     pub(super) fn find(&self, key: &[u8], hash: u64) -> Option<KeyAt> {
         let table = self.table()?;
@@ -103,7 +104,7 @@ impl Store {
             }
             if slot >> 32 == tag {
                 let at = KeyAt(slot as u32);
-                // The value lies behind the key: its lines come while the key is compared.
+                // The value follows the key, so its cache lines arrive while the key is compared.
                 self.prefetch(at);
                 if same(self.key(at), key) {
                     return Some(at);
@@ -116,21 +117,21 @@ impl Store {
     /// The bytes of the key at `at`.
     #[inline]
     pub(super) fn key(&self, at: KeyAt) -> &[u8] {
-        // SAFETY: `at` was made by this store, published with Release and read with Acquire.
+        // SAFETY: this store made `at`, published it with Release, and it was read with Acquire.
         let pointer = unsafe { self.versions.arena.pointer(at.0) };
-        // SAFETY: a key header stands there, written before the address was published.
+        // SAFETY: a key header is at this address, written before the address was published.
         let len = unsafe { pointer.add(4).cast::<u16>().read() };
-        // SAFETY: the key's bytes stand behind the header and never change.
+        // SAFETY: the key's bytes follow the header and never change.
         unsafe { std::slice::from_raw_parts(pointer.add(KEY_HEADER), usize::from(len)) }
     }
 
-    /// Asks the processor to fetch the key at `at`, which will be looked at soon.
+    /// Prefetches the key at `at`, which will be read soon.
     #[inline]
     pub(super) fn prefetch(&self, at: KeyAt) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: `at` was made by this store, as in `key`.
+            // SAFETY: this store made `at`, as in `key`.
             let pointer = unsafe { self.versions.arena.pointer(at.0) };
             for line in 0..3 {
                 let place = pointer.cast::<i8>().wrapping_add(64 * line);
@@ -142,8 +143,8 @@ impl Store {
         let _ = at;
     }
 
-    /// Adds a version of `key`; the key's place when it is new. One with the same SeqNo takes the
-    /// place of the earlier one. `None` when the arena has no addresses left.
+    /// Adds a version of `key`, which replaces an earlier version with the same SeqNo. Returns
+    /// `None` if the arena has no addresses left.
     pub(super) fn insert(
         &self,
         writer: &mut StoreWriter,
@@ -155,7 +156,7 @@ impl Store {
         if let Some(at) = self.find(key, hash) {
             let room = VERSION_HEADER + version.value.len();
             let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, room)?;
-            // SAFETY: the room was just allocated for a header and the value.
+            // SAFETY: the memory was just allocated for a header and the value.
             unsafe { write_version(pointer.as_ptr(), version) };
             let linked = self.versions.link(at, version.trailer.seqno(), address);
             return Some(Inserted { at, is_new: false, linked });
@@ -164,22 +165,22 @@ impl Store {
         let key_room = (KEY_HEADER + key.len()).next_multiple_of(8);
         let version_room = VERSION_HEADER + version.value.len();
         let room = key_room + version_room;
-        // A value of 512 KiB or more goes to a chunk of its own, where only the start has an
-        // address: key and version must not share it.
+        // A value of 512 KiB or more gets a chunk of its own, where only the start has an address,
+        // so key and version must not share it.
         let shared = room <= 64 << 10;
         let first = if shared { room } else { key_room };
         let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, first)?;
         let (newest, place) = if shared {
-            // SAFETY: the version's room lies behind the key's, in the same allocation.
+            // SAFETY: the version's memory follows the key's, in the same allocation.
             (address + (key_room / 8) as u32, unsafe { pointer.as_ptr().add(key_room) })
         } else {
             let (newest, place) =
                 self.versions.arena.allocate(&mut writer.bump, pool, version_room)?;
             (newest, place.as_ptr())
         };
-        // SAFETY: `place` has room for a version header and the value.
+        // SAFETY: `place` has space for a version header and the value.
         unsafe { write_version(place, version) };
-        // SAFETY: `pointer` has room for a key header and the key, and nobody knows it yet.
+        // SAFETY: `pointer` has space for a key header and the key, and no reader knows it yet.
         unsafe { write_key(pointer.as_ptr(), newest, key) };
         if let Some(table) = self.table() {
             claim(table, hash >> 32 << 32 | u64::from(address));
@@ -189,7 +190,7 @@ impl Store {
         Some(Inserted { at: KeyAt(address), is_new: true, linked })
     }
 
-    /// Publishes a larger table when the current one is more than 5/8 full.
+    /// Publishes a larger table if the current one is more than 5/8 full.
     fn make_room(&self, writer: &StoreWriter) {
         let slots = self.table().map_or(0, <[AtomicU64]>::len);
         let len = self.tables_len.load(Ordering::Relaxed);
@@ -207,21 +208,21 @@ impl Store {
         self.tables_len.store(len + 1, Ordering::Release);
     }
 
-    /// Ends the store: its memory goes to the pool or the allocator.
+    /// Frees the store: its memory goes to the pool or the allocator.
     pub(super) fn give_back(&mut self, writer: &mut StoreWriter, pool: &ChunkPool) {
         self.versions.arena.give_back(&mut writer.bump, pool);
         self.tables_len = AtomicUsize::new(0);
     }
 }
 
-/// What [`Store::insert`] did.
+/// The result of [`Store::insert`].
 pub(super) struct Inserted {
     pub(super) at: KeyAt,
     pub(super) is_new: bool,
     pub(super) linked: Linked,
 }
 
-/// Puts `slot` into the first free place from its hash on.
+/// Stores `slot` in the first free place from its hash on.
 fn claim(table: &[AtomicU64], slot: u64) {
     let mask = table.len() - 1;
     let mut place = (slot >> 32) as usize & mask;
@@ -231,7 +232,8 @@ fn claim(table: &[AtomicU64], slot: u64) {
     table[place].store(slot, Ordering::Release);
 }
 
-/// Zeroed memory comes from the system untouched: a large table costs its pages as they are used.
+/// Allocates zeroed slots. The memory comes from the system untouched, so a large table costs only
+/// the pages that are used.
 fn zeroed_slots(len: usize) -> Box<[AtomicU64]> {
     let Ok(layout) = Layout::array::<AtomicU64>(len) else { return Box::default() };
     // SAFETY: `len` is at least SLOTS_MIN, so the layout's size is not zero.
@@ -239,13 +241,15 @@ fn zeroed_slots(len: usize) -> Box<[AtomicU64]> {
     if start.is_null() {
         handle_alloc_error(layout);
     }
-    // SAFETY: the memory has the layout of `len` AtomicU64, whose zero bytes are a valid value,
-    // and comes from the global allocator, as Box wants it.
+    // SAFETY: the memory has the layout of `len` AtomicU64, whose zero bytes are a valid value, and
+    // comes from the global allocator, as Box requires.
     unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(start, len)) }
 }
 
+/// Writes a key and its header to `place`.
+///
 /// # Safety
-/// `place` is aligned to 8, has room for the header and the key, and no reader knows it.
+/// `place` is aligned to 8, has space for the header and the key, and no reader knows it.
 unsafe fn write_key(place: *mut u8, newest: u32, key: &[u8]) {
     // SAFETY: by the contract of this function.
     unsafe { place.cast::<AtomicU32>().write(AtomicU32::new(newest)) };

@@ -18,10 +18,10 @@ use flagstone_env::sync::{ArcSwapOption, Guard};
 use flagstone_sst::RangeDelete;
 use std::sync::{Arc, OnceLock};
 
-/// No SeqNo: the value of `first` before anything was reserved.
+/// No SeqNo: the value of `first` before the first reservation.
 const NONE: u64 = u64::MAX;
 
-/// Entries in memory, from the SeqNo behind one seal to that of the next.
+/// Entries in memory, from the SeqNo after one seal to that of the next.
 pub(crate) struct Memtable {
     context: Arc<TreeContext>,
     fold: Option<Arc<dyn Fold>>,
@@ -29,14 +29,14 @@ pub(crate) struct Memtable {
     ordered: ArcSwapOption<Ordered>,
     ranges: ArcSwapOption<Ranges>,
     writer: Mutex<Writer>,
-    /// Batches that were numbered for this memtable and are not inserted yet.
+    /// The number of batches that were numbered for this memtable and are not inserted yet.
     references: AtomicUsize,
-    /// The SeqNo of the first entry reserved; `NONE` before.
+    /// The SeqNo of the first entry reserved; `NONE` before that.
     first: AtomicU64,
     last: AtomicU64,
     entries: AtomicU64,
     tombstones: AtomicU64,
-    /// Memory charged to `context.memtable_bytes`.
+    /// The memory charged to `context.memtable_bytes`.
     charged: AtomicU64,
     has_shortcuts: AtomicBool,
     sealed: AtomicBool,
@@ -48,13 +48,13 @@ struct Writer {
     store: StoreWriter,
     ordered: OrderedWriter,
     ranges_charged: u64,
-    /// How many deleted ranges there are, and the sum of their checks.
+    /// The number of deleted ranges, and the sum of their checks.
     ranges_count: u64,
     ranges_sum: u64,
     is_let_go: bool,
 }
 
-/// Deleted ranges: a set, and the few that came since it was made.
+/// Deleted ranges: a set, and the few that were added since the set was made.
 struct Ranges {
     set: Arc<RangeSet>,
     tail: Vec<OwnedRange>,
@@ -63,8 +63,8 @@ struct Ranges {
 }
 
 impl Memtable {
-    /// An empty one, which expects to become as large; it takes no memory before the first insert.
-    /// Merge operands of a key are combined by `fold`.
+    /// Creates an empty memtable, expected to grow to `expected`. It takes no memory before the
+    /// first insert. `fold` combines merge operands of a key.
     pub(crate) fn new(
         context: &Arc<TreeContext>,
         fold: Option<&Arc<dyn Fold>>,
@@ -90,42 +90,43 @@ impl Memtable {
         })
     }
 
-    /// Counts a reference for a batch whose first entry is `first`; under the numbering lock. True for the first batch.
+    /// Takes a reference for a batch whose first entry is `first`, under the numbering lock.
+    /// Returns true for the first batch.
     pub(crate) fn reserve(&self, first: SeqNo) -> bool {
         self.references.fetch_add(1, Ordering::SeqCst);
         self.first.fetch_min(first.get(), Ordering::AcqRel) == NONE
     }
 
-    /// Counts a reference for a change of nothing that can be read; false when it is sealed, and must not
-    /// be changed. To be given back in both cases.
+    /// Takes a reference for a change that readers cannot see. Returns false if the memtable is
+    /// sealed and must not be changed. The caller releases the reference in both cases.
     pub(crate) fn hold(&self) -> bool {
         self.references.fetch_add(1, Ordering::SeqCst);
         !self.sealed.load(Ordering::SeqCst)
     }
 
-    /// Gives a reference back; true when it was the last one of a sealed memtable.
+    /// Releases a reference. Returns true if it was the last one of a sealed memtable.
     pub(crate) fn release(&self) -> bool {
         let was_last = self.references.fetch_sub(1, Ordering::SeqCst) == 1;
         was_last && self.sealed.load(Ordering::SeqCst)
     }
 
-    /// Nothing comes behind `seqno`; under the numbering lock.
+    /// Seals the memtable: no entry above `seqno` is added. Called under the numbering lock.
     pub(crate) fn seal(&self, seqno: SeqNo) {
         self.seal_seqno.store(seqno.get(), Ordering::SeqCst);
         self.sealed.store(true, Ordering::SeqCst);
     }
 
-    /// Sealed, and everything reserved was inserted.
+    /// Returns whether the memtable is sealed and everything reserved was inserted.
     pub(crate) fn is_complete(&self) -> bool {
         self.sealed.load(Ordering::SeqCst) && self.references.load(Ordering::SeqCst) == 0
     }
 
-    /// The last SeqNo given out before it was sealed.
+    /// The last SeqNo assigned before the memtable was sealed.
     pub(crate) fn seal_seqno(&self) -> SeqNo {
         SeqNo::new(self.seal_seqno.load(Ordering::SeqCst))
     }
 
-    /// The smallest SeqNo that is, or will be, in it.
+    /// The smallest SeqNo that is, or will be, in the memtable.
     pub(crate) fn first(&self) -> Option<SeqNo> {
         match self.first.load(Ordering::Acquire) {
             NONE => None,
@@ -138,33 +139,34 @@ impl Memtable {
         SeqNo::new(self.last.load(Ordering::Acquire))
     }
 
-    /// How many entries it holds, deleted ranges included.
+    /// The number of entries, deleted ranges included.
     pub(crate) fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
 
-    /// How many tombstones were inserted.
+    /// The number of tombstones inserted.
     pub(crate) fn tombstones(&self) -> u64 {
         self.tombstones.load(Ordering::Relaxed)
     }
 
-    /// Whether a range was deleted in it.
+    /// Returns whether the memtable has a deleted range.
     pub(crate) fn has_ranges(&self) -> bool {
         self.ranges.load().is_some()
     }
 
-    /// How many different keys it holds, and in how much memory.
+    /// The number of distinct keys, and the bytes of memory.
     pub(crate) fn size(&self) -> Size {
         Size { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
     }
 
-    /// Memory it holds.
+    /// Bytes of memory that the memtable holds.
     pub(crate) fn bytes(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// It stands in tables: from now on only readers may still hold it, and what a cursor pins must
-    /// neither make other memtables be sealed early nor stop writers.
+    /// Stops charging for the memory of the memtable, whose entries are in tables now. Only readers
+    /// may still hold it, and what a cursor pins must neither make other memtables be sealed early
+    /// nor stop writers.
     pub(crate) fn let_go(&self) {
         let mut writer = self.writer.lock();
         writer.is_let_go = true;
@@ -172,17 +174,18 @@ impl Memtable {
         self.context.memtable_bytes.fetch_sub(charged, Ordering::Relaxed);
     }
 
-    /// Whether operands were combined beside a chain.
+    /// Returns whether the memtable has shortcuts.
     pub(crate) fn has_shortcuts(&self) -> bool {
         self.has_shortcuts.load(Ordering::Acquire)
     }
 
-    /// Adds an entry; `key_hash` is the key's hash as the router knows it, and `check` what the entry has carried
-    /// since it was written; without one it is computed here. True when the key's operands are many and cannot be
-    /// combined: whoever writes it next should write its value.
+    /// Adds an entry. `key_hash` is the hash of its key that the router uses. `check` is what the
+    /// entry has carried since it was written; without one, the check is computed here. Returns
+    /// true if the key has many operands that cannot be combined: the next writer of the key should
+    /// write its value.
     ///
     /// # Errors
-    /// Busy when the arena has no addresses left, which takes more than 8 GiB.
+    /// Busy if the arena has no addresses left, which takes more than 8 GiB.
     pub(crate) fn insert(
         &self,
         entry: EntryRef<'_>,
@@ -215,7 +218,8 @@ impl Memtable {
         Ok(is_long)
     }
 
-    /// Adds the state of `key` at `seqno`, an entry that it has here, beside its merge operands.
+    /// Adds the state of `key` at `seqno` beside its merge operands. The memtable must have an
+    /// entry of `key` at `seqno`.
     pub(crate) fn add_state(&self, key: &[u8], key_hash: u64, seqno: SeqNo, value: Option<&[u8]>) {
         let mut writer = self.writer.lock();
         let Some(at) = self.store.find(key, remix(key_hash)) else { return };
@@ -223,7 +227,8 @@ impl Memtable {
         let memory = (writer.store.bump(), &self.context.chunks);
         let key_hash = self.context.entry_checks.then_some(key_hash);
         if key_hash.is_some_and(|hash| !self.store.versions.is_sound(at, seqno, hash)) {
-            // The flush tells: the value may have been folded from what has changed in memory.
+            // The value may have been folded from an entry that changed in memory. The flush
+            // reports that.
             return;
         }
         let (trailer, value) = (Trailer::new(seqno, kind), value.unwrap_or_default());
@@ -242,7 +247,8 @@ impl Memtable {
         }
     }
 
-    /// Whether the key's operands are many, and whether there is one entry more now.
+    /// Returns whether the key has many uncombined operands, and whether the memtable has one entry
+    /// more.
     fn insert_key(
         &self,
         writer: &mut Writer,
@@ -300,7 +306,8 @@ impl Memtable {
         self.ranges.store(Some(Arc::new(Ranges { set, tail, tail_set: OnceLock::new() })));
     }
 
-    /// The newest SeqNo, not above `at`, at which a range over `key` was deleted; ZERO when none.
+    /// Returns the newest SeqNo, not above `at`, of a deleted range over `key`, or ZERO if there is
+    /// none.
     #[inline]
     pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> SeqNo {
         let ranges: Guard<_> = self.ranges.load();
@@ -310,8 +317,9 @@ impl Memtable {
         newest.max(ranges.set.covering(key, at))
     }
 
-    /// Every deleted range so far: most of them in one set, those that came since it was made in another, shared with
-    /// all who ask until the next range is deleted. None of the sets is empty.
+    /// Returns all deleted ranges: most of them in one set, those added since it was made in
+    /// another. Callers share the second set until the next range is deleted. Empty sets are left
+    /// out.
     pub(crate) fn range_sets(&self) -> Vec<Arc<RangeSet>> {
         let ranges: Guard<_> = self.ranges.load();
         let Some(ranges) = &*ranges else { return Vec::new() };
@@ -320,10 +328,11 @@ impl Memtable {
         sets.filter(|set| !set.is_empty()).map(Arc::clone).collect()
     }
 
-    /// Compares `sets`, all of its deleted ranges, with what was inserted; nothing may be inserted meanwhile.
+    /// Checks that `sets`, all deleted ranges of the memtable, are as inserted. Nothing may be
+    /// inserted meanwhile.
     ///
     /// # Errors
-    /// Corruption when one of them has changed in memory.
+    /// Corruption if one of the ranges changed in memory.
     pub(crate) fn check_ranges(&self, sets: &[Arc<RangeSet>], seed: u64) -> Result<()> {
         let check = |range: RangeDelete<'_>| {
             let entry = EntryRef::new(range.start, range.seqno, Kind::RangeDelete, range.end);
@@ -340,14 +349,15 @@ impl Memtable {
         }
     }
 
-    /// How many entries a walk over it meets; `None` when some stand for others.
+    /// The number of entries that a walk visits, or `None` if shortcuts replace some of them.
     pub(crate) fn entries_to_walk(&self) -> Option<u64> {
         let ranges = self.writer.lock().ranges_count;
         (!self.has_shortcuts()).then(|| self.entries().saturating_sub(ranges))
     }
 
-    /// The entries of `key` not above `at`, newest first, until `visit` returns false; `hash` is
-    /// the remixed hash. Operands that are all as new as `covered` may come combined.
+    /// Visits the entries of `key` not above `at`, newest first, until `visit` returns false.
+    /// `hash` is the remixed hash. Operands that are all at least as new as `covered` may come
+    /// combined.
     #[inline]
     pub(crate) fn get(
         &self,
@@ -358,7 +368,7 @@ impl Memtable {
     ) {
         let Some(found) = self.store.find(key, hash) else { return };
         let first = self.store.versions.first(found);
-        // Only a reader of the past looks further: `first` is written all the time.
+        // Only a reader of the past checks further: `first` is written all the time.
         let is_newer =
             self.store.versions.version_at(first).is_some_and(|v| v.trailer.seqno() > at);
         if is_newer && self.first().is_none_or(|first| first > at) {
@@ -374,7 +384,7 @@ impl Memtable {
         }
     }
 
-    /// Every key inserted so far, in sorted runs.
+    /// Returns every key inserted so far, in sorted runs.
     pub(super) fn sorted_runs(&self) -> Runs {
         self.ordered.load().as_ref().map_or_else(Runs::default, |o| o.sorted_runs(&self.store))
     }

@@ -1,4 +1,4 @@
-//! The versions of keys in an arena: chains, and the shortcuts beside them.
+//! The versions of keys in an arena: chains, and the shortcuts in them.
 //!
 //! ```text
 //! version, aligned to 8:  trailer u64 | older version u32 (atomic) | value length u32 | check u32
@@ -7,21 +7,21 @@
 //!                         | check u32 | skip u32 | level u32 (atomic) | value
 //! ```
 //!
-//! Everything but the links and levels is written before its address is published and never changes;
-//! links only ever lead to more. The versions of a key are chained by SeqNo, newest first, whatever
-//! order they arrive in.
+//! Everything except links and levels is written before its address is published and never changes;
+//! a changed link only leads to more versions. The versions of a key are chained by SeqNo, newest
+//! first, whatever order they arrive in.
 //!
-//! A shortcut is in the chain before the newest of the merge operands that it combines and has
-//! the SeqNo of that; its skip leads to what comes after the oldest. Whoever may use it goes on there,
-//! everybody else at its older link:
+//! A shortcut is in the chain before the newest of the merge operands that it combines, and has the
+//! SeqNo of that operand. Its skip link leads to what follows the oldest operand. A reader that may
+//! use the shortcut continues at its skip link, any other reader at its older link:
 //!
 //! ```text
 //! newest -> 17 -> [16..9] -> 16 -> 15 .. 9 -> [8..1] -> 8 -> 7 .. 1 -> put
 //!                    \------ skip -----------^   \------ skip ----------^
 //! ```
-//! Of operands that cannot be combined it has no value: then it is a passage for readers at older SeqNos
-//! alone. A shortcut may also be the state of the key at its SeqNo, folded with whatever lies below the
-//! memtable; what is older counts for readers at older SeqNos alone.
+//! A shortcut over operands that cannot be combined has no value: it is a passage, which only
+//! readers at older SeqNos use. A shortcut may also be the state of the key at its SeqNo, folded
+//! with what is below the memtable; older versions then matter only to readers at older SeqNos.
 
 use super::arena::{Arena, Bump, ChunkPool};
 use flagstone_base::{EntryCheck, Kind, SeqNo, Trailer};
@@ -30,16 +30,17 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 pub(super) const VERSION_HEADER: usize = 20;
 const SHORTCUT_HEADER: usize = 28;
-/// Set in the length of a shortcut's value: no value has more than 512 MiB.
+/// Set in the length of a shortcut's value. No value has more than 512 MiB.
 const SHORTCUT: u32 = 1 << 31;
-/// The level of a shortcut that must not be used: a version came into what it covers.
+/// The level of a shortcut that must not be used, because a version was added to what it covers.
 const UNUSABLE: u32 = 0;
-/// The level of a shortcut that is the state of its key at its SeqNo: nothing older counts.
+/// The level of a shortcut that is the state of its key at its SeqNo: nothing older matters.
 const STATE: u32 = u32::MAX;
-/// Set in the level of a shortcut without a value: it leads readers at older SeqNos past what it covers.
+/// Set in the level of a shortcut without a value, which leads readers at older SeqNos past what it
+/// covers.
 const PASSAGE: u32 = 1 << 31;
 
-/// Where a key stands. Made only by the store it belongs to, used only with it.
+/// The address of a key. Made only by the store it belongs to, and used only with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyAt(pub(super) u32);
 
@@ -48,7 +49,7 @@ impl KeyAt {
         self.0
     }
 
-    /// The place behind a number that [`KeyAt::to_u32`] gave, of the same store.
+    /// Restores a place from a number that [`KeyAt::to_u32`] returned, for the same store.
     pub(super) const fn from_u32(address: u32) -> Self {
         Self(address)
     }
@@ -60,16 +61,16 @@ pub(super) enum What {
     Version,
     /// A shortcut of this level, with a value.
     Combined(u32),
-    /// One without.
+    /// A shortcut of this level, without a value.
     Passage(u32),
     State,
 }
 
 /// All versions of one memtable.
 pub(super) struct Versions {
-    /// Keys are in it, too: the chain of a key begins with a link in its header.
+    /// The arena of keys and versions: the chain of a key begins with a link in its header.
     pub(super) arena: Arena,
-    /// How many places readers have looked at.
+    /// The number of places that readers visited.
     #[cfg(test)]
     pub(super) steps: std::sync::atomic::AtomicUsize,
 }
@@ -83,26 +84,27 @@ impl Versions {
         }
     }
 
-    /// Whether the version at `place` is the oldest of its key, and no shortcut.
+    /// Returns whether the version at `place` is the oldest of its key, and not a shortcut.
     pub(super) fn is_oldest(&self, place: VersionAt) -> bool {
         let is_last = || self.older(place.0).load(Ordering::Acquire) == 0;
         place.is_end() || (!self.head(place.0).1 && is_last())
     }
 
-    /// The newest version of the key at `at`, or a shortcut.
+    /// Returns the newest version of the key at `at`, or a shortcut.
     #[inline]
     pub(super) fn first(&self, at: KeyAt) -> VersionAt {
         VersionAt(self.newest(at).load(Ordering::Acquire))
     }
 
-    /// The version or the shortcut at `place`; `None` at the end.
+    /// Returns the version or shortcut at `place`, or `None` at the end.
     #[inline]
     pub(super) fn version_at(&self, place: VersionAt) -> Option<StoredVersion<'_>> {
         (!place.is_end()).then(|| self.version(place.0))
     }
 
-    /// The first version from `place` on that is not above `at`, or a shortcut that `accepts` its
-    /// newest SeqNo and the one below its oldest.
+    /// Returns the first version from `place` on that is not above `at`, or a shortcut for which
+    /// `accepts` returns true. `accepts` gets the newest SeqNo of the shortcut and the SeqNo below
+    /// its oldest.
     #[inline]
     pub(super) fn settle(
         &self,
@@ -126,7 +128,7 @@ impl Versions {
                 if seqno <= at && is_accepted() {
                     break;
                 }
-                // Where everything that it covers is too new, it leads beyond.
+                // Skip the shortcut if everything that it covers is too new.
                 let leads = skip != 0 && below >= at;
                 next = if leads { skip } else { self.older(next).load(Ordering::Acquire) };
                 continue;
@@ -139,8 +141,8 @@ impl Versions {
         VersionAt(next)
     }
 
-    /// What comes after a version, or after everything that a shortcut covers. A shortcut that was made
-    /// unusable meanwhile still leads there: a reader at it cannot see what came in between.
+    /// Returns what follows a version, or everything that a shortcut covers. A shortcut that was
+    /// made unusable meanwhile still leads there: a reader at it cannot see what was added.
     #[inline]
     pub(super) fn follow(&self, place: VersionAt) -> VersionAt {
         if place.is_end() {
@@ -153,7 +155,7 @@ impl Versions {
         })
     }
 
-    /// What is at `place`; `None` for a shortcut that must not be used, and at the end.
+    /// Returns what is at `place`, or `None` at the end, or for a shortcut that must not be used.
     pub(super) fn what(&self, place: VersionAt) -> Option<What> {
         if place.is_end() {
             return None;
@@ -171,13 +173,15 @@ impl Versions {
 
     /// The writer's tally of the key at `at`.
     pub(super) fn tally(&self, at: KeyAt) -> &AtomicU16 {
-        // SAFETY: `at` was made by this store, published with Release and read with Acquire; the tally stands behind the length, and nobody reads it otherwise.
+        // SAFETY: this store made `at`, published it with Release, and it was read with Acquire;
+        // the tally follows the length, and it is only accessed as an atomic.
         unsafe { &*self.arena.pointer(at.0).add(6).cast::<AtomicU16>() }
     }
 
-    /// Puts a shortcut before everything else of the key at `at`: `value` combines all from there to
-    /// before `skip`, of which the newest has `seqno`; without one it is a passage. With the hash of its key it
-    /// gets a check. False when the arena has no addresses left.
+    /// Adds a shortcut before everything else of the key at `at`. `value` combines everything from
+    /// there to before `skip`, of which the newest has `seqno`; without a value the shortcut is a
+    /// passage. With the hash of its key the shortcut gets a check. Returns false if the arena has
+    /// no addresses left.
     pub(super) fn add_shortcut(
         &self,
         (bump, pool): (&mut Bump, &ChunkPool),
@@ -196,7 +200,7 @@ impl Versions {
         let trailer = Trailer::new(seqno, Kind::Merge);
         let version = StoredVersion::new(trailer, value, key_hash);
         let links = (link.load(Ordering::Acquire), skip.0, level);
-        // SAFETY: the room was just allocated for a header and the value, and nobody knows it.
+        // SAFETY: the memory was just allocated for a header and the value, and no reader knows it.
         unsafe { write_shortcut(place.as_ptr(), links, version) };
         link.store(address, Ordering::Release);
         true
@@ -208,23 +212,23 @@ impl Versions {
     }
 
     fn older(&self, version: u32) -> &AtomicU32 {
-        // SAFETY: `version` came out of a link of this store, so a version header stands there.
+        // SAFETY: `version` came from a link of this store, so a version header is at this address.
         unsafe { &*self.arena.pointer(version).add(8).cast::<AtomicU32>() }
     }
 
-    /// Where the shortcut at `address` leads; 0: to the end.
+    /// The skip link of the shortcut at `address`; 0 is the end.
     fn skip(&self, address: u32) -> u32 {
-        // SAFETY: as in `version`; a shortcut stands there.
+        // SAFETY: as in `version`; a shortcut is at this address.
         unsafe { self.arena.pointer(address).add(20).cast::<u32>().read() }
     }
 
     fn level(&self, address: u32) -> &AtomicU32 {
-        // SAFETY: as in `version`; a shortcut stands there.
+        // SAFETY: as in `version`; a shortcut is at this address.
         unsafe { &*self.arena.pointer(address).add(24).cast::<AtomicU32>() }
     }
 
-    /// Adds what the key at `at` is at the SeqNo of `state`, before the version that has this SeqNo;
-    /// nothing if there is none, or its state is there.
+    /// Adds the state of the key at `at`, before the version that has the SeqNo of `state`. Does
+    /// nothing if there is no such version, or the state is there already.
     pub(super) fn add_state(
         &self,
         (bump, pool): (&mut Bump, &ChunkPool),
@@ -246,12 +250,13 @@ impl Versions {
         let Some((address, place)) = self.arena.allocate(bump, pool, room) else {
             return;
         };
-        // SAFETY: the room was just allocated for a header and the value, and nobody knows it.
+        // SAFETY: the memory was just allocated for a header and the value, and no reader knows it.
         unsafe { write_shortcut(place.as_ptr(), (next, next, STATE), state) };
         link.store(address, Ordering::Release);
     }
 
-    /// Whether everything from which the state of the key at `at` at `seqno` is folded is what was written.
+    /// Returns whether everything that the state of the key at `seqno` is folded from matches its
+    /// check.
     pub(super) fn is_sound(&self, at: KeyAt, seqno: SeqNo, key_hash: u64) -> bool {
         let mut place = self.first(at);
         while let Some(version) = self.version_at(place) {
@@ -270,7 +275,7 @@ impl Versions {
         true
     }
 
-    /// The SeqNo of the version at `address`, and whether it is a shortcut.
+    /// Returns the SeqNo of the version at `address`, and whether it is a shortcut.
     #[inline]
     fn head(&self, address: u32) -> (SeqNo, bool) {
         // SAFETY: as in `version`.
@@ -284,9 +289,9 @@ impl Versions {
 
     #[inline]
     fn version(&self, address: u32) -> StoredVersion<'_> {
-        // SAFETY: `address` came out of a link of this store, loaded with Acquire.
+        // SAFETY: `address` came from a link of this store, loaded with Acquire.
         let pointer = unsafe { self.arena.pointer(address) };
-        // SAFETY: a version header stands there, written before the address was published.
+        // SAFETY: a version header is at this address, written before the address was published.
         let trailer = unsafe { pointer.cast::<Trailer>().read() };
         // SAFETY: as above.
         let len = unsafe { pointer.add(12).cast::<u32>().read() };
@@ -295,12 +300,13 @@ impl Versions {
         let is_shortcut = len & SHORTCUT != 0;
         let header = if is_shortcut { SHORTCUT_HEADER } else { VERSION_HEADER };
         let len = (len & !SHORTCUT) as usize;
-        // SAFETY: the value's bytes stand behind the header and never change.
+        // SAFETY: the value's bytes follow the header and never change.
         let value = unsafe { std::slice::from_raw_parts(pointer.add(header), len) };
         StoredVersion { trailer, check, value }
     }
 
-    /// Links the version at `address` into the chain of `at` before the first older one. A shortcut that it passes may cover it now, and is not used any more.
+    /// Links the version at `address` into the chain of `at`, before the first older version. Marks
+    /// the shortcuts that it passes as unusable, because they may cover it now.
     pub(super) fn link(&self, at: KeyAt, seqno: SeqNo, address: u32) -> Linked {
         let mut link = self.newest(at);
         let mut next = link.load(Ordering::Acquire);
@@ -327,12 +333,12 @@ impl Versions {
     }
 }
 
-/// Where a version came into its chain.
+/// The place where a version was linked into its chain.
 #[derive(Clone, Copy)]
 pub(super) struct Linked {
-    /// Before all others.
+    /// The version is before all others.
     pub(super) is_newest: bool,
-    /// In the place of one with the same SeqNo.
+    /// The version replaced one with the same SeqNo.
     pub(super) has_replaced: bool,
 }
 
@@ -340,13 +346,14 @@ pub(super) struct Linked {
 #[derive(Clone, Copy)]
 pub(super) struct StoredVersion<'a> {
     pub(super) trailer: Trailer,
-    /// What the entry has carried since it was written; without checks it says nothing.
+    /// The check that the entry has carried since it was written. Meaningless if entries carry no
+    /// checks.
     pub(super) check: EntryCheck,
     pub(super) value: &'a [u8],
 }
 
 impl<'a> StoredVersion<'a> {
-    /// A version made here, with a check if the hash of its key is given.
+    /// Creates a version, with a check if the hash of its key is given.
     pub(super) fn new(trailer: Trailer, value: &'a [u8], key_hash: Option<u64>) -> Self {
         let made = Self { trailer, check: EntryCheck::default(), value };
         Self { check: key_hash.map_or(made.check, |hash| made.computed(hash)), ..made }
@@ -356,28 +363,30 @@ impl<'a> StoredVersion<'a> {
         EntryCheck::of(key_hash, self.trailer.kind(), self.value).at(self.trailer.seqno())
     }
 
-    /// Whether it is what was written.
+    /// Returns whether the version matches its check.
     pub(super) fn is_sound(&self, key_hash: u64) -> bool {
         self.computed(key_hash) == self.check
     }
 }
 
-/// A place in a chain of versions; used only with the store it came from.
+/// A place in a chain of versions. Used only with the store it came from.
 #[derive(Clone, Copy)]
 pub(crate) struct VersionAt(u32);
 
 impl VersionAt {
-    /// Behind the last version.
+    /// The end of a chain.
     pub(crate) const END: Self = Self(0);
 
-    /// Whether no version stands there.
+    /// Returns whether this is the end of a chain.
     pub(crate) const fn is_end(self) -> bool {
         self.0 == 0
     }
 }
 
+/// Writes a version and its header to `place`.
+///
 /// # Safety
-/// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
+/// `place` is aligned to 8, has space for the header and the value, and no reader knows it.
 pub(super) unsafe fn write_version(place: *mut u8, version: StoredVersion<'_>) {
     let StoredVersion { trailer, check, value } = version;
     // SAFETY: by the contract of this function.
@@ -392,8 +401,10 @@ pub(super) unsafe fn write_version(place: *mut u8, version: StoredVersion<'_>) {
     unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(VERSION_HEADER), value.len()) };
 }
 
+/// Writes a shortcut and its header to `place`.
+///
 /// # Safety
-/// `place` is aligned to 8, has room for the header and the value, and no reader knows it.
+/// `place` is aligned to 8, has space for the header and the value, and no reader knows it.
 unsafe fn write_shortcut(
     place: *mut u8,
     (older, skip, level): (u32, u32, u32),

@@ -1,20 +1,21 @@
-//! Merge operands of one key that nobody reads apart, combined while they stream by.
+//! Merge operands of one key that no reader distinguishes, combined while they stream by.
 //!
 //! ```text
 //! newest .. oldest    64 KiB | 64 KiB | 9 KiB | 4 KiB | 70 | 30   <- the next older one
 //! ```
-//! Neighbours of like size are combined at once, so a chain of counters is one operand at any time, and
-//! a chain of texts is copied a logarithmic number of times, not once an operand.
+//!
+//! Neighbours of similar size are combined at once. So a chain of counters is one operand at any
+//! time, and a chain of texts is copied a logarithmic number of times, not once for each operand.
 
 use crate::fold::Fold;
 use flagstone_base::{SeqNo, Slice};
 
-/// Operands are not combined to more: one that is larger gains nothing by it.
+/// The limit on the length of a combined operand: larger ones gain nothing.
 const COMBINED_MAX: usize = 64 << 10;
-/// What an operand counts besides its bytes.
+/// The bytes counted for an operand in addition to its value.
 const PART_BYTES: usize = 64;
 
-/// Operands, newest first.
+/// A chain of operands, newest first.
 #[derive(Default)]
 pub(crate) struct Chain {
     parts: Vec<(SeqNo, Slice)>,
@@ -34,7 +35,7 @@ impl Chain {
         {}
     }
 
-    /// Combines what can be combined, whatever the sizes.
+    /// Combines all neighbours that can be combined, whatever their sizes.
     pub(crate) fn settle(&mut self, fold: Option<&dyn Fold>, key: &[u8]) {
         let Some(fold) = fold else { return };
         for older in (1..self.parts.len()).rev() {
@@ -42,7 +43,8 @@ impl Chain {
         }
     }
 
-    /// Combines the operand at `older` with the newer one before it; false when that cannot be.
+    /// Combines the operand at `older` with the newer one before it. Returns false if that is not
+    /// possible.
     fn join(&mut self, fold: &dyn Fold, key: &[u8], older: usize) -> bool {
         let ((_, new), (_, old)) = (&self.parts[older - 1], &self.parts[older]);
         let before = new.len() + old.len();
@@ -57,27 +59,27 @@ impl Chain {
         true
     }
 
-    /// The operands, newest first, each with the SeqNo of the newest that is in it.
+    /// The operands, newest first, each with the SeqNo of the newest operand combined into it.
     pub(crate) fn parts(&self) -> &[(SeqNo, Slice)] {
         &self.parts
     }
 
-    /// The operands as a fold takes them.
+    /// The operands in the order in which a fold takes them.
     pub(crate) fn oldest_first(&self) -> Vec<&[u8]> {
         self.parts.iter().rev().map(|(_, value)| &**value).collect()
     }
 
-    /// What it holds in memory, about.
+    /// The approximate bytes that the chain takes in memory.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there are fewer operands than were pushed.
+    /// Returns whether operands were combined.
     pub(crate) const fn is_combined(&self) -> bool {
         self.is_combined
     }
 
-    /// Lets the operands go.
+    /// Removes all operands.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         self.bytes = 0;

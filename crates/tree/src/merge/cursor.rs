@@ -1,4 +1,5 @@
-//! One walk over many sorted sources: key order, newest first within a key (backwards: reversed).
+//! A cursor that merges many sorted sources: in key order, newest first within a key (backwards:
+//! reversed).
 
 use super::run_cursor::RunCursor;
 use crate::memtable::{History, MemCursor};
@@ -10,7 +11,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::path::Path;
 
-/// A block with a longer value is held by one source at a time, that which is next.
+/// Only one source at a time, the next one, holds a block whose value is at least this long.
 const HUGE_VALUE: usize = 1 << 20;
 
 /// A memtable or a run of tables.
@@ -52,7 +53,7 @@ impl Source {
         }
     }
 
-    /// Lets go of a block that is huge; whether it has let go of one.
+    /// Releases a huge block. Returns whether a block is released.
     fn let_go(&mut self) -> bool {
         match self {
             Self::Memory(_) => false,
@@ -85,13 +86,13 @@ impl Source {
     }
 }
 
-/// Merges sources; all of them walk in the same direction.
+/// Merges sources, which all go in the same direction.
 pub(crate) struct MergeCursor {
     sources: Vec<Source>,
-    /// The sources that have an entry; a heap.
+    /// A heap of the sources that have an entry.
     heap: Vec<Standing>,
     direction: Direction,
-    /// A source may stand in a huge block, or has let go of one.
+    /// A source may be on a huge value, or has released one.
     has_huge: bool,
 }
 
@@ -104,14 +105,14 @@ struct Standing {
 }
 
 impl MergeCursor {
-    /// A cursor that stands nowhere.
+    /// Creates a cursor without a position.
     pub(crate) fn new(sources: Vec<Source>, direction: Direction) -> Self {
         let heap = Vec::with_capacity(sources.len());
         Self { sources, heap, direction, has_huge: false }
     }
 
-    /// A cursor over the same sources at the first entry, in its direction, of `history`. What lies beyond it is not
-    /// complete.
+    /// Returns another cursor over the same sources, on the first entry of `history` in its
+    /// direction. Entries beyond `history` are incomplete.
     pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Result<Self> {
         let mut again = Self::new(Vec::with_capacity(self.sources.len()), direction);
         for source in &self.sources {
@@ -124,19 +125,19 @@ impl MergeCursor {
         Ok(again)
     }
 
-    /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
+    /// Moves to the first entry, in its direction, of a key within `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         self.heap.clear();
         for source in &mut self.sources {
             source.seek(from)?;
-            // One after the other, so that no two have theirs.
+            // One after another, so that no two sources hold a huge block at the same time.
             self.has_huge |= is_huge(source) && source.let_go();
         }
         self.rebuild();
         self.hold_one_huge()
     }
 
-    /// Of the sources that stand in huge blocks the next one has it, the others have let go.
+    /// Makes the next source hold its huge block, and all others release theirs.
     #[inline]
     fn hold_one_huge(&mut self) -> Result<()> {
         if self.has_huge { self.take_huge() } else { Ok(()) }
@@ -151,7 +152,7 @@ impl MergeCursor {
         }
         let taken = self.sources[top].take_again();
         self.has_huge = has_huge || is_huge(&self.sources[top]);
-        // An error: the cursor stands nowhere.
+        // After an error the cursor has no position.
         taken.inspect_err(|_| self.heap.clear())
     }
 
@@ -164,7 +165,7 @@ impl MergeCursor {
         heapify(heap, |a, b| before(*direction, sources, a, b));
     }
 
-    /// Goes to the next entry. After an error the cursor stands nowhere.
+    /// Moves to the next entry. After an error the cursor has no position.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         let Self { sources, heap, direction, has_huge } = self;
@@ -199,12 +200,13 @@ impl MergeCursor {
         self.sources[self.heap.first()?.place].entry()
     }
 
-    /// Which source the current entry is of.
+    /// The number of the source of the current entry.
     pub(crate) fn source(&self) -> Option<usize> {
         self.heap.first().map(|top| top.place)
     }
 
-    /// The file of the current entry, and where its block begins; `None` of a memtable.
+    /// The file of the current entry, and the offset of its block. `None` for an entry of a
+    /// memtable.
     pub(crate) fn table(&self) -> Option<(&Path, u64)> {
         match &self.sources[self.heap.first()?.place] {
             Source::Memory(_) => None,
@@ -212,8 +214,8 @@ impl MergeCursor {
         }
     }
 
-    /// The current entry when it is known to be the only one of its key: then nothing has to be
-    /// copied to look at the next. Tables never know.
+    /// The current entry if it is known to be the only one of its key: then the caller need not
+    /// copy the key before it moves on. `None` for entries of tables, which do not know.
     #[inline]
     pub(crate) fn only_entry(&self) -> Option<EntryRef<'_>> {
         let (top, others) = self.heap.split_first()?;
@@ -223,8 +225,8 @@ impl MergeCursor {
         next.all(|other| other.key != entry.key).then_some(entry)
     }
 
-    /// The check of the current entry: what it has carried since it was written to a memtable, or what it is as it
-    /// comes out of a block whose checksum was right. `seed` is that of the keyspace.
+    /// The check of the current entry: the one it has carried since it was written to a memtable,
+    /// or one computed from a block with a valid checksum. `seed` is that of the keyspace.
     #[inline]
     pub(crate) fn check(&self, seed: u64) -> Option<EntryCheck> {
         match &self.sources[self.heap.first()?.place] {
@@ -233,10 +235,10 @@ impl MergeCursor {
         }
     }
 
-    /// Compares the current entry with its check: for one that goes no further.
+    /// Compares the current entry with its check, for an entry that is not written as it is.
     ///
     /// # Errors
-    /// Corruption when it has changed in its memtable.
+    /// Corruption if the entry changed in its memtable.
     pub(crate) fn verify(&self, seed: u64) -> Result<()> {
         let Some(top) = self.heap.first() else { return Ok(()) };
         let Source::Memory(cursor) = &self.sources[top.place] else { return Ok(()) };
@@ -246,25 +248,25 @@ impl MergeCursor {
         }
     }
 
-    /// The current value; shares memory where the source can.
+    /// The current value. Shares the memory of its block; a value in a memtable is copied.
     #[inline]
     pub(crate) fn value(&self) -> Slice {
         self.heap.first().map(|top| self.sources[top.place].value()).unwrap_or_default()
     }
 
-    /// Whether the current entry stands in a memtable.
+    /// Returns whether the current entry is in a memtable.
     #[inline]
     pub(crate) fn is_in_memory(&self) -> bool {
         let top = self.heap.first().map(|top| &self.sources[top.place]);
         matches!(top, Some(Source::Memory(_)))
     }
 
-    /// Bytes of the blocks that its sources stand in.
+    /// Bytes of the current blocks of all sources.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.sources.iter().map(Source::block_bytes).sum()
     }
 
-    /// Leaves out what lies before `limit` in tables that hold nothing as new as `seqno`.
+    /// Skips entries before `limit` that are in tables whose newest SeqNo is below `seqno`.
     pub(crate) fn skip_older(&mut self, limit: Bound<&[u8]>, seqno: SeqNo) -> Result<()> {
         for place in 0..self.sources.len() {
             let lies_before = self.sources[place].entry().is_some_and(|entry| match limit {

@@ -1,4 +1,4 @@
-//! The deleted ranges of memtables and tables: asked source by source, or all of them at once.
+//! The deleted ranges of memtables and tables: searched source by source, or all at once.
 
 use crate::ranges::RangeSet;
 use crate::version::{Run, TableHandle, ends_before};
@@ -7,17 +7,18 @@ use flagstone_sst::RangeDelete;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Deleted ranges of one source, for keys that are asked in order; only sources that have some are kept.
+/// The deleted ranges of one source, for keys that are looked up in order. Sources without deleted
+/// ranges have none.
 pub(crate) struct RangeSource {
     owner: Owner,
-    /// Where the last key was found.
+    /// The place where the last key was found.
     near: Cell<usize>,
 }
 
 enum Owner {
-    /// One of the sets of a memtable.
+    /// One of the range sets of a memtable.
     Memory(Arc<RangeSet>),
-    /// Sorted, disjoint; only the tables that have deleted ranges.
+    /// The tables of a run that have deleted ranges; sorted, disjoint.
     Run(Vec<Arc<TableHandle>>),
 }
 
@@ -26,12 +27,13 @@ impl RangeSource {
         Self { owner, near: Cell::new(0) }
     }
 
-    /// Those of one of the sets of a memtable.
+    /// Creates the source of one of the range sets of a memtable.
     pub(crate) fn of_memory(set: Arc<RangeSet>) -> Self {
         Self::new(Owner::Memory(set))
     }
 
-    /// The deleted ranges of a run, if it has any; opens nothing.
+    /// Creates the source of a run, or returns `None` if the run has no deleted ranges. Opens no
+    /// table.
     pub(crate) fn of_run(run: &Run) -> Option<Self> {
         let with_ranges = run.iter().filter(|table| table.meta().range_deletes > 0);
         let tables: Vec<_> = with_ranges.map(Arc::clone).collect();
@@ -48,24 +50,26 @@ impl RangeSource {
         }
     }
 
-    /// The newest SeqNo, not above `at`, at which a range over `key` was deleted.
+    /// Returns the newest SeqNo, not above `at`, of a deleted range over `key`, or ZERO if there is
+    /// none.
     pub(crate) fn covering(&self, key: &[u8], at: SeqNo) -> Result<SeqNo> {
         Ok(self.set(key)?.map_or(SeqNo::ZERO, |set| set.covering_near(key, at, &self.near)))
     }
 
-    /// The piece over `key` that was deleted at exactly `seqno`.
+    /// Returns the piece over `key` if its SeqNo is exactly `seqno`.
     pub(crate) fn piece(&self, key: &[u8], seqno: SeqNo) -> Result<Option<RangeDelete<'_>>> {
         let piece = self.set(key)?.and_then(|set| set.piece(key));
         Ok(piece.filter(|piece| piece.seqno == seqno))
     }
 }
 
-/// The deleted ranges of several sources as one set: shared with the only source that has some, else a union of its own.
+/// The deleted ranges of several sources as one set: shared with the source if only one has any,
+/// otherwise a union.
 #[derive(Clone)]
 pub(crate) enum AllRanges {
-    /// Of a memtable, or a union.
+    /// The set of a memtable, or a union.
     Set(Arc<RangeSet>),
-    /// Of a table, which has read them.
+    /// A table whose ranges were read.
     Table(Arc<TableHandle>),
 }
 
@@ -76,7 +80,7 @@ impl Default for AllRanges {
 }
 
 impl AllRanges {
-    /// Those of memtables.
+    /// Returns the deleted ranges of memtables.
     pub(crate) fn of_memory(mut sets: Vec<Arc<RangeSet>>) -> Self {
         match sets.len() {
             0 | 1 => sets.pop().map_or_else(Self::default, Self::Set),
@@ -84,10 +88,10 @@ impl AllRanges {
         }
     }
 
-    /// Those of tables.
+    /// Returns the deleted ranges of tables.
     ///
     /// # Errors
-    /// What opening one of them and reading its deleted ranges answers.
+    /// Any error of opening a table or reading its deleted ranges.
     pub(crate) fn of_tables<'a>(
         tables: impl Iterator<Item = &'a Arc<TableHandle>>,
     ) -> Result<Self> {
@@ -102,7 +106,7 @@ impl AllRanges {
         })
     }
 
-    /// All of them.
+    /// All deleted ranges as one set.
     pub(crate) fn set(&self) -> &RangeSet {
         match self {
             Self::Set(set) => set,

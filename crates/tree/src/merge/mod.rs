@@ -1,4 +1,4 @@
-//! Many sorted sources read as one: memtables and runs of tables.
+//! Merges many sorted sources into one: memtables and runs of tables.
 
 mod run_cursor;
 

@@ -1,12 +1,12 @@
-//! Which entries of a key a flush or compaction keeps.
+//! Decides which entries of a key a flush or compaction keeps.
 //!
 //! ```text
 //! snapshots       5        9       visible 12
 //! stripes    ..=5 | 6..=9  | 10..=12 | 13 14 15 (unpublished: every one is kept)
 //! ```
 //!
-//! Nobody reads between two boundaries, so of each stripe only the newest state matters. Operands
-//! are folded only with what lies in their own stripe, never across a snapshot.
+//! No reader is between two boundaries, so of each stripe only the newest state matters. Operands
+//! are folded only with entries of their own stripe, never across a snapshot.
 
 use crate::fold::Fold;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo, Slice};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(crate) struct Stripes(Vec<SeqNo>);
 
 impl Stripes {
-    /// The upper end of the stripe of `seqno`; `None` when it is not published yet.
+    /// Returns the upper end of the stripe of `seqno`, or `None` if `seqno` is not published yet.
     #[inline]
     pub(crate) fn boundary(&self, seqno: SeqNo) -> Option<SeqNo> {
         let place = self.0.partition_point(|&boundary| boundary < seqno);
@@ -26,12 +26,12 @@ impl Stripes {
     }
 }
 
-/// The stripes, and what else decides.
+/// The rules of what to keep: the stripes, the fold, and whether tombstones stay.
 pub(crate) struct Retention {
     stripes: Stripes,
     fold: Option<Arc<dyn Fold>>,
     keep_tombstones: bool,
-    /// Whether anything was left out: then a reader below `visible` must be registered.
+    /// Whether anything was dropped: then a reader below `visible` must be registered.
     dropped: bool,
 }
 
@@ -70,12 +70,12 @@ impl Retention {
         Self { stripes: Stripes(boundaries), fold, keep_tombstones, dropped: false }
     }
 
-    /// What operands mean.
+    /// The fold that interprets operands.
     pub(crate) fn fold(&self) -> Option<&dyn Fold> {
         self.fold.as_deref()
     }
 
-    /// The watermark of an edit made with this: ZERO when nothing was left out.
+    /// The watermark of an edit written under these rules: ZERO if nothing was dropped.
     pub(crate) fn watermark(&self) -> SeqNo {
         match (self.dropped, self.stripes.0.last()) {
             (true, Some(&visible)) => visible,
@@ -83,7 +83,7 @@ impl Retention {
         }
     }
 
-    /// Notes that something was left out.
+    /// Records that something was dropped.
     pub(crate) fn set_dropped(&mut self) {
         self.dropped = true;
     }
@@ -97,18 +97,19 @@ impl Retention {
         &self.stripes
     }
 
-    /// The upper end of the stripe of `seqno`; `None` when it is not published yet.
+    /// Returns the upper end of the stripe of `seqno`, or `None` if `seqno` is not published yet.
     #[inline]
     pub(crate) fn boundary(&self, seqno: SeqNo) -> Option<SeqNo> {
         self.stripes.boundary(seqno)
     }
 
-    /// Whether no snapshot lies below `boundary`.
+    /// Returns whether there is no snapshot below `boundary`.
     pub(crate) fn is_oldest(&self, boundary: SeqNo) -> bool {
         self.stripes.0.first() == Some(&boundary)
     }
 
-    /// The largest boundary below `boundary`: entries at or below it are of an older stripe.
+    /// Returns the largest boundary below `boundary`: entries at or below it belong to an older
+    /// stripe.
     pub(crate) fn floor(&self, boundary: SeqNo) -> Option<SeqNo> {
         let place = self.stripes.0.partition_point(|&other| other < boundary);
         place.checked_sub(1).map(|place| self.stripes.0[place])

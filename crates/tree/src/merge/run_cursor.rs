@@ -1,4 +1,4 @@
-//! A walk over the disjoint tables of a run, opening them one after another.
+//! A cursor over the disjoint tables of a run, which opens them one after another.
 
 use crate::memtable::History;
 use crate::options::Direction;
@@ -10,24 +10,24 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Walks the entries of a run in one direction.
+/// Visits the entries of a run in one direction.
 pub(crate) struct RunCursor {
     run: Run,
     direction: Direction,
     options: CursorOptions,
-    /// The table `cursor` stands in.
+    /// The table of `cursor`.
     at: usize,
     cursor: Option<TableCursor>,
 }
 
 impl RunCursor {
-    /// A cursor that stands nowhere.
+    /// Creates a cursor without a position.
     pub(crate) fn new(run: Run, direction: Direction, options: CursorOptions) -> Self {
         Self { run, direction, options, at: 0, cursor: None }
     }
 
-    /// A cursor over the same tables at the first entry, in its direction, of `history`. What it visits later is of no
-    /// use.
+    /// Returns another cursor over the same tables, on the first entry of `history` in its
+    /// direction. The entries that it visits after those of `history` are meaningless.
     pub(crate) fn again(&self, direction: Direction, history: History<'_>) -> Result<Self> {
         let mut again = Self::new(Arc::clone(&self.run), direction, self.options);
         let table = again.table_of(history.key);
@@ -40,7 +40,7 @@ impl RunCursor {
         Ok(again)
     }
 
-    /// The first table, in its direction, that may hold `key` or what lies beyond.
+    /// Returns the first table, in its direction, that may have `key` or keys beyond it.
     fn table_of(&self, key: &[u8]) -> Option<usize> {
         let place = |is_before: &dyn Fn(&TableHandle) -> bool| {
             self.run.partition_point(|table| is_before(table))
@@ -56,7 +56,7 @@ impl RunCursor {
         }
     }
 
-    /// Goes to the first entry, in its direction, of a key that lies beyond `from`.
+    /// Moves to the first entry, in its direction, of a key within `from`.
     pub(crate) fn seek(&mut self, from: Bound<&[u8]>) -> Result<()> {
         self.cursor = None;
         let table = match (self.direction, from) {
@@ -87,7 +87,7 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Goes on to the next table as long as the cursor stands behind the end of one.
+    /// Moves on to the next table while the cursor is past the end of its table.
     fn skip_ends(&mut self) -> Result<()> {
         while self.cursor.as_ref().is_some_and(|cursor| !cursor.valid()) {
             let next = match self.direction {
@@ -102,7 +102,7 @@ impl RunCursor {
         Ok(())
     }
 
-    /// Goes to the next entry in its direction.
+    /// Moves to the next entry in its direction.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
@@ -114,7 +114,8 @@ impl RunCursor {
         if cursor.valid() { Ok(()) } else { self.skip_ends() }
     }
 
-    /// Leaves out entries up to `limit`, all in tables whose newest SeqNo is below `seqno`.
+    /// Skips entries up to `limit` that are in tables whose newest SeqNo is below `seqno`. Returns
+    /// whether it skipped any table.
     pub(crate) fn skip_older(&mut self, limit: Bound<&[u8]>, seqno: SeqNo) -> Result<bool> {
         let is_older = |table: &TableHandle| table.meta().seqnos().1 < seqno;
         if self.cursor.is_none() || !is_older(&self.run[self.at]) {
@@ -156,7 +157,7 @@ impl RunCursor {
         Ok(true)
     }
 
-    /// Bytes of the block it stands in.
+    /// Bytes of the current block.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.cursor.as_ref().map_or(0, TableCursor::block_bytes)
     }
@@ -172,7 +173,7 @@ impl RunCursor {
         cursor.take_again().map_err(|error| self.run[self.at].noted(error))
     }
 
-    /// The file of the current entry, and where its block begins.
+    /// The file of the current entry, and the offset of its block.
     pub(crate) fn table(&self) -> Option<(&Path, u64)> {
         self.cursor.as_ref().map(|cursor| (cursor.table().path(), cursor.block_offset()))
     }
@@ -183,7 +184,7 @@ impl RunCursor {
         self.cursor.as_ref().map(TableCursor::entry)
     }
 
-    /// The current value, sharing the block's memory.
+    /// The current value, which shares the memory of its block.
     #[inline]
     pub(crate) fn value(&self) -> Slice {
         self.cursor.as_ref().map(TableCursor::value).unwrap_or_default()
@@ -201,7 +202,8 @@ fn position(cursor: &mut TableCursor, way: Direction, from: Bound<&[u8]>) -> Res
     }
 }
 
-/// Goes to the first entry of `history`, or beyond it if there is none. All of a key is in one table.
+/// Moves to the first entry of `history`, or beyond it if there is none. All entries of a key are
+/// in one table.
 fn position_in(cursor: &mut TableCursor, way: Direction, history: History<'_>) -> Result<()> {
     match (way, history.above) {
         (Direction::Forward, _) => cursor.seek(history.key, history.newest),
@@ -213,7 +215,7 @@ fn position_in(cursor: &mut TableCursor, way: Direction, history: History<'_>) -
     }
 }
 
-/// The tables of `run` in `places`, as a run of their own.
+/// Returns the tables of `run` in `places`, as a run of their own.
 pub(crate) fn part(run: &Run, places: std::ops::Range<usize>) -> Run {
     if places == (0..run.len()) { Arc::clone(run) } else { run[places].into() }
 }

@@ -1,8 +1,9 @@
-//! What to compact in a tree with damaged tables: something else.
+//! Picks compactions in a tree with damaged tables: other ones.
 //!
-//! A quarantined table is no input of a compaction. It still covers its keys: what lies above it in the same keys stays
-//! above it, and tombstones there stay. Runs of L0 on one side of it are merged among themselves, and tables beside it go
-//! down, so a tree can be written for long with one damaged table in it.
+//! A quarantined table is never an input of a compaction. It still covers its keys: tables above it
+//! with the same keys stay above it, and their tombstones stay. Runs of L0 on one side of it are
+//! merged with each other, and tables beside it go down. So a tree with one damaged table can be
+//! written to for a long time.
 
 use super::choose::{self, Tables, column_of, job, runs_job};
 use super::hidden;
@@ -14,8 +15,8 @@ use crate::version::{LEVELS, Version};
 use flagstone_base::SeqNo;
 use std::sync::Arc;
 
-/// The most urgent compaction of `version`, if any is due, that needs no quarantined table. Pure; costs the tables of
-/// the tree.
+/// Returns the most urgent compaction of `version` that needs no quarantined table, if any is due.
+/// Pure; the cost is proportional to the number of tables.
 pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
     let job = choose::pick(version, options, policy);
     match job.as_ref().is_some_and(|job| is_blocked(version, job)) {
@@ -24,20 +25,21 @@ pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<
     }
 }
 
-/// A compaction that brings a deleted range down towards a table all of whose keys it deletes, for a tree that needs
-/// nothing else. Ranges above `oldest`, the oldest SeqNo that anybody reads at, are not looked at: what they delete must
-/// stay. Costs the tables that hold deleted ranges, which are opened.
+/// Returns a compaction that brings a deleted range down towards a table all of whose keys it
+/// deletes, for a tree that needs no other compaction. Ignores ranges above `oldest`, the oldest
+/// SeqNo of any reader: what they delete must stay. Opens the tables that have deleted ranges.
 pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> Option<Job> {
     hidden::pick_hidden(version, options, oldest).filter(|job| !is_blocked(version, job))
 }
 
-/// Whether `job` needs a quarantined table.
+/// Returns whether `job` needs a quarantined table.
 fn is_blocked(version: &Version, job: &Job) -> bool {
     let is_input = |number| job.inputs.iter().any(|input| input.1 == number);
     version.tables().any(|(_, table)| table.is_quarantined() && is_input(table.number()))
 }
 
-/// As [`choose::pick`], of everything that needs no quarantined table the smallest, level by level.
+/// As [`choose::pick`], but returns, level by level, the smallest compaction that needs no
+/// quarantined table.
 fn pick_around(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
     let shape = Shape::of(version, options, policy);
     let is_due = |level: &usize| shape.scores[*level] >= 1.0;
@@ -52,7 +54,7 @@ fn pick_around(version: &Version, options: &TreeOptions, policy: Policy) -> Opti
     })
 }
 
-/// Each table of L0 with what is older and overlaps, as a job.
+/// Returns a job for each table of L0, with the older tables that overlap.
 fn columns(version: &Version, shape: &Shape) -> Vec<Job> {
     let runs = version.l0_runs();
     let column = |(age, run): (usize, &crate::version::Run)| -> Vec<Tables> {
@@ -62,7 +64,7 @@ fn columns(version: &Version, shape: &Shape) -> Vec<Job> {
     columns.map(|tables| job(version, tables, shape.base, super::JobReason::L0)).collect()
 }
 
-/// Each table of a deeper level with what it overlaps below.
+/// Returns a job for each table of a deeper level, with the tables it overlaps below.
 fn singles(version: &Version, level: usize) -> Vec<Job> {
     let tables = version.level(level).iter();
     let single = |table| vec![(level as u8, Arc::clone(table))];

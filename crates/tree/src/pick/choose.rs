@@ -1,9 +1,9 @@
-//! Which tables to compact.
+//! Chooses which tables to compact.
 //!
-//! L0: a table that no older one overlaps goes down alone; else a table with every older one that
-//! overlaps it, and so on. Deeper: the table that overlaps the fewest bytes below for its size. What
-//! overlaps nothing is moved by an edit, so input in key order is written once. Under
-//! [`Policy::Tiering`] runs of L0 are first merged among themselves.
+//! L0: a table that no older one overlaps goes down alone; otherwise a table with every older one
+//! that overlaps it, and so on. Deeper: the table that overlaps the fewest bytes below for its
+//! size. A table that overlaps nothing is moved by an edit, so input in key order is written once.
+//! Under [`Policy::Tiering`] runs of L0 are first merged with each other.
 
 use super::fences::job_bytes_max;
 use super::job::{Job, JobReason};
@@ -15,22 +15,25 @@ use crate::version::{LEVELS, Run, Span, TableHandle, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A table with this share of tombstones or more is compacted for their sake.
+/// A table in which at least one in this many entries is a tombstone is compacted to drop them.
 const DENSE_PARTS: u64 = 2;
-/// A table with this share of tombstones or more is not moved to a place where they could go.
+/// A table in which more than one in this many entries is a tombstone is not moved to a level where
+/// they could be dropped.
 const CLEAN_PARTS: u64 = 10;
 
-/// Of a run that can go down piece by piece, so many tables go at once: a job ends soon, and what it
-/// needs for its output is little.
+/// The number of tables of a job if the run can go down piece by piece: such a job finishes soon,
+/// and needs little space for its output.
 const JOB_TABLES: usize = 4;
 
-/// Under [`Policy::Leveling`] L0 goes straight to the last level when it holds this part of what lies below.
+/// Under [`Policy::Leveling`] L0 goes directly to the last level if it holds at least this part of
+/// the bytes below.
 const LARGE_L0_PARTS: u64 = 4;
 
 /// Tables with their levels.
 pub(super) type Tables = Vec<(u8, Arc<TableHandle>)>;
 
-/// The most urgent compaction of `version`, if any is due. Pure; costs the tables of the tree.
+/// Returns the most urgent compaction of `version`, if any is due. Pure; the cost is proportional
+/// to the number of tables.
 pub(super) fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<Job> {
     let shape = Shape::of(version, options, policy);
     let mut levels: Vec<usize> =
@@ -69,7 +72,8 @@ pub(super) fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> 
     Some(job(version, inputs, level + 1, JobReason::Tombstones))
 }
 
-/// Input in key order need not stay in L0: what overlaps nothing at all goes down by an edit.
+/// Returns a move of tables of L0 that overlap nothing at all, so that input in key order does not
+/// stay in L0.
 fn pick_ordered(version: &Version, shape: &Shape, options: &TreeOptions) -> Option<Job> {
     if shape.bytes[0] < options.level_base_bytes {
         return None;
@@ -82,8 +86,8 @@ fn pick_ordered(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
     (!inputs.is_empty()).then(|| job(version, inputs, shape.base, JobReason::L0))
 }
 
-/// Under [`Policy::Leveling`], an L0 that is large against what lies below goes to the last level at once: on its way
-/// down through all of them each byte of theirs would be written again.
+/// Under [`Policy::Leveling`], sends an L0 that is large compared with the levels below directly to
+/// the last level: on its way through all levels it would have each of their bytes rewritten.
 fn pick_large_l0(version: &Version, shape: &Shape, options: &TreeOptions) -> Option<Job> {
     let below: u64 = shape.bytes[1..].iter().sum();
     let is_large = shape.bytes[0].saturating_mul(LARGE_L0_PARTS) >= below;
@@ -93,8 +97,8 @@ fn pick_large_l0(version: &Version, shape: &Shape, options: &TreeOptions) -> Opt
     pick_column(version, options)
 }
 
-/// A column of L0 with everything below it, to the last level: each byte once, not once a level. Of a column that is
-/// too much for one job, a piece.
+/// Returns a compaction of a column of L0 and everything below it to the last level, which writes
+/// each byte once, not once a level. If the column is too large for one job, takes a piece of it.
 fn pick_column(version: &Version, options: &TreeOptions) -> Option<Job> {
     let mut inputs = column(version.l0_runs())?;
     let mut span = Span::over(inputs.iter().map(|(_, table)| table.meta()))?;
@@ -116,7 +120,8 @@ fn to_last(inputs: Tables) -> Job {
     finish(inputs, LEVELS - 1, JobReason::L0, is_move)
 }
 
-/// The segment that has the most in L0 for what lies below, down to level `output`.
+/// Returns the compaction, down to level `output`, of the segment that has the most bytes in L0 for
+/// its bytes below.
 fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option<Job> {
     let segments = Segment::all(version, options);
     let how = (output, Growth::Within(job_bytes_max(version, options)));
@@ -131,7 +136,7 @@ fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option
     })
 }
 
-/// What can be moved, runs of L0 that become one, or a column of an L0 that is too large.
+/// Returns a move, a merge of runs of L0, or a compaction of a column of an L0 that is too large.
 fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Option<Job> {
     if let Some(job) = pick_ordered(version, shape, options) {
         return Some(job);
@@ -142,12 +147,12 @@ fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
     Some(runs_job(window::cheapest(version, options)?))
 }
 
-/// Neighbouring runs of L0 become one.
+/// Returns the job that merges neighbouring runs of L0 into one.
 pub(super) fn runs_job(window: Tables) -> Job {
     finish(window, 0, JobReason::Runs, false)
 }
 
-/// The tables of L0 that go down together.
+/// Returns the tables of L0 that go down together.
 fn pick_l0(version: &Version, base: usize) -> Option<Tables> {
     let runs = version.l0_runs();
     let oldest = runs.first()?;
@@ -156,19 +161,19 @@ fn pick_l0(version: &Version, base: usize) -> Option<Tables> {
         return Some(movable);
     }
     if runs.len() == 1 {
-        // Nothing in L0 overlaps it, so it may go piece by piece.
+        // Nothing else in L0 overlaps the run, so it may go down piece by piece.
         return Some(oldest.iter().take(JOB_TABLES).map(|table| (0, Arc::clone(table))).collect());
     }
     column(runs)
 }
 
-/// A table of the newest run and everything older that overlaps.
+/// Returns a table of the newest run and all older tables that overlap.
 fn column(runs: &[Run]) -> Option<Tables> {
     let (newest, older) = runs.split_last()?;
     Some(column_of(newest.first()?, older))
 }
 
-/// A table of L0 and everything in older runs that overlaps.
+/// Returns a table of L0 and all tables of older runs that overlap.
 pub(super) fn column_of(seed: &Arc<TableHandle>, older: &[Run]) -> Tables {
     let mut span = Span::of(seed.meta());
     let mut chosen = vec![(0, Arc::clone(seed))];
@@ -181,8 +186,8 @@ pub(super) fn column_of(seed: &Arc<TableHandle>, older: &[Run]) -> Tables {
     chosen
 }
 
-/// The tables of the oldest run that overlap nothing at the base: nothing older than them is in L0, so
-/// they can go at once.
+/// Returns the tables of the oldest run that overlap nothing in the base level. Nothing in L0 is
+/// older, so they can all be moved at once.
 fn movable(version: &Version, base: usize) -> Tables {
     let can_go = |table: &&Arc<TableHandle>| {
         let span = Span::of(table.meta());
@@ -192,7 +197,7 @@ fn movable(version: &Version, base: usize) -> Tables {
     oldest.filter(can_go).map(|table| (0, Arc::clone(table))).collect()
 }
 
-/// Whether compactions leave one of `tables` out.
+/// Returns whether one of `tables` is quarantined.
 pub(super) fn is_quarantined(tables: &Tables) -> bool {
     tables.iter().any(|(_, table)| table.is_quarantined())
 }
@@ -201,7 +206,7 @@ pub(super) fn is_clean(meta: &flagstone_sst::TableMeta) -> bool {
     meta.range_deletes == 0 && meta.deletes * CLEAN_PARTS <= meta.entries
 }
 
-/// The table of `level` that costs the least for what it frees.
+/// Returns the table of `level` that overlaps the fewest bytes below for its size.
 fn pick_by_overlap(version: &Version, level: usize) -> Option<Tables> {
     let below = version.level(level + 1);
     let cost = |table: &Arc<TableHandle>| {
@@ -215,7 +220,7 @@ fn pick_by_overlap(version: &Version, level: usize) -> Option<Tables> {
     Some(vec![(level as u8, Arc::clone(cheapest))])
 }
 
-/// A table that is half tombstones, in a level that can hand them down.
+/// Returns a table of which at least half are tombstones, in a level above the last.
 fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
     (1..LEVELS - 1).find_map(|level| {
         let is_dense = |table: &&Arc<TableHandle>| {
@@ -226,8 +231,8 @@ fn pick_dense(version: &Version) -> Option<(usize, Arc<TableHandle>)> {
     })
 }
 
-/// Adds what the inputs overlap in the output level; the compaction cuts its output around the
-/// tables in between.
+/// Adds the tables of the output level that the inputs overlap. The compaction cuts its output
+/// around the tables in between.
 pub(super) fn job(version: &Version, mut inputs: Tables, output: usize, reason: JobReason) -> Job {
     let below = version.level(output);
     let mut overlapping = BTreeSet::new();

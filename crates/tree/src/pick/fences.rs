@@ -1,4 +1,4 @@
-//! Where a tree is cut into segments: keys that no new table reaches over.
+//! Cuts a tree into segments at fences: keys that no new table reaches across.
 //!
 //! ```text
 //! L0      [--][---] [--] [-----]|[---] [--][---]
@@ -7,13 +7,14 @@
 //!                             fence
 //! ```
 //!
-//! Every flush and compaction cuts its tables there, so the tables of one segment overlap no others, and a segment
-//! can be compacted by itself: a piece of bounded size, whose inputs go when it is installed.
+//! Every flush and compaction cuts its tables at the fences. So the tables of one segment overlap
+//! no others, and a segment can be compacted by itself: a piece of bounded size, whose inputs are
+//! removed when it is installed.
 //!
-//! Fences are not stored. They are chosen again from the bounds of the tables, with preference for places that hardly
-//! any bytes reach over: those are the fences of before. So they stay where they are while data comes and goes, a
-//! segment that has grown is cut, small neighbours become one, and tables that reach over a fence disappear with the next
-//! compactions.
+//! Fences are not stored. They are chosen each time from the bounds of the tables, with preference
+//! for keys that few bytes reach across, which are the previous fences. So fences stay where they
+//! are while data comes and goes, a segment that has grown is cut, small neighbours are joined, and
+//! tables that reach across a fence disappear with the next compactions.
 
 use crate::options::TreeOptions;
 use crate::version::{TableHandle, Version, ends_before};
@@ -22,25 +23,26 @@ use std::sync::Arc;
 
 /// A job takes at most this part of the tree, ..
 const JOB_PART: u64 = 20;
-/// .. and no more than this, whatever the tree holds.
+/// .. and at most this many bytes, however large the tree is.
 pub(super) const JOB_BYTES_MAX: u64 = 2 << 30;
-/// Where much is garbage, the output of a job must not take much room beside its inputs: of a small tree a job takes at
-/// most this part, ..
+/// Where much is garbage, the output of a job must not take much room beside its inputs: of a small
+/// tree a job takes at most this part, ..
 const WASTEFUL_JOB_PART: u64 = 4;
 /// .. or this part of what it may take of any tree.
 const WASTEFUL_LEAST_PARTS: u64 = 2;
-/// There segments are at most this part of a job. A piece that could not grow over the tables of L0 that reach over its
-/// ends would have to leave them, and with them all that is newer; and a job then is hardly larger than a segment.
+/// There segments are at most this part of a job. A piece that could not grow over the tables of L0
+/// that reach over its ends would have to leave them, and with them all that is newer; and a job
+/// then is hardly larger than a segment.
 const WASTEFUL_SEGMENT_PARTS: u64 = 4;
-/// A byte below L0 that reaches over an end of a segment of such a tree costs so many of L0: a job must take it, so that two
-/// segments become one, while what is in L0 will soon be gone.
+/// A byte below L0 that reaches over an end of a segment of such a tree costs so many of L0: a job
+/// must take it, so that two segments become one, while what is in L0 will soon be gone.
 const LEVELS_COST: u64 = 16;
 /// Segments have between this part of the most that they should have and all of it.
 const SEGMENT_PARTS: u64 = 4;
-/// Tables cut at fences are not smaller than this part of a full one, on average.
+/// Tables cut at fences have at least this part of the size of a full table, on average.
 const TABLE_PARTS: u64 = 32;
 
-/// The most that the inputs of one compaction should have.
+/// Returns the limit on the bytes of the inputs of one compaction.
 pub(crate) fn job_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     let all: u64 = version.tables().map(|(_, table)| table.meta().bytes).sum();
     let any = options.job_bytes_min.max(1);
@@ -57,8 +59,8 @@ fn segment_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     if version.is_wasteful() { (job / WASTEFUL_SEGMENT_PARTS).max(1) } else { job }
 }
 
-/// The size at which a compaction ends a table: keys at which tables begin are what fences are chosen among, so segments
-/// can only become smaller than a table if tables do.
+/// The size at which a compaction ends a table: keys at which tables begin are what fences are
+/// chosen among, so segments can only become smaller than a table if tables do.
 pub(crate) fn table_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     match version.is_wasteful() {
         true => options.table_bytes.min(segment_bytes_max(version, options) / SEGMENT_PARTS).max(1),
@@ -66,7 +68,8 @@ pub(crate) fn table_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     }
 }
 
-/// The fences of `version`, rising: the first keys of segments, but for the first one's. Costs O(n log n) of its tables.
+/// Returns the fences of `version`, ascending: the first keys of all segments except the first.
+/// Costs O(n log n) for n tables.
 pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
     let max = segment_bytes_max(version, options);
     let mut starts: Vec<(u8, &Arc<TableHandle>)> = version.tables().collect();
@@ -101,7 +104,8 @@ pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
     walk.fences.into_iter().map(<[u8]>::to_vec).collect()
 }
 
-/// Every n-th of `fences`, so that output of `bytes` over all of them makes no tiny tables.
+/// Returns every n-th of `fences`, so that an output of `bytes` over all of them makes no tiny
+/// tables.
 pub(crate) fn coarse(fences: Vec<Vec<u8>>, bytes: u64, options: &TreeOptions) -> Vec<Vec<u8>> {
     let tables = (bytes / (options.table_bytes / TABLE_PARTS).max(1)).max(1);
     let step = (fences.len() as u64 + 1).div_ceil(tables) as usize;
@@ -112,7 +116,8 @@ pub(crate) fn coarse(fences: Vec<Vec<u8>>, bytes: u64, options: &TreeOptions) ->
 #[derive(Clone, Copy)]
 struct Place<'a> {
     key: &'a [u8],
-    /// Bytes of the tables that begin before it, and the cost of those among them that reach over it.
+    /// Bytes of the tables that begin before it, and the cost of those among them that reach over
+    /// it.
     before: u64,
     crossing: u64,
 }
@@ -120,7 +125,7 @@ struct Place<'a> {
 /// Chooses among places that come in the order of their keys.
 struct Walk<'a> {
     max: u64,
-    /// What lies before the last fence.
+    /// Bytes before the last fence.
     last: u64,
     best: Option<Place<'a>>,
     fences: Vec<&'a [u8]>,
@@ -133,7 +138,8 @@ impl<'a> Walk<'a> {
             && let Some(best) = self.best.take()
         {
             self.take(best);
-            // What lies between may be enough for the next one, too; the few places in it are forgone.
+            // The rest may be enough for the next fence too. The few places within it are not
+            // considered.
             return self.offer(place);
         }
         if size >= self.max / SEGMENT_PARTS {
@@ -152,7 +158,7 @@ impl<'a> Walk<'a> {
         self.last = place.before;
     }
 
-    /// What is left behind the last fence is cut only if it is too much for one job.
+    /// Cuts the rest after the last fence only if it is too large for one job.
     fn end(&mut self, all: u64) {
         if all - self.last > self.max
             && let Some(best) = self.best.take()
@@ -162,7 +168,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Upper bounds compare by key; one that excludes its key lies before one that includes it.
+/// Compares upper bounds by key. A bound that excludes its key is below one that includes it.
 fn upper_order(table: &Arc<TableHandle>) -> (bool, &[u8], bool) {
     match table.meta().upper() {
         Bound::Excluded(key) => (false, key, false),

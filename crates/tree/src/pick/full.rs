@@ -1,4 +1,4 @@
-//! A whole tree to its last form, segment by segment.
+//! A full compaction: brings a whole tree into its final form, segment by segment.
 
 use super::choose::{Tables, finish};
 use super::job::{Job, JobReason};
@@ -8,22 +8,22 @@ use crate::version::{LEVELS, Span, TableHandle, Version};
 use flagstone_base::SeqNo;
 use std::sync::Arc;
 
-/// How far a full compaction has come: everything before `from` is in its last form, as far as it was written up to
-/// `through`.
+/// The progress of a full compaction: everything before `from` that was written up to `through` is
+/// in its final form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullPass {
-    /// Where it goes on; `None`: at the end.
+    /// The key at which the pass continues. `None` at the end.
     from: Option<Vec<u8>>,
     through: SeqNo,
 }
 
 impl FullPass {
-    /// One over all that `version` holds.
+    /// Starts a pass over everything in `version`.
     pub fn new(version: &Version) -> Self {
         Self { from: Some(Vec::new()), through: version.seqno_max() }
     }
 
-    /// About the part of the bytes of `version` that lies before it, 0 to 1.
+    /// Estimates the fraction of the bytes of `version` that the pass has processed, 0 to 1.
     pub fn part_done(&self, version: &Version) -> f64 {
         let Some(from) = &self.from else { return 1.0 };
         let (mut before, mut all) = (0_u64, 0_u64);
@@ -34,10 +34,11 @@ impl FullPass {
         before as f64 / all.max(1) as f64
     }
 
-    /// The next piece of `version` that is not in its last form: all levels go down to the last one, and tombstones go.
-    /// Tables of the last level stay that are clean, overlapped by nothing and written with its compression: such as
-    /// were moved there were not, and are written again. `None` when there is none; the pass is at its end then. Costs
-    /// the tables of the tree.
+    /// Returns the next piece of `version` that is not in its final form: all levels go down to the
+    /// last one, and tombstones are dropped. A table of the last level stays if it is clean, no
+    /// other table overlaps it, and it has the compression of the last level: a table that was only
+    /// moved there is rewritten if it does not. Returns `None` at the end of the pass. The cost is
+    /// proportional to the number of tables.
     pub fn next(&mut self, version: &Version, options: &TreeOptions) -> Option<Job> {
         while let Some(from) = &self.from {
             let mut segments = Segment::all(version, options).into_iter();
@@ -59,7 +60,7 @@ impl FullPass {
     }
 }
 
-/// Those of `inputs` that are to be written again, and what they overlap.
+/// Returns those of `inputs` that must be rewritten, and the tables they overlap.
 fn not_final(inputs: Tables, options: &TreeOptions) -> Tables {
     let is_last = |level: u8| usize::from(level) == LEVELS - 1;
     let uppers = inputs.iter().filter(|(level, _)| !is_last(*level));

@@ -1,4 +1,5 @@
-//! Deleted ranges over whole tables: their room comes back, and hardly a byte is read for it.
+//! Picks compactions for deleted ranges over whole tables, which free the space of these tables and
+//! read almost nothing.
 
 use super::choose::{column_of, job};
 use super::job::{Job, JobReason};
@@ -10,9 +11,9 @@ use flagstone_base::SeqNo;
 use flagstone_sst::TableMeta;
 use std::sync::Arc;
 
-/// A compaction that brings a deleted range down towards a table all of whose keys it deletes, for a tree that needs
-/// nothing else. Ranges above `oldest`, the oldest SeqNo that anybody reads at, are not looked at: what they delete must
-/// stay. Costs the tables that hold deleted ranges, which are opened.
+/// Returns a compaction that brings a deleted range down towards a table all of whose keys it
+/// deletes, for a tree that needs no other compaction. Ignores ranges above `oldest`, the oldest
+/// SeqNo of any reader: what they delete must stay. Opens the tables that have deleted ranges.
 pub(super) fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> Option<Job> {
     let base = Shape::of(version, options, Policy::Leveling).base;
     let runs = version.l0_runs();
@@ -31,14 +32,14 @@ pub(super) fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqN
     })
 }
 
-/// The first table of `run` that deletes all keys of one of those below.
+/// Returns the first table of `run` that deletes all keys of one of the tables below.
 fn first_above_deleted<'a>(
     run: &'a Run,
     below: &[&Run],
     oldest: SeqNo,
 ) -> Option<&'a Arc<TableHandle>> {
     run.iter().filter(|table| table.meta().range_deletes > 0).find(|table| {
-        // One that cannot be opened says so to whoever reads it.
+        // A table that cannot be opened is skipped; a read of it will report the error.
         let Ok(ranges) = table.ranges() else { return false };
         let span = Span::of(table.meta());
         below.iter().any(|run| {
@@ -47,7 +48,7 @@ fn first_above_deleted<'a>(
     })
 }
 
-/// Whether one deleted range takes all of `table` away.
+/// Returns whether one deleted range deletes all of `table`.
 fn is_deleted(table: &TableMeta, ranges: &RangeSet, oldest: SeqNo) -> bool {
     ranges.piece(&table.smallest).is_some_and(|piece| {
         ends_before(table.upper(), piece.end)

@@ -1,42 +1,43 @@
-//! A compaction as it is planned.
+//! A planned compaction.
 
 use flagstone_base::FileNumber;
 use std::fmt;
 
-/// Why a compaction is done.
+/// The reason for a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum JobReason {
     /// L0 has too many runs or bytes.
     L0,
-    /// L0 has too many runs, and they are merged among themselves.
+    /// L0 has too many runs, which are merged with each other.
     Runs,
-    /// A level is larger than it should be.
+    /// A level is larger than its target size.
     Size,
-    /// A table consists of tombstones for a good part.
+    /// A good part of a table is tombstones.
     Tombstones,
-    /// It frees a good part of its inputs.
+    /// The compaction frees a good part of its inputs.
     Space,
-    /// Somebody asked for it.
+    /// The user asked for a full compaction.
     Full,
 }
 
-/// A compaction to be done: tables that go, and the level their content goes to.
+/// A planned compaction: the tables that it replaces, and the level of its output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The level and number of each input.
     pub inputs: Vec<(u8, FileNumber)>,
-    /// Where the output goes.
+    /// The level of the output.
     pub output_level: u8,
-    /// Why.
+    /// The reason for the compaction.
     pub reason: JobReason,
-    /// Nothing overlaps: the tables are moved by an edit alone.
+    /// Whether nothing overlaps, so that an edit moves the tables without rewriting them.
     pub is_move: bool,
     /// Bytes of the inputs.
     pub bytes: u64,
 }
 
-/// `size: L1 000042, L2 000017 000018 -> L2`; `move` instead of `->` when nothing is written.
+/// For example `size: L1 000042, L2 000017 000018 -> L2`, with `move` in place of `->` if nothing
+/// is written.
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {

@@ -1,4 +1,4 @@
-//! What to compact next: pure functions of a version.
+//! Picks the next compaction, by pure functions of a version.
 
 mod job;
 mod shape;

@@ -1,4 +1,4 @@
-//! What a compaction of one segment takes.
+//! Determines the inputs of a compaction of one segment.
 
 use super::choose::Tables;
 use super::fences::fences;
@@ -16,7 +16,7 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// All segments of `version`, by their keys; one, if it is small.
+    /// Returns all segments of `version`, in the order of keys. A small version is one segment.
     pub(super) fn all(version: &Version, options: &TreeOptions) -> Vec<Self> {
         let mut segments = Vec::new();
         let mut lower = None;
@@ -27,7 +27,7 @@ impl Segment {
         segments
     }
 
-    /// Where the next one begins.
+    /// The start of the next segment.
     pub(super) const fn upper(&self) -> Option<&Vec<u8>> {
         self.upper.as_ref()
     }
@@ -49,7 +49,7 @@ impl Segment {
             && self.upper.as_ref().is_none_or(|upper| ends_before(table.meta().upper(), upper))
     }
 
-    /// Makes it large enough for `table`.
+    /// Extends the segment to contain `table`.
     fn grow(&mut self, table: &TableHandle) {
         if self.lower.as_ref().is_some_and(|lower| table.meta().smallest < *lower) {
             self.lower = Some(table.meta().smallest.clone());
@@ -67,26 +67,26 @@ impl Segment {
 
 /// Inputs that can be compacted together.
 pub(super) struct Piece {
-    /// Of L0, newest first, then of the levels.
+    /// The tables of L0, newest first, then those of the levels.
     pub(super) inputs: Tables,
     pub(super) bytes: u64,
-    /// Bytes of those in L0.
+    /// Bytes of the tables of L0.
     pub(super) l0_bytes: u64,
-    /// The segment, and as much more as tables reach over its ends.
+    /// The segment, extended over the tables that reach across its ends.
     pub(super) segment: Segment,
 }
 
-/// How far a piece may grow over tables of L0 that reach over its ends.
+/// How far a piece may grow over tables of L0 that reach across its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
     /// While it is no larger than this. Other tables stay, and what is newer and overlaps them.
     Within(u64),
-    /// As far as it must, to take everything written up to a SeqNo.
+    /// As far as necessary to take everything written up to a SeqNo.
     Through(SeqNo),
 }
 
-/// Everything of `segment` down to level `output`: all tables of the levels and, from the oldest on, those of L0. Costs
-/// these tables, and the logarithm of all.
+/// Everything of `segment` down to level `output`: all tables of the levels and, from the oldest
+/// on, those of L0. Costs these tables, and the logarithm of all.
 pub(super) fn piece(
     version: &Version,
     segment: &Segment,
@@ -111,7 +111,8 @@ pub(super) fn piece(
     }
 }
 
-/// The tables of L0 that can go down with `segment`, oldest first; or one that it is to be grown over before.
+/// Returns the tables of L0 that can go down with `segment`, oldest first, or as an error a table
+/// that the segment must be extended over first.
 fn l0_of<'a>(
     version: &'a Version,
     segment: &Segment,
@@ -119,10 +120,10 @@ fn l0_of<'a>(
     may_grow: impl Fn(&TableHandle) -> bool,
 ) -> Result<Tables, &'a TableHandle> {
     let mut inputs = Vec::new();
-    // Tables that stay; what is newer and overlaps them cannot go before them.
+    // Tables that stay. Newer tables that overlap them cannot go down before them.
     let mut stay: Vec<&TableHandle> = Vec::new();
     for table in version.l0_runs().iter().flat_map(|run| segment.of(run)) {
-        // A full compaction is to fail by it.
+        // A full compaction takes a quarantined table, and fails.
         let is_left_out = table.is_quarantined() && matches!(growth, Growth::Within(_));
         if is_left_out || stay.iter().any(|other| other.meta().overlaps_table(table.meta())) {
             stay.push(table);
@@ -138,7 +139,7 @@ fn l0_of<'a>(
 }
 
 impl Segment {
-    /// Grows until no table of the levels reaches over its ends.
+    /// Extends the segment until no table of the levels reaches across its ends.
     fn grow_over_levels(&mut self, version: &Version, output: usize) {
         let reaching_over = |segment: &Self| {
             (1..=output).find_map(|level| {

@@ -1,35 +1,36 @@
-//! How large each level should be, and how far a tree is from it.
+//! Computes how large each level should be, and how far a tree is from that.
 //!
-//! The last level holds most of the data, whatever its size; each level above it is `fanout` times
-//! smaller, up to the first whose size does not exceed `level_base_bytes`: the base level, where L0
-//! goes. So a small tree has one level, and space amplification stays near 1 + 1/fanout (dynamic
-//! level sizes, as RocksDB has them).
+//! The last level holds most of the data, whatever its size. Each level above it is `fanout` times
+//! smaller, up to the first whose size does not exceed `level_base_bytes`: the base level, which
+//! takes the tables of L0. So a small tree has one level, and space amplification stays near 1 +
+//! 1/fanout (dynamic level sizes, as in RocksDB).
 //!
-//! Under [`Policy::Tiering`] L0 is let grow instead: its runs are merged among themselves when they
-//! are too many, and go down only when they hold about twice what lies below. Trees that fill alike
-//! would all do so at the same time; each has a turn of its own, and once they are out of step they
-//! stay so.
+//! Under [`Policy::Tiering`] L0 may grow instead: its runs are merged with each other when there
+//! are too many, and go down only when they hold about twice the bytes below. Trees that fill at
+//! the same rate would all do so at the same time. So each has its own turn, and once they are out
+//! of step they stay so.
 
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Version};
 
-/// What compactions are to save.
+/// What compactions should save.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// Reads and space: few runs, each level a fraction of the next. For trees that rest or are read.
+    /// Reads and space: few runs, each level a fraction of the next. For trees that are idle or
+    /// mostly read.
     #[default]
     Leveling,
     /// Writes: every byte is rewritten as seldom as a bounded number of runs allows. For trees that
-    /// are written heavily; what it leaves is for `Leveling` to tidy up when there is time.
+    /// are written heavily. `Leveling` brings them into shape when there is time.
     Tiering,
 }
 
 /// How far a tree is out of shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// Overlapping runs in L0: what a get pays for.
+    /// The number of overlapping runs in L0, each of which costs a get.
     pub l0_runs: usize,
-    /// The fullest level against its size; from 1 on there is work.
+    /// The highest ratio of a level to its target size. From 1 on a compaction is due.
     pub score: f64,
 }
 
@@ -39,19 +40,19 @@ pub(super) struct Shape {
     pub(super) bytes: [u64; LEVELS],
     pub(super) l0_runs: usize,
     pub(super) scores: [f64; LEVELS],
-    /// From so many bytes on L0 goes down under [`Policy::Tiering`].
+    /// Under [`Policy::Tiering`] L0 goes down when it has at least this many bytes.
     pub(super) l0_bytes_max: u64,
 }
 
-/// Under [`Policy::Tiering`] L0 goes down when it holds about so many times what lies below, ..
+/// Under [`Policy::Tiering`] L0 goes down when it holds about this many times the bytes below, ..
 const TIERING_L0_FACTOR: u64 = 2;
-/// .. but not before it holds about so many base levels.
+/// .. but not before it holds about this many base levels.
 const TIERING_L0_BASES: u64 = 16;
-/// Trees take turns: see [`TreeOptions::turn`].
+/// The number of turns: see [`TreeOptions::turn`].
 const TURNS: u64 = 8;
-/// L0 is young while its largest run is not so many times larger than its smallest.
+/// L0 is young while its largest run is at most this many times larger than its smallest.
 const YOUNG_RUNS_ALIKE: u64 = 4;
-/// Under [`Policy::Tiering`] deeper levels may exceed their size so many times.
+/// Under [`Policy::Tiering`] deeper levels may exceed their target size by this factor.
 const TIERING_SLACK: f64 = 2.0;
 
 impl Shape {
@@ -77,7 +78,7 @@ impl Shape {
         let mut scores = [0.0; LEVELS];
         let below: u64 = bytes[1..].iter().sum();
         let turn = u64::from(options.turn).min(TURNS - 1);
-        // From 2/3 to 5/4.
+        // The factor is 2/3 to 5/4, by turn.
         let l0_bytes_max = (TIERING_L0_FACTOR * below).max(TIERING_L0_BASES * base_max);
         let l0_bytes_max = l0_bytes_max / 12 * (TURNS + turn);
         let l0_runs_max = match is_young(version) {
@@ -96,7 +97,8 @@ impl Shape {
     }
 }
 
-/// Whether no runs of L0 were merged yet: the moment to bring trees out of step for little.
+/// Returns whether no runs of L0 were merged yet. At that time it costs little to bring trees out
+/// of step.
 fn is_young(version: &Version) -> bool {
     let bytes = |run: &Run| run.iter().map(|table| table.meta().bytes).sum::<u64>();
     let runs = version.l0_runs().iter().map(bytes);
@@ -104,7 +106,8 @@ fn is_young(version: &Version) -> bool {
     most <= least.saturating_mul(YOUNG_RUNS_ALIKE)
 }
 
-/// How far `version` is out of the shape that `policy` wants; costs its tables.
+/// Returns how far `version` is from the shape that `policy` wants. The cost is proportional to the
+/// number of tables.
 pub fn pressure(version: &Version, options: &TreeOptions, policy: Policy) -> Pressure {
     let shape = Shape::of(version, options, policy);
     Pressure { l0_runs: shape.l0_runs, score: shape.scores.iter().copied().fold(0.0, f64::max) }

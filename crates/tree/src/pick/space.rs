@@ -1,4 +1,4 @@
-//! Which merge frees the most for what it costs.
+//! Picks the compaction that frees the most for its cost.
 
 use super::choose::{Tables, finish, is_quarantined};
 use super::fences::{JOB_BYTES_MAX, job_bytes_max};
@@ -10,15 +10,16 @@ use crate::space::{Rules, Space};
 use crate::version::{LEVELS, Version};
 use std::cmp::Ordering;
 
-/// A merge that would free less than this part of its inputs is not worth it.
+/// A compaction must free at least this part of its inputs.
 const GAIN_PARTS: u64 = 10;
-/// Tables of L0 that reach over the ends of segments hold back all that is newer in them. When nothing can be freed for
-/// that, pieces may be so many times larger.
+/// Tables of L0 that reach over the ends of segments hold back all that is newer in them. When
+/// nothing can be freed for that, pieces may be so many times larger.
 const GROWTHS: [u64; 3] = [1, 2, 4];
 
-/// The merge with the most bytes freed for each byte read or written: of a segment down to the last level, or of what it
-/// has in L0, where keys are written so often that they meet there. With it, what is estimated of it. Costs the tables of
-/// the tree and, for each segment, the logarithm of their number.
+/// The merge with the most bytes freed for each byte read or written: of a segment down to the last
+/// level, or of what it has in L0, where keys are written so often that they meet there. With it,
+/// what is estimated of it. Costs the tables of the tree and, for each segment, the logarithm of
+/// their number.
 pub(crate) fn pick_space(
     version: &Version,
     options: &TreeOptions,
@@ -33,8 +34,8 @@ pub(crate) fn pick_space(
     best.or_else(|| unblock(version, options, rules))
 }
 
-/// Merges runs of L0 where much is garbage and no piece is free of tables that hold others back: what is written is cut at
-/// the ends of segments, or is at least one run less.
+/// Merges runs of L0 where much is garbage and no piece is free of tables that hold others back:
+/// what is written is cut at the ends of segments, or is at least one run less.
 fn unblock(version: &Version, options: &TreeOptions, rules: &Rules) -> Option<(Job, Space)> {
     let all = rules.estimate_tree(version);
     if all.garbage() == 0 || all.garbage() < all.bytes / GAIN_PARTS {

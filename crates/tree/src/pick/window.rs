@@ -1,13 +1,13 @@
-//! Which neighbouring runs of L0 to merge into one.
+//! Chooses which neighbouring runs of L0 to merge into one.
 //!
-//! The window of runs that costs the fewest bytes for each run it removes. With at most k runs this
-//! greedy rule makes about the rewrites of the binomial policy of Mathieu, Rajaraman, Young and
-//! Yousefi ("Competitive Data-Structure Dynamization", SODA 2021): n flushes of one size are each
-//! rewritten less than d times, where n is the binomial coefficient of k + d over d. With 12 runs that
-//! is once for 13 flushes and twice for 91.
+//! It chooses the window of runs that costs the fewest bytes for each run it removes. With at most
+//! k runs this greedy rule rewrites about as much as the binomial policy of Mathieu, Rajaraman,
+//! Young and Yousefi ("Competitive Data-Structure Dynamization", SODA 2021): n flushes of one size
+//! are each rewritten less than d times, where n is the binomial coefficient of k + d over d. With
+//! 12 runs that is once for 13 flushes and twice for 91.
 //!
-//! A tree that is cut into segments is merged one segment after another; only runs so small that a flush did not cut them
-//! at every fence are merged as a whole.
+//! A tree that is cut into segments is merged one segment after another. Only runs that are so
+//! small that a flush did not cut them at every fence are merged as a whole.
 
 use super::choose::Tables;
 use super::fences::job_bytes_max;
@@ -18,8 +18,8 @@ use flagstone_base::{FileNumber, SeqNo};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The tables of L0 to be merged, newest first, none of them quarantined; `None` when there are no two runs whose merger keeps the order of
-/// SeqNos.
+/// Returns the tables of L0 to merge, newest first, none of them quarantined, or `None` if no two
+/// runs can be merged without breaking the order of SeqNos.
 pub(super) fn cheapest(version: &Version, options: &TreeOptions) -> Option<Tables> {
     let segments = Segment::all(version, options);
     let whole: Vec<Tables> = version.l0_runs().iter().map(|run| tables_of(run.iter())).collect();
@@ -30,7 +30,7 @@ pub(super) fn cheapest(version: &Version, options: &TreeOptions) -> Option<Table
     }
     let layers = segments.iter().map(|segment| layers(version, segment));
     let deepest = layers.max_by_key(Vec::len).unwrap_or_default();
-    // Tables that reach over an end part the layers that can be merged.
+    // Tables that reach across an end of the segment separate the layers that can be merged.
     let parts = deepest.split(|layer| layer.is_empty());
     let found = parts.filter_map(|part| cheapest_of(version, part, u64::MAX));
     let segment = found.min_by(|a, b| a.0.total_cmp(&b.0));
@@ -41,7 +41,8 @@ pub(super) fn cheapest(version: &Version, options: &TreeOptions) -> Option<Table
     best.or_else(|| cheapest_of(version, &whole, u64::MAX)).map(|(_, window)| window)
 }
 
-/// What each run of L0 has in `segment`, oldest first; nothing, of a run with a table that reaches over an end of it.
+/// Returns the tables of each run of L0 in `segment`, oldest run first. A run with a table that
+/// reaches across an end of the segment gives an empty layer.
 fn layers(version: &Version, segment: &Segment) -> Vec<Tables> {
     let layers = version.l0_runs().iter().filter_map(|run| {
         let layer = tables_of(segment.of(run).iter());
@@ -55,7 +56,8 @@ fn tables_of<'a>(tables: impl Iterator<Item = &'a Arc<TableHandle>>) -> Tables {
     tables.map(|table| (0, Arc::clone(table))).collect()
 }
 
-/// The neighbouring layers of at most `max` bytes that cost the fewest for each layer less, and what that is.
+/// Returns the neighbouring layers of at most `max` bytes that cost the fewest bytes for each layer
+/// removed, and that cost.
 fn cheapest_of(version: &Version, layers: &[Tables], max: u64) -> Option<(f64, Tables)> {
     let bytes_of = |layer: &Tables| layer.iter().map(|(_, table)| table.meta().bytes).sum();
     let bytes: Vec<u64> = layers.iter().map(bytes_of).collect();
@@ -77,9 +79,9 @@ fn cheapest_of(version: &Version, layers: &[Tables], max: u64) -> Option<(f64, T
     best
 }
 
-/// Whether every other table of L0 that overlaps `inputs` is older than all of them, or newer. L0 is put
-/// into runs by SeqNo and overlap, so a merged table must not hold SeqNos from both sides of one that
-/// stays.
+/// Returns whether every other table of L0 that overlaps `inputs` is older than all of them, or
+/// newer than all. Tables of L0 are put into runs by SeqNo and overlap, so a merged table must not
+/// hold SeqNos from both sides of a table that stays.
 pub(super) fn keeps_order(version: &Version, inputs: &Tables) -> bool {
     let metas = || inputs.iter().map(|(_, table)| table.meta());
     let Some(span) = Span::over(metas()) else { return false };
@@ -92,7 +94,7 @@ pub(super) fn keeps_order(version: &Version, inputs: &Tables) -> bool {
     others.all(|table| table.meta().seqnos().1 < oldest || newest < table.meta().seqnos().0)
 }
 
-/// As [`keeps_order`], for tables by their numbers.
+/// As [`keeps_order`], for the numbers of tables.
 pub(crate) fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
     let tables = version.l0_runs().iter().flat_map(|run| run.iter());
     keeps_order(version, &tables_of(tables.filter(|table| inputs.contains(&table.number()))))

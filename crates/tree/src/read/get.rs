@@ -1,4 +1,4 @@
-//! One key: the sources are asked newest first until its state is known.
+//! Reads one key: searches the sources, newest first, until its state is known.
 
 use crate::merge::fold_operands;
 use crate::tree::Tree;
@@ -9,15 +9,16 @@ use flagstone_base::{Kind, Result, SeqNo, Slice, Trailer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What a get found.
+/// The result of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The SeqNo of the newest entry of the key, also when that is a tombstone or a deleted range.
-    /// `None` when there is no trace of the key; a tombstone leaves none once it is compacted away.
+    /// The SeqNo of the newest entry of the key, even if that is a tombstone or a deleted range.
+    /// `None` if there is no trace of the key: a tombstone leaves none once it is compacted away.
     pub seqno: Option<SeqNo>,
-    /// The value, or `None` when the key is absent.
+    /// The value, or `None` if the key is absent.
     pub value: Option<Slice>,
-    /// How many merge operands were folded for it: many make every get slow, so write the value.
+    /// The number of merge operands folded for the value. Many operands make every get slow: write
+    /// the value.
     pub operands: u32,
 }
 
@@ -26,15 +27,15 @@ struct Lookup {
     at: SeqNo,
     seqno: Option<SeqNo>,
     base: Option<Slice>,
-    /// Newest first.
+    /// The operands found so far, newest first.
     operands: Vec<Slice>,
-    /// The newest deletion of a range over the key, in the sources asked so far.
+    /// The newest deleted range over the key, in the sources searched so far.
     covered: SeqNo,
     is_done: bool,
 }
 
 impl Lookup {
-    /// Takes the next older entry; false when the state is known.
+    /// Takes the next older entry. Returns false once the state is known.
     #[inline]
     fn visit(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) -> bool {
         if trailer.seqno() < self.covered {
@@ -54,13 +55,14 @@ impl Lookup {
         false
     }
 
-    /// Takes a deletion of a range over the key into account, before the entries of its source.
+    /// Takes a deleted range over the key into account, before the entries of its source.
     #[inline]
     fn cover(&mut self, seqno: SeqNo) {
         self.covered = self.covered.max(seqno);
     }
 
-    /// Ends a source: whatever is older than a deletion met so far is gone.
+    /// Ends a source. Everything older is deleted if a deleted range was found so far. Returns
+    /// whether the state is known.
     #[inline]
     fn end_source(&mut self) -> bool {
         self.is_done |= self.covered > SeqNo::ZERO;
@@ -69,13 +71,15 @@ impl Lookup {
 }
 
 impl Tree {
-    /// The state of `key` at `at` in `view`; `key_hash` is [`flagstone_base::hash::key_hash`] of it,
-    /// as the router knows it. No locks; at most one block read a run, usually none.
+    /// Returns the state of `key` at `at` in `view`. `key_hash` is
+    /// [`flagstone_base::hash::key_hash`] of the key, with the seed of its keyspace. Takes no
+    /// locks. Reads at most one block of each run, usually none.
     ///
     /// The caller took `at` before `view`, and `view.watermark() <= at` or `at` is registered.
     ///
     /// # Errors
-    /// Io or Corruption of a table; Unsupported when an operand is met without a fold.
+    /// Io or Corruption of a table; Unsupported if the key has a merge operand and the tree no
+    /// fold.
     pub fn get(&self, view: &View, key: &[u8], key_hash: u64, at: SeqNo) -> Result<Found> {
         self.reads.note(1);
         let mut lookup = Lookup {
@@ -140,7 +144,7 @@ impl Tree {
     }
 }
 
-/// The table of a run whose bounds contain `key`.
+/// Returns the table of a run whose bounds contain `key`.
 #[inline]
 fn table_of<'a>(run: &'a Run, key: &[u8]) -> Option<&'a Arc<TableHandle>> {
     let place = run.partition_point(|table| ends_before(table.meta().upper(), key));

@@ -1,4 +1,4 @@
-//! What a scan holds, and what is left of it when it gives that up.
+//! What a scan holds, and what remains of it when other threads take that away.
 
 use crate::merge::{MergeCursor, RangeSource};
 use crate::scans::Rests;
@@ -9,11 +9,13 @@ use flagstone_sst::BlockCache;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-/// A value up to this length is copied when its block is given up; a longer one is most of its block.
+/// A value up to this length is copied when its block is released. A longer one makes up most of
+/// its block, which is kept instead.
 const COPIED_MAX: usize = 4 << 10;
-/// A value up to this length is kept, copied, even if nobody asks for it yet: it is hardly larger than the scan.
+/// A value up to this length is copied and kept even if the caller has not asked for it: it is
+/// hardly larger than the scan.
 const KEPT_MAX: usize = 256;
-/// A scan whose value nobody asks for yet keeps blocks of so many bytes at least.
+/// A scan whose caller has not asked for the value may keep blocks of at least this many bytes.
 const UNSHOWN_MIN: u64 = 1 << 20;
 
 /// The cursors over one view.
@@ -21,39 +23,40 @@ pub(super) struct Pinned {
     pub(super) view: Arc<View>,
     pub(super) merge: MergeCursor,
     pub(super) ranges: Vec<RangeSource>,
-    /// The walk has handled the entry that the cursors stand at.
+    /// The walk has processed the entry that the cursors are on.
     pub(super) is_handled: bool,
 }
 
-/// The value of the key a scan stands at.
+/// The value of the current key of a scan.
 pub(super) enum Value {
-    /// It stands at none.
+    /// The scan has no current key.
     None,
-    /// That of the entry the cursors stand at: nothing is counted or copied unless it is asked for.
+    /// The value of the entry that the cursors are on. Nothing is counted or copied unless the
+    /// caller asks for it.
     Current,
-    /// One that the cursors have left behind, or that was folded.
+    /// A value that the cursors have passed, or that was folded.
     Made(Slice),
     /// A copy that the caller has a reference to.
     Copied,
-    /// It was given up: to be read again before somebody asks for it.
+    /// The value was released. It is read again before the caller may ask for it.
     Left,
 }
 
-/// Memory and files that a scan holds. Other threads take them from it while it waits.
+/// Memory and files that a scan holds. Other threads take them while the scan is idle.
 pub(crate) struct Held {
     pub(super) pinned: Option<Box<Pinned>>,
     pub(super) value: Value,
-    /// The caller may ask for the value. Of scans that are merged it asks for that of one.
+    /// The caller may ask for the value. A caller that merges several scans asks only one of them.
     is_shown: bool,
-    /// The caller may have a reference to the value where it is.
+    /// The caller may have a reference to the value in place.
     is_lent: Cell<bool>,
-    /// The copy of a value in a memtable that the caller may have a reference to.
+    /// The copy of a value in a memtable, to which the caller may have a reference.
     copied: OnceCell<Vec<u8>>,
-    /// Room for the next copy.
+    /// The buffer for the next copy.
     spare: Cell<Vec<u8>>,
-    /// It was read since somebody last looked for scans that wait.
+    /// The scan was read since idle scans were last looked for.
     is_fresh: bool,
-    /// The bytes of its blocks, as they are counted.
+    /// The bytes of its blocks that are counted in the allowance.
     charged: u64,
     cache: Arc<BlockCache>,
 }
@@ -73,7 +76,7 @@ impl Held {
         }
     }
 
-    /// The scan goes on: no reference to the value is left.
+    /// Prepares for the next key: the caller has no reference to the value any more.
     #[inline]
     pub(super) fn begin(&mut self, is_shown: bool) {
         self.value = Value::None;
@@ -86,20 +89,21 @@ impl Held {
         }
     }
 
-    /// Whether the caller may ask for a value of so many bytes without a call of [`Held::show`].
+    /// Returns whether the caller may ask for a value of `len` bytes without calling
+    /// [`Held::show`].
     #[inline]
     pub(super) const fn is_kept(len: usize) -> bool {
         len <= KEPT_MAX
     }
 
-    /// From now on the caller may ask for the value; true when that must be read first.
+    /// Allows the caller to ask for the value. Returns true if the value must be read first.
     #[inline]
     pub(super) fn show(&mut self) -> bool {
         self.is_shown = true;
         matches!(self.value, Value::Left)
     }
 
-    /// The value; shares the memory of its block, copies out of a memtable.
+    /// Returns the value, which shares the memory of its block. A value in a memtable is copied.
     #[inline]
     pub(super) fn value(&self) -> Slice {
         match (&self.value, &self.pinned) {
@@ -110,7 +114,8 @@ impl Held {
         }
     }
 
-    /// The value in place. Its memory stays until the scan goes on, whoever takes away what this holds.
+    /// Returns the value in place. Its memory stays valid until the scan advances, even if other
+    /// threads take the rest.
     #[inline]
     pub(super) fn lend(&self) -> &[u8] {
         match (&self.value, &self.pinned) {
@@ -124,7 +129,7 @@ impl Held {
                     self.is_lent.set(true);
                     return value;
                 }
-                // A reference would keep the memtable.
+                // A reference would keep the memtable alive.
                 self.copied.get_or_init(|| {
                     let mut copy = self.spare.take();
                     copy.extend_from_slice(value);
@@ -136,7 +141,8 @@ impl Held {
         }
     }
 
-    /// Gives up memtables, tables and blocks, but for the value that the caller may ask for, or has.
+    /// Releases memtables, tables and blocks, except the value that the caller may ask for or has a
+    /// reference to.
     #[must_use]
     pub(super) fn give_up(&mut self) -> Option<Box<Pinned>> {
         let pinned = self.pinned.take()?;
@@ -165,8 +171,8 @@ impl Held {
         Some(pinned)
     }
 
-    /// Counts the blocks. If they are too many for a scan that is not asked for its value, one of so many `scans` that
-    /// are merged, gives them up.
+    /// Counts the blocks. Releases them if they are too many for a scan whose value the caller does
+    /// not ask for; `scans` is the number of scans that are merged.
     pub(super) fn settle(&mut self, scans: usize) {
         let bytes = self.pinned.as_ref().map_or(0, |pinned| pinned.merge.block_bytes());
         self.charge(bytes);
@@ -201,7 +207,7 @@ impl Rests for Room<Held> {
             visited.close();
             visited.value.give_up()
         };
-        // What is taken is dropped when the scan may go on.
+        // The released cursors are dropped after the visit, when the scan may already continue.
         self.visit(take).flatten().is_some()
     }
 }

@@ -1,4 +1,4 @@
-//! Reading a tree: one key, or keys in order.
+//! Reads a tree: one key, or keys in order.
 
 mod get;
 mod held;

@@ -1,4 +1,4 @@
-//! Keys in order, at one point in time, either way.
+//! Scans: keys in order, at one point in time, in either direction.
 #![expect(
     unsafe_code,
     reason = "a value is lent out of memory that others may take, but for what is lent"
@@ -13,21 +13,21 @@ use flagstone_base::{KeyRange, Result, SeqNo, Slice};
 use flagstone_env::Owned;
 use std::sync::{Arc, Weak};
 
-/// Walks the live keys of a range as they were at a SeqNo.
+/// Iterates over the live keys of a range as they were at a SeqNo.
 ///
-/// The caller keeps that SeqNo registered as a snapshot while the scan lives: the scan moves on to
-/// the current view whenever its own is old, and while nobody reads it others may take what it holds, so it pins memory
-/// and files only for a short while.
+/// The caller keeps that SeqNo registered as a snapshot while the scan exists. A scan switches to
+/// the current view whenever its own is out of date, and other threads take what an idle scan
+/// holds, so it pins memory and files only for a short time.
 pub struct TreeScan {
     held: Owned<Held>,
     walk: Walk,
-    /// Others can find it.
+    /// The scan is registered, so that other threads can find it.
     is_known: bool,
 }
 
 impl Tree {
-    /// A scan of the keys of `range` as they were at `at`, which the caller has registered as a
-    /// snapshot. Costs nothing before the first [`TreeScan::advance`].
+    /// Returns a scan of the keys of `range` as they were at `at`, which the caller has registered
+    /// as a snapshot. Does no work before the first [`TreeScan::advance`].
     pub fn scan(
         self: &Arc<Self>,
         range: KeyRange,
@@ -43,11 +43,11 @@ impl Tree {
 }
 
 impl TreeScan {
-    /// Goes to the next live key; false at the end of the range.
+    /// Moves to the next live key. Returns false at the end of the range.
     ///
     /// # Errors
-    /// Io or Corruption of a table; Unsupported when an operand is met without a fold. The next
-    /// call tries the same key again.
+    /// Io or Corruption of a table; Unsupported if a key has a merge operand and the tree no fold.
+    /// The next call tries the same key again.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let Self { held, walk, .. } = self;
@@ -58,17 +58,18 @@ impl TreeScan {
         if !self.walk.is_settled() {
             self.settle();
         }
-        // Not `advanced`: it is written in pieces, and a load of all of it waits for these.
+        // Not `advanced`: it is written in pieces, and a load of the whole waits for all of them.
         match advanced {
             Ok(is_found) => Ok(is_found),
             Err(error) => Err(error),
         }
     }
 
-    /// From here to the next [`TreeScan::advance`] the value is asked for. Only a scan that is one of several needs it.
+    /// Allows the caller to ask for the value until the next [`TreeScan::advance`]. Only needed for
+    /// one of several merged scans.
     ///
     /// # Errors
-    /// As [`TreeScan::advance`], when the value has to be read again.
+    /// As [`TreeScan::advance`], if the value must be read again.
     #[inline]
     pub fn show(&mut self) -> Result<()> {
         let Self { held, walk, .. } = self;
@@ -85,7 +86,8 @@ impl TreeScan {
         shown
     }
 
-    /// Counts what it holds, and makes others give up some if that is too much together.
+    /// Counts what the scan holds, and makes idle scans release memory if all scans together hold
+    /// too much.
     #[cold]
     fn settle(&mut self) {
         let (tree, scans) = (Arc::clone(self.walk.tree()), self.walk.scans());
@@ -108,28 +110,30 @@ impl TreeScan {
         }
     }
 
-    /// The key it stands at; empty before the first [`TreeScan::advance`].
+    /// The current key. Empty before the first [`TreeScan::advance`].
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.walk.key()
     }
 
-    /// The value of the key it stands at; shares the memory of its block, copies out of a memtable.
+    /// The value of the current key. Shares the memory of its block; a value in a memtable is
+    /// copied.
     #[inline]
     pub fn value(&self) -> Slice {
         self.held.with(Held::value)
     }
 
-    /// The same value in place: cheaper where it is only looked at.
+    /// The value of the current key, in place: cheaper if the caller only reads it.
     #[inline]
     pub fn value_bytes(&self) -> &[u8] {
         let lent = self.held.with(|held| std::ptr::from_ref(held.lend()));
-        // SAFETY: who lends a value keeps its memory: `Held::give_up` leaves what is lent or copied where it is, and
-        // nothing else changes it but this scan when it goes on, which takes `&mut self`.
+        // SAFETY: `Held::lend` keeps the memory of a value it lends: `Held::give_up` leaves in
+        // place what is lent or copied, and nothing else changes it except this scan when it
+        // advances, which takes `&mut self`.
         unsafe { &*lent }
     }
 
-    /// The next live key and its value; `None` at the end.
+    /// Returns the next live key and its value, or `None` at the end.
     ///
     /// # Errors
     /// As [`TreeScan::advance`].
@@ -142,8 +146,8 @@ impl TreeScan {
         Ok(Some((Slice::copy_of(self.key()), self.value())))
     }
 
-    /// Lets go of memtables and tables but keeps the place: for a scan that will wait a while. Others may do the same to
-    /// it while it waits.
+    /// Releases memtables and tables but keeps the position: for a scan that will be idle for a
+    /// while. Other threads may do the same to an idle scan.
     pub fn park(&mut self) {
         drop(self.held.with_mut(Held::give_up));
     }

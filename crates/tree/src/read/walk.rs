@@ -1,4 +1,4 @@
-//! The place of a scan, and how it goes from one key to the next.
+//! The position of a scan, and how it moves from one key to the next.
 
 use super::held::{Held, Pinned, Value};
 use crate::memtable::{MemCursor, Shortcuts};
@@ -13,20 +13,21 @@ use flagstone_sst::CursorOptions;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// After so many entries a scan looks whether its view is still the current one.
+/// After this many entries a scan checks whether its view is still current.
 const ENTRIES_PER_CHECK: u32 = 256;
-/// After so many keys deleted by one range a scan leaves the range in one jump.
+/// After this many keys deleted by one range a scan skips the rest of the range.
 const COVERED_BEFORE_JUMP: u32 = 8;
-/// Behind a value of so many bytes what the scan holds is counted again.
+/// After a value of at least this many bytes the memory of the scan is counted again.
 const LARGE_VALUE: usize = 64 << 10;
 
-/// How a scan reads.
+/// The options of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanOptions {
-    /// Whether the blocks it reads stay in the cache.
+    /// Whether blocks that the scan reads are inserted into the cache.
     pub fill_cache: bool,
-    /// How many scans, this one included, go on at once and share the memory for what is read ahead. With more than
-    /// one, a value is asked for after `TreeScan::show`.
+    /// The number of scans, including this one, that run at the same time and share the memory for
+    /// reading ahead. If it is more than one, the caller must call `TreeScan::show` before it asks
+    /// for a value.
     pub scans: usize,
 }
 
@@ -36,24 +37,24 @@ impl Default for ScanOptions {
     }
 }
 
-/// Everything of a scan that its thread alone touches.
+/// The part of a scan that only its own thread accesses.
 pub(super) struct Walk {
     tree: Arc<Tree>,
     range: KeyRange,
     at: SeqNo,
     direction: Direction,
     options: ScanOptions,
-    /// The key it stands at, or stood at last.
+    /// The current key, or the last one.
     key: Vec<u8>,
     has_key: bool,
-    /// Room for the next key.
+    /// The buffer for the next key.
     spare: Vec<u8>,
-    /// A value that was folded, or that the cursors have left behind, on its way to what the scan holds.
+    /// A value that was folded, or that the cursors have passed, until it is moved to `Held`.
     made: Slice,
-    /// The value is kept whether somebody asks for it or not.
+    /// The value is kept whether the caller asks for it or not.
     is_kept: bool,
     is_done: bool,
-    /// What it holds is counted.
+    /// The memory that the scan holds is counted.
     is_settled: bool,
     until_check: u32,
     covered_keys: u32,
@@ -89,7 +90,7 @@ impl Walk {
         &self.tree
     }
 
-    /// It is one of so many that are merged.
+    /// The number of scans that are merged, including this one.
     pub(super) const fn scans(&self) -> usize {
         self.options.scans
     }
@@ -104,7 +105,7 @@ impl Walk {
         self.is_done
     }
 
-    /// Whether the caller may ask for the value although it has not said that it will.
+    /// Returns whether the caller may ask for the value without calling [`Held::show`].
     #[inline]
     pub(super) const fn is_kept(&self) -> bool {
         self.is_kept
@@ -119,13 +120,13 @@ impl Walk {
         self.is_settled = true;
     }
 
-    /// Goes to the next live key.
+    /// Moves to the next live key.
     #[inline]
     pub(super) fn advance(&mut self, held: &mut Held) -> Result<bool> {
         held.begin(self.options.scans <= 1);
         loop {
             let mut pinned = self.pin(held)?;
-            // Behind an error the cursors are dropped: the next call looks for the place again.
+            // After an error the cursors are dropped: the next call seeks the place again.
             match self.step(&mut pinned)? {
                 Step::Found => {
                     held.pinned = Some(pinned);
@@ -146,7 +147,7 @@ impl Walk {
         }
     }
 
-    /// Reads the entry of its key again, which was given up.
+    /// Reads the value of the current key again, after it was released.
     #[cold]
     pub(super) fn find_again(&mut self, held: &mut Held) -> Result<()> {
         let key = std::mem::take(&mut self.key);
@@ -159,7 +160,7 @@ impl Walk {
         held.value = match found? {
             Step::Found if is_same => Value::Current,
             Step::Made if is_same => Value::Made(std::mem::take(&mut self.made)),
-            // Its keyspace is dropped, which the caller will say.
+            // The keyspace was dropped, which the caller will report.
             _ => return Err(Error::invalid("the entry of a scan is gone")),
         };
         held.pinned = Some(pinned);
@@ -175,7 +176,8 @@ impl Walk {
         }
     }
 
-    /// The cursors, over the current view if theirs is old, standing behind the current key.
+    /// Returns the cursors, positioned after the current key. Opens new ones over the current view
+    /// if theirs is out of date.
     #[inline]
     fn pin(&mut self, held: &mut Held) -> Result<Box<Pinned>> {
         if let Some(pinned) = held.pinned.take() {
@@ -208,7 +210,7 @@ impl Walk {
         let (mut sources, mut ranges) = (Vec::new(), Vec::new());
         let mut deleted = Vec::new();
         for table in view.memtables() {
-            // What came later than it sees, it need not walk over.
+            // Skip a memtable whose entries are all newer than the scan.
             if table.entries() > 0 && table.first().is_some_and(|first| first <= self.at) {
                 let own = table.range_sets();
                 deleted.extend(own.iter().map(Arc::clone));
@@ -237,7 +239,7 @@ impl Walk {
         Box::new(Pinned { view, merge, ranges, is_handled: false })
     }
 
-    /// The tables of `part` that hold something it sees.
+    /// Returns the tables of `part` that have entries visible to the scan.
     fn seen(&self, part: Run) -> Run {
         let is_seen = |table: &&Arc<TableHandle>| table.meta().seqnos().0 <= self.at;
         if part.iter().all(|table| is_seen(&table)) {
@@ -246,7 +248,7 @@ impl Walk {
         part.iter().filter(is_seen).map(Arc::clone).collect()
     }
 
-    /// Handles the next key forwards.
+    /// Processes the next key forwards.
     fn step_forward(&mut self, pinned: &mut Pinned) -> Result<Step> {
         if std::mem::take(&mut pinned.is_handled) {
             pinned.merge.next()?;
@@ -283,7 +285,7 @@ impl Walk {
         Ok(Step::Found)
     }
 
-    /// The scan stands at a value of `len` bytes.
+    /// Records that the scan is on a value of `len` bytes.
     #[inline]
     fn note_value(&mut self, len: usize) {
         self.is_settled &= len < LARGE_VALUE;
@@ -310,7 +312,7 @@ impl Walk {
         self.finish_key(key, base, &operands)
     }
 
-    /// Handles the next key backwards: its entries come oldest first.
+    /// Processes the next key backwards: its entries come oldest first.
     fn step_back(&mut self, pinned: &mut Pinned) -> Result<Step> {
         while let Some(entry) = pinned.merge.entry()
             && entry.seqno() > self.at
@@ -325,7 +327,7 @@ impl Walk {
         if !self.range.starts_before(entry.key) {
             return Ok(Step::End);
         }
-        // Not `self.key`: after an error the scan goes on where it stood.
+        // Not `self.key`: after an error the scan continues where it was.
         let mut key = std::mem::take(&mut self.spare);
         key.clear();
         key.extend_from_slice(entry.key);
@@ -360,7 +362,7 @@ impl Walk {
         self.has_key = true;
     }
 
-    /// Settles the state of `key`; `operands` newest first.
+    /// Determines the state of `key`. `operands` are newest first.
     fn finish_key(
         &mut self,
         key: Vec<u8>,
@@ -380,7 +382,8 @@ impl Walk {
         Ok(Step::Made)
     }
 
-    /// The current key was deleted with its range: after some of them, jumps out of the range.
+    /// Records that the current key is deleted by a range. After several such keys, skips the rest
+    /// of the range.
     fn leave_range(&mut self, pinned: &mut Pinned, covered: SeqNo) -> Result<Step> {
         self.covered_keys += 1;
         if self.covered_keys < COVERED_BEFORE_JUMP {
@@ -398,18 +401,18 @@ impl Walk {
                 Direction::Reverse => Bound::Excluded(piece.start),
             };
             merge.skip_older(limit, covered)?;
-            // The cursors may stand at another entry.
+            // The cursors may be on another entry now.
             *is_handled = false;
         }
         Ok(Step::Absent)
     }
 }
 
-/// What handling a key came to.
+/// The result of processing a key.
 enum Step {
-    /// A live key, whose entry the cursors stand at.
+    /// A live key, whose entry the cursors are on.
     Found,
-    /// A live key, whose value was made.
+    /// A live key, whose value was folded or copied from the cursors.
     Made,
     Absent,
     End,

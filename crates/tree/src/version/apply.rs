@@ -1,4 +1,5 @@
-//! A version and an edit make the next version, or the edit does not fit and is refused.
+//! Applies an edit to a version, which gives the next version, or refuses an edit that does not
+//! fit.
 
 use super::edit::TreeEdit;
 use super::handle::TableHandle;
@@ -10,10 +11,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 impl Version {
-    /// The version that `edits`, oldest first, lead to: what recovery builds from the manifest.
+    /// Returns the version that results from `edits`, oldest first. Recovery builds versions from
+    /// the manifest with it.
     ///
     /// # Errors
-    /// Corruption when an edit does not fit what came before it.
+    /// Corruption if an edit does not fit the edits before it.
     pub fn from_edits<'a>(
         context: &Arc<TreeContext>,
         edits: impl IntoIterator<Item = &'a TreeEdit>,
@@ -39,16 +41,17 @@ impl Version {
         Self::empty().apply(context, &whole)
     }
 
-    /// This version with `edit` applied. Costs the tables of the levels it touches.
+    /// Returns this version with `edit` applied. The cost is proportional to the tables of the
+    /// levels that the edit changes.
     ///
     /// # Errors
-    /// Corruption when the edit does not fit: a table removed that is not there, added twice, or
-    /// overlapping another of its level.
+    /// Corruption if the edit does not fit: it removes a table that is not there, adds one twice,
+    /// or adds one that overlaps another of its level.
     pub fn apply(&self, context: &Arc<TreeContext>, edit: &TreeEdit) -> Result<Self> {
         self.apply_with(context, edit, &mut HashMap::new())
     }
 
-    /// As [`Version::apply`]; `opened` holds new tables that are open already.
+    /// As [`Version::apply`]. `opened` holds new tables that are already open.
     pub(crate) fn apply_with(
         &self,
         context: &Arc<TreeContext>,
@@ -95,7 +98,7 @@ impl Version {
         Ok(next)
     }
 
-    /// The part of [`Version::check`] that an edit can have broken.
+    /// Makes the checks of [`Version::check`] that an edit can break.
     fn check_edit(&self, edit: &TreeEdit) -> Result<()> {
         for (level, _) in &edit.added {
             match usize::from(*level) {
@@ -124,7 +127,8 @@ fn sorted(mut tables: Vec<Arc<TableHandle>>) -> Run {
     tables.into()
 }
 
-/// Puts the tables of L0 into runs: each into the run above the newest older one it overlaps.
+/// Puts the tables of L0 into runs: each goes into the run above the newest older run that it
+/// overlaps.
 fn into_runs(mut tables: Vec<Arc<TableHandle>>) -> Vec<Run> {
     tables.sort_by_key(|table| (table.meta().seqnos().1, table.number()));
     let mut runs: Vec<Vec<Arc<TableHandle>>> = Vec::new();

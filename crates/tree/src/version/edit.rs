@@ -3,15 +3,15 @@
 //! ```text
 //! edit    = field*
 //! field   = tag varint | length varint | bytes
-//! tag 1   tree             varint; always there
+//! tag 1   tree             varint; always present
 //! tag 2   table added      level u8 | table meta; once a table
 //! tag 3   tables removed   varint*
 //! tag 4   flushed through  varint SeqNo
 //! tag 5   watermark        varint SeqNo; absent = 0
 //! ```
 //!
-//! A tag below 64 that is not known is refused: it would change what the edit means. Tags from 64
-//! on are skipped.
+//! An unknown tag below 64 is refused: it would change the meaning of the edit. Unknown tags from
+//! 64 on are skipped.
 
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::{Decoder, FileNumber, Malformed, SeqNo, TreeId};
@@ -23,31 +23,34 @@ const ADDED: u64 = 2;
 const REMOVED: u64 = 3;
 const FLUSHED_THROUGH: u64 = 4;
 const WATERMARK: u64 = 5;
-/// Unknown tags from here on mean nothing to an older flagstone.
+/// A reader may skip unknown tags from here on.
 const TAG_OPTIONAL: u64 = 64;
 
-/// Tables added to and removed from a tree, at once.
+/// Tables that are added to and removed from a tree at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeEdit {
-    /// The tree it changes.
+    /// The tree that the edit changes.
     pub tree: TreeId,
-    /// New tables and the level each goes to. A table that is removed by the same edit moves.
+    /// New tables and their levels. A table that the same edit removes is moved.
     pub added: Vec<(u8, TableMeta)>,
-    /// Tables that go.
+    /// Removed tables.
     pub removed: Vec<FileNumber>,
-    /// Every write of this tree up to this SeqNo is in tables now; replay skips them.
+    /// Every write of this tree up to this SeqNo is in tables now; replay skips them. `None` if the
+    /// edit does not change that.
     pub flushed_through: Option<SeqNo>,
-    /// A reader below it who is not registered may miss versions in the new tables.
+    /// A reader at a SeqNo below the watermark that is not registered may miss versions in the new
+    /// tables.
     pub watermark: SeqNo,
 }
 
 impl TreeEdit {
-    /// An edit of `tree` that changes nothing yet.
+    /// Creates an edit of `tree` that changes nothing yet.
     pub fn new(tree: TreeId) -> Self {
         Self { tree, ..Self::default() }
     }
 
-    /// Appends its fields to `out`; put a length before them where more follows.
+    /// Appends the edit as tagged fields to `out`. The fields do not tell where they end, so a
+    /// caller that appends more must write their length first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut field = Vec::new();
         put_number(out, TREE, u64::from(self.tree.0));
@@ -72,10 +75,10 @@ impl TreeEdit {
         }
     }
 
-    /// Reads what [`TreeEdit::encode`] appended: all of `bytes`.
+    /// Decodes what [`TreeEdit::encode`] appended, which must be all of `bytes`.
     ///
     /// # Errors
-    /// Malformed bytes, a missing tree, or a field this flagstone does not know and must.
+    /// Malformed bytes, a missing tree, or an unknown field that may not be skipped.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let mut edit = Self::default();
@@ -140,7 +143,7 @@ fn removed(decoder: &mut Decoder<'_>, out: &mut Vec<FileNumber>) -> Result<(), M
     Ok(())
 }
 
-/// `tree 3 +L0 000042 [a..m] ... -000017 flushed through #9 watermark #7`
+/// For example `tree 3 +L0 000042 [a..m] ... -000017 flushed through #9 watermark #7`.
 impl fmt::Display for TreeEdit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.tree)?;

@@ -1,4 +1,4 @@
-//! A table of a version: what the manifest says of it, and the file behind it once it is needed.
+//! A table of a version: the manifest's record, and the open file once it is needed.
 
 use super::sampled::SampleSlot;
 use crate::context::TreeContext;
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 static NO_RANGES: RangeSet = RangeSet::EMPTY;
 
-/// A table in some version. It is opened when it is first read.
+/// A table of one or more versions. It is opened when it is first read.
 pub struct TableHandle {
     meta: TableMeta,
     tree: TreeId,
@@ -22,14 +22,15 @@ pub struct TableHandle {
     table: OnceLock<Arc<Table>>,
     ranges: OnceLock<RangeSet>,
     sample: SampleSlot,
-    /// Held while the file is opened, or its deleted ranges are read, so that both happen once.
+    /// Locked while the file is opened or its deleted ranges are read, so that both happen only
+    /// once.
     opening: Mutex<()>,
-    /// No later version holds it: when its last reader is gone, so is the file.
+    /// No later version holds the table: the file is removed after its last reader.
     removed: AtomicBool,
-    /// What was found damaged in it last, and whether somebody was told.
+    /// The last damage found in the table, and whether it was reported.
     damage: Mutex<Option<Error>>,
     is_told: AtomicBool,
-    /// How many compactions it made fail.
+    /// The number of compactions that failed because of this table.
     strikes: AtomicU32,
     is_quarantined: AtomicBool,
 }
@@ -58,7 +59,7 @@ impl TableHandle {
         })
     }
 
-    /// What the manifest says of it.
+    /// The manifest's record of the table.
     pub const fn meta(&self) -> &TableMeta {
         &self.meta
     }
@@ -67,10 +68,10 @@ impl TableHandle {
         self.meta.number
     }
 
-    /// The file, opened by the first call: one read of its tail.
+    /// Returns the open table. The first call opens the file with one read of its tail.
     ///
     /// # Errors
-    /// What opening it may answer: Io, Corruption, Unsupported. The next call tries again.
+    /// Any error of opening the table: Io, Corruption, Unsupported. The next call tries again.
     #[inline]
     pub fn open(&self) -> Result<&Arc<Table>> {
         match self.table.get() {
@@ -89,13 +90,14 @@ impl TableHandle {
         Ok(self.table.get_or_init(|| table))
     }
 
-    /// The file by a descriptor of its own, past the page cache where that can be.
+    /// Opens the file with another descriptor, past the page cache where the system supports that.
     pub(crate) fn open_apart(&self) -> Result<Arc<dyn ReadFile>> {
         let path = self.context.table_path(self.meta.number);
         self.context.files.or_close_some(|| self.context.disk.open_direct(&path))
     }
 
-    /// Its deleted ranges, read by the first call; a table without any is not opened for it.
+    /// Returns the deleted ranges of the table. The first call reads them. A table without any is
+    /// not opened.
     #[inline]
     pub(crate) fn ranges(&self) -> Result<&RangeSet> {
         if self.meta.range_deletes == 0 {
@@ -110,7 +112,7 @@ impl TableHandle {
     #[cold]
     fn read_ranges(&self) -> Result<&RangeSet> {
         let table = self.open()?;
-        // Others wait, so that they are not in memory once for each reader.
+        // Other readers wait, so that the ranges are not in memory once for each of them.
         let _one = self.opening.lock();
         if let Some(ranges) = self.ranges.get() {
             return Ok(ranges);
@@ -123,12 +125,12 @@ impl TableHandle {
         }))
     }
 
-    /// Its deleted ranges, if [`TableHandle::ranges`] has read them; none before.
+    /// Returns the deleted ranges if [`TableHandle::ranges`] has read them, otherwise none.
     pub(crate) fn known_ranges(&self) -> &RangeSet {
         self.ranges.get().unwrap_or(&NO_RANGES)
     }
 
-    /// An error of reading it, which is noted if it tells of damage.
+    /// Records an error of reading the table if it is damage. Returns the error.
     #[cold]
     pub(crate) fn noted(&self, error: Error) -> Error {
         if is_damage(&error) {
@@ -140,13 +142,13 @@ impl TableHandle {
         error
     }
 
-    /// A compaction begins to read it.
+    /// Forgets recorded damage. Called when a compaction begins to read the table.
     pub(crate) fn forget_damage(&self) {
         *self.damage.lock() = None;
     }
 
-    /// A compaction that read it has failed. If it was for this table's sake, and not for the first time, no compaction
-    /// takes it from now on until the database is opened again.
+    /// Counts a failed compaction that read this table and found it damaged. After a few, the table
+    /// is quarantined: no compaction takes it until the database is opened again.
     pub(crate) fn strike(&self) {
         let Some(error) = self.damage.lock().clone() else { return };
         let strikes = self.strikes.fetch_add(1, Ordering::AcqRel) + 1;
@@ -155,12 +157,12 @@ impl TableHandle {
         }
     }
 
-    /// Whether compactions leave it out. It still counts as covering its keys.
+    /// Returns whether compactions skip the table. It still counts as covering its keys.
     pub(crate) fn is_quarantined(&self) -> bool {
         self.is_quarantined.load(Ordering::Acquire)
     }
 
-    /// What is wrong with it, as far as that is known.
+    /// The damage of the table, if any was found.
     pub(crate) fn damage(&self) -> Option<Error> {
         self.damage.lock().clone()
     }
@@ -170,12 +172,13 @@ impl TableHandle {
         self.context.damages.note(Damage { tree, meta, error, is_quarantined });
     }
 
-    /// Its sample with about one key in two to the power of `shift`; `None` when there is none.
+    /// Returns the sample with about one key in two to the power of `shift`, or `None` if there is
+    /// none.
     pub(crate) fn sample(&self, shift: u8) -> Option<Arc<Sample>> {
         self.sample.get(shift, &self.context.cache, || self.open()?.sample())
     }
 
-    /// No version will hold it any more.
+    /// Marks the table as removed: no later version will hold it.
     pub(crate) fn set_removed(&self) {
         self.removed.store(true, Ordering::Release);
     }

@@ -17,13 +17,13 @@ use std::sync::{Arc, LazyLock};
 
 use super::edit::TreeEdit;
 
-/// How many levels a tree has: L0 to L6.
+/// The number of levels of a tree: L0 to L6.
 pub const LEVELS: usize = 7;
 
 /// Tables sorted by key, disjoint.
 pub(crate) type Run = Arc<[Arc<TableHandle>]>;
 
-/// Which tables a tree consists of.
+/// The tables of a tree at one moment, by level.
 #[derive(Clone)]
 pub struct Version {
     /// The runs of L0, oldest first.
@@ -46,11 +46,11 @@ impl Clone for Mark {
 }
 
 impl Version {
-    /// No tables at all.
+    /// Returns a version without tables.
     pub fn empty() -> Self {
         Self {
             runs: Vec::new(),
-            // One allocation for all of them and all trees.
+            // The default run is one allocation shared by all levels of all trees.
             levels: Default::default(),
             flushed_through: SeqNo::ZERO,
             watermark: SeqNo::ZERO,
@@ -58,7 +58,7 @@ impl Version {
         }
     }
 
-    /// The version to put into a view: trees without tables share one.
+    /// Returns the version for use in a view. All empty versions share one allocation.
     pub(crate) fn shared(self) -> Arc<Self> {
         static EMPTY: LazyLock<Arc<Version>> = LazyLock::new(|| Arc::new(Version::empty()));
         let is_empty = self.tables().next().is_none()
@@ -76,19 +76,19 @@ impl Version {
         &self.levels[level - 1]
     }
 
-    /// The runs in the order a get asks them: newest first.
+    /// The runs in the order in which a get searches them: newest first.
     #[inline]
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Run> {
         let levels = self.levels.iter().filter(|run| !run.is_empty());
         self.runs.iter().rev().chain(levels)
     }
 
-    /// Every write up to this SeqNo is in the tables.
+    /// Every write of the tree up to this SeqNo is in tables.
     pub fn flushed_through(&self) -> SeqNo {
         self.flushed_through
     }
 
-    /// A reader below it who is not registered may miss versions.
+    /// A reader at a SeqNo below the watermark that is not registered may miss versions.
     pub fn watermark(&self) -> SeqNo {
         self.watermark
     }
@@ -103,20 +103,20 @@ impl Version {
         self.wasteful.0.store(is_wasteful, Ordering::Relaxed);
     }
 
-    /// The newest SeqNo in any table, or flushed through.
+    /// The newest SeqNo in any table, or `flushed_through` if that is newer.
     pub fn seqno_max(&self) -> SeqNo {
         let newest = self.tables().map(|(_, table)| table.meta().seqnos().1).max();
         newest.unwrap_or(SeqNo::ZERO).max(self.flushed_through)
     }
 
-    /// Every table with its level: L0 oldest run first, then down.
+    /// All tables with their levels: L0 first, its oldest run first, then the deeper levels.
     pub fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableHandle>)> {
         let l0 = self.runs.iter().flat_map(|run| run.iter()).map(|table| (0, table));
         let deeper = (1..).zip(&self.levels);
         l0.chain(deeper.flat_map(|(level, run)| run.iter().map(move |table| (level, table))))
     }
 
-    /// The tables of one level, in any order for L0.
+    /// The tables of one level; for L0 in any order.
     pub(crate) fn tables_of(&self, level: usize) -> impl Iterator<Item = &Arc<TableHandle>> {
         let runs = if level == 0 { &self.runs[..] } else { &self.levels[level - 1..level] };
         runs.iter().flat_map(|run| run.iter())
@@ -127,12 +127,12 @@ impl Version {
         self.tables_of(level).map(|table| table.meta().bytes).sum()
     }
 
-    /// What is wrong with the first of the tables that compactions leave out.
+    /// Returns the damage of the first quarantined table, which compactions skip.
     pub fn damage(&self) -> Option<Error> {
         self.tables().find(|(_, table)| table.is_quarantined())?.1.damage()
     }
 
-    /// The whole version as one edit of an empty tree.
+    /// Returns an edit that creates this version from an empty tree.
     pub fn to_edit(&self, tree: TreeId) -> TreeEdit {
         TreeEdit {
             tree,
@@ -143,10 +143,10 @@ impl Version {
         }
     }
 
-    /// Checks what must always hold: order and disjointness in every run, each file once.
+    /// Checks what must always hold: order and disjointness in every run, and each file only once.
     ///
     /// # Errors
-    /// Corruption that names the tables.
+    /// Corruption, which names the tables.
     pub fn check(&self) -> Result<()> {
         let mut numbers: Vec<_> = self.tables().map(|(_, table)| table.number()).collect();
         numbers.sort_unstable();
@@ -175,7 +175,7 @@ pub(super) fn wrong(text: String) -> Error {
     Error::new(ErrorKind::Corruption, text)
 }
 
-/// One line a table: `L1 000042 [a..m] #3..#9 120 entries 2.1 MiB`; L0 with its run: `L0.2`.
+/// One line a table: `L1 000042 [a..m] #3..#9 120 entries 2.1 MiB`. L0 with its run: `L0.2`.
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, run) in self.runs.iter().enumerate().rev() {

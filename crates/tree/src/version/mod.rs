@@ -1,4 +1,4 @@
-//! The shape of a tree: which tables stand in which level, and how that changes.
+//! The shape of a tree: the tables of each level, and how they change.
 
 mod edit;
 mod handle;

@@ -1,33 +1,34 @@
-//! The sample of a table, kept as far as the tree around it needs it.
+//! The sample of a table, kept in memory as far as the estimate of its tree needs it.
 
 use flagstone_base::{ErrorKind, Result};
 use flagstone_env::sync::Mutex;
 use flagstone_sst::{BlockCache, Sample};
 use std::sync::Arc;
 
-/// A sample is thinned when this many more bits are wanted than it has: each one halves its memory.
+/// A sample is thinned if the wanted shift is at least this much larger than its own. Each bit
+/// halves its memory.
 const SLACK_BITS: u8 = 2;
 
 enum Held {
-    /// There is none, or it cannot be read: whoever reads the table will be told.
+    /// The table has no sample, or it cannot be read, which a read of the table will report.
     None,
     Some {
         sample: Arc<Sample>,
-        /// What the file has.
+        /// The shift of the sample in the file.
         shift_in_file: u8,
     },
 }
 
-/// The place of one table's sample.
+/// Holds the sample of one table.
 #[derive(Default)]
 pub(super) struct SampleSlot {
     held: Mutex<Option<Held>>,
 }
 
 impl SampleSlot {
-    /// The sample with one key in two to the power of `shift`, or with more or fewer where the table has no other;
-    /// `load` reads it from the file. The lock is held across that, so that it is read once. What is kept is taken off
-    /// the capacity of `cache`.
+    /// Returns the sample with one key in two to the power of `shift`, or the closest that the
+    /// table has. `load` reads it from the file. The lock is held meanwhile, so that it is read
+    /// only once. The memory of the sample reduces the capacity of `cache`.
     pub(super) fn get(
         &self,
         shift: u8,
@@ -55,7 +56,7 @@ impl SampleSlot {
         }
         let read = match load() {
             Ok(Some(read)) => read,
-            // A failure of a moment, no free descriptor say: the next look tries again.
+            // A temporary failure, such as no free descriptor: the next call tries again.
             Err(error) if error.kind() != ErrorKind::Corruption => return None,
             Ok(None) | Err(_) => {
                 *held = Some(Held::None);
@@ -71,7 +72,7 @@ impl SampleSlot {
 }
 
 impl SampleSlot {
-    /// Lets go of it.
+    /// Drops the sample.
     pub(super) fn clear(&mut self, cache: &BlockCache) {
         if let Some(Held::Some { sample, .. }) = self.held.get_mut().take() {
             cache.unpin(sample.bytes());

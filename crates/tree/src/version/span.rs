@@ -6,14 +6,14 @@ use flagstone_sst::TableMeta;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// The keys from `lower` on, up to `upper`.
+/// The keys from `lower` up to `upper`.
 #[derive(Clone, Debug)]
 pub(crate) struct Span {
     pub(crate) lower: Vec<u8>,
     pub(crate) upper: Bound<Vec<u8>>,
 }
 
-/// Whether everything below the bound `upper` lies before `key`.
+/// Returns whether all keys within the bound `upper` are below `key`.
 #[inline]
 pub(crate) fn ends_before(upper: Bound<&[u8]>, key: &[u8]) -> bool {
     match upper {
@@ -28,7 +28,7 @@ impl Span {
         Self { lower: meta.smallest.clone(), upper: meta.upper().map(<[u8]>::to_vec) }
     }
 
-    /// The smallest span over all of `metas`; `None` when there are none.
+    /// Returns the smallest span over all `metas`, or `None` if there are none.
     pub(crate) fn over<'a>(metas: impl IntoIterator<Item = &'a TableMeta>) -> Option<Self> {
         let mut metas = metas.into_iter();
         let mut span = Self::of(metas.next()?);
@@ -53,7 +53,7 @@ impl Span {
         !ends_before(self.upper(), &meta.smallest) && !ends_before(meta.upper(), &self.lower)
     }
 
-    /// Which tables of a sorted, disjoint run can have a key in `range`.
+    /// Returns the tables of a sorted, disjoint run that may have a key in `range`.
     pub(crate) fn within_range(range: &KeyRange, run: &[Arc<TableHandle>]) -> Range<usize> {
         let start = match &range.start {
             Bound::Unbounded => 0,
@@ -65,7 +65,7 @@ impl Span {
         start..end.max(start)
     }
 
-    /// Which tables of a sorted, disjoint run have a key in the span.
+    /// Returns the tables of a sorted, disjoint run that may have a key in the span.
     pub(crate) fn within(&self, run: &[Arc<TableHandle>]) -> Range<usize> {
         let start = run.partition_point(|t| ends_before(t.meta().upper(), &self.lower));
         let end = run.partition_point(|t| !ends_before(self.upper(), &t.meta().smallest));

@@ -1,4 +1,4 @@
-//! Tables become fewer or deeper tables.
+//! Compactions: tables become fewer or deeper tables.
 
 use super::key::write_next_key;
 use super::output::{OutputPlan, Outputs, check_count, is_enough};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A compaction under way. Dropping it before it is finished gives it up.
+/// A compaction in progress. Dropping it before it is finished abandons it.
 pub struct Compaction {
     tree: Arc<Tree>,
     job: Job,
@@ -35,14 +35,15 @@ struct Work {
     outputs: Outputs,
     below: Below,
     entries_read: u64,
-    /// How many entries it is to read, if that is checked.
+    /// The number of entries to read, if it is checked.
     expected: Option<u64>,
     is_written: bool,
 }
 
 impl Compaction {
-    /// Takes on `job`. `snapshots` are all live ones and `visible` the newest SeqNo a reader can
-    /// have. `None` when a compaction of the tree runs, or the job is out of date. No work yet.
+    /// Starts `job`. `snapshots` are all live ones, and `visible` is the newest SeqNo a reader can
+    /// have. Returns `None` if a compaction of the tree is running, or the job is out of date. Does
+    /// no work yet.
     pub fn start(tree: &Arc<Tree>, job: Job, snapshots: &[SeqNo], visible: SeqNo) -> Option<Self> {
         if !tree.compaction_slot.take() {
             return None;
@@ -64,21 +65,23 @@ impl Compaction {
         })
     }
 
-    /// What it does.
+    /// The job of the compaction.
     pub const fn job(&self) -> &Job {
         &self.job
     }
 
-    /// Bytes of entries handled so far, before compression.
+    /// Bytes of entries processed so far, before compression.
     pub const fn bytes_done(&self) -> u64 {
         self.bytes_done
     }
 
-    /// Does about 1 MiB of work. `Some` when it is finished: the tables and their names are synced;
-    /// pass the edit to the manifest, then to [`Tree::install`] or [`Tree::abandon`].
+    /// Does about 1 MiB of work. Returns an edit when the compaction is finished: the tables and
+    /// their names are synced; pass the edit to the manifest, then to [`Tree::install`] or
+    /// [`Tree::abandon`].
     ///
     /// # Errors
-    /// Io, OutOfSpace, Corruption of an input or of an entry on its way. Its files are removed then; drop it.
+    /// Io; OutOfSpace; Corruption of an input, or of an entry on its way. The files of the
+    /// compaction are then removed; drop it.
     pub fn step(&mut self) -> Result<Option<TreeEdit>> {
         if self.is_finished {
             return Ok(None);
@@ -100,7 +103,7 @@ impl Compaction {
         done
     }
 
-    /// The edit that moves the inputs down as they are.
+    /// Returns the edit that moves the inputs down unchanged.
     fn moved(&self) -> TreeEdit {
         let mut edit = TreeEdit::new(self.tree.id());
         for table in self.inputs() {
@@ -182,8 +185,8 @@ impl Compaction {
         Ok(Work { merge, ranges, retention, outputs, below, entries_read, expected, is_written })
     }
 
-    /// The fences of the tree, and the first keys of the tables of the output level that lie between the inputs and
-    /// stay.
+    /// Returns the fences of the tree, and the first keys of the tables of the output level that
+    /// lie between the inputs and stay.
     fn fences(&self) -> Vec<Vec<u8>> {
         let Some(span) = Span::over(self.inputs().map(|table| table.meta())) else {
             return Vec::new();
@@ -203,7 +206,8 @@ impl Compaction {
         fences
     }
 
-    /// The inputs run by run, without the tables that a deleted range hides whole, and how many entries they have.
+    /// Returns a cursor over the inputs, run by run, without the tables that one deleted range
+    /// hides completely, and the number of entries in them.
     fn merge(&self, ranges: &RangeSet, retention: &Retention) -> Result<(MergeCursor, u64)> {
         let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
         let use_cache = !self.tree.context().entry_checks;
@@ -227,7 +231,7 @@ impl Compaction {
 }
 
 impl Work {
-    /// True when everything is written and checked.
+    /// Returns true when everything is written and checked.
     fn step(&mut self, bytes_done: &mut u64) -> Result<bool> {
         if self.is_written {
             return Ok(!self.outputs.check_one()?);
@@ -263,8 +267,9 @@ impl Drop for Compaction {
     }
 }
 
-/// Whether `job` can be done in `version`: its inputs are there, and with them everything that they
-/// overlap on the way down. A job that was picked before another compaction ended may not fit.
+/// Returns whether `job` can be done in `version`: its inputs are there, and with them everything
+/// that they overlap on the way down. A job that was picked before another compaction finished may
+/// not fit.
 fn fits(version: &Version, job: &Job) -> bool {
     let mut wanted: BTreeSet<(u8, FileNumber)> = job.inputs.iter().copied().collect();
     let numbers: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
@@ -290,7 +295,7 @@ fn fits(version: &Version, job: &Job) -> bool {
     wanted.is_empty() && !numbers.is_empty() && usize::from(job.output_level) < LEVELS
 }
 
-/// Whether all tables of L0 that `table` overlaps and that are older are among `inputs`, too.
+/// Returns whether all older tables of L0 that `table` overlaps are among `inputs` too.
 fn is_oldest(version: &Version, table: &TableHandle, inputs: &BTreeSet<FileNumber>) -> bool {
     let is_here = |run: &&Run| run.iter().any(|other| other.number() == table.number());
     let older = version.l0_runs().iter().take_while(|run| !is_here(run));
@@ -298,7 +303,7 @@ fn is_oldest(version: &Version, table: &TableHandle, inputs: &BTreeSet<FileNumbe
     overlapping.all(|other| inputs.contains(&other.number()))
 }
 
-/// Whether one deleted range hides everything in `table` from every reader.
+/// Returns whether one deleted range hides everything in `table` from every reader.
 fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> bool {
     let meta = table.meta();
     let (oldest, newest) = meta.seqnos();
@@ -310,7 +315,7 @@ fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> 
     })
 }
 
-/// The runs below the output: older entries can only be there.
+/// The runs below the output: only they can have older entries.
 struct Below {
     levels: Vec<(Run, usize)>,
 }
@@ -321,7 +326,8 @@ impl Below {
         let is_input = |table: &Arc<TableHandle>| inputs.contains(&table.number());
         let seqnos = version.tables().filter(|(_, table)| is_input(table));
         let newest = seqnos.map(|(_, table)| table.meta().seqnos().1).max().unwrap_or(SeqNo::MAX);
-        // What goes down leaves nothing older in L0 that it overlaps; what stays there may.
+        // A job that goes down takes everything older in L0 that it overlaps. A job within L0 may
+        // leave older tables there.
         let l0 = match job.output_level {
             0 => version.l0_runs(),
             _ => &[],
@@ -336,7 +342,7 @@ impl Below {
         Self { levels: runs.filter(|run| !run.is_empty()).map(|run| (run, 0)).collect() }
     }
 
-    /// Whether no deeper level can have `key`; keys are asked in ascending order.
+    /// Returns whether no deeper run can have `key`. Keys must ascend.
     fn is_bottom(&mut self, key: &[u8]) -> bool {
         self.levels.iter_mut().all(|(run, at)| {
             while run.get(*at).is_some_and(|table| ends_before(table.meta().upper(), key)) {
@@ -346,7 +352,7 @@ impl Below {
         })
     }
 
-    /// Whether no deeper level can have a key of `range`.
+    /// Returns whether no deeper run can have a key of `range`.
     fn is_empty_under(&self, range: RangeDelete<'_>) -> bool {
         let span = Span { lower: range.start.to_vec(), upper: Bound::Excluded(range.end.to_vec()) };
         self.levels.iter().all(|(run, _)| span.within(run).is_empty())

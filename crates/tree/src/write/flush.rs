@@ -1,4 +1,4 @@
-//! Sealed memtables become tables of L0.
+//! Flushes: sealed memtables become tables of L0.
 
 use super::key::{entry_bytes, write_next_key};
 use super::output::{OutputPlan, Outputs, check_count, is_enough};
@@ -14,14 +14,14 @@ use flagstone_base::{Result, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// So many bytes of small memtables are flushed together.
+/// Small memtables are flushed together up to this many bytes.
 const TOGETHER_BYTES: u64 = 64 << 20;
 
-/// A flush under way. Dropping it before it is finished gives it up.
+/// A flush in progress. Dropping it before it is finished abandons it.
 pub struct Flush {
     tree: Arc<Tree>,
     tables: Vec<Arc<Memtable>>,
-    /// In its memtables, and how many of them it has read.
+    /// The number of entries in its memtables, and of those read.
     entries: u64,
     entries_done: u64,
     snapshots: Vec<SeqNo>,
@@ -36,16 +36,17 @@ struct Work {
     ranges: AllRanges,
     retention: Retention,
     outputs: Outputs,
-    /// How many entries it is to read, if that is known and checked.
+    /// The number of entries to read, if it is known and checked.
     expected: Option<u64>,
     is_written: bool,
 }
 
 impl Flush {
-    /// Takes the oldest sealed memtables that can be flushed, none that was sealed behind `through`:
-    /// trees whose edits belong together are flushed to the same SeqNo. `snapshots` are all live ones and
-    /// `visible` the newest SeqNo a reader can have; every table carries the `attachments`.
-    /// `None` when there is nothing to flush or a flush runs. Does no work yet.
+    /// Starts a flush of the oldest sealed memtables that can be flushed and were sealed at or
+    /// before `through`: trees whose edits belong together are flushed to the same SeqNo.
+    /// `snapshots` are all live ones, and `visible` is the newest SeqNo a reader can have. Every
+    /// table carries the `attachments`. Returns `None` if there is nothing to flush or a flush is
+    /// running. Does no work yet.
     pub fn start(
         tree: &Arc<Tree>,
         through: SeqNo,
@@ -82,32 +83,34 @@ impl Flush {
         })
     }
 
-    /// Memory of its memtables.
+    /// The memory of its memtables, in bytes.
     pub fn bytes(&self) -> u64 {
         self.tables.iter().map(|table| table.bytes()).sum()
     }
 
-    /// The part of its entries that it has read and written.
+    /// The fraction of its entries that were read and written, 0 to 1.
     pub fn part_done(&self) -> f64 {
         self.entries_done as f64 / self.entries.max(1) as f64
     }
 
-    /// Whether all entries are written: what is left is to check the tables.
+    /// Returns whether all entries are written. What remains is to check the tables.
     pub fn is_written(&self) -> bool {
         self.work.as_ref().is_some_and(|work| work.is_written)
     }
 
-    /// The newest SeqNo it writes: the log is synced through it before the edit is appended.
+    /// The newest SeqNo that the flush writes. The log must be synced through it before the edit is
+    /// appended.
     pub fn seqno_max(&self) -> SeqNo {
         self.tables.iter().map(|table| table.last()).max().unwrap_or_default()
     }
 
-    /// Does about 1 MiB of work. `Some` when it is finished: the tables and their names are synced;
-    /// pass the edit to the manifest, then to [`Tree::install`] or [`Tree::abandon`].
+    /// Does about 1 MiB of work. Returns an edit when the flush is finished: the tables and their
+    /// names are synced; pass the edit to the manifest, then to [`Tree::install`] or
+    /// [`Tree::abandon`].
     ///
     /// # Errors
-    /// Io, OutOfSpace; Corruption when something has changed in memory since it was inserted. Its files are removed then;
-    /// drop it and start again later.
+    /// Io; OutOfSpace; Corruption if an entry changed in memory since it was inserted. The files of
+    /// the flush are then removed; drop it and start again later.
     pub fn step(&mut self) -> Result<Option<TreeEdit>> {
         if self.is_finished {
             return Ok(None);
@@ -161,8 +164,8 @@ impl Flush {
             expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
         }
         let ranges = AllRanges::of_memory(sets.into_iter().flatten().collect());
-        // A newer deletion of a range takes the place of an older one, and combined operands that of
-        // those which they combine.
+        // A newer deleted range replaces an older one, and combined operands replace those that
+        // they combine.
         if !ranges.set().is_empty() || self.tables.iter().any(|table| table.has_shortcuts()) {
             retention.set_dropped();
         }
@@ -181,7 +184,8 @@ impl Flush {
         Ok(Work { merge, ranges, retention, outputs, expected, is_written: false })
     }
 
-    /// Everything in the memtables, but for operands that are combined and that no reader divides.
+    /// Returns everything in the memtables, with combined operands in place of those that no reader
+    /// distinguishes.
     fn merge(&self, retention: &Retention, ranges: &AllRanges) -> MergeCursor {
         let (stripes, ranges) = (retention.stripes().clone(), ranges.clone());
         let shortcuts = Shortcuts::Rewrite(Arc::new(move |key: &[u8], newest, below: SeqNo| {
@@ -200,14 +204,14 @@ impl Flush {
 }
 
 impl Work {
-    /// True when everything is written and checked; counts the entries it reads.
+    /// Returns true when everything is written and checked. Counts the entries read.
     fn step(&mut self, entries_done: &mut u64) -> Result<bool> {
         if self.is_written {
             return Ok(!self.outputs.check_one()?);
         }
         let mut bytes = 0;
         while !is_enough(bytes) {
-            // Nothing can be left out of a key that was written once, when no range was deleted.
+            // Nothing of a key with only one entry can be dropped if there are no deleted ranges.
             if self.ranges.set().is_empty()
                 && let Some(entry) = self.merge.only_entry()
             {

@@ -1,14 +1,15 @@
-//! One key on its way into a table: which of its entries are kept, in bounded memory.
+//! Writes one key to a table: decides which of its entries are kept, in bounded memory.
 //!
 //! ```text
 //! entries, newest first   unpublished | newest stripe | .. | oldest stripe
 //! written                 every one   | of each stripe: a value, a tombstone or its merge operands
 //! ```
-//! Entries stream by, and of a stripe nothing is held but its base and its operands, combined as far as
-//! the fold allows. Folds apply operands oldest first, so those of a stripe that ends here wait for its
-//! base; when they outgrow `fold_bytes` they are let go and read again: backwards, and folded onto the
-//! base part by part, or forwards, and written as they come. So a key costs `fold_bytes`, and its value
-//! twice, however often it was merged.
+//!
+//! Entries stream by. Of a stripe only its base and its operands are held, combined as far as the
+//! fold allows. Folds apply operands oldest first, so the operands of a stripe wait for its base if
+//! they can be folded. When they outgrow `fold_bytes` they are released and read again: backwards,
+//! to fold them onto the base in parts, or forwards, to write them as they come. So a key costs
+//! `fold_bytes`, and its value twice, however often it was merged.
 
 use super::output::Outputs;
 use crate::fold::Fold;
@@ -18,21 +19,22 @@ use crate::options::Direction;
 use crate::ranges::RangeSet;
 use flagstone_base::{EntryCheck, EntryRef, Kind, Result, SeqNo, Slice, Trailer};
 
-/// What an entry counts in a step.
+/// The bytes that an entry counts towards a step.
 pub(super) const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
     (entry.key.len() + entry.value.len() + 8) as u64
 }
 
-/// The entries of a key that were read.
+/// The number and bytes of the entries read.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moved {
     pub(super) entries: u64,
     pub(super) bytes: u64,
 }
 
-/// Reads the next key with all its entries and writes what is kept; `None` at the end.
+/// Reads the next key with all its entries and writes those that are kept. Returns `None` at the
+/// end.
 ///
-/// `is_bottom` says that no older entry of the key exists elsewhere.
+/// `is_bottom` tells whether no older entry of the key exists elsewhere.
 pub(super) fn write_next_key(
     merge: &mut MergeCursor,
     outputs: &mut Outputs,
@@ -67,7 +69,7 @@ pub(super) fn write_next_key(
         }
     }
     let moved = writer.moved;
-    // Tombstones after which nothing came hide nothing.
+    // Tombstones that no older entry follows hide nothing.
     if writer.has_dropped || !writer.held.is_empty() {
         retention.set_dropped();
     }
@@ -80,21 +82,21 @@ struct KeyWriter<'a> {
     outputs: &'a mut Outputs,
     retention: &'a Retention,
     ranges: &'a RangeSet,
-    /// Tombstones that are written if something older follows.
+    /// Tombstones that are written only if an older entry is.
     held: Vec<(Trailer, Option<EntryCheck>)>,
     has_begun: bool,
-    /// Whether something was left out.
+    /// Whether anything was dropped.
     has_dropped: bool,
     moved: Moved,
 }
 
-/// The part of a key's history that no reader divides.
+/// The part of a key's history that all readers see as one state.
 struct Stripe {
-    /// Nothing in it is newer.
+    /// Nothing in the stripe is newer.
     boundary: SeqNo,
-    /// Everything in it is newer; `None` when there is no older snapshot.
+    /// Everything in the stripe is newer. `None` if there is no older snapshot.
     floor: Option<SeqNo>,
-    /// What is older is hidden by the deletion of a range.
+    /// Entries below this SeqNo are hidden by a deleted range.
     covered: SeqNo,
 }
 
@@ -104,22 +106,22 @@ impl Stripe {
     }
 }
 
-/// What a stripe holds, but for what is hidden in it.
+/// The contents of a stripe that are not hidden in it.
 #[derive(Default)]
 struct Contents {
     chain: Chain,
     /// The SeqNo of the newest operand.
     newest: Option<SeqNo>,
-    /// The operands were too many to be held.
+    /// There were too many operands to hold.
     is_long: bool,
     base: Option<Base>,
 }
 
-/// The put or the tombstone that ends a stripe.
+/// The put or tombstone that ends a stripe.
 struct Base {
     trailer: Trailer,
     value: Slice,
-    /// What it has carried.
+    /// The check that the entry has carried.
     check: Option<EntryCheck>,
 }
 
@@ -136,24 +138,25 @@ impl KeyWriter<'_> {
         self.moved.bytes += entry_bytes(entry);
     }
 
-    /// The check that the current entry of `merge` passes on.
+    /// The check that the current entry of `merge` has carried.
     fn carried(&self, merge: &MergeCursor) -> Option<EntryCheck> {
         self.outputs.checks().and_then(|seed| merge.check(seed))
     }
 
-    /// The check of an entry that is made here.
+    /// Computes the check of an entry that is created here.
     fn made(&self, trailer: Trailer, value: &[u8]) -> Option<EntryCheck> {
         let entry = EntryRef { key: self.key, trailer, value };
         self.outputs.checks().map(|seed| EntryCheck::of_entry(&entry, seed))
     }
 
-    /// Looks at the current entry of `merge`, which is not written as it is: what has changed in memory must neither be
-    /// folded, nor be left out for another key that it reads as.
+    /// Verifies the current entry of `merge`, which is not written as it is: an entry that changed
+    /// in memory must neither be folded, nor be dropped because it reads as an entry of another
+    /// key.
     fn verify(&self, merge: &MergeCursor) -> Result<()> {
         self.outputs.checks().map_or(Ok(()), |seed| merge.verify(seed))
     }
 
-    /// The same of a base that is folded into.
+    /// As [`KeyWriter::verify`], for a base that operands are folded into.
     fn verify_base(&self, base: &Base) -> Result<()> {
         let entry = EntryRef { key: self.key, trailer: base.trailer, value: &base.value };
         match (self.outputs.checks(), base.check) {
@@ -170,7 +173,7 @@ impl KeyWriter<'_> {
         self.outputs.fold_bytes()
     }
 
-    /// Writes what is kept of the stripe that ends at `boundary`, in which `merge` is.
+    /// Writes what is kept of the stripe that ends at `boundary`; `merge` is in that stripe.
     fn write_stripe(&mut self, merge: &mut MergeCursor, boundary: SeqNo) -> Result<()> {
         let floor = self.retention.floor(boundary);
         let covered = self.ranges.covering(self.key, boundary);
@@ -180,7 +183,7 @@ impl KeyWriter<'_> {
             return self.keep_base(found.base.as_ref());
         };
         let nothing_older = self.is_bottom && merge.entry().is_none_or(|e| e.key != self.key);
-        // A deletion of the stripe's own hides everything older, here and below.
+        // A deleted range in the stripe itself hides everything older, here and below.
         let is_covered = stripe.covered > stripe.floor.unwrap_or_default();
         let ends = found.base.is_some() || is_covered || nothing_older;
         let fold = self.retention.fold();
@@ -205,7 +208,7 @@ impl KeyWriter<'_> {
         self.keep_base(found.base.as_ref())
     }
 
-    /// Walks over the stripe; `merge` is after it then.
+    /// Reads the stripe. Afterwards `merge` is after it.
     fn read_stripe(&mut self, merge: &mut MergeCursor, stripe: &Stripe) -> Result<Contents> {
         let mut found = Contents::default();
         while let Some(entry) = merge.entry()
@@ -236,7 +239,7 @@ impl KeyWriter<'_> {
         Ok(found)
     }
 
-    /// Reads the operands of a stripe again, oldest first, and folds them part by part.
+    /// Reads the operands of a stripe again, oldest first, and folds them in parts.
     fn fold_again(
         &self,
         merge: &MergeCursor,
@@ -271,7 +274,8 @@ impl KeyWriter<'_> {
         }
     }
 
-    /// Reads the operands of a stripe again and writes them, combined as far as `fold_bytes` allow.
+    /// Reads the operands of a stripe again and writes them, combined as far as `fold_bytes`
+    /// allows.
     fn copy_again(&mut self, merge: &MergeCursor, stripe: &Stripe) -> Result<()> {
         let history = History { key: self.key, newest: stripe.boundary, above: stripe.floor };
         let mut again = merge.again(Direction::Forward, history)?;
@@ -303,7 +307,8 @@ impl KeyWriter<'_> {
         Ok(())
     }
 
-    /// Writes an entry with its check; a tombstone that may hide nothing, when something older is written.
+    /// Writes an entry with its check. A tombstone that may hide nothing is held until something
+    /// older is written.
     fn keep(&mut self, trailer: Trailer, value: &[u8], check: Option<EntryCheck>) -> Result<()> {
         let may_go = self.is_bottom && !self.retention.keeps_tombstones();
         if trailer.kind() == Kind::Delete && may_go {

@@ -1,4 +1,4 @@
-//! Writing tables: from memtables, or from tables. Work comes in steps; only an edit changes a tree.
+//! Writes tables: from memtables, or from tables. Work comes in steps; only an edit changes a tree.
 
 mod ranges;
 

@@ -10,34 +10,35 @@ use flagstone_sst::{TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A step handles about so many bytes of entries.
+/// A step processes about this many bytes of entries.
 const STEP_BYTES: u64 = 1 << 20;
 
-/// Which tables are written, and how.
+/// Which tables to write, and how.
 pub(super) struct OutputPlan {
     pub(super) level: u8,
     pub(super) compression: Compression,
     pub(super) table_bytes: u64,
     pub(super) attachments: BTreeMap<u32, Vec<u8>>,
-    /// Deleted ranges to be written, each cut at the bounds of the tables.
+    /// The deleted ranges to write, cut at the bounds of the tables.
     pub(super) ranges: RangesToWrite,
-    /// The first keys of the tables of the level that stay, sorted: no new table reaches over one.
+    /// The first keys of the tables of the level that stay, sorted: no new table reaches across
+    /// one.
     pub(super) fences: Vec<Vec<u8>>,
 }
 
-/// Tables being written.
+/// The tables of a flush or compaction in progress.
 pub(super) struct Outputs {
     tree: Arc<Tree>,
     plan: OutputPlan,
     builder: Option<TableBuilder>,
-    /// Where the table being written begins: behind every key of the one before.
+    /// The lower bound of the current table: above every key of the table before.
     lower: Vec<u8>,
-    /// Every file made, so that a failure can remove them.
+    /// Every file created, so that a failure can remove them.
     created: Vec<FileNumber>,
     finished: Vec<TableMeta>,
-    /// The first fence behind `lower`.
+    /// The first fence after `lower`.
     fence: usize,
-    /// How many of `finished` were read back and checked.
+    /// The number of tables of `finished` that were read back and checked.
     checked: usize,
 }
 
@@ -60,13 +61,13 @@ impl Outputs {
         self.tree.options().fold_bytes
     }
 
-    /// The seed of the keyspace, if entries carry checks.
+    /// The hash seed of the keyspace, if entries carry checks.
     pub(super) fn checks(&self) -> Option<u64> {
         let tree = &self.tree;
         tree.context().entry_checks.then_some(tree.options().hash_seed)
     }
 
-    /// Ends the current table before `key` when it is full, or a table that stays lies between.
+    /// Finishes the current table before `key` if it is full, or if a fence lies between.
     pub(super) fn cut_before(&mut self, key: &[u8]) -> Result<()> {
         let is_passed = self.plan.fences.get(self.fence).is_some_and(|f| f.as_slice() <= key);
         let entries = self.builder.as_ref().map_or(0, TableBuilder::bytes_estimated);
@@ -101,8 +102,8 @@ impl Outputs {
         Ok(self.builder.insert(builder))
     }
 
-    /// Ends the current table; the next one begins at `next`, or there is none. Deleted ranges behind a
-    /// table that stays go to tables of their own.
+    /// Finishes the current table. The next one begins at `next`, or there is none. Deleted ranges
+    /// beyond a fence go to tables of their own.
     fn finish_table(&mut self, next: Option<&[u8]>) -> Result<()> {
         while let Some(fence) = self.plan.fences.get(self.fence)
             && next.is_none_or(|next| fence.as_slice() <= next)
@@ -114,8 +115,8 @@ impl Outputs {
         self.finish_part(next)
     }
 
-    /// Writes what lies before `next`, of the entries and of the deleted ranges; in several tables, where many ranges begin
-    /// behind the last entry.
+    /// Writes the entries and deleted ranges before `next`, in several tables if many ranges begin
+    /// after the last entry.
     fn finish_part(&mut self, next: Option<&[u8]>) -> Result<()> {
         let bytes_max = self.plan.table_bytes;
         loop {
@@ -150,7 +151,7 @@ impl Outputs {
         }
     }
 
-    /// Reads one finished table back; false when all were.
+    /// Reads one finished table back and checks it. Returns false if all were checked.
     pub(super) fn check_one(&mut self) -> Result<bool> {
         let Some(meta) = self.finished.get(self.checked) else { return Ok(false) };
         let table = self.tree.context().open_table(meta)?;
@@ -166,12 +167,13 @@ impl Outputs {
         Ok(true)
     }
 
-    /// Ends the last table; nothing is added behind this.
+    /// Finishes the last table. Nothing may be added afterwards.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.finish_table(None)
     }
 
-    /// The finished tables, whose names survive a power cut now.
+    /// Syncs the directory, so that the names of the tables survive a power cut. Returns the
+    /// finished tables.
     pub(super) fn into_added(mut self) -> Result<Vec<(u8, TableMeta)>> {
         let context = self.tree.context();
         if !self.created.is_empty()
@@ -190,7 +192,8 @@ impl Outputs {
         self.finished.iter().map(|meta| meta.bytes).sum()
     }
 
-    /// After a failure: removes every file made. What cannot be removed is left to the sweep.
+    /// Removes every file created, after a failure. Files that cannot be removed are left to the
+    /// sweep.
     pub(super) fn remove_files(&mut self) {
         self.builder = None;
         let context = Arc::clone(self.tree.context());
@@ -205,7 +208,7 @@ impl Outputs {
 }
 
 impl Drop for Outputs {
-    /// Given up: no I/O here, the sweep removes the files.
+    /// The work was abandoned. No I/O here; the sweep removes the files.
     fn drop(&mut self) {
         for number in self.created.drain(..) {
             self.tree.forget_ready(number);
@@ -215,12 +218,12 @@ impl Drop for Outputs {
     }
 }
 
-/// Whether a step has done enough.
+/// Returns whether a step has processed enough.
 pub(super) const fn is_enough(bytes: u64) -> bool {
     bytes >= STEP_BYTES
 }
 
-/// Whether as many entries were read as there are, if that is known.
+/// Checks that as many entries were read as expected, if that is known.
 pub(super) fn check_count(read: u64, expected: Option<u64>) -> Result<()> {
     match expected.filter(|expected| *expected != read) {
         Some(expected) => {

@@ -1,13 +1,15 @@
-//! The deleted ranges that a flush or compaction writes: which they are, and which part of them each table gets.
+//! The deleted ranges that a flush or compaction writes: which ranges, and which part of them each
+//! table gets.
 //!
 //! ```text
 //! pieces     |-- open --|          written from the last table on, cut at its end
-//!                |-next-|  |--|    begin behind that end
+//!                |-next-|  |--|    begin after that end
 //! tables  ...][ lower ... next )[
 //! ```
-//! A table gets what lies between its bounds, cut at them. Pieces name borders of ranges in a set that the work has
-//! anyway, so that what is to be written takes 24 bytes a piece besides that set, and no key is copied before it is
-//! encoded.
+//!
+//! A table gets the parts of pieces within its bounds. Pieces refer to borders of ranges in a set
+//! that the work has in any case. So the ranges to write take 24 bytes a piece besides that set,
+//! and no key is copied before it is encoded.
 
 use crate::merge::{AllRanges, Retention};
 use crate::ranges::Piece;
@@ -16,23 +18,25 @@ use flagstone_sst::{RangeDelete, TableBuilder};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// What is left to be written, in the order of the keys.
+/// The deleted ranges that are left to write, in the order of keys.
 pub(super) struct RangesToWrite {
     all: AllRanges,
-    /// By start, then newest first.
+    /// Ordered by start, then newest first.
     pieces: Vec<Piece>,
-    /// The first of them that begins behind everything written.
+    /// The first piece that begins after everything written.
     next: usize,
-    /// Those before `next` that reach over the end of the last table; few: at most one of each stripe, and those of
-    /// commits that are not published yet.
+    /// The pieces before `next` that reach beyond the end of the last table. There are few: at most
+    /// one of each stripe, and those of unpublished commits.
     open: Vec<Piece>,
-    /// The pieces from `next` up to this one begin before the key asked for last, and are so long when they are encoded.
+    /// The pieces from `next` up to this one begin before the last key passed to `bytes_before`;
+    /// and their encoded length.
     counted: usize,
     counted_bytes: u64,
 }
 
 impl RangesToWrite {
-    /// Of the ranges of each stripe only the newest over a key is kept, and what `is_useless` in the oldest stripe is not.
+    /// Keeps, of the ranges of each stripe, only the newest over a key. Drops those of the oldest
+    /// stripe for which `is_useless` returns true.
     pub(super) fn new(
         all: &AllRanges,
         retention: &Retention,
@@ -66,7 +70,8 @@ impl RangesToWrite {
         Self { all, pieces, next: 0, open: Vec::new(), counted: 0, counted_bytes: 0 }
     }
 
-    /// About how many bytes of a table those take that begin before `key` and after the last table; keys ascend.
+    /// Estimates the bytes of a table that the pieces take which begin before `key` and after the
+    /// last table. Keys must ascend.
     #[inline]
     pub(super) fn bytes_before(&mut self, key: &[u8]) -> u64 {
         while self.counted < self.pieces.len() && self.counted_range().start < key {
@@ -75,8 +80,8 @@ impl RangesToWrite {
         self.counted_bytes
     }
 
-    /// Where a table must end because the ranges that begin in it fill `bytes_max`: behind its last key, and before its
-    /// end `next`.
+    /// Returns where a table must end because the ranges that begin in it fill `bytes_max`: after
+    /// its last key, and before its end `next`.
     pub(super) fn cut(
         &mut self,
         (last_key, next): (Option<&[u8]>, Option<&[u8]>),
@@ -98,14 +103,14 @@ impl RangesToWrite {
         None
     }
 
-    /// Whether a part of one lies from `lower` up to `next`.
+    /// Returns whether any piece has a part from `lower` up to `next`.
     pub(super) fn is_any(&self, lower: &[u8], next: Option<&[u8]>) -> bool {
         let set = self.all.set();
         let pending = self.open.iter().chain(self.pieces.get(self.next));
         pending.map(|piece| clipped(set.named(*piece), lower, next)).any(|part| part.is_some())
     }
 
-    /// Writes their parts from `lower`, the end of the last table, up to `next`, the end of this one.
+    /// Writes the parts from `lower`, the end of the last table, up to `next`, the end of this one.
     pub(super) fn write(
         &mut self,
         lower: &[u8],
@@ -147,7 +152,7 @@ impl RangesToWrite {
     }
 }
 
-/// The part of `range` from `lower` up to `next`.
+/// Returns the part of `range` from `lower` up to `next`.
 fn clipped<'a>(
     range: RangeDelete<'a>,
     lower: &'a [u8],

@@ -1,5 +1,6 @@
-//! Is a bit that flips in memory found before it is stored? Tests flip one where the write path copies an entry, and
-//! look whether the flush or the compaction refuses it, leaves the tree as it was, and can be done again.
+//! Is a bit that flips in memory found before it is stored? Tests flip one where the write path
+//! copies an entry, and look whether the flush or the compaction refuses it, leaves the tree as it
+//! was, and can be done again.
 
 use crate::bench_tree::{AppendApart, BenchTree, context, small_options, unchecked};
 use flagstone_base::flip::{Part, Site, flip_next, flipped};
@@ -92,7 +93,8 @@ fn without_checks_a_bit_that_flips_is_stored() {
     assert_eq!(tree.text("key").as_deref(), Some("1"));
 }
 
-/// The entry is no newer than one of the key that it reads as, and would be left out without a trace.
+/// The entry is no newer than one of the key that it reads as, and would be left out without a
+/// trace.
 #[test]
 fn a_key_that_flips_into_a_newer_one_is_found() {
     for is_one_memtable in [true, false] {
@@ -117,7 +119,8 @@ fn a_key_that_flips_out_of_its_order_is_found() {
     refused(try_flush(&mut tree), "b");
 }
 
-/// An older version is left out by the flush, but it may be that it reads wrong because its key does.
+/// An older version is left out by the flush, but it may be that it reads wrong because its key
+/// does.
 #[test]
 fn a_version_that_flips_is_found_though_it_is_left_out() {
     let mut tree = tree();
@@ -141,7 +144,8 @@ fn a_tombstone_and_a_deleted_range_that_flip_are_found() {
     }
 }
 
-/// Operands are combined beside their chain, and the flush may take what came of that in their place.
+/// Operands are combined beside their chain, and the flush may take what came of that in their
+/// place.
 #[test]
 fn an_operand_that_flips_is_found_wherever_it_lies_in_a_chain() {
     let apart = || {
@@ -208,7 +212,8 @@ fn a_bit_that_flips_on_the_way_into_a_table_is_found_and_the_next_attempt_succee
     }
 }
 
-/// Found by the simulator: what a flush or compaction makes of operands had no check yet when it was passed on.
+/// Found by the simulator: what a flush or compaction makes of operands had no check yet when it
+/// was passed on.
 #[test]
 fn a_bit_that_flips_in_what_a_fold_has_made_is_found() {
     for (part, has_base) in [(Part::Key, true), (Part::Value, true), (Part::Value, false)] {
@@ -226,8 +231,8 @@ fn a_bit_that_flips_in_what_a_fold_has_made_is_found() {
     }
 }
 
-/// The block that is damaged in the file was read into the cache before, so it does not matter to a reader. But a
-/// compaction does not trust memory for what it can read from a disk.
+/// The block that is damaged in the file was read into the cache before, so it does not matter to a
+/// reader. But a compaction does not trust memory for what it can read from a disk.
 #[test]
 fn a_compaction_takes_no_block_from_the_cache() {
     for (mut tree, is_checked) in [(tree(), true), (unchecked(small_options()), false)] {

@@ -11,7 +11,8 @@ fn compressions(tree: &BenchTree) -> Vec<(u8, Option<Compression>)> {
     view.version().tables().map(|(level, table)| (level, table.meta().compression)).collect()
 }
 
-/// Writes `values` under rising keys, 40 a flush, and lets ordinary compaction move the tables down.
+/// Writes `values` under rising keys, 40 a flush, and lets ordinary compaction move the tables
+/// down.
 fn moved_tree(options: TreeOptions, value: impl Fn(u32) -> Vec<u8>) -> BenchTree {
     let mut tree = BenchTree::new(options);
     for i in 0..400_u32 {

@@ -59,8 +59,8 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
     });
 }
 
-/// What a cursor pins of a discarded tree must not stop writers of others.
-/// Readers at any moment of a counter that is counted up: shortcuts are added beside what they read.
+/// What a cursor pins of a discarded tree must not stop writers of others. Readers at any moment of
+/// a counter that is counted up: shortcuts are added beside what they read.
 #[test]
 fn readers_of_one_hot_key_see_every_operand_once() {
     const OPERANDS: u64 = 20_000;
@@ -125,8 +125,8 @@ fn what_is_written_behind_a_discard_is_charged_no_more() {
     assert_eq!(charged(), 0);
 }
 
-/// Memtables are let go while somebody still writes into them: what they were charged came off twice, and the sum
-/// of all memtables went below zero.
+/// Memtables are let go while somebody still writes into them: what they were charged came off
+/// twice, and the sum of all memtables went below zero.
 #[test]
 fn a_tree_that_is_discarded_while_it_is_written_owes_no_memory() {
     for _ in 0..50 {

@@ -1,7 +1,8 @@
-//! Merge operands in tables: how many a flush and a compaction keep, and how many they hold at once.
+//! Merge operands in tables: how many a flush and a compaction keep, and how many they hold at
+//! once.
 //!
-//! The story: a counter that was counted up millions of times was one chain of operands, which every flush
-//! and every compaction held in memory whole and wrote again.
+//! The story: a counter that was counted up millions of times was one chain of operands, which
+//! every flush and every compaction held in memory whole and wrote again.
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
 use flagstone_base::{Compression, KeyRange, Kind};
@@ -78,7 +79,8 @@ fn a_flush_of_nothing_but_a_combined_operand_tells_unregistered_readers() {
 #[test]
 fn operands_that_a_deleted_range_divides_are_not_read_combined() {
     let mut tree = tree(Append, 4 << 20);
-    // Blocks of operands in memory have eight, so that the range falls into one, whatever their size up to 37.
+    // Blocks of operands in memory have eight, so that the range falls into one, whatever their
+    // size up to 37.
     let before = merge(&mut tree, 37);
     let read = |tree: &BenchTree, at| {
         let scanned = [Direction::Forward, Direction::Reverse].map(|way| {
@@ -132,8 +134,8 @@ fn operands_without_a_base_are_written_as_they_come() {
     assert_eq!(tree.text("k"), Some(format!("base-{operands}")));
 }
 
-/// Each stripe was read again from the end of the key's history on: with many snapshots a step of a job took as many
-/// times as long.
+/// Each stripe was read again from the end of the key's history on: with many snapshots a step of a
+/// job took as many times as long.
 #[test]
 fn what_is_read_again_is_read_once_however_many_snapshots_divide_it() {
     for has_bases in [false, true] {

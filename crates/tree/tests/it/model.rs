@@ -249,7 +249,8 @@ impl Run {
         Self { rng, real, model, keys, bases, flush, compaction, edits }
     }
 
-    /// Rounds of fewer than `writes` writes, background work and checks; then everything is compacted.
+    /// Rounds of fewer than `writes` writes, background work and checks; then everything is
+    /// compacted.
     fn play(mut self, rounds: u64, writes: u64) {
         for _ in 0..rounds {
             for _ in 0..self.rng.below(writes) {

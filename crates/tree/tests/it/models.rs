@@ -1,11 +1,11 @@
-//! Models of the memtable under loom, which tries every order in which the memory model lets two threads
-//! see each other's writes. Shuttle cannot: it runs atomics one after another.
+//! Models of the memtable under loom, which tries every order in which the memory model lets two
+//! threads see each other's writes. Shuttle cannot: it runs atomics one after another.
 //!
-//! The memtable's atomics lie in raw memory, where loom's cannot; so the protocol is written down again
-//! here, step for step: `memtable/store.rs` (slots, links of versions, tables that grow) and
-//! `memtable/ordered.rs` (the tail of new keys, the runs it becomes). Plain memory is a loom cell, which
-//! fails when a read and a write of it are not ordered. Each model is run once more with an ordering that
-//! is too weak, and must fail then.
+//! The memtable's atomics lie in raw memory, where loom's cannot; so the protocol is written down
+//! again here, step for step: `memtable/store.rs` (slots, links of versions, tables that grow) and
+//! `memtable/ordered.rs` (the tail of new keys, the runs it becomes). Plain memory is a loom cell,
+//! which fails when a read and a write of it are not ordered. Each model is run once more with an
+//! ordering that is too weak, and must fail then.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
@@ -180,7 +180,8 @@ struct Tail {
     len: AtomicUsize,
 }
 
-/// The ordered view; the pointer that readers load is a mutex, as loom has no atomic pointer that counts.
+/// The ordered view; the pointer that readers load is a mutex, as loom has no atomic pointer that
+/// counts.
 struct Ordered {
     memory: [UnsafeCell<u64>; CELLS],
     shown: Mutex<Arc<Shown>>,
@@ -198,7 +199,8 @@ impl Ordered {
         }
     }
 
-    /// As `OrderedWriter::push`: a full tail becomes a run, and the next tail is shown before its first key.
+    /// As `OrderedWriter::push`: a full tail becomes a run, and the next tail is shown before its
+    /// first key.
     fn push(&self, pending: &mut Vec<usize>, at: usize) {
         write(&self.memory[at], 100 + at as u64);
         let mut current = Arc::clone(&self.shown.lock().unwrap());

@@ -123,8 +123,8 @@ fn tiering_merges_the_neighbouring_runs_that_cost_least_for_each_run_less() {
     assert_eq!(picked_tiering(&tables), "runs: L0 000004 000003 000002 000001 -> L0");
 }
 
-/// Table 4 holds a newer SeqNo than table 5 and shares a run with what is older than it: merged with
-/// table 2 it would count as newer than 5.
+/// Table 4 holds a newer SeqNo than table 5 and shares a run with what is older than it: merged
+/// with table 2 it would count as newer than 5.
 #[test]
 fn tiering_never_merges_across_a_run_that_stays() {
     let tables = [

@@ -1,8 +1,9 @@
 //! Deleted ranges in memory and in tables.
 //!
-//! An open table once kept every deleted range in two forms, 170 bytes for keys of 16, and a flush or a compaction held
-//! them in five more at once: 100,000 of them took a database 30 MiB beyond its bound. All that lay between two keys went
-//! into one table, and a section of more than 514 MiB cannot be written.
+//! An open table once kept every deleted range in two forms, 170 bytes for keys of 16, and a flush
+//! or a compaction held them in five more at once: 100,000 of them took a database 30 MiB beyond
+//! its bound. All that lay between two keys went into one table, and a section of more than 514 MiB
+//! cannot be written.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{KeyRange, Kind, SeqNo};
@@ -72,7 +73,8 @@ fn a_flush_holds_its_deleted_ranges_in_one_set_and_as_they_are_stored() {
     let mut tree = large_tables();
     deleted(&mut tree, 0..RANGES);
     let flush = bytes_a_range(|| tree.flush());
-    // The set; 28 bytes of what is to be written; the section, which grows, once more as stored, and on the disk in memory.
+    // The set; 28 bytes of what is to be written; the section, which grows, once more as stored,
+    // and on the disk in memory.
     assert!(flush <= IN_SET + 28 + 5 * IN_TABLE, "{flush} bytes a range");
 }
 

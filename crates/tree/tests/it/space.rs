@@ -1,5 +1,5 @@
-//! How much of a tree is garbage, as its samples tell, against what a full compaction leaves of it; and the merges that
-//! are picked to free it.
+//! How much of a tree is garbage, as its samples tell, against what a full compaction leaves of it;
+//! and the merges that are picked to free it.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::Kind;
@@ -166,8 +166,8 @@ fn the_merge_that_is_picked_frees_what_was_told() {
     }
 }
 
-/// What compactions write for each byte put, and the largest output, in parts of what is alive, while keys are overwritten
-/// at random and the tree is kept at 2.25 times what is alive.
+/// What compactions write for each byte put, and the largest output, in parts of what is alive,
+/// while keys are overwritten at random and the tree is kept at 2.25 times what is alive.
 fn cost_of_overwrites(options: TreeOptions) -> (f64, f64) {
     let mut tree = filled(options);
     let live = bytes(&tree) as f64;
@@ -197,8 +197,9 @@ fn cost_of_overwrites(options: TreeOptions) -> (f64, f64) {
     (written as f64 / put as f64, largest as f64 / live)
 }
 
-/// The best that can be is 0.4: a segment is written for about two and a half times its bytes. When segments were hardly
-/// smaller than the tree, and tables of L0 reached over their ends, it was 1.2, in outputs of half of what is alive.
+/// The best that can be is 0.4: a segment is written for about two and a half times its bytes. When
+/// segments were hardly smaller than the tree, and tables of L0 reached over their ends, it was
+/// 1.2, in outputs of half of what is alive.
 #[test]
 fn a_small_tree_is_relieved_in_small_pieces_while_it_is_overwritten() {
     // As 105 MB with jobs of 64 MiB and tables of 32 MiB; and as a quarter of that.
@@ -209,7 +210,8 @@ fn a_small_tree_is_relieved_in_small_pieces_while_it_is_overwritten() {
     }
 }
 
-/// A flush that is too small to be cut lies over all segments: nothing newer could go down in any piece.
+/// A flush that is too small to be cut lies over all segments: nothing newer could go down in any
+/// piece.
 #[test]
 fn a_small_table_over_all_segments_does_not_keep_garbage_from_being_freed() {
     let mut tree = filled(TreeOptions { job_bytes_min: 256 << 10, ..options() });
