@@ -8,7 +8,7 @@ pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
 /// The longest value: 512 MiB.
 pub const VALUE_BYTES_MAX: usize = 512 << 20;
 
-/// Refuses a key that is empty or longer than [`KEY_BYTES_MAX`].
+/// Checks the length of a key: InvalidInput if it is empty or longer than [`KEY_BYTES_MAX`].
 pub fn check_key(key: &[u8]) -> Result<()> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(Error::invalid(format!(
@@ -19,7 +19,7 @@ pub fn check_key(key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a value longer than [`VALUE_BYTES_MAX`].
+/// Checks the length of a value: InvalidInput if it is longer than [`VALUE_BYTES_MAX`].
 pub fn check_value(value: &[u8]) -> Result<()> {
     if value.len() > VALUE_BYTES_MAX {
         return Err(Error::invalid(format!(

@@ -1,22 +1,25 @@
-//! Room for large buffers that goes back to the system as soon as they are freed.
+//! Capacities of large buffers, chosen so that their memory returns to the system as soon as they
+//! are freed.
 //!
-//! glibc maps a buffer by itself from a size on that rises to 32 MiB with what a process frees. Smaller buffers come from
-//! the arena of their thread. What is freed at the end of an arena stays resident, up to 64 MiB in each, and
-//! `malloc_trim` does not give it back. So a buffer of megabytes gets more capacity than it needs: pages that
-//! nobody writes take no memory.
+//! glibc maps a buffer separately if it is larger than a threshold, which rises up to 32 MiB as a
+//! process frees buffers. Smaller buffers come from the arena of their thread. Memory that is freed
+//! at the end of an arena stays resident, up to 64 MiB in each arena, and `malloc_trim` does not
+//! return it. So a buffer of megabytes gets more capacity than it needs, and is mapped separately.
+//! Pages that are never written take no memory.
 
-/// A capacity that is always mapped by itself.
+/// A capacity that is always mapped separately.
 pub const MAPPED_BYTES: usize = (32 << 20) + (4 << 10);
-/// Buffers from this length on get that capacity.
+/// Buffers of at least this length get a capacity of [`MAPPED_BYTES`].
 const LARGE: usize = 8 << 20;
 
-/// The capacity for a buffer of `bytes` bytes.
+/// The capacity that a buffer for `bytes` bytes should get.
 #[inline]
 pub const fn capacity_for(bytes: usize) -> usize {
     if bytes >= LARGE && bytes < MAPPED_BYTES { MAPPED_BYTES } else { bytes }
 }
 
-/// Makes room in `buffer` for exactly `more` bytes, or more if that makes them a mapping by itself.
+/// Reserves space in `buffer` for exactly `more` bytes; if the buffer is large then, for
+/// [`MAPPED_BYTES`] in all.
 #[inline]
 pub fn reserve_large(buffer: &mut Vec<u8>, more: usize) {
     let capacity = capacity_for(buffer.len() + more);

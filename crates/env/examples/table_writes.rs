@@ -1,10 +1,12 @@
-//! What writing tables costs by ways of writing: through the page cache; the same, with its pages
-//! dropped after the sync; past it (`O_DIRECT`).
+//! Measures the cost of writing tables in three ways: through the page cache; through the page
+//! cache, with the pages dropped after the sync; and without the page cache (`O_DIRECT`).
 //!
-//! `cargo run --release -p flagstone-env --example table_writes -- DIR [files] [MiB a file] [files kept]`
+//! Usage: `cargo run --release -p flagstone-env --example table_writes --
+//! DIR [files] [MiB a file] [files kept]`
 //!
-//! Rounds alternate between the ways; processor time is that of the writing thread and, since the
-//! kernel writes out on threads of its own, that of the machine (meaningful when nothing else runs).
+//! Rounds alternate between the ways. The processor time is that of the writing thread. Since the
+//! kernel writes out in its own threads, that of the whole machine is printed as well; it is
+//! meaningful only when nothing else runs.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -22,20 +24,20 @@ enum Way {
     Direct,
 }
 
-/// Nanoseconds this thread was on a processor.
+/// The processor time of this thread in nanoseconds.
 fn thread_nanos() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Hundredths of seconds of this process in user and in kernel mode.
+/// The time of this process in user and in kernel mode, in hundredths of a second.
 fn user_and_system() -> (u64, u64) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
     (fields[11].parse().unwrap(), fields[12].parse().unwrap())
 }
 
-/// Hundredths of seconds the machine was busy.
+/// The time that the machine was busy, in hundredths of a second.
 fn machine_busy() -> u64 {
     let text = std::fs::read_to_string("/proc/stat").unwrap();
     let n: Vec<u64> = text

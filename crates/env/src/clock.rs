@@ -1,18 +1,18 @@
-//! Time: a monotonic one for durations, the wall's for expiry and event stamps.
+//! Clocks: monotonic time for durations, and wall time for expiry and the time stamps of events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Where time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync {
-    /// Time since some fixed moment; never goes back.
+    /// The time since some fixed moment. It never goes back.
     fn monotonic(&self) -> Duration;
 
-    /// Time since 1970-01-01 00:00 UTC by the wall clock; may jump.
+    /// The time since 1970-01-01 00:00 UTC by the wall clock. It may jump.
     fn wall(&self) -> Duration;
 }
 
-/// The machine's clocks.
+/// The clocks of the machine.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -34,14 +34,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock for tests, which stands still until [`ManualClock::advance`] is called.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,
 }
 
 impl ManualClock {
-    /// Moves it on.
+    /// Moves both times forward.
     pub fn advance(&self, by: Duration) {
         self.nanos.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
     }

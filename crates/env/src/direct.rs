@@ -1,4 +1,4 @@
-//! Reads of single blocks past the page cache (`O_DIRECT`).
+//! Reads single blocks without the page cache (`O_DIRECT`).
 
 use crate::disk::{Access, ReadFile};
 use flagstone_base::{Error, Result};
@@ -11,22 +11,25 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What offsets, lengths and memory must be multiples of: tried in this order, and at the end the page
+/// The alignments of offsets, lengths and memory, tried in this order. If none works, the page
 /// cache is used.
 const ALIGNMENTS: [u64; 2] = [512, 4096];
-/// Longer reads go through the page cache: they would keep so much memory a thread.
+/// Longer reads use the page cache, since each thread keeps a buffer as long as its longest direct
+/// read.
 const DIRECT_BYTES_MAX: usize = 256 << 10;
 
-/// A file whose blocks are read past the page cache, as far as device and file system can do it.
+/// A file whose blocks are read without the page cache, as far as device and file system support
+/// it.
 pub(crate) struct DirectReadFile {
     cached: Arc<dyn ReadFile>,
     direct: File,
-    /// The alignment that is known to do or tried next; 0 when none does.
+    /// The alignment that works or is tried next; 0 when none works.
     alignment: AtomicU64,
 }
 
 impl DirectReadFile {
-    /// The file of `cached`, read directly where its file system can do that; else `cached` itself.
+    /// Opens the file of `cached` for direct reads. Returns `cached` itself if the file system does
+    /// not support them.
     pub(crate) fn open(cached: Arc<dyn ReadFile>) -> Result<Arc<dyn ReadFile>> {
         let flags = OFlags::DIRECT.bits() as i32;
         match OpenOptions::new().read(true).custom_flags(flags).open(cached.path()) {
@@ -39,7 +42,7 @@ impl DirectReadFile {
         }
     }
 
-    /// Fills `buffer`; false where the page cache has to do it.
+    /// Fills `buffer` by a direct read. Returns false if the caller must use the page cache.
     fn read_direct(&self, buffer: &mut [u8], offset: u64) -> IoResult<bool> {
         let is_inside =
             offset.checked_add(buffer.len() as u64).is_some_and(|end| end <= self.len());
@@ -59,12 +62,14 @@ impl DirectReadFile {
     }
 }
 
-/// What systems answer that cannot read a file directly, or not at such a place.
+/// Returns whether the error means that the system cannot read the file directly, or not with this
+/// alignment.
 fn is_refused(error: &IoError) -> bool {
     matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
 
-/// Reads the aligned bytes around `buffer` into memory of this thread, and copies.
+/// Reads the aligned bytes around the wanted ones into a buffer of this thread, and copies the
+/// wanted ones.
 fn read_aligned(file: &File, buffer: &mut [u8], offset: u64, alignment: u64) -> IoResult<()> {
     thread_local! {
         static MEMORY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -84,7 +89,7 @@ fn read_aligned(file: &File, buffer: &mut [u8], offset: u64, alignment: u64) -> 
             match file.read_at(&mut aligned[read..], start + read as u64) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
-                // The last bytes of a file come without those that would fill a whole sector.
+                // Only the last read of a file may return less than whole sectors.
                 Ok(some)
                     if some == 0
                         || (read + some < needed && !(some as u64).is_multiple_of(alignment)) =>
@@ -107,7 +112,7 @@ impl ReadFile for DirectReadFile {
     fn read_block_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         match self.read_direct(buffer, offset) {
             Ok(true) => Ok(()),
-            // The other way answers a file that ends too early as a Corruption.
+            // The read through the page cache reports a file that ends too early as a Corruption.
             Ok(false) => self.cached.read_exact_at(buffer, offset),
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 self.cached.read_exact_at(buffer, offset)
@@ -135,7 +140,7 @@ mod tests {
     use crate::{Disk, OsDisk};
     use std::path::PathBuf;
 
-    /// Below the build's folder, which is seldom a file system in memory.
+    /// A directory below the build's folder, which is rarely a file system in memory.
     fn scratch() -> tempfile::TempDir {
         let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         tempfile::tempdir_in(here.join("../../target")).or_else(|_| tempfile::tempdir()).unwrap()
@@ -165,7 +170,7 @@ mod tests {
         assert!(OsDisk.open_direct(&dir.path().join("b")).err().unwrap().is_missing_file());
     }
 
-    /// Whatever the file system under the test can do.
+    /// Does not need a file system that supports direct reads.
     #[test]
     fn the_bytes_asked_for_are_cut_out_of_aligned_reads() {
         let dir = scratch();

@@ -1,166 +1,172 @@
-//! The seam to the file system: fifteen operations, no more.
+//! The interface to the file system: a small set of operations.
 //!
-//! Files are appended, synced, renamed, linked and removed. There are two exceptions, both of the write-ahead log:
-//! [`Disk::reuse`] writes a recycled segment again from its start, and [`WriteFile::blank`] takes back a record that
-//! was refused. So the crash model that tests run against is small: after a power cut, bytes that were not synced and
-//! directory entries that were not synced may each be there or not.
+//! Files are appended, synced, renamed, linked and removed. There are two exceptions, both for the
+//! write-ahead log: [`Disk::reuse`] overwrites a recycled segment from its start, and
+//! [`WriteFile::blank`] removes a refused record. So the crash model of the tests is small: after a
+//! power cut, each unsynced byte and each unsynced directory entry may be there or not.
 
 use flagstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A page of the page cache, or a block of the file system: what a system writes at once.
+/// The size of a page of the page cache or a block of the file system, which a system writes as a
+/// whole.
 pub(crate) const PAGE: u64 = 4096;
 
-/// A file being written: it only grows. Dropping it closes it and syncs nothing.
+/// A file that is being written. It only grows. Dropping the handle closes the file without a sync.
 pub trait WriteFile: Send {
-    /// Appends all of `bytes`, or fails; after a failure how much arrived is unknown.
+    /// Appends all of `bytes`, or fails. After a failure it is unknown how many bytes were written.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
 
-    /// Appends all of `bytes` and leaves it empty, perhaps with another memory: a file that is streamed
-    /// ([`Disk::create_streamed`]) keeps the buffer until its bytes are written.
+    /// Appends all of `bytes` and leaves the vector empty, perhaps with another buffer: a streamed
+    /// file ([`Disk::create_streamed`]) keeps the buffer until its bytes are written.
     fn append_vec(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
         self.append(bytes)?;
         bytes.clear();
         Ok(())
     }
 
-    /// Writes zeroes over `len` bytes at `offset`, as far as the file goes: it grows by nothing, so a full disk does
-    /// not refuse it. The position stays. Only for a write-ahead-log segment whose last append failed.
+    /// Overwrites `len` bytes at `offset` with zeroes, up to the end of the file. The file does not
+    /// grow, so this works on a full disk. The position is unchanged. Only for a write-ahead-log
+    /// segment whose last append failed.
     fn blank(&mut self, offset: u64, len: u64) -> Result<()>;
 
-    /// Makes everything appended survive a power cut (fdatasync). The name of a new file needs
-    /// [`Disk::sync_dir`] besides.
+    /// Makes everything appended survive a power cut (fdatasync). The name of a new file also needs
+    /// [`Disk::sync_dir`].
     fn sync(&mut self) -> Result<()>;
 
-    /// Asks the system to begin writing out what was appended; promises nothing and does not wait.
+    /// Asks the system to begin writing out the appended bytes. Does not wait, and promises
+    /// nothing.
     fn start_writeback(&mut self) -> Result<()>;
 
-    /// Reserves room up to `len` bytes where the file system can; promises nothing.
+    /// Reserves disk space for a length of `len` bytes, where the file system can. Promises
+    /// nothing.
     fn reserve(&mut self, len: u64) -> Result<()>;
 
-    /// How many bytes were appended since the file was created or reused.
+    /// The number of bytes appended since the file was created or reused.
     fn position(&self) -> u64;
 
-    /// A handle that syncs this file from another thread while this one appends.
+    /// Returns a handle with which another thread can sync this file while this handle appends.
     fn syncer(&self) -> Result<Box<dyn SyncFile>>;
 }
 
-/// A second handle of a file being written, which can only sync it.
+/// A second handle of a file that is being written; it can only sync.
 pub trait SyncFile: Send + Sync {
     /// Makes everything appended before the call survive a power cut.
     fn sync(&self) -> Result<()>;
 }
 
-/// How a file will be read, so that the system reads ahead or does not.
+/// The way in which a file will be read. It decides whether the system reads ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Here and there: no reading ahead.
+    /// In random order: the system should not read ahead.
     Random,
-    /// From front to back: read ahead.
+    /// From front to back: the system should read ahead.
     Sequential,
-    /// Not again soon: cached pages of the file may go.
+    /// Not again soon: the system may drop the cached pages of the file.
     Done,
 }
 
-/// An open file for reading at any offset, from any thread.
+/// A file that is open for reading, at any offset and from any thread.
 pub trait ReadFile: Send + Sync {
-    /// Fills all of `buffer` from `offset`, or fails; a file that ends earlier is a Corruption.
+    /// Fills all of `buffer` from `offset`, or fails. If the file ends earlier, the error is a
+    /// Corruption.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
 
-    /// The same of a block of which nothing around is wanted. A file opened by [`Disk::open_direct`] reads it
-    /// past the page cache.
+    /// As [`ReadFile::read_exact_at`], for a single block whose surroundings are not needed. A file
+    /// opened with [`Disk::open_direct`] bypasses the page cache.
     fn read_block_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.read_exact_at(buffer, offset)
     }
 
-    /// The length when it was opened.
+    /// The length in bytes when the file was opened.
     fn len(&self) -> u64;
 
-    /// Whether it was empty when it was opened.
+    /// Returns whether the file was empty when it was opened.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Tells the system how the file will be read; promises nothing.
+    /// Tells the system how the file will be read. A hint that promises nothing.
     fn advise(&self, access: Access);
 
-    /// Its path, for error texts.
+    /// The path of the file, for error texts.
     fn path(&self) -> &Path;
 }
 
-/// Who else may hold a lock at the same time.
+/// Whether a lock can be shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Nobody: for the one who writes.
+    /// No other handle may hold the lock: for a writer.
     Exclusive,
-    /// Others who hold it shared: for those who only read.
+    /// Other handles may hold the lock in shared mode, too: for readers.
     Shared,
 }
 
-/// A lock of a directory; given back when dropped.
+/// A held lock of a directory. Dropping it releases the lock.
 pub trait DiskLock: Send + Sync {}
 
-/// A file system.
+/// A file system. Its methods are called from any thread.
 pub trait Disk: Send + Sync {
-    /// Creates a new file; one that exists is an error.
+    /// Creates a new file. It is an error if the file exists.
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
 
-    /// Creates a new file that is written from front to end and then synced: a disk may carry out its
-    /// appends on a thread of its own. An append that failed is answered by a later call, at the latest by
-    /// `sync`.
+    /// Creates a new file that is written from front to end and then synced. A disk may do its
+    /// appends in another thread. The error of a failed append is then returned by a later call, at
+    /// the latest by `sync`.
     fn create_streamed(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         self.create(path)
     }
 
-    /// Opens an existing file to be written again from its start, its length and old bytes staying
-    /// until they are written over, or zeros are written up to the end of a page that an append has
-    /// begun. Only for write-ahead-log segments.
+    /// Opens an existing file to be overwritten from its start. The length stays. Old bytes stay
+    /// until they are overwritten by an append, or by the zeros that an append may write up to the
+    /// end of its last page. Only for write-ahead-log segments.
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>>;
 
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>>;
 
-    /// Opens a file for reading whose single blocks come past the page cache
-    /// ([`ReadFile::read_block_at`]), where the system can do that.
+    /// Opens a file for reading. [`ReadFile::read_block_at`] then bypasses the page cache, where
+    /// the system can do that.
     fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
         self.open(path)
     }
 
-    /// Renames a file, replacing `to` if it exists, atomically.
+    /// Renames a file atomically. If `to` exists, it is replaced.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Gives a file a second name (a hard link); `to` must not exist.
+    /// Gives a file a second name, a hard link. `to` must not exist.
     fn link(&self, from: &Path, to: &Path) -> Result<()>;
 
-    /// Removes a file's name.
+    /// Removes the name of a file.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Makes a directory and its missing parents.
+    /// Creates a directory and its missing parents.
     fn create_dir(&self, path: &Path) -> Result<()>;
 
-    /// The names (not paths) of the files in a directory, sorted.
+    /// The names (not paths) of the files and directories in a directory, sorted.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
 
     /// Makes the directory's entries (creations, renames, links, removals) survive a power cut.
     fn sync_dir(&self, dir: &Path) -> Result<()>;
 
-    /// Whether there is a file or directory of this name.
+    /// Returns whether there is a file or directory at `path`.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Locks `path`, or answers Busy at once. An exclusive lock makes the file if it is missing; a
-    /// shared one needs no right to write it.
+    /// Locks `path`, or returns Busy at once. An exclusive lock creates a missing file. A shared
+    /// lock needs no permission to write the file.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>>;
 
-    /// How many bytes can still be written below `path`.
+    /// The number of bytes that can still be written to the file system of `path`.
     fn free_bytes(&self, path: &Path) -> Result<u64>;
 }
 
-/// A shared lock for a reader, or `None` where there can be none: no lock file, or one that it may not open; or a file
-/// system without locks.
+/// Takes a shared lock for a reader. Returns `None` where a lock is impossible: the lock file is
+/// missing or may not be opened, or the file system has no locks.
 ///
 /// # Errors
-/// Busy while somebody writes; any other failure: a reader without a lock may meet files that are being removed.
+/// Busy while a writer holds the lock. Any other error is returned as well, because a reader
+/// without a lock may meet files that are being removed.
 pub fn lock_to_read(disk: &dyn Disk, path: &Path) -> Result<Option<Box<dyn DiskLock>>> {
     let is_impossible = |error: &Error| {
         let kind = error.io_error().map(std::io::Error::kind);
@@ -179,7 +185,7 @@ pub fn lock_to_read(disk: &dyn Disk, path: &Path) -> Result<Option<Box<dyn DiskL
 /// Reads a whole file of at most `limit` bytes.
 ///
 /// # Errors
-/// Corruption when it is longer: what is read whole is small by design.
+/// Corruption when the file is longer: files that are read as a whole are small by design.
 pub fn read_whole(disk: &dyn Disk, path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = disk.open(path)?;
     if file.len() > limit {
@@ -194,8 +200,8 @@ pub fn read_whole(disk: &dyn Disk, path: &Path, limit: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes `bytes` as the whole content of `path`, atomically: a temporary file beside it is
-/// written, synced and renamed, then the directory synced.
+/// Replaces the content of `path` by `bytes`, atomically and durably: writes and syncs a temporary
+/// file beside it, renames that file, and syncs the directory.
 pub fn replace_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".tmp");
@@ -211,10 +217,10 @@ pub fn replace_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<()> {
     disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Makes a directory, and those above it that are missing, so that all their names survive a power cut.
+/// Creates a directory and its missing parents, so that all their names survive a power cut.
 ///
 /// # Errors
-/// Io.
+/// Errors of the disk.
 pub fn create_dir_synced(disk: &dyn Disk, dir: &Path) -> Result<()> {
     let mut parents = Vec::new();
     for ancestor in dir.ancestors() {

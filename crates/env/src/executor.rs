@@ -1,13 +1,13 @@
-//! Background work as short resumable steps: threads run them in production, a test runs them one
-//! by one in the order it likes.
+//! Background work in short resumable steps. Threads run the steps in production; a test runs them
+//! one by one, in any order.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Which workers may run a job. Flushes have a lane of their own, so that no number of compactions
-/// can keep a full memtable waiting.
+/// The workers that may run a job. Flushes have their own lane, so that no number of compactions
+/// can delay the flush of a full memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
     /// Short work that writers may wait for: flushes, the manifest, timed syncs.
@@ -16,48 +16,49 @@ pub enum Lane {
     Compaction,
 }
 
-/// What a step of a job reports.
+/// The result of one step of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more to do: call again.
+    /// There is more to do: call the job again.
     Again,
-    /// There is more to do, and no hurry: call again when this time has passed.
+    /// There is more to do: call the job again when this time has passed.
     Rest(Duration),
-    /// Finished.
+    /// The job is finished and is dropped.
     Done,
 }
 
-/// A piece of background work. Each call does a bounded amount (aim below 1 MiB of input).
+/// A piece of background work. Each call does one bounded step, ideally less than 1 MiB of input.
 pub type Job = Box<dyn FnMut() -> Progress + Send>;
 
-/// Runs background work.
+/// Runs background jobs.
 pub trait Executor: Send + Sync {
-    /// Queues `job`; it runs until it reports `Done`.
+    /// Queues `job`, which is called until it returns [`Progress::Done`].
     fn submit(&self, lane: Lane, job: Job);
 
-    /// Queues `job` when `delay` has passed; a job still waiting at shut-down is dropped.
+    /// Queues `job` after `delay`. A job that still waits at shutdown is dropped.
     fn submit_after(&self, delay: Duration, lane: Lane, job: Job);
 
-    /// Runs one step of something queued in the caller's thread, if this executor has no threads;
-    /// false when nothing was run. Whoever waits for background work calls it first.
+    /// Runs one queued step in the caller's thread, if this executor has no threads. Returns false
+    /// when nothing was run. A thread that is going to wait for background work calls this first.
     fn assist(&self) -> bool;
 
-    /// How many jobs of `lane` can run at the same time.
+    /// The number of jobs of `lane` that can run at the same time.
     fn workers(&self, lane: Lane) -> usize;
 
-    /// Waits until running steps end and drops what is queued; later jobs are dropped at once.
+    /// Waits until the running steps have ended, and drops all queued jobs. Jobs submitted later
+    /// are dropped at once.
     fn shut_down(&self);
 }
 
-/// Runs `work` in a thread of its own that nobody waits for.
+/// Runs `work` in a new detached thread.
 ///
 /// # Errors
-/// When the system gives no thread; `work` is dropped then.
+/// The error of the system when it cannot start a thread; `work` is dropped then.
 pub fn run_apart(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(|_detached| ())
 }
 
-/// Threads of their own: one for flushes, some for compactions.
+/// An executor with its own threads: one for flushes, some for compactions.
 pub struct ThreadExecutor {
     shared: Arc<Shared>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -74,7 +75,7 @@ struct Shared {
 struct Queues {
     flush: VecDeque<Job>,
     compaction: VecDeque<Job>,
-    /// Jobs for later; few, so unsorted.
+    /// Delayed jobs; they are few, so they are not sorted.
     timers: Vec<(Instant, Lane, Job)>,
     closed: bool,
 }
@@ -87,7 +88,7 @@ impl Queues {
         }
     }
 
-    /// Moves the timers that have run out to their lanes; the moment the next one does.
+    /// Moves the jobs that are due to their lanes. Returns the time at which the next one is due.
     fn ring_timers(&mut self) -> Option<Instant> {
         let now = Instant::now();
         while let Some(due) = self.timers.iter().position(|(at, _, _)| *at <= now) {
@@ -97,7 +98,8 @@ impl Queues {
         self.timers.iter().map(|(at, _, _)| *at).min()
     }
 
-    /// Refuses what comes; hands out what is dropped, to be dropped outside the lock.
+    /// Refuses later jobs. Returns the queued ones, so that the caller drops them outside of the
+    /// lock.
     fn close(&mut self) -> Vec<Job> {
         self.closed = true;
         let timers = self.timers.drain(..).map(|(_, _, job)| job);
@@ -106,10 +108,10 @@ impl Queues {
 }
 
 impl ThreadExecutor {
-    /// One flush thread and `compaction_workers` (at least one) compaction threads.
+    /// Starts one flush thread and `compaction_workers` (at least one) compaction threads.
     ///
     /// # Errors
-    /// When the system gives no thread.
+    /// The error of the system when it cannot start a thread.
     pub fn start(compaction_workers: usize) -> std::io::Result<Self> {
         let compaction_workers = compaction_workers.max(1);
         let executor =
@@ -130,8 +132,8 @@ impl ThreadExecutor {
 }
 
 impl Shared {
-    /// Runs one step after another, of each job of the lane in turn: a long one does not keep a timed
-    /// one waiting.
+    /// Runs one step of each job of the lane in turn, so that a long job does not delay a timed
+    /// one.
     fn work(&self, lane: Lane) {
         while let Some(mut job) = self.next(lane) {
             let at = match job() {
@@ -150,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// The next job of the lane, waited for; `None` when jobs are to end.
+    /// Waits for the next job of the lane; `None` when the executor shuts down.
     fn next(&self, lane: Lane) -> Option<Job> {
         let mut queues = self.state.lock();
         while !queues.closed {
@@ -205,7 +207,7 @@ impl Executor for ThreadExecutor {
         drop(dropped);
         let this_thread = std::thread::current().id();
         for thread in self.threads.lock().drain(..) {
-            // The last handle of a database may be dropped by a job of its own.
+            // A job may drop the last handle of its own database.
             if thread.thread().id() != this_thread {
                 let _panicked = thread.join();
             }
@@ -219,14 +221,14 @@ impl Drop for ThreadExecutor {
     }
 }
 
-/// Runs nothing by itself: a test takes one step at a time.
+/// An executor for tests, without threads: the test runs one step at a time.
 #[derive(Default)]
 pub struct StepExecutor {
     queues: Mutex<Queues>,
 }
 
 impl StepExecutor {
-    /// Runs one step of the oldest job of `lane`; false when there is none.
+    /// Runs one step of the oldest job of `lane`. Returns false when there is none.
     pub fn step(&self, lane: Lane) -> bool {
         let Some(mut job) = self.queues.lock().lane(lane).pop_front() else { return false };
         if job() != Progress::Done {
@@ -238,12 +240,12 @@ impl StepExecutor {
         true
     }
 
-    /// Runs everything until nothing is queued; jobs for later stay.
+    /// Runs steps until nothing is queued. Delayed jobs stay.
     pub fn run_all(&self) {
         while self.step(Lane::Flush) || self.step(Lane::Compaction) {}
     }
 
-    /// Lets the time of the oldest job for later come; false when there is none.
+    /// Queues the oldest delayed job. Returns false when there is none.
     pub fn ring_timer(&self) -> bool {
         let mut queues = self.queues.lock();
         if queues.timers.is_empty() {
@@ -263,7 +265,7 @@ impl Executor for StepExecutor {
         }
     }
 
-    /// Time does not pass here: the job waits until somebody has nothing else to run.
+    /// Time does not pass in this executor: a delayed job waits until nothing else is left to run.
     fn submit_after(&self, delay: Duration, lane: Lane, job: Job) {
         let mut queues = self.queues.lock();
         if !queues.closed {
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_for_later_waits_until_nothing_else_is_to_be_run() {
+    fn a_delayed_job_waits_until_nothing_else_is_queued() {
         let (executor, counter) = (StepExecutor::default(), Arc::default());
         executor.submit_after(Duration::from_secs(9), Lane::Flush, counting(1, &counter));
         executor.run_all();
@@ -346,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timed_job_comes_between_the_steps_of_a_long_one() {
+    fn a_timed_job_runs_between_the_steps_of_a_long_one() {
         let executor = ThreadExecutor::start(1).unwrap();
         let (timed, is_timed) = mpsc::channel();
         let (ended, is_ended) = mpsc::channel();
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_rests_leaves_its_thread_to_others() {
+    fn a_resting_job_leaves_its_thread_to_others() {
         let executor = ThreadExecutor::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         let (first, second) = (sender.clone(), sender);
@@ -401,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_job_comes_later() {
+    fn a_delayed_job_runs_after_its_delay() {
         let executor = ThreadExecutor::start(1).unwrap();
         let (sender, receiver) = mpsc::channel();
         for (name, delay) in [("late", 30), ("soon", 1)] {

@@ -1,5 +1,6 @@
-//! A disk that fails on purpose: the Nth operation of a kind, for once or for ever, or all of them
-//! from a power cut on; a disk that is full; a read with a flipped bit.
+//! A disk for tests that fails on purpose: at the Nth operation of a kind, once or from then on, or
+//! at all operations after a power cut. It can also be full, run out of descriptors, or flip a bit
+//! in a read.
 
 use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use crate::names::{FileKind, Name, parse};
@@ -10,7 +11,7 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The reason a failing disk gives.
+/// The error that a failing disk reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// An input/output error (EIO).
@@ -32,20 +33,20 @@ impl Failure {
     }
 }
 
-/// What happens to the operation that is hit.
+/// What happens to the operation that a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It fails and does nothing.
+    /// The operation fails and has no effect.
     Fail(Failure),
-    /// An append delivers at most this many bytes, then fails; other operations just fail.
+    /// An append writes at most this many bytes, then fails. Other operations fail without effect.
     Short(usize, Failure),
-    /// It is performed, and answers with a failure all the same.
+    /// The operation is performed, but reports a failure.
     FailAfter(Failure),
-    /// It and everything after it fails: the power is off.
+    /// The operation and all later ones fail: the power is off.
     PowerCut,
-    /// The disk's code panics.
+    /// The operation panics.
     Panic,
-    /// A read delivers this bit flipped (counted from the buffer's start, modulo its length).
+    /// A read returns this bit flipped (counted from the start of the buffer, modulo its length).
     FlipBit(usize),
 }
 
@@ -60,7 +61,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Hits the first operation, whatever it is, once.
+    /// A fault that hits the first operation of any kind, once.
     pub const fn new(effect: Effect) -> Self {
         Self { effect, ops: Vec::new(), kind: None, nth: 1, forever: false }
     }
@@ -79,14 +80,14 @@ impl Fault {
         self
     }
 
-    /// Hits the `nth` operation that counts, from 1.
+    /// Hits the `nth` counted operation, from 1.
     #[must_use]
     pub const fn nth(mut self, nth: u64) -> Self {
         self.nth = nth;
         self
     }
 
-    /// Hits every later one too.
+    /// Hits every later counted operation, too.
     #[must_use]
     pub const fn forever(mut self) -> Self {
         self.forever = true;
@@ -109,9 +110,9 @@ struct Plan {
     operations: u64,
     hits: u64,
     is_off: bool,
-    /// Bytes that may still be added to the disk.
+    /// The number of bytes that still fit on the disk; `None` for no limit.
     room: Option<u64>,
-    /// Descriptors in use, and how many there are.
+    /// The number of descriptors in use, and its limit.
     open_files: usize,
     open_files_max: Option<usize>,
 }
@@ -119,7 +120,7 @@ struct Plan {
 type SharedPlan = Arc<Mutex<Plan>>;
 
 impl Plan {
-    /// Counts an operation; what is to happen to it, if anything.
+    /// Counts an operation. Returns its effect if a fault hits it.
     fn next(&mut self, op: Op, path: &Path) -> Option<Effect> {
         self.operations += 1;
         let mut effect = None;
@@ -137,7 +138,7 @@ impl Plan {
     }
 }
 
-/// Descriptors of a file, given back when it is dropped.
+/// The descriptors of a file, released when dropped.
 struct Descriptors {
     plan: SharedPlan,
     count: usize,
@@ -160,7 +161,7 @@ impl Drop for Descriptors {
     }
 }
 
-/// Wraps a disk and makes it fail as planned. A clone shares the plan.
+/// A disk over another one that fails as planned. A clone shares the plan.
 #[derive(Clone)]
 pub struct FaultDisk {
     inner: Arc<dyn Disk>,
@@ -168,56 +169,58 @@ pub struct FaultDisk {
 }
 
 impl FaultDisk {
-    /// A disk that works until a fault is injected.
+    /// A disk over `inner` that works until a fault is injected.
     pub fn new(inner: Arc<dyn Disk>) -> Self {
         Self { inner, plan: SharedPlan::default() }
     }
 
-    /// Adds a fault; it counts operations from now on.
+    /// Adds a fault, which counts operations from now on.
     pub fn inject(&self, fault: Fault) {
         self.plan.lock().faults.push((fault, 0));
     }
 
-    /// Cuts the power at the `nth` operation from now that changes the disk, from 1: it and
-    /// everything after it fails.
+    /// Cuts the power at the `nth` operation from now (from 1) that changes the disk. That
+    /// operation and all later ones fail.
     pub fn cut_power_at(&self, nth: u64) {
         self.inject(Fault::new(Effect::PowerCut).on(&Op::CHANGES).nth(nth));
     }
 
-    /// Takes all faults away and switches the power on.
+    /// Removes all faults and switches the power on again.
     pub fn heal(&self) {
         let mut plan = self.plan.lock();
         plan.faults.clear();
         plan.is_off = false;
     }
 
-    /// From now on at most `bytes` more fit on the disk; removed files give room back. `None`: the
-    /// disk below decides.
+    /// Limits the disk to `bytes` more from now on. Removed files free their space. `None` removes
+    /// the limit.
     pub fn set_room(&self, bytes: Option<u64>) {
         self.plan.lock().room = bytes;
     }
 
-    /// From now on at most so many files can be open at once, as in a process with that limit.
+    /// Limits the number of descriptors that can be in use at once, as the system does for a
+    /// process. `None` removes the limit.
     pub fn set_open_files_max(&self, max: Option<usize>) {
         self.plan.lock().open_files_max = max;
     }
 
-    /// Descriptors in use: one a file, two of a file that is read past the page cache.
+    /// The number of descriptors in use: one for each file, two for a file that is read without the
+    /// page cache.
     pub fn open_files(&self) -> usize {
         self.plan.lock().open_files
     }
 
-    /// How many operations were asked for so far.
+    /// The number of operations requested so far.
     pub fn operations(&self) -> u64 {
         self.plan.lock().operations
     }
 
-    /// How many operations were hit by a fault so far; a power cut counts once.
+    /// The number of operations that a fault has hit so far; a power cut counts once.
     pub fn hits(&self) -> u64 {
         self.plan.lock().hits
     }
 
-    /// Whether the power was cut.
+    /// Returns whether the power is off.
     pub fn is_off(&self) -> bool {
         self.plan.lock().is_off
     }
@@ -289,13 +292,14 @@ struct FaultWriteFile {
     inner: Box<dyn WriteFile>,
     path: PathBuf,
     plan: SharedPlan,
-    /// The file's length: bytes within it take no room.
+    /// The length of the file: overwriting bytes within it takes no space.
     len: u64,
     _descriptors: Descriptors,
 }
 
 impl FaultWriteFile {
-    /// How much of an append of `wanted` bytes fits on the disk; takes the room.
+    /// Takes space for an append of `wanted` bytes, and returns the number of bytes that fit on the
+    /// disk.
     fn take_room(&mut self, wanted: usize) -> usize {
         let position = self.inner.position();
         let mut plan = self.plan.lock();
@@ -548,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_takes_what_fits_and_works_again_when_there_is_room() {
+    fn a_full_disk_takes_what_fits_and_works_again_when_there_is_space() {
         let (mem, disk) = disks();
         let mut file = disk.create(Path::new("a")).unwrap();
         disk.set_room(Some(4));
@@ -585,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_comes_back_with_one_bit_flipped() {
+    fn a_read_returns_one_flipped_bit() {
         let (_, disk) = disks();
         disk.create(Path::new("a")).unwrap().append(&[0; 8]).unwrap();
         disk.inject(Fault::new(Effect::FlipBit(9)).on(&[Op::Read]).nth(2));

@@ -1,8 +1,8 @@
 //! The outside world of flagstone: disks, clocks, randomness and executors.
 //!
-//! Everything an engine asks of a machine comes through the traits of this crate, so a test can
-//! crash a disk at any operation, stop the clock, or run background work one step at a time.
-//! Modules stand from the ground up.
+//! The engine reaches the machine only through the traits of this crate. So a test can crash a disk
+//! at any operation, stop the clock, or run background work step by step. Modules are listed from
+//! the ground up.
 
 pub mod clock;
 pub mod disk;

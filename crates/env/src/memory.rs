@@ -1,23 +1,23 @@
-//! Large pieces of memory straight from the system, on huge pages where it has them.
+//! Allocates large pieces of memory directly from the system, with huge pages where it has them.
 //!
-//! What a memtable touches is spread over hundreds of megabytes: with pages of 4 KiB most of its
-//! reads miss the translation cache, and every fourth insert of a kilobyte is a page fault.
+//! The accesses of a memtable are spread over hundreds of megabytes. With pages of 4 KiB most of
+//! its reads miss the TLB, and every fourth insert of a kilobyte is a page fault.
 #![expect(unsafe_code, reason = "memory from the system without an allocator between")]
 
 use std::ptr::NonNull;
 
-/// The size and the alignment of the pages hoped for.
+/// The size and the alignment of huge pages.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Zeroed memory, aligned to [`HUGE_PAGE_BYTES`], given back to the system when dropped.
+/// Zeroed memory, aligned to [`HUGE_PAGE_BYTES`], which is returned to the system when dropped.
 ///
-/// Who may touch which part of it, and when, is the holder's business.
+/// The holder is responsible for synchronizing access to the memory.
 pub struct Pages {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: it is an address and a length; it grants no access to the memory by itself.
+// SAFETY: the value is an address and a length; it grants no access to the memory by itself.
 unsafe impl Send for Pages {}
 // SAFETY: as above.
 unsafe impl Sync for Pages {}
@@ -32,12 +32,12 @@ impl Pages {
         system::map(bytes).map(|start| Self { start, bytes })
     }
 
-    /// Where it begins.
+    /// The address of the first byte.
     pub const fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// How long it is.
+    /// The length in bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -45,7 +45,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: `map` gave out this very piece, and it is given back once.
+        // SAFETY: `map` returned this piece, and it is unmapped only here, once.
         unsafe { system::unmap(self.start, self.bytes) };
     }
 }
@@ -55,12 +55,13 @@ mod system {
     use super::HUGE_PAGE_BYTES;
     use std::ptr::{self, NonNull};
 
-    /// Maps more than is wanted and gives back what lies before and behind the aligned part.
+    /// Maps more than is wanted, and unmaps the parts before and after the aligned one.
     pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
         let wide = bytes.checked_add(HUGE_PAGE_BYTES)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new private mapping without a wish for its place touches no other memory.
+        // SAFETY: a new private mapping at an address of the system's choice touches no other
+        // memory.
         let found = unsafe { libc::mmap(ptr::null_mut(), wide, protection, flags, -1, 0) };
         if found == libc::MAP_FAILED {
             return None;
@@ -72,15 +73,15 @@ mod system {
         // SAFETY: `before + bytes` is at most the length of the mapping.
         let end = unsafe { start.add(bytes) };
         if before > 0 {
-            // SAFETY: this part of the mapping is never handed out.
+            // SAFETY: this part of the mapping is not returned to anybody.
             unsafe { unmap(found, before) };
         }
         if before < HUGE_PAGE_BYTES {
             // SAFETY: as above.
             unsafe { unmap(end, HUGE_PAGE_BYTES - before) };
         }
-        // SAFETY: the range is mapped and ours; the advice changes no content. A hint: a system
-        // without huge pages loses nothing.
+        // SAFETY: the range is mapped and belongs to us; the advice changes no content. A failure
+        // is ignored: the advice is a hint, and a system without huge pages loses nothing.
         let _hint = unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         Some(start)
     }
@@ -126,7 +127,7 @@ mod tests {
             assert_eq!(pages.bytes(), bytes);
             assert!(pages.start().as_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES));
             for at in [0, 4096, bytes - 1] {
-                // SAFETY: `at` lies inside, and nobody else knows the memory.
+                // SAFETY: `at` is inside the piece, and no other thread uses the memory.
                 let place = unsafe { pages.start().add(at) };
                 // SAFETY: as above.
                 assert_eq!(unsafe { place.read() }, 0);

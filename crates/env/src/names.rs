@@ -1,4 +1,5 @@
-//! File numbers to file names and back: the only place that knows a file name.
+//! Names of files: the only module that knows how files are named. Converts file numbers to names
+//! and back.
 //!
 //! ```text
 //! LOCK               locked by the one process that may write
@@ -6,16 +7,16 @@
 //! 000007.manifest    edits of the whole database
 //! 000012.wal         a segment of the write-ahead log
 //! 000031.sst         an immutable sorted table
-//! BALLAST            noise that takes room; removed when the disk is full
-//! CURRENT.tmp        being made; removed at open
+//! BALLAST            noise that takes space; removed when the disk is full
+//! CURRENT.tmp        being written; removed at open
 //! ```
 //!
 //! In a directory of backups:
 //!
 //! ```text
-//! LOCK                            locked by the one who changes the backups
-//! 000003.backup                   a generation: one state of the database, and which tables it needs
-//! 000031-00c0ffee00c0ffee.sst     a table; the second part tells apart tables of one number
+//! LOCK                            locked by the process that changes the backups
+//! 000003.backup                   a generation: one state of the database, and the tables it needs
+//! 000031-00c0ffee00c0ffee.sst     a table; the second part distinguishes tables of one number
 //! 000031-00c0ffee00c0ffee.sst.tmp being copied
 //! ```
 
@@ -27,17 +28,17 @@ pub const LOCK: &str = "LOCK";
 /// The name of the file that names the current manifest.
 pub const CURRENT: &str = "CURRENT";
 
-/// The name of the file that keeps room for a full disk.
+/// The name of the ballast file, which is removed to free space on a full disk.
 pub const BALLAST: &str = "BALLAST";
 
-/// What a file is for.
+/// The kind of a numbered file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
-    /// A log of edits.
+    /// A manifest: a log of edits.
     Manifest,
     /// A segment of the write-ahead log.
     Wal,
-    /// A sorted table.
+    /// An SSTable.
     Table,
 }
 
@@ -51,20 +52,20 @@ impl FileKind {
     }
 }
 
-/// What a name in a database's directory stands for.
+/// The meaning of a name in the directory of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// The lock file.
     Lock,
-    /// The file that names the manifest.
+    /// The file that names the current manifest.
     Current,
-    /// A numbered file.
+    /// A numbered file: its kind and its number.
     Numbered(FileKind, FileNumber),
-    /// The file that keeps room for a full disk.
+    /// The ballast file.
     Ballast,
-    /// A file that was being made.
+    /// A file that was being written when the process ended, or is being written now.
     Temporary,
-    /// Not ours.
+    /// A name that flagstone does not use.
     Foreign,
 }
 
@@ -78,10 +79,11 @@ pub fn path(dir: &Path, kind: FileKind, number: FileNumber) -> PathBuf {
     dir.join(name(kind, number))
 }
 
-/// The largest number that a name is taken for ours with. No database comes near it, so numbers above it can be counted on.
+/// The largest number in a name; a name with a larger one is foreign. No database comes near it, so
+/// adding to a number cannot overflow.
 const NUMBER_MAX: u64 = 1 << 56;
 
-/// What `name` stands for.
+/// Parses a name in the directory of a database.
 pub fn parse(name: &str) -> Name {
     match name {
         LOCK => return Name::Lock,
@@ -102,22 +104,22 @@ pub fn parse(name: &str) -> Name {
     }
 }
 
-/// What a name in a directory of backups stands for.
+/// The meaning of a name in a directory of backups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupName {
     /// The lock file.
     Lock,
-    /// A generation.
+    /// A generation, with its number.
     Generation(u64),
-    /// A table: its number, and what tells it from others of that number.
+    /// A table: its number, and the digest that distinguishes it from other tables of that number.
     Table(FileNumber, u64),
-    /// A file that was being made.
+    /// A file that was being written when the process ended, or is being written now.
     Temporary,
-    /// Not ours.
+    /// A name that flagstone does not use.
     Foreign,
 }
 
-/// What the name of a file that is being made ends with.
+/// The suffix of the name of a file that is being written.
 pub const TEMPORARY: &str = ".tmp";
 
 /// The name of a generation of backups.
@@ -125,12 +127,12 @@ pub fn backup_generation(generation: u64) -> String {
     format!("{generation:06}.backup")
 }
 
-/// The name of a table among backups.
+/// The name of a table in a directory of backups.
 pub fn backup_table(number: FileNumber, digest: u64) -> String {
     format!("{number}-{digest:016x}.{}", FileKind::Table.extension())
 }
 
-/// What `name` stands for in a directory of backups.
+/// Parses a name in a directory of backups.
 pub fn parse_backup(name: &str) -> BackupName {
     if name == LOCK {
         return BackupName::Lock;
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_and_foreign_ones_are_known() {
+    fn names_survive_a_round_trip_and_foreign_ones_are_recognised() {
         for number in [0, 7, 999_999, 1_000_000, NUMBER_MAX] {
             for kind in [FileKind::Manifest, FileKind::Wal, FileKind::Table] {
                 let parsed = parse(&name(kind, FileNumber(number)));
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_backups_come_back_and_foreign_ones_are_known() {
+    fn names_of_backups_survive_a_round_trip_and_foreign_ones_are_recognised() {
         for number in [0, 7, 1_000_000, u64::MAX] {
             let generation = backup_generation(number);
             assert_eq!(parse_backup(&generation), BackupName::Generation(number));

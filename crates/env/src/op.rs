@@ -6,42 +6,42 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Op {
-    /// A new file.
+    /// Creating a file.
     Create,
-    /// A file to be written again.
+    /// Opening a file to be overwritten.
     Reuse,
-    /// A file opened for reading.
+    /// Opening a file for reading.
     Open,
-    /// A file opened for reading blocks past the page cache.
+    /// Opening a file for reading blocks without the page cache.
     OpenDirect,
-    /// Bytes read.
+    /// Reading from a file.
     Read,
-    /// Bytes appended.
+    /// Appending to a file.
     Append,
-    /// Bytes that an append left replaced by zeroes.
+    /// Overwriting a refused append with zeroes.
     Blank,
-    /// A file synced.
+    /// Syncing a file.
     Sync,
-    /// Room reserved.
+    /// Reserving space for a file.
     Reserve,
-    /// A file renamed.
+    /// Renaming a file.
     Rename,
-    /// A file linked.
+    /// Giving a file a second name.
     Link,
-    /// A file's name removed.
+    /// Removing the name of a file.
     Remove,
-    /// A directory made.
+    /// Creating a directory.
     CreateDir,
-    /// A directory listed.
+    /// Listing a directory.
     List,
-    /// A directory synced.
+    /// Syncing a directory.
     SyncDir,
-    /// A lock taken.
+    /// Taking a lock.
     Lock,
 }
 
 impl Op {
-    /// All of them, in the order of their numbers.
+    /// All operations, in the order of their numbers.
     pub const ALL: [Self; 16] = [
         Self::Create,
         Self::Reuse,
@@ -61,7 +61,8 @@ impl Op {
         Self::Lock,
     ];
 
-    /// The operations that change the disk: where a crash makes a difference.
+    /// The operations that change the disk, so that a crash before or after them makes a
+    /// difference.
     pub const CHANGES: [Self; 9] = [
         Self::Create,
         Self::Reuse,
@@ -74,7 +75,7 @@ impl Op {
         Self::SyncDir,
     ];
 
-    /// What was being done, for the text "cannot .. FILE".
+    /// The operation as a verb, for the error text "cannot .. FILE".
     pub(crate) const fn doing(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -96,23 +97,23 @@ impl Op {
     }
 }
 
-/// How often each operation was performed, and how many bytes were appended and read.
+/// Counts of performed operations, and of bytes appended and read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpCounts {
     counts: [u64; Op::ALL.len()],
-    /// Bytes appended to all files.
+    /// The number of bytes appended to all files.
     pub bytes_appended: u64,
-    /// Bytes read from all files.
+    /// The number of bytes read from all files.
     pub bytes_read: u64,
 }
 
 impl OpCounts {
-    /// How often `op` was performed.
+    /// The number of times that `op` was performed.
     pub const fn of(&self, op: Op) -> u64 {
         self.counts[op as usize]
     }
 
-    /// How many operations were performed in all.
+    /// The number of operations of all kinds.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -1,8 +1,9 @@
-//! Files that are read now and then, of which only so many are open at a time.
+//! A pool of files for reading, of which only a limited number is open at a time.
 //!
-//! A file that is not open is opened again by the next read. When there are too many, the hand of a clock goes
-//! round over the open ones: it closes a file that nobody has read since it last came by. A read that is under way
-//! holds its descriptor until it ends. A read of an open file takes no lock that other files share.
+//! The next read of a closed file opens it again. When too many files are open, the clock algorithm
+//! chooses which to close: its hand goes round over the open files, and closes a file that was not
+//! read since the hand last passed. A running read keeps its descriptor until it ends. A read of an
+//! open file takes no lock that files share.
 
 use crate::disk::{Access, Disk, ReadFile};
 use flagstone_base::{Error, Result};
@@ -11,14 +12,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// A process that has no descriptor left closes one part in so many of its files, ..
+/// A process without a free descriptor closes one in this many of its files, ..
 const CLOSED_PARTS: usize = 4;
-/// .. and tries again so often.
+/// .. and tries again, at most this many times in all.
 const TRIES: usize = 8;
-/// The place of a file that is not open.
+/// The index of a file that is not open.
 const NOWHERE: usize = usize::MAX;
 
-/// The open files of one owner. Locks, in order: that of a file that is being opened, `ring`, the descriptor of a file.
+/// A pool of files with a common limit of descriptors. Locks, in order: `opening` of a file,
+/// `ring`, `file` of a place.
 pub struct OpenFiles {
     disk: Arc<dyn Disk>,
     descriptors_max: usize,
@@ -34,40 +36,42 @@ struct Ring {
     descriptors: usize,
 }
 
-/// A file's descriptor, while it is open.
+/// The descriptor of a file, while the file is open.
 struct Place {
     file: RwLock<Option<Arc<dyn ReadFile>>>,
-    /// Since the hand last came by.
+    /// The file was read since the hand last passed.
     is_used: AtomicBool,
-    /// How many descriptors it takes.
+    /// The number of descriptors that the file takes.
     descriptors: usize,
-    /// Where in the ring it is; changed under the lock of the ring.
+    /// The index in the ring; changed only under the lock of the ring.
     at: AtomicUsize,
 }
 
-/// A file that is open, or will be when it is read.
+/// A file of the pool. It is open, or is opened by the next read.
 struct PooledFile {
     files: Arc<OpenFiles>,
     place: Arc<Place>,
     path: PathBuf,
     len: u64,
     is_direct: bool,
-    /// Held while it is opened again, so that it is opened once.
+    /// Held while the file is opened again, so that only one thread opens it.
     opening: Mutex<()>,
 }
 
 impl OpenFiles {
-    /// Files of `disk` that together hold at most `descriptors_max` descriptors, and those being read.
+    /// A pool of files of `disk` with at most `descriptors_max` descriptors, not counting those of
+    /// closed files that are still being read.
     pub fn new(disk: Arc<dyn Disk>, descriptors_max: usize) -> Arc<Self> {
         let (ring, opened) = (Mutex::default(), AtomicU64::new(0));
         Arc::new(Self { disk, descriptors_max, ring, opened })
     }
 
-    /// Opens a file as [`Disk::open`] does, or as [`Disk::open_direct`], which takes a second descriptor. What it returns
-    /// may be closed and opened again between two reads, so the file must keep its name as long as it is read.
+    /// Opens a file as [`Disk::open`] does, or as [`Disk::open_direct`] does, which takes a second
+    /// descriptor. The pool may close the file and open it again between two reads, so the file
+    /// must keep its name as long as it is used.
     ///
     /// # Errors
-    /// Io.
+    /// Errors of the disk.
     pub fn open(self: &Arc<Self>, path: &Path, is_direct: bool) -> Result<Arc<dyn ReadFile>> {
         let file = self.open_now(path, is_direct)?;
         let place = Arc::new(Place {
@@ -81,22 +85,23 @@ impl OpenFiles {
         Ok(Arc::new(PooledFile { files, place, path, len, is_direct, opening: Mutex::default() }))
     }
 
-    /// Descriptors that it holds now.
+    /// The number of descriptors that the pool holds now.
     pub fn descriptors(&self) -> usize {
         self.ring.lock().descriptors
     }
 
-    /// Descriptors that it may hold.
+    /// The number of descriptors that the pool may hold.
     pub const fn descriptors_max(&self) -> usize {
         self.descriptors_max
     }
 
-    /// How often a file was opened so far, again or for the first time.
+    /// The number of times that files were opened so far, for the first time or again.
     pub fn opened(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Closes a part of the files: the process has no descriptor left. False when none was open.
+    /// Closes a quarter of the open files, because the process has no descriptor left. Returns
+    /// false when none was open.
     pub fn close_some(&self) -> bool {
         let mut ring = self.ring.lock();
         let keep = ring.descriptors - ring.descriptors.div_ceil(CLOSED_PARTS);
@@ -105,10 +110,10 @@ impl OpenFiles {
         !closed.is_empty()
     }
 
-    /// Runs `open`; as long as the process has no descriptor left for it, closes files and runs it again.
+    /// Runs `open`. If the process has no descriptor left, closes some files and tries again.
     ///
     /// # Errors
-    /// What `open` returns.
+    /// The error of `open`.
     pub fn or_close_some<T>(&self, mut open: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 1..TRIES {
             match open() {
@@ -133,7 +138,7 @@ impl OpenFiles {
         ring.add(place);
         *place.file.write() = Some(file);
         drop(ring);
-        // The system closes them here, outside the lock.
+        // The drop closes the files, outside of the lock.
         drop(closed);
     }
 }
@@ -157,7 +162,7 @@ impl Ring {
         place.file.write().take()
     }
 
-    /// Closes files, those that nobody read lately first, until at most `descriptors` are held.
+    /// Closes files until at most `descriptors` are held, those first that were not read recently.
     fn close_down_to(&mut self, descriptors: usize) -> Vec<Arc<dyn ReadFile>> {
         let mut closed = Vec::new();
         while self.descriptors > descriptors {
@@ -236,7 +241,7 @@ impl ReadFile for PooledFile {
     }
 }
 
-/// Whether the process, or the system, has no descriptor left.
+/// Returns whether the error means that the process, or the system, has no descriptor left.
 pub fn is_out_of_descriptors(error: &Error) -> bool {
     use rustix::io::Errno;
     let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
@@ -297,12 +302,13 @@ mod tests {
             check(&other, n);
             std::mem::forget(other);
         }
-        // First in, first out would open it again for every third of the others.
+        // If the oldest file were closed first, this one would be opened again for every third
+        // other file.
         assert!(files.opened() <= 43, "{} times", files.opened());
     }
 
     #[test]
-    fn a_file_read_past_the_page_cache_counts_twice() {
+    fn a_file_read_without_the_page_cache_counts_twice() {
         let disk = disk(8);
         let files = OpenFiles::new(Arc::new(disk.clone()), 6);
         let open: Vec<_> = (0..8).map(|n| files.open(&path(n), true).unwrap()).collect();
@@ -311,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_without_descriptors_closes_files_and_goes_on() {
+    fn a_process_without_descriptors_closes_files_and_continues() {
         let disk = disk(20);
         disk.set_open_files_max(Some(7));
         let files = OpenFiles::new(Arc::new(disk.clone()), 1000);

@@ -1,4 +1,4 @@
-//! The real disk: files of the operating system, by `std::fs` and `rustix`.
+//! The real disk: the file system of the operating system, through `std::fs` and `rustix`.
 
 #[cfg(target_os = "linux")]
 use crate::direct::DirectReadFile;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The operating system's file system.
+/// The file system of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsDisk;
 
@@ -23,11 +23,11 @@ struct OsWriteFile {
     file: File,
     path: PathBuf,
     position: u64,
-    /// Writing out was begun up to here.
+    /// The offset up to which the system was asked to begin writing out.
     written_back: u64,
-    /// The length of a file that is written again, else 0.
+    /// The length of a reused file when it was opened; 0 for a new file.
     old_len: u64,
-    /// In such a file: pages before this were written as a whole.
+    /// In a reused file: all pages before this offset were written as a whole.
     whole_pages: u64,
 }
 
@@ -81,7 +81,7 @@ impl WriteFile for OsWriteFile {
     fn start_writeback(&mut self) -> Result<()> {
         #[cfg(target_os = "linux")]
         if self.position > self.written_back {
-            // A hint: a file system without it loses nothing but smoothness.
+            // A hint: without it, writing out is only less smooth.
             let _hint = linux::start_writeback(&self.file, self.written_back, self.position);
         }
         self.written_back = self.position;
@@ -106,8 +106,8 @@ impl WriteFile for OsWriteFile {
 }
 
 impl OsWriteFile {
-    /// Writes `bytes` and zeros behind them up to `page_end`. The system would have to read the old
-    /// content of the last page first, if it no longer has it, to put a part of it over.
+    /// Writes `bytes`, then zeros up to `page_end`. To overwrite only a part of the last page, the
+    /// system would first have to read its old content, unless that is cached.
     fn append_whole_pages(&mut self, bytes: &[u8], page_end: u64) -> std::io::Result<()> {
         let end = self.position + bytes.len() as u64;
         let zeros = &ZEROS[..(page_end - end) as usize];
@@ -299,7 +299,7 @@ impl Disk for OsDisk {
     }
 }
 
-/// The machine's memory in bytes, where the system tells.
+/// The size of the machine's memory in bytes; `None` if the system does not tell.
 pub fn memory_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -307,26 +307,27 @@ pub fn memory_bytes() -> Option<u64> {
     Some(kib << 10)
 }
 
-/// How many descriptors this process may have (its soft limit), where there is a limit.
+/// The number of descriptors that this process may have (its soft limit); `None` without a limit.
 pub fn descriptors_max() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
-/// Gives memory that was freed, and that the allocator keeps between what is still used, back to
-/// the system; does nothing where the C library has no such call. Milliseconds for a large heap.
+/// Returns freed memory, which the allocator keeps between pieces in use, to the system. Takes
+/// milliseconds for a large heap. Does nothing where the C library has no such call.
 pub fn trim_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu", not(miri)))]
     linux::trim_memory();
 }
 
-/// Buffers from this length on are worth a call of [`freed`].
+/// The smallest buffer for which [`freed`] has an effect.
 pub const LARGE_BUFFER: usize = 1 << 20;
-/// So much may be freed in large buffers before it is given back to the system.
+/// The number of bytes that may be freed in large buffers before memory is returned to the system.
 const KEPT_BY_ALLOCATOR: u64 = 32 << 20;
 
-/// Notes that a large buffer was freed, or will be soon. The allocator of the C library keeps such memory, in each of its
-/// arenas, once a process has freed a large buffer before: with documents of 16 MiB several times the memory budget. So it
-/// is given back after so many bytes, by whoever calls this then; it takes about as long as filling such a buffer.
+/// Notes that a large buffer was freed, or will be soon. Once a process has freed a large buffer,
+/// the allocator of the C library keeps such memory in each of its arenas: with documents of 16
+/// MiB, several times the memory budget. So after each 32 MiB the caller returns it to the system,
+/// which takes about as long as filling such a buffer.
 pub fn freed(bytes: usize) {
     static FREED: AtomicU64 = AtomicU64::new(0);
     if bytes < LARGE_BUFFER {
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_file_keeps_what_is_not_written_over() {
+    fn a_reused_file_keeps_what_is_not_overwritten() {
         let dir = scratch();
         let path = dir.path().join("a");
         OsDisk.create(&path).unwrap().append(b"old bytes").unwrap();
@@ -381,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reused_file_is_written_by_whole_pages_with_zeros_behind_what_is_appended() {
+    fn a_reused_file_is_written_by_whole_pages_with_zeros_after_the_appended_bytes() {
         let (page, dir) = (PAGE as usize, scratch());
         let path = dir.path().join("a");
         let mut expected = vec![7; 4 * page + 100];
@@ -394,7 +395,7 @@ mod tests {
             expected[at..at + len].copy_from_slice(&bytes);
             at += len;
             let behind = at.next_multiple_of(page);
-            // The old bytes of the last page stay: it is not whole.
+            // The last page is not whole, so its old bytes stay.
             if behind < expected.len() {
                 expected[at..behind].fill(0);
             }
@@ -405,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_blanked_as_far_as_the_file_goes_and_appends_go_on_where_they_were() {
+    fn a_part_is_blanked_up_to_the_end_of_the_file_and_the_position_stays() {
         let dir = scratch();
         let path = dir.path().join("a");
         let mut file = OsDisk.create(&path).unwrap();

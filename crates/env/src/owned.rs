@@ -1,13 +1,15 @@
-//! A value that one owner uses all the time, and that others may reach while the owner is not at it.
+//! A value that one owner uses all the time, and that guests may access while the owner does not
+//! use it.
 //!
-//! A lock would cost the owner two locked instructions each time, for guests that come once in a long while. Here the owner
-//! notes that it is inside and looks whether a guest is:
+//! A lock would cost the owner two locked instructions for each use, although guests come rarely.
+//! Here the owner notes that it is inside, and checks whether a guest is:
 //!
 //! ```text
-//! owner:  inside = true;  light barrier;  a guest? then wait for it     .. work ..   inside = false
-//! guest:  lock;  guest = true;  heavy barrier;  the owner? then leave   .. work ..   guest = false;  unlock
+//! owner: inside = true; light barrier; wait while guest        .. work ..  inside = false
+//! guest: lock; guest = true; heavy barrier; leave if inside    .. work ..  guest = false; unlock
 //! ```
-//! Of two that come at once at least one sees the other: see [`light_barrier`](crate::sync::light_barrier).
+//! If owner and guest enter at the same time, at least one sees the other: see
+//! [`light_barrier`](crate::sync::light_barrier).
 #![expect(unsafe_code, reason = "the protocol is what makes the access exclusive")]
 
 use crate::sync::Mutex;
@@ -17,30 +19,31 @@ use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-/// The owner's handle. One thread at a time uses it.
+/// The handle of the owner. Only one thread at a time can use it.
 pub struct Owned<T> {
     room: Arc<Room<T>>,
     _one_thread: PhantomData<Cell<()>>,
 }
 
-/// Where the value is, and what guests know of it.
+/// The shared part: the value, and the state of owner and guests.
 pub struct Room<T> {
-    /// The owner is inside; no guest is, then.
+    /// The owner is inside, so no guest is.
     inside: AtomicBool,
     guest: AtomicBool,
-    /// A hint: whether a visit is worth its while.
+    /// A hint: whether a visit is worthwhile.
     is_open: AtomicBool,
     door: Mutex<()>,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached by one thread at a time, the owner's or that of a guest, and each sees what the other
-// did: `inside` and `guest` are stored with Release when one leaves and loaded with Acquire when the other comes. That
-// not both are inside at once stands at `Room::enter`.
+// SAFETY: one thread at a time accesses the value, the owner's or a guest's, and each sees the
+// changes of the other: `inside` and `guest` are stored with Release when one leaves and loaded
+// with Acquire when the other enters. `Room::enter` explains why owner and guest are never inside
+// at the same time.
 unsafe impl<T: Send> Sync for Room<T> {}
 
 impl<T> Owned<T> {
-    /// A value, closed to guests.
+    /// A value that is not open to guests yet.
     pub fn new(value: T) -> Self {
         let room = Room {
             inside: AtomicBool::new(false),
@@ -52,36 +55,38 @@ impl<T> Owned<T> {
         Self { room: Arc::new(room), _one_thread: PhantomData }
     }
 
-    /// Where guests find it.
+    /// The handle for guests.
     pub fn room(&self) -> Weak<Room<T>> {
         Arc::downgrade(&self.room)
     }
 
-    /// Says that guests may come, until one of them [closes](Visited::close) it.
+    /// Lets guests know that a visit is worthwhile, until one of them [closes](Visited::close) the
+    /// value.
     pub fn open(&self) {
         self.room.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Uses the value.
+    /// Calls `work` with the value. Waits while a guest is inside.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&T) -> R) -> R {
-        // Nobody else stores to `inside`: if it is true, the owner calls this out of another `with`.
+        // Only the owner stores to `inside`: if it is true, this call is nested in another `with`.
         let _inside = (!self.room.inside.load(Ordering::Relaxed)).then(|| self.room.enter());
         // SAFETY: no guest is inside, and the owner holds no `&mut`: that takes `&mut self`.
         work(unsafe { &*self.room.value.get() })
     }
 
-    /// Changes the value.
+    /// Calls `work` with the value, mutably. Waits while a guest is inside.
     #[inline]
     pub fn with_mut<R>(&mut self, work: impl FnOnce(&mut T) -> R) -> R {
-        // As the owner is borrowed alone it is not inside, and `work` cannot enter again.
+        // The owner is borrowed mutably, so it is not inside, and `work` cannot enter again.
         let _inside = self.room.enter();
-        // SAFETY: no guest is inside, and the owner, which is borrowed alone, holds no other reference.
+        // SAFETY: no guest is inside, and the owner is borrowed mutably, so it holds no other
+        // reference.
         work(unsafe { &mut *self.room.value.get() })
     }
 }
 
-/// The owner is inside.
+/// Marks the owner as inside until it is dropped.
 struct Inside<'a>(&'a AtomicBool);
 
 impl Drop for Inside<'_> {
@@ -92,10 +97,12 @@ impl Drop for Inside<'_> {
 }
 
 impl<T> Room<T> {
-    /// Only the owner's thread calls it, from outside. Between the store to `inside` and the load of `guest` stands a light barrier;
-    /// a guest has a heavy one between its store to `guest` and its load of `inside`. One of the barriers comes first. If
-    /// it is this one, the guest loads what was stored here, and leaves. If it is the guest's, this loads what the guest
-    /// stored: true, and waits, or what it stored when it had left.
+    /// Enters as the owner. Only the owner's thread calls this, while it is outside. There is a
+    /// light barrier between the store to `inside` and the load of `guest`; a guest has a heavy
+    /// barrier between its store to `guest` and its load of `inside`. One of the barriers comes
+    /// first. If it is the owner's, the guest sees the owner inside, and leaves. If it is the
+    /// guest's, the owner sees the guest's store: true, and waits, or false, when the guest has
+    /// left.
     #[inline]
     fn enter(&self) -> Inside<'_> {
         self.inside.store(true, Ordering::Relaxed);
@@ -106,7 +113,8 @@ impl<T> Room<T> {
         Inside(&self.inside)
     }
 
-    /// The next guest takes the lock after this, so it finds the owner inside.
+    /// Waits until the guest has left. The next guest takes the lock after this call, so it finds
+    /// the owner inside.
     #[cold]
     fn wait_for_guest(&self) {
         self.inside.store(false, Ordering::Release);
@@ -114,14 +122,15 @@ impl<T> Room<T> {
         self.inside.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a visit is worth its while.
+    /// Returns whether a visit is worthwhile: a hint.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Reaches the value; `None` when the owner is at it.
+    /// Calls `work` with the value as a guest. Returns `None` when the owner is inside, or when the
+    /// system refuses the heavy barrier.
     pub fn visit<R>(&self, work: impl FnOnce(&mut Visited<'_, T>) -> R) -> Option<R> {
-        /// The guest is inside.
+        /// Marks the guest as inside until it is dropped.
         struct Guest<'a>(&'a AtomicBool);
         impl Drop for Guest<'_> {
             fn drop(&mut self) {
@@ -134,14 +143,14 @@ impl<T> Room<T> {
         if !heavy_barrier() || self.inside.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: other guests wait for the door; the owner was not inside behind the barrier, and from then on sees the
-        // guest and waits, too.
+        // SAFETY: other guests wait for `door`. The owner was not inside after the barrier; from
+        // then on it sees the guest, and waits as well.
         let value = unsafe { &mut *self.value.get() };
         Some(work(&mut Visited { value, is_open: &self.is_open }))
     }
 }
 
-/// A value that a guest has reached.
+/// The value as a guest sees it during a visit.
 pub struct Visited<'a, T> {
     /// The value.
     pub value: &'a mut T,
@@ -149,7 +158,7 @@ pub struct Visited<'a, T> {
 }
 
 impl<T> Visited<'_, T> {
-    /// Another visit is not worth its while until the owner opens it again.
+    /// Notes that another visit is not worthwhile until the owner opens the value again.
     pub fn close(&mut self) {
         self.is_open.store(false, Ordering::Relaxed);
     }
@@ -159,7 +168,8 @@ impl<T> Visited<'_, T> {
 mod tests {
     use super::*;
 
-    /// Both parts change together, so whoever sees them apart came in while somebody was at them.
+    /// Both parts change together, so a thread that sees them differ was inside together with
+    /// another one.
     #[test]
     fn owner_and_guests_are_never_inside_at_once() {
         let rounds = if cfg!(miri) { 50 } else { 20_000 };

@@ -1,13 +1,13 @@
-//! Randomness: identities, hash seeds and salts. Not for secrets.
+//! Random numbers for identities, hash seeds and salts. Not for secrets.
 
 use flagstone_base::hash::remix;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where random numbers come from.
+/// A source of random numbers.
 pub trait Random: Send + Sync {
-    /// A number nobody can expect.
+    /// The next random number.
     fn next_u64(&self) -> u64;
 }
 
@@ -25,7 +25,7 @@ impl Random for SystemRandom {
     }
 }
 
-/// The same numbers for the same seed.
+/// A source for tests, which returns the same numbers for the same seed.
 #[derive(Debug)]
 pub struct SeededRandom {
     state: AtomicU64,

@@ -1,4 +1,5 @@
-//! A disk as slow as asked for: bandwidth and the latency of syncs and reads.
+//! A disk for tests that is as slow as requested: limited bandwidth, and added latency of syncs and
+//! reads.
 
 use crate::disk::{Access, Disk, DiskLock, LockMode, ReadFile, SyncFile, WriteFile};
 use flagstone_base::Result;
@@ -7,18 +8,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How slow a disk is. The default is as fast as the disk below.
+/// The speed of a [`SlowDisk`]. The default adds no delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speed {
-    /// Bytes appended and read a second, over all files; 0 = unlimited.
+    /// The bytes that can be appended and read per second, over all files; 0 = unlimited.
     pub bytes_per_second: u64,
-    /// How much longer each sync takes.
+    /// The time added to each sync.
     pub sync_latency: Duration,
-    /// How much longer each read takes.
+    /// The time added to each read.
     pub read_latency: Duration,
 }
 
-/// Time is slept off in pieces of this size, since the system sleeps no shorter ones exactly.
+/// Delays are collected until they reach this time, since the system cannot sleep exactly for
+/// shorter ones.
 const NAP: Duration = Duration::from_millis(1);
 
 struct Device {
@@ -46,7 +48,7 @@ impl Device {
     }
 }
 
-/// Wraps a disk and slows it down.
+/// A disk over another one that adds delays. A clone is another handle of the same disk.
 #[derive(Clone)]
 pub struct SlowDisk {
     inner: Arc<dyn Disk>,
@@ -196,7 +198,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn it_takes_at_least_the_time_it_is_told_to() {
+    fn operations_take_at_least_the_requested_time() {
         let speed = Speed {
             bytes_per_second: 1_000_000,
             sync_latency: Duration::from_millis(2),

@@ -1,7 +1,8 @@
-//! A file whose appends another thread carries out, so that whoever makes the bytes goes on.
+//! A file whose appends are done by another thread, so that the caller can continue to produce
+//! bytes.
 //!
-//! A page that is new to the page cache is dear, most of all on virtual machines, whose hosts back memory
-//! on first use: docs/decisions/table-writing.md.
+//! A page that is new to the page cache is expensive, above all on virtual machines whose hosts
+//! back memory on first use: docs/decisions/table-writing.md.
 
 use crate::disk::{SyncFile, WriteFile};
 use flagstone_base::{Error, ErrorKind, Result};
@@ -10,24 +11,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
-/// Appends wait for the thread up to so many: with the one under way and the one being made, what a
-/// file holds in memory.
+/// The number of appends that may wait for the thread. A file holds these in memory, and two more:
+/// the running one and the one that the caller fills.
 const WAITING: usize = 2;
-/// Smaller appends, to a file that has no thread yet, are done at once: most such files stay small.
+/// Smaller appends to a file without a thread are done by the caller: most such files stay small.
 const LARGE_BYTES: usize = 64 << 10;
-/// Larger ones wait for the thread and are done at once: neither they nor their copies pile up.
+/// Larger appends wait for the thread and are then done by the caller, so that neither they nor
+/// copies of them pile up.
 const HUGE_BYTES: usize = 1 << 20;
-/// A thread whose file is done waits so long for the next one, with its buffers: a database under
-/// writes begins tens of files a second.
+/// The time that a thread without a file waits for the next one, and keeps its buffers: a database
+/// under load begins tens of files a second.
 const IDLE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
 
-/// Threads that have no file now.
+/// The threads that have no file now.
 type Idlers = Mutex<Vec<Stream>>;
 
 static IDLERS: Idlers = Mutex::new(Vec::new());
 
-/// A [`WriteFile`] over another one. A failed append is answered by a later call, at the latest by the
-/// next `sync`; from then on every call answers it.
+/// A [`WriteFile`] over another one. The error of a failed append is returned by a later call, at
+/// the latest by the next `sync`, and by every call after that.
 pub(crate) struct StreamedFile {
     idlers: &'static Idlers,
     state: State,
@@ -35,33 +37,33 @@ pub(crate) struct StreamedFile {
 }
 
 enum State {
-    /// No append waits.
+    /// This handle has the file, and no append waits.
     Here(Box<dyn WriteFile>),
-    /// Appends are carried out by the thread.
+    /// The thread has the file and does the appends.
     Away(Stream),
-    /// An append failed.
+    /// An append failed with this error, and the file is closed.
     Failed(Error),
 }
 
 enum Task {
     Append(Vec<u8>),
     StartWriteback,
-    /// Nothing more: the file is wanted back.
+    /// There are no more appends: return the file.
     End,
 }
 
-/// The way to a thread that writes files, one at a time.
+/// The channels to a thread that writes files, one at a time.
 struct Stream {
     id: u64,
     files: Sender<Box<dyn WriteFile>>,
     tasks: SyncSender<Task>,
-    /// Buffers whose bytes were appended.
+    /// Empty buffers whose bytes were appended.
     emptied: Receiver<Vec<u8>>,
-    /// The file once it is done.
+    /// The file, after its last task or an error.
     done: Receiver<Result<Box<dyn WriteFile>>>,
 }
 
-/// The thread's side of it.
+/// The thread's side of the channels of a [`Stream`].
 struct Server {
     id: u64,
     idlers: &'static Idlers,
@@ -72,7 +74,7 @@ struct Server {
 }
 
 impl Stream {
-    /// Gives `file` to a thread, or back when there can be none.
+    /// Gives `file` to a thread. Returns the file when no thread can be started.
     fn start(
         file: Box<dyn WriteFile>,
         idlers: &'static Idlers,
@@ -85,7 +87,7 @@ impl Stream {
         }
     }
 
-    /// A thread that waits for its first file.
+    /// Starts a thread, which waits for its first file.
     fn new(idlers: &'static Idlers) -> Option<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -100,9 +102,10 @@ impl Stream {
         Some(Self { id, files, tasks, emptied, done })
     }
 
-    /// Waits until all is appended. A thread that failed is gone.
+    /// Waits until everything is appended, and returns the file. A thread ends when an append
+    /// fails.
     fn end(self, idlers: &Idlers) -> Result<Box<dyn WriteFile>> {
-        // A thread that is gone has said why.
+        // A thread that has ended has sent its error before.
         let _gone = self.tasks.send(Task::End);
         let file = self.done.recv().map_err(|_panic| ended())??;
         idlers.lock().push(self);
@@ -111,7 +114,7 @@ impl Stream {
 }
 
 impl Server {
-    /// Writes the files it is given until it fails or nobody wants it.
+    /// Writes one file after another, until a write fails or no file comes for [`IDLE`].
     fn serve(self) {
         loop {
             match self.files.recv_timeout(IDLE) {
@@ -130,7 +133,8 @@ impl Server {
                         drop(unwanted);
                         return;
                     }
-                    // Somebody has it, and will send a file or make it idle.
+                    // A caller holds the stream, and will send a file or make the thread idle
+                    // again.
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -143,7 +147,7 @@ impl Server {
                 Task::Append(mut bytes) => {
                     file.append(&bytes)?;
                     bytes.clear();
-                    // The maker may have gone: then nobody wants the buffer.
+                    // The caller may be gone and not need the buffer.
                     let _unwanted = self.emptied.send(bytes);
                 }
                 Task::StartWriteback => file.start_writeback()?,
@@ -159,7 +163,7 @@ fn ended() -> Error {
 }
 
 impl StreamedFile {
-    /// Appends to `file` in the background from the first large one on.
+    /// Wraps `file`. Its appends are done in the background from the first large one on.
     pub(crate) fn new(file: Box<dyn WriteFile>) -> Self {
         Self::with_idlers(file, &IDLERS)
     }
@@ -168,7 +172,7 @@ impl StreamedFile {
         Self { idlers, position: file.position(), state: State::Here(file) }
     }
 
-    /// The file, when nothing waits any more.
+    /// Waits until all appends are done, and returns the file.
     fn file(&mut self) -> Result<&mut Box<dyn WriteFile>> {
         if let State::Away(_) = self.state {
             let away = std::mem::replace(&mut self.state, State::Failed(ended()));
@@ -216,7 +220,7 @@ impl StreamedFile {
         {
             return Ok(());
         }
-        // The thread ended because of an error, which is answered here.
+        // The thread ended because of an error, which is returned here.
         self.file()?;
         Err(ended())
     }
@@ -282,7 +286,7 @@ impl WriteFile for StreamedFile {
 }
 
 impl Drop for StreamedFile {
-    /// Waits for the thread: nothing is written to a file that its maker gave up.
+    /// Waits for the thread, so that nothing is written to the file after its handle is dropped.
     fn drop(&mut self) {
         let _unsynced = self.file();
     }
@@ -324,7 +328,7 @@ mod tests {
         }
         file.sync().unwrap();
         let synced = disk.crash_losing_unsynced();
-        assert_eq!(synced.content(path).unwrap(), expected, "the sync came behind all appends");
+        assert_eq!(synced.content(path).unwrap(), expected, "the sync came after all appends");
         file.append(&[7; LARGE_BYTES]).unwrap();
         expected.extend([7; LARGE_BYTES]);
         drop(file);
@@ -351,7 +355,7 @@ mod tests {
             file.sync().unwrap();
             assert_eq!(disk.content(path).unwrap(), large);
         }
-        // The thread may have ended in between, if this one was held up long enough.
+        // The thread may have ended in between, if this test was delayed long enough.
         ids.dedup();
         assert!(ids.len() < 6, "each file had a thread of its own");
         let thread_ended = || MINE.lock().is_empty();
@@ -398,8 +402,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_append_is_answered_by_a_later_call_and_by_each_behind_it() {
-        // The first is a small one and the eighteenth a huge one: both are done at once.
+    fn the_error_of_a_failed_append_is_returned_by_a_later_call_and_all_after_it() {
+        // The first append is small and the eighteenth is huge, so the caller does both of them.
         for nth in [1, 3, 18] {
             fail_append(nth);
         }

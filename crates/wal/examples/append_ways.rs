@@ -1,16 +1,18 @@
-//! What a record costs by ways of appending to the log: by `write`, or by copying into a memory map;
-//! into new files, or into recycled ones.
+//! Measures the cost of a record for several ways of appending to the log: with `write` or by
+//! copying into a memory map, into new files or recycled ones.
 //!
-//! `cargo run --release -p flagstone-wal --example append_ways -- DIR [record bytes] [records a group]
-//! [MiB a turn] [turns] [threads beside] [ways]`, where DIR does not exist
+//! Usage, where DIR must not exist:
+//! `cargo run --release -p flagstone-wal --example append_ways --
+//! DIR [record bytes] [records a group] [MiB a turn] [turns] [threads beside] [ways]`
 //!
-//! Segments are of 64 MiB, the engine's largest, and four of each way are written again and again.
-//! As in the engine, writing out is begun every MiB (which makes the pages of a map read-only
-//! again) and a full segment is synced. A record is copied once into the group's buffer for
-//! `write`, and once into the map, so the map saves a copy. The ways alternate within each turn;
-//! processor time is that of the appending thread, faults included; medians are shown. Threads beside
-//! it only spin: a process with another thread on a processor has to tell that processor of each page
-//! that becomes read-only. The last two ways begin with files that left the cache: `ways` 13 adds them.
+//! Segments have 64 MiB, the engine's largest. Each way writes its four segments again and again.
+//! As in the engine, writing out begins after every MiB (which makes the pages of a map read-only
+//! again), and a full segment is synced. With `write` a record is first copied into the group's
+//! buffer; with a map it is copied only into the map. The ways alternate within each turn. The
+//! processor time is that of the appending thread, page faults included; medians are printed. The
+//! threads beside it only spin: if a process has a thread on another processor, that processor must
+//! be told of each page that becomes read-only. The last two ways begin with files that are not
+//! cached; `ways` = 13 adds them.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 #![allow(unsafe_code, reason = "memory maps, and calls without a safe wrapper")]
@@ -27,17 +29,19 @@ use std::time::Instant;
 const SEGMENT: usize = 64 << 20;
 const SEGMENTS: usize = 4;
 const STEP: usize = 1 << 20;
-/// Records come from memory of this size: as warm as what was just encoded.
+/// Records come from memory of this size, so that they are in the processor's cache as if just
+/// encoded.
 const SOURCE: usize = 256 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Files {
     New,
-    /// Filled before in the same way, and in the page cache.
+    /// Files that were filled before in the same way, and are in the page cache.
     Recycled,
-    /// Filled with zeroes by MiB, as segments of a log that is often synced are made ready.
+    /// Files that were filled with zeroes in steps of 1 MiB, as segments are prepared for a log
+    /// that is often synced.
     Zeroed,
-    /// Recycled, and their pages have left the page cache.
+    /// Recycled files whose pages are no longer in the page cache.
     Evicted,
 }
 
@@ -45,16 +49,16 @@ enum Files {
 enum By {
     Write,
     Map,
-    /// Pages are looked up when the segment is opened; a first store still faults.
+    /// The pages are mapped when the segment is opened; a first store still faults.
     MapPopulated,
-    /// Pages are made writable when the segment is opened.
+    /// The pages are made writable when the segment is opened.
     MapWritable,
-    /// The map outlives the segment and serves the next one.
+    /// The map stays and is used again for the next segment in the same file.
     MapKept,
-    /// The same, and its pages are made writable when the segment is opened.
+    /// The map stays, and its pages are made writable when the segment is opened.
     MapKeptWritable,
-    /// A MiB is mapped and made writable at a time, and unmapped before it is written out: other
-    /// processors are told once a MiB.
+    /// One MiB at a time is mapped and made writable, and unmapped before it is written out, so
+    /// that other processors are told once per MiB.
     MapByStep,
 }
 
@@ -80,7 +84,7 @@ const WAYS: [(&str, By, Files); 13] = [
     ("map, recycled, not in the cache", By::Map, Files::Evicted),
 ];
 
-/// Nanoseconds of this thread's processor time, and page faults.
+/// The processor time of this thread in nanoseconds, and its page faults.
 fn spent() -> (u64, u64) {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
@@ -95,7 +99,7 @@ fn spent() -> (u64, u64) {
 /// A shared map of a part of a segment.
 struct Map {
     start: *mut u8,
-    /// Where in the segment it begins.
+    /// The offset in the segment at which the map begins.
     from: usize,
     len: usize,
 }
@@ -116,7 +120,7 @@ impl Map {
         Self::new(file, flags, 0, SEGMENT)
     }
 
-    /// A writable map of a step behind `at`, and of a group more.
+    /// A writable map of one step from `at` on, and of one group more.
     fn step(file: &File, at: usize) -> Self {
         let from = at & !4095;
         let map = Self::new(file, MapFlags::empty(), from, (STEP + STEP / 8).min(SEGMENT - from));
@@ -132,17 +136,17 @@ impl Map {
 
     fn put(&self, at: usize, bytes: &[u8]) {
         assert!(at >= self.from && at + bytes.len() <= self.from + self.len);
-        // SAFETY: `at` was just checked to lie in the map.
+        // SAFETY: `at` was just checked to be in the map.
         let target = unsafe { self.start.add(at - self.from) };
-        // SAFETY: the target was checked to have room; `bytes` lies outside of the map, into
-        // which there are no references.
+        // SAFETY: the target was checked to have space. `bytes` is outside of the map, and there
+        // are no references into the map.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len()) };
     }
 }
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the map is this value's own, and nobody refers into it.
+        // SAFETY: this value owns the map, and there are no references into it.
         unsafe { munmap(self.start.cast(), self.len) }.unwrap();
     }
 }
@@ -154,7 +158,7 @@ fn start_writeback(file: &File, from: usize, to: usize) {
     assert_eq!(answer, 0);
 }
 
-/// Where a turn's processor time went, in nanoseconds.
+/// The processor time of a turn by what it was spent on, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Cost {
     records: u64,
@@ -173,7 +177,7 @@ impl Cost {
     }
 }
 
-/// What is appended, in which units.
+/// The sizes of records, groups and turns.
 struct Case {
     source: Vec<u8>,
     record: usize,
@@ -181,7 +185,7 @@ struct Case {
     segments: usize,
 }
 
-/// One way, with the segments and maps it keeps.
+/// One way, with its segments and maps.
 struct Runner {
     by: By,
     files: Files,
@@ -204,7 +208,7 @@ impl Runner {
                 file.sync_all().unwrap();
             }
         } else {
-            // Small pages of the page cache, as small appends leave them, serve the small maps best.
+            // Small maps work best with small pages in the page cache, as small appends leave them.
             let first = if by == By::MapByStep { By::Write } else { by };
             (made.by, made.files) = (first, Files::New);
             made.turn(case);
@@ -237,7 +241,7 @@ impl Runner {
         (file, Some(map))
     }
 
-    /// Fills a segment; how many records.
+    /// Fills a segment. Returns the number of records.
     fn fill(&mut self, case: &Case, file: &File, map: &mut Option<Map>, cost: &mut Cost) {
         let size = case.record * case.group;
         let (mut at, mut written_out, mut from) = (0, 0, 0);
@@ -310,7 +314,7 @@ impl Runner {
     }
 }
 
-/// The middle one of what `of` says of each turn.
+/// The median of `of` over all turns.
 fn median(turns: usize, of: impl Fn(usize) -> f64) -> f64 {
     let mut all: Vec<f64> = (0..turns).map(of).collect();
     all.sort_by(f64::total_cmp);
@@ -352,7 +356,7 @@ fn main() {
     let case = Case { source, record, group, segments: (mebibytes << 20) / SEGMENT };
     std::fs::create_dir(&dir).unwrap();
     for _ in 0..beside {
-        // It ends with the process.
+        // The thread ends with the process.
         let _spinner = std::thread::spawn(|| {
             loop {
                 std::hint::spin_loop();
@@ -361,7 +365,7 @@ fn main() {
     }
     let mut runners: Vec<_> = (0..ways).map(|n| Runner::new(&dir, n, &case)).collect();
     let mut costs = vec![Vec::new(); ways];
-    // The first turn is not counted: kept maps are made, and the page cache finds its pages.
+    // The first turn is not counted: it creates the kept maps and fills the page cache.
     for turn in 0..=turns {
         for (runner, costs) in runners.iter_mut().zip(&mut costs) {
             let cost = runner.turn(&case);

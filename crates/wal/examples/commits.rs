@@ -1,4 +1,4 @@
-//! How many commits a second the log takes on the real disk: `commits [DIR] [SECONDS]`.
+//! Measures the commits per second of the log on the real disk: `commits [DIR] [SECONDS]`.
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
 use flagstone_base::{DatabaseId, Result, SeqNo};
@@ -27,7 +27,7 @@ fn run(dir: &Path, case: &Case, seconds: f64) -> Result<()> {
     let log = Log::create(Arc::new(OsDisk), dir, DatabaseId([1; 16]), random, options, &nothing)?
         .with_clock(Arc::new(SystemClock::default()));
     let list_more = || -> Result<()> {
-        // The engine has the manifest list them first, by one sync.
+        // The engine first lists them in the manifest, with one sync.
         if log.wants_files() {
             log.list_files(&log.make_files()?);
         }
@@ -58,7 +58,7 @@ fn run(dir: &Path, case: &Case, seconds: f64) -> Result<()> {
     let start = clock.monotonic();
     std::thread::scope(|scope| {
         (0..case.threads).for_each(|_| drop(scope.spawn(work)));
-        // What the engine does in the background: prepare segments and release old ones.
+        // As the engine does in the background, prepares segments and releases old ones.
         while (clock.monotonic() - start).as_secs_f64() < seconds {
             std::thread::park_timeout(Duration::from_millis(20));
             while log.prepare().is_ok_and(|more| more) {}
@@ -75,7 +75,8 @@ fn run(dir: &Path, case: &Case, seconds: f64) -> Result<()> {
     let passed = (clock.monotonic() - start).as_secs_f64();
     let (stats, commits) = (log.stats(), commits.into_inner() as f64);
     println!(
-        "{:<14} {:>2} threads, {:>4} B: {:>9.0} commits/s, {:>6.1} MB/s, {:>6.1} a write, {:>6.1} a sync",
+        "{:<14} {:>2} threads, {:>4} B: {:>9.0} commits/s, {:>6.1} MB/s, {:>6.1} a write, \
+         {:>6.1} a sync",
         case.name,
         case.threads,
         case.payload_bytes,

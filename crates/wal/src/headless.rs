@@ -87,8 +87,10 @@ mod tests {
     use crate::record::{RecordKind, payload_checksum};
     use flagstone_base::DatabaseId;
 
-    const PAYLOAD: &[u8] = b"one payload for all records, as of a counter that somebody increments again and again, so \
-                             that old and new records have the same places and the same checksums of payloads";
+    const PAYLOAD: &[u8] =
+        b"one payload for all records, as of a counter that somebody increments \
+                             again and again, so that old and new records have the same places and \
+                             the same checksums of payloads";
 
     fn segment(number: u64) -> SegmentHeader {
         let salt = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);

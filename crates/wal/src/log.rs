@@ -438,7 +438,7 @@ fn no_segment() -> Error {
 #[cold]
 fn refuse(kind: RecordKind, len: usize) -> Error {
     if kind == RecordKind::VOID {
-        return Error::invalid("records of kind 0 (void) are made by the log itself");
+        return Error::invalid("only the log itself writes records of kind 0 (void)");
     }
     Error::invalid(format!("a record of {len} bytes: at most {PAYLOAD_BYTES_MAX}"))
 }

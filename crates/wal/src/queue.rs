@@ -70,8 +70,8 @@ impl Spare {
 }
 
 /// Without spares a segment grows to this many times its size before writers must wait for the
-/// manifest to list new files. Listing takes about a millisecond; the fastest writers fill 4 MiB
-/// meanwhile, with the smallest segments.
+/// manifest to list new files. With the smallest segments that allows 4 MiB of writes meanwhile;
+/// listing takes about a millisecond.
 const GROWTH_MAX: u64 = 4;
 /// The largest size to which a segment grows, so that offsets fit 32 bits whatever record comes
 /// last.

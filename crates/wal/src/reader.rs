@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   000004 <-- 000005 <-- 000007 <-- 000008      a header names the segment before and its end
-//!                    \--- 000006                  abandoned after a failed write: nobody names it
-//!                                       000009    empty: its header bears another number, or none
+//!                    \--- 000006                  abandoned after a failed write: not named
+//!                                       000009    empty: its header has another number, or none
 //! ```
 //!
 //! The manifest lists all these files. A listed file that is missing is corruption, and so is a
@@ -262,7 +262,7 @@ pub(crate) fn content(
         return Ok(if found.header.number == number.0 {
             Content::Segment(found)
         } else if found.header.number > 0 && !from.is_some_and(is_older) {
-            Content::Damaged("the header of another segment stands here, which is still needed")
+            Content::Damaged("the header is that of another segment, which is still needed")
         } else if window.has_lost_its_header(number, &found.header)? {
             Content::Damaged("the segment's header is lost, records in it say that it was synced")
         } else {
@@ -293,7 +293,7 @@ fn chain(dir: &Path, headers: &Headers, from: Option<FileNumber>) -> Result<Vec<
                 let what = if is_there { "has no whole header" } else { "is missing" };
                 let (path, by) =
                     (path(dir, FileKind::Wal, FileNumber(previous)), FileNumber(*number));
-                let text = format_args!("segment {by} goes on after this one, which {what}");
+                let text = format_args!("segment {by} continues this one, which {what}");
                 return Err(Error::corruption(path.display(), 0, text));
             }
         }
@@ -315,7 +315,7 @@ pub(crate) fn read_through(
     Ok(recovered)
 }
 
-/// One segment being read.
+/// A segment that is being read.
 struct Segment<'a> {
     window: Window,
     found: FoundHeader,

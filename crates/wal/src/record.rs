@@ -23,7 +23,7 @@ use std::fmt;
 /// The length of the header in front of each payload, in bytes.
 pub const HEADER_BYTES: usize = 28;
 
-/// The longest payload: a batch of at most 1 GiB, with room for what is added to it.
+/// The longest payload: 2 GiB - 1, so that a batch of at most 1 GiB fits with its overhead.
 pub const PAYLOAD_BYTES_MAX: usize = (2 << 30) - 1;
 
 /// The kind of a record, chosen by the caller. The log itself interprets only [`RecordKind::VOID`].

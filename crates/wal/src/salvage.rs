@@ -201,10 +201,12 @@ impl Salvage<'_> {
             if !self.stands(number.0) {
                 let what = match is_after {
                     true => {
-                        "the manifest lists this file, and it is missing: whether it held writes is not known"
+                        "the manifest lists this file, and it is missing: whether it held writes \
+                         is unknown"
                     }
                     false => {
-                        "the manifest lists this file, and it is missing: no segment names it, so it held no writes"
+                        "the manifest lists this file, and it is missing: no segment names it, \
+                         so it held no writes"
                     }
                 };
                 self.lose(number, 0..0, what.to_owned(), false);
@@ -217,8 +219,8 @@ impl Salvage<'_> {
         }
     }
 
-    /// Whether records say that they were synced, in a file without a whole header of its own. No
-    /// crash leaves another one there.
+    /// Returns whether a file without an intact header of its own was synced: its records say so,
+    /// or it has the header of another segment, which no crash leaves there.
     fn holds_synced_records(&self, number: u64) -> bool {
         let path = path(self.dir, FileKind::Wal, FileNumber(number));
         let holds = Window::open(self.disk, &path).and_then(|mut window| {

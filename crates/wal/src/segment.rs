@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  0  8 bytes   magic "flagWAL\n"
-//!  8  u32       format version: 2
+//!  8  u32       format version: 3
 //! 12  u32       flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled
 //! 16  u32       compatible feature bits: readers ignore unknown ones
 //! 20  u32       read-incompatible feature bits: readers refuse a file with an unknown one
@@ -202,9 +202,9 @@ impl fmt::Display for SegmentHeader {
         }
         write!(f, "segment {} of {}, from {}", self.number, self.database, self.first_seqno)?;
         if self.previous == 0 {
-            f.write_str(", behind none")?;
+            f.write_str(", no previous one")?;
         } else {
-            write!(f, ", behind {} which ends at {}", self.previous, self.previous_end)?;
+            write!(f, ", after {} which ends at {}", self.previous, self.previous_end)?;
         }
         if self.has(FLAG_SESSION) {
             f.write_str(", begins a session")?;

@@ -187,7 +187,7 @@ fn open(log: &Log, path: &Path) -> Result<Window> {
 fn wrong_joint(header: &SegmentHeader, before: &SegmentInfo) -> Option<String> {
     if (header.previous, header.previous_end) != (before.number.0, before.bytes) {
         return Some(format!(
-            "goes on after segment {}, which ends at {}: expected {} and {}",
+            "continues segment {} from offset {}, expected {} from {}",
             header.previous, header.previous_end, before.number, before.bytes
         ));
     }

@@ -62,7 +62,7 @@ pub(crate) struct SyncState {
     bells: [blocking::Condvar; 2],
 }
 
-/// Whose turn it is to sync.
+/// The state of the groups, under the lock of [`SyncState`].
 #[derive(Default)]
 pub(crate) struct Turn {
     /// The number of the last closed group. Groups are numbered from 1; the next one is open.

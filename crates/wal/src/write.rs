@@ -361,7 +361,7 @@ mod tests {
         let files = log.make_files().unwrap();
         log.list_files(&files);
         log.sync_through(enqueue(&log, 1)).unwrap();
-        // As `fail` does it, and more comes between its two halves.
+        // The two halves of `fail`, with more records enqueued between them.
         let failed = enqueue(&log, 2);
         let mut writer = log.writer.lock();
         let mut chunks = Vec::new();

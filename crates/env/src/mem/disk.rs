@@ -1,4 +1,4 @@
-//! `MemDisk`: the `Disk` over the names and files in memory.
+//! `MemDisk`: the `Disk` that keeps names and files in memory.
 
 use super::file::Inode;
 use super::names::{Fate, Names, Shared};
@@ -13,22 +13,22 @@ use std::sync::Arc;
 
 /// A file system in memory. A clone is another handle of the same disk.
 ///
-/// The model of a power cut: what was synced survives. Of a file's unsynced 512-byte sectors any
-/// subset survives (the old bytes, or zeroes, stand where one does not), and its length may be any
-/// between the synced and the written one. Of unsynced creations, renames, links and removals any
-/// subset survives, a rename always as a whole. Directories survive as soon as they are made.
+/// The model of a power cut: everything synced survives. Any subset of a file's unsynced 512-byte
+/// sectors survives; the others keep their old bytes or are zero. The length of the file is any
+/// between the synced and the written one. Any subset of unsynced creations, renames, links and
+/// removals survives, a rename always as a whole. Directories survive as soon as they are created.
 #[derive(Clone, Default)]
 pub struct MemDisk {
     state: Arc<Mutex<State>>,
 }
 
-/// More than can ever share a lock.
+/// The count of an exclusive lock: more than the number of handles that can ever share one.
 const EXCLUSIVE: usize = usize::MAX;
 
 #[derive(Default)]
 struct State {
     names: Names,
-    /// How many hold each lock; `EXCLUSIVE` stands for the one who holds it alone.
+    /// The number of holders of each lock, or `EXCLUSIVE`.
     locked: BTreeMap<PathBuf, usize>,
     counts: OpCounts,
 }
@@ -43,7 +43,7 @@ impl State {
         found.ok_or_else(|| os_error(op, path, io::ErrorKind::NotFound))
     }
 
-    /// Refuses a new name that is taken or lies in no directory.
+    /// Refuses a new name that exists, or whose directory does not exist.
     fn check_new(&self, op: Op, path: &Path) -> Result<()> {
         if self.names.get(path).is_some() || self.names.is_dir(path) {
             return Err(os_error(op, path, io::ErrorKind::AlreadyExists));
@@ -56,21 +56,21 @@ impl State {
 }
 
 impl MemDisk {
-    /// The disk as a power cut at this moment would leave it; `seed` decides what of the unsynced
-    /// survives. This disk goes on untouched; locks are not held on the new one.
+    /// Returns the disk as a power cut at this moment would leave it. `seed` decides which unsynced
+    /// changes survive. This disk is unchanged; no locks are held on the new one.
     #[must_use]
     pub fn crash(&self, seed: u64) -> Self {
         self.after(|names| names.crash(&Fate::random(seed)))
     }
 
-    /// The disk as the hardest power cut would leave it: everything unsynced is lost.
+    /// Returns the disk as the worst power cut would leave it: everything unsynced is lost.
     #[must_use]
     pub fn crash_losing_unsynced(&self) -> Self {
         self.after(|names| names.crash(&Fate::lose_all()))
     }
 
-    /// The disk after the process was killed: everything written is there, and what was not synced
-    /// can still be lost to a later power cut.
+    /// Returns the disk as it is after the process was killed: everything written is there, but a
+    /// later power cut can still lose what was not synced.
     #[must_use]
     pub fn kill(&self) -> Self {
         self.after(Names::copy)
@@ -81,7 +81,7 @@ impl MemDisk {
         Self { state: Arc::new(Mutex::new(State { names, ..State::default() })) }
     }
 
-    /// How many operations of each kind were performed on this disk.
+    /// The number of operations of each kind that were performed on this disk.
     pub fn counts(&self) -> OpCounts {
         self.state.lock().counts
     }
@@ -89,14 +89,15 @@ impl MemDisk {
     /// The whole content of a file.
     ///
     /// # Errors
-    /// When there is no such file.
+    /// Io when there is no such file.
     pub fn content(&self, path: &Path) -> Result<Vec<u8>> {
         let file = self.state.lock().file(Op::Open, path)?;
         let content = file.lock().data.clone();
         Ok(content)
     }
 
-    /// Replaces the content of a file, made if missing, durably: how a test damages a disk.
+    /// Replaces the content of a file durably, and creates the file if it is missing. Tests damage
+    /// a disk with it.
     pub fn put_content(&self, path: &Path, content: &[u8]) {
         let mut inode = Inode::default();
         inode.write_at(0, content);
@@ -114,11 +115,12 @@ impl MemDisk {
         }
     }
 
-    /// What a sync that failed leaves of a file, as Linux does it: what was dirty counts as written, so that the next
-    /// sync succeeds, and readers see it until its pages leave the cache ([`Access::Done`]); the device has it not.
+    /// Puts a file into the state after a failed sync, as on Linux. The dirty bytes count as
+    /// written, so that the next sync succeeds, and readers see them until their pages leave the
+    /// cache ([`Access::Done`]); but the device does not have them.
     ///
     /// # Errors
-    /// When there is no such file.
+    /// Io when there is no such file.
     pub fn lose_dirty(&self, path: &Path) -> Result<()> {
         self.state.lock().file(Op::Sync, path)?.lock().lose();
         Ok(())
@@ -149,7 +151,7 @@ struct MemFile {
 struct MemWriteFile {
     file: MemFile,
     position: u64,
-    /// Of a file that is written again: pages before this were written as a whole, as the real disk
+    /// In a reused file: all pages before this offset were written as a whole, as the real disk
     /// does it.
     whole_pages: Option<u64>,
 }
@@ -180,7 +182,8 @@ impl Drop for MemLock {
 
 impl SyncFile for MemFile {
     fn sync(&self) -> Result<()> {
-        // The lock of the whole disk is held for every change, so a crash is one moment for all.
+        // Every change holds the lock of the whole disk, so a crash sees all files at the same
+        // moment.
         let mut state = self.state.lock();
         state.counts.add(Op::Sync);
         self.file.lock().sync();

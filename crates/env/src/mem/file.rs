@@ -1,22 +1,23 @@
-//! The bytes of one file, written and synced, and what a power cut leaves of them.
+//! The written and the synced bytes of one file, and what a power cut leaves of them.
 
 use super::names::Fate;
 use crate::disk::PAGE;
 use std::collections::BTreeSet;
 
-/// What a disk writes as a whole or not at all.
+/// The size of a sector, which a disk writes as a whole or not at all.
 const SECTOR: usize = 512;
 
-/// A file's content, whatever its names are.
+/// The content of a file, independent of its names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
-    /// What a reader sees.
+    /// The bytes that a reader sees.
     pub(super) data: Vec<u8>,
-    /// What certainly survives.
+    /// The bytes that survive every power cut.
     synced: Vec<u8>,
     /// The sectors in which the two may differ.
     dirty: BTreeSet<usize>,
-    /// Where appends ended since the last sync: a sector may have been written out then.
+    /// The ends of the appends since the last sync: a sector may have been written out at any of
+    /// these moments.
     ends: Vec<usize>,
 }
 
@@ -45,14 +46,15 @@ impl Inode {
         self.ends.clear();
     }
 
-    /// A sync failed: nobody writes the dirty sectors any more.
+    /// Applies a failed sync: the dirty sectors will not be written any more.
     pub(super) fn lose(&mut self) {
         self.synced.resize(self.data.len(), 0);
         self.dirty.clear();
         self.ends.clear();
     }
 
-    /// Readers see of pages without dirty sectors what the device holds: the same, unless it was lost.
+    /// Drops clean pages from the cache: readers then see the bytes of the device, which differ if
+    /// they were lost.
     pub(super) fn evict(&mut self) {
         let page = PAGE as usize;
         for start in (0..self.synced.len()).step_by(page) {
@@ -87,8 +89,8 @@ impl Inode {
         Self::durable(left)
     }
 
-    /// Where in `start..end` the writing stood at the moment the sector was written out: usually
-    /// at its end, at times at the end of an earlier append.
+    /// The end of the written bytes in `start..end` at the moment when the sector was written out:
+    /// usually `end`, sometimes the end of an earlier append.
     fn written_when(&self, start: usize, end: usize, fate: &Fate) -> usize {
         if fate.below(4) > 0 {
             return end;

@@ -1,4 +1,5 @@
-//! The names of files: what a reader sees, what survives, and the changes in between.
+//! The names of files: those that a reader sees, those that survive a power cut, and the changes in
+//! between.
 
 use super::file::Inode;
 use crate::random::{Random, SeededRandom};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 pub(super) type Shared = Arc<Mutex<Inode>>;
 
-/// The dice of one crash.
+/// The random decisions of one crash.
 pub(super) struct Fate {
     random: SeededRandom,
     sector_percent: u64,
@@ -17,7 +18,7 @@ pub(super) struct Fate {
 }
 
 impl Fate {
-    /// Everything is possible; how much survives differs from seed to seed.
+    /// A crash in which anything may survive; how much depends on the seed.
     pub(super) fn random(seed: u64) -> Self {
         const PERCENT: [u64; 5] = [0, 10, 50, 90, 100];
         let random = SeededRandom::new(seed);
@@ -27,7 +28,7 @@ impl Fate {
         Self { sector_percent: sector_percent.max(1), name_percent, random }
     }
 
-    /// Nothing survives that was not synced.
+    /// A crash in which nothing unsynced survives.
     pub(super) const fn lose_all() -> Self {
         Self { random: SeededRandom::new(0), sector_percent: 0, name_percent: 0 }
     }
@@ -68,8 +69,8 @@ impl Change {
         }
     }
 
-    /// Performs the change on `names`, where it can be performed: a name that is taken is not made
-    /// again, and only the file it was meant for is moved away or removed.
+    /// Performs the change on `names`, if possible: an existing name is not created again, and a
+    /// name is moved or removed only if it still has the same file.
     fn apply(self, names: &mut BTreeMap<PathBuf, Shared>) {
         let remove = |names: &mut BTreeMap<PathBuf, Shared>, path: &Path, file: &Shared| {
             if names.get(path).is_some_and(|found| Arc::ptr_eq(found, file)) {
@@ -89,7 +90,7 @@ impl Change {
     }
 }
 
-/// All names of a disk. Directories themselves are durable as soon as they are made.
+/// All names of a disk. Directories are durable as soon as they are created.
 pub(super) struct Names {
     now: BTreeMap<PathBuf, Shared>,
     durable: BTreeMap<PathBuf, Shared>,
@@ -149,7 +150,8 @@ impl Names {
         names
     }
 
-    /// Makes the changes in `dir` durable, and whatever a move between two directories needs.
+    /// Makes the changes in `dir` durable, and those in other directories that a move to or from
+    /// `dir` depends on.
     pub(super) fn sync_dir(&mut self, dir: &Path) {
         let mut dirs = BTreeSet::from([dir.to_owned()]);
         let mut durable = vec![false; self.pending.len()];
@@ -169,7 +171,7 @@ impl Names {
         }
     }
 
-    /// The names and files as a power cut would leave them.
+    /// Returns the names and files as a power cut would leave them.
     pub(super) fn crash(&self, fate: &Fate) -> Self {
         let mut left = self.durable.clone();
         for change in &self.pending {
@@ -183,7 +185,7 @@ impl Names {
         Self { now: durable.clone(), durable, pending: Vec::new(), dirs: self.dirs.clone() }
     }
 
-    /// An independent copy, with everything still as durable as it was.
+    /// Returns an independent copy; unsynced changes stay unsynced.
     pub(super) fn copy(&self) -> Self {
         let mut copies = Copies::new(Inode::clone);
         let mut map = |names: &BTreeMap<PathBuf, Shared>| -> BTreeMap<PathBuf, Shared> {
@@ -200,7 +202,7 @@ impl Names {
     }
 }
 
-/// One copy of each file, however many names it has.
+/// Copies each file once, however many names it has.
 struct Copies<F> {
     copy: F,
     made: HashMap<usize, Shared>,

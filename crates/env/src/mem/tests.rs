@@ -1,4 +1,4 @@
-//! Tests of the disk in memory: that it is a disk, and that it forgets like one.
+//! Tests of the disk in memory: that it works like a disk, and that it loses unsynced changes.
 
 use super::*;
 use crate::disk::{LockMode, read_whole, replace_whole};
@@ -25,7 +25,7 @@ fn names(disk: &MemDisk) -> Vec<String> {
 }
 
 #[test]
-fn it_answers_like_the_real_disk() {
+fn the_disk_in_memory_behaves_like_the_real_one() {
     let disk = disk();
     let mut file = disk.create(&path("a")).unwrap();
     file.append(b"hello ").unwrap();
@@ -131,7 +131,7 @@ fn a_move_between_directories_is_whole_once_either_is_synced() {
 }
 
 #[test]
-fn a_killed_process_leaves_everything_written_and_nothing_more_durable() {
+fn a_killed_process_leaves_everything_written_and_makes_nothing_more_durable() {
     let disk = disk();
     let _held = disk.lock(&path("LOCK"), LockMode::Exclusive).unwrap();
     assert_eq!(
@@ -149,7 +149,7 @@ fn a_killed_process_leaves_everything_written_and_nothing_more_durable() {
 }
 
 #[test]
-fn a_lock_is_given_back_when_it_is_dropped() {
+fn a_lock_is_released_when_it_is_dropped() {
     let disk = disk();
     drop(disk.lock(&path("LOCK"), LockMode::Exclusive).unwrap());
     assert!(disk.lock(&path("LOCK"), LockMode::Exclusive).is_ok());

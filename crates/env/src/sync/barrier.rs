@@ -1,5 +1,5 @@
-//! A pair of barriers of which one is nearly free: for protocols whose one side works all the time and whose other one
-//! comes seldom.
+//! A pair of memory barriers of which one is nearly free, for protocols with one frequent and one
+//! rare side.
 #![cfg_attr(
     all(target_os = "linux", not(miri)),
     expect(unsafe_code, reason = "a system call without a safe wrapper")
@@ -7,19 +7,21 @@
 
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// The system makes heavy barriers, so light ones need no instruction.
+/// The system provides heavy barriers, so light ones need no instruction.
 static IS_FREE: AtomicBool = AtomicBool::new(false);
 
-/// Asks the system once whether it makes heavy barriers, so that light ones are free from then on. May take milliseconds.
+/// Asks the system once whether it provides heavy barriers; if so, light ones are free from then
+/// on. May take milliseconds.
 pub fn prepare_barriers() {
     if system::is_there() {
         IS_FREE.store(true, Ordering::Relaxed);
     }
 }
 
-/// Of two threads of which each stores, has a barrier, and loads what the other one stored, at least one sees the other's
-/// store, if one of the barriers is a [heavy](heavy_barrier) one. A full barrier, which takes as long as a step of a scan,
-/// before [`prepare_barriers`], and where the system makes no heavy ones.
+/// The frequent side's barrier. If two threads each store, run a barrier, and load what the other
+/// one stored, and one of the barriers is a [heavy](heavy_barrier) one, then at least one thread
+/// sees the other's store. Before [`prepare_barriers`], and on systems without heavy barriers, this
+/// is a full barrier, which takes as long as a step of a scan.
 #[inline]
 pub fn light_barrier() {
     match IS_FREE.load(Ordering::Relaxed) {
@@ -28,8 +30,9 @@ pub fn light_barrier() {
     }
 }
 
-/// The other side of [`light_barrier`]: makes all threads of the process run a full barrier. Takes microseconds. False
-/// when the system refused: then there was no barrier.
+/// The rare side's barrier, for the other side of [`light_barrier`]: makes all threads of the
+/// process run a full barrier. Takes microseconds. Returns false when the system refused, and then
+/// there was no barrier.
 #[must_use]
 pub fn heavy_barrier() -> bool {
     if system::is_there() {
@@ -43,7 +46,8 @@ pub fn heavy_barrier() -> bool {
 mod system {
     use std::sync::OnceLock;
 
-    /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, and what a process says once before it.
+    /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, and the command with which a process registers once
+    /// before its first use.
     const BARRIER: i64 = 1 << 3;
     const REGISTER: i64 = 1 << 4;
 
@@ -52,14 +56,15 @@ mod system {
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0_i64, 0_i64) == 0 }
     }
 
-    /// The answer is the same for the life of a process, so both sides always mean the same pair of barriers.
+    /// Returns whether the system provides heavy barriers. The result is constant in a process, so
+    /// both sides always use the same pair of barriers.
     pub(super) fn is_there() -> bool {
         static IS_THERE: OnceLock<bool> = OnceLock::new();
         *IS_THERE.get_or_init(|| call(REGISTER) && call(BARRIER))
     }
 
     pub(super) fn barrier() -> bool {
-        // A process that was forked has to register again.
+        // A forked process must register again.
         call(BARRIER) || (call(REGISTER) && call(BARRIER))
     }
 }

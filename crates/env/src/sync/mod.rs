@@ -1,16 +1,18 @@
-//! Locks, atomics and shared pointers of the engine: the real ones, or those of a model.
+//! Locks, atomics and shared pointers of the engine: the real ones, or stand-ins for models.
 //!
 //! ```text
-//! feature "shuttle" off:  parking_lot, std, arc-swap, re-exported as they are: nothing is wrapped
-//! feature "shuttle" on:   stand-ins over the crate shuttle, whose scheduler decides at each of them which
-//!                         thread goes on; a schedule that fails is run again from its seed
+//! feature "shuttle" off:  parking_lot, std and arc-swap, re-exported without wrappers
+//! feature "shuttle" on:   stand-ins over the crate shuttle; at each operation its scheduler
+//!                         decides which thread runs next; a failed schedule can be repeated
+//!                         from its seed
 //! ```
 //!
-//! The models are `crates/flagstone/tests/models`; `cargo xtask shuttle` runs them. Every lock that is
-//! held across another of these must come from here, or a model blocks for ever on a real one. Outside
-//! stay: the memtable's store and arena, whose atomics lie in raw memory (loom models them:
-//! `crates/tree/tests/it/models`), the block cache (quick_cache) and the disks of the tests, whose locks
-//! are held for lines that take none of these.
+//! The models are `crates/flagstone/tests/models`; `cargo xtask shuttle` runs them. A lock that is
+//! held while another lock of this module is taken must come from this module, too; otherwise a
+//! model blocks forever on a real lock. These do not use this module: the memtable's store and
+//! arena, whose atomics are in raw memory (loom models them: `crates/tree/tests/it/models`), the
+//! block cache (quick_cache), and the disks of the tests, which take no lock of this module while
+//! they hold their own.
 
 #[cfg(not(feature = "shuttle"))]
 mod barrier;

@@ -1,9 +1,9 @@
-//! Stand-ins over shuttle, with the names and the ways of the real ones.
+//! Stand-ins over shuttle, with the names and interfaces of the real types.
 //!
 //! | real | stand-in |
 //! |---|---|
-//! | `parking_lot::{Mutex, FairMutex, RwLock}` | the same of shuttle; none is poisoned by a panic, which ends the model |
-//! | `parking_lot::Condvar` | shuttle's; a wait with a time limit gives way once and returns: time does not pass in a model |
+//! | `parking_lot::{Mutex, FairMutex, RwLock}` | shuttle's; a panic ends the model |
+//! | `parking_lot::Condvar` | shuttle's; a wait with a time limit yields once, as no time passes |
 //! | `arc_swap::{ArcSwap, ArcSwapOption}` | a mutex around the pointer |
 //! | `std::sync::atomic` | shuttle's: sequentially consistent, whatever ordering is asked for |
 //! | `std::thread_local` | one value for each thread of the model |
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub use shuttle;
 pub use shuttle::thread_local;
 
-/// Atomics.
+/// The atomics of shuttle.
 pub mod atomic {
     pub use shuttle::sync::atomic::*;
 }
@@ -26,7 +26,7 @@ pub mod blocking {
     pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
 }
 
-/// Once.
+/// The number of times that a loop checks again before it yields: 1 in a model.
 pub const fn spins(_real: usize) -> usize {
     1
 }
@@ -41,31 +41,31 @@ pub fn yield_now() {
     shuttle::thread::yield_now();
 }
 
-/// A moment at which threads may change: disks have them, since a real one takes its time.
+/// A point at which threads may switch. Disks have such points, since real operations take time.
 pub fn model_point() {
     shuttle::thread::yield_now();
 }
 
-/// Nothing: atomics are sequentially consistent here.
+/// Does nothing: atomics are sequentially consistent here.
 pub const fn prepare_barriers() {}
 
-/// Nothing: atomics are sequentially consistent here.
+/// Does nothing: atomics are sequentially consistent here.
 pub const fn light_barrier() {}
 
-/// Nothing, and it never fails.
+/// Does nothing and returns true: atomics are sequentially consistent here.
 #[must_use]
 pub const fn heavy_barrier() -> bool {
     true
 }
 
-/// A mutex.
+/// A mutex with the interface of parking_lot's.
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(shuttle::sync::Mutex<T>);
 
-/// A mutex whose waiters come in turn; the model's come in any order.
+/// A mutex whose waiters are served in order; in the model, in any order.
 pub type FairMutex<T> = Mutex<T>;
 
-/// A held mutex.
+/// The guard of a held mutex.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a shuttle::sync::Mutex<T>,
@@ -81,13 +81,13 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits for it.
+    /// Waits until the mutex is free, and takes it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let held = Some(self.0.lock().unwrap_or_else(PoisonError::into_inner));
         MutexGuard { mutex: &self.0, held }
     }
 
-    /// Takes it if it is free.
+    /// Takes the mutex if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let held = match self.0.try_lock() {
             Ok(held) => held,
@@ -97,12 +97,12 @@ impl<T: ?Sized> Mutex<T> {
         Some(MutexGuard { mutex: &self.0, held: Some(held) })
     }
 
-    /// Whether somebody holds it.
+    /// Returns whether the mutex is held.
     pub fn is_locked(&self) -> bool {
         self.try_lock().is_none()
     }
 
-    /// The value, which nobody shares.
+    /// The value, without locking: the mutable borrow is exclusive.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,48 +124,48 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A condition variable.
+/// A condition variable with the interface of parking_lot's.
 #[derive(Debug, Default)]
 pub struct Condvar(shuttle::sync::Condvar);
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Self {
         Self(shuttle::sync::Condvar::new())
     }
 
-    /// Gives the mutex up, waits for a bell, takes it again.
+    /// Releases the mutex, waits for a notification, and takes the mutex again.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         if let Some(held) = guard.held.take() {
             guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
         }
     }
 
-    /// Gives the mutex up, gives way once, takes it again: the time has passed.
+    /// Releases the mutex, yields once, and takes the mutex again, as if the time had passed.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _limit: Duration) {
         drop(guard.held.take());
         shuttle::thread::yield_now();
         guard.held = Some(guard.mutex.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Wakes one who waits.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 }
 
-/// A lock that many may share.
+/// A lock that many readers can share.
 #[derive(Debug, Default)]
 pub struct RwLock<T: ?Sized>(shuttle::sync::RwLock<T>);
 
-/// Held together with others.
+/// The guard of a lock that is held shared.
 pub type RwLockReadGuard<'a, T> = shuttle::sync::RwLockReadGuard<'a, T>;
-/// Held alone.
+/// The guard of a lock that is held exclusively.
 pub type RwLockWriteGuard<'a, T> = shuttle::sync::RwLockWriteGuard<'a, T>;
 
 impl<T> RwLock<T> {
@@ -174,18 +174,18 @@ impl<T> RwLock<T> {
         Self(shuttle::sync::RwLock::new(value))
     }
 
-    /// Waits until nobody holds it alone.
+    /// Waits until no thread holds the lock exclusively, and takes it shared.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody holds it.
+    /// Waits until no thread holds the lock, and takes it exclusively.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a load of a swapped pointer returns.
+/// The result of a load of a swapped pointer.
 #[derive(Debug)]
 pub struct Guard<T>(T);
 
@@ -202,22 +202,22 @@ impl<T> Deref for Guard<T> {
 pub struct ArcSwap<T>(Mutex<Arc<T>>);
 
 impl<T> ArcSwap<T> {
-    /// Points to a value.
+    /// A pointer to `value`.
     pub fn from_pointee(value: T) -> Self {
         Self(Mutex::new(Arc::new(value)))
     }
 
-    /// What it points to.
+    /// The current value.
     pub fn load(&self) -> Guard<Arc<T>> {
         Guard(self.load_full())
     }
 
-    /// The same, to be kept.
+    /// The current value, to be kept.
     pub fn load_full(&self) -> Arc<T> {
         Arc::clone(&self.0.lock())
     }
 
-    /// Points to another value. The old one is dropped outside the lock.
+    /// Replaces the pointer. The old value is dropped outside of the lock.
     pub fn store(&self, value: Arc<T>) {
         let old = std::mem::replace(&mut *self.0.lock(), value);
         drop(old);
@@ -229,22 +229,22 @@ impl<T> ArcSwap<T> {
 pub struct ArcSwapOption<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> ArcSwapOption<T> {
-    /// Points nowhere.
+    /// An empty pointer.
     pub const fn empty() -> Self {
         Self(Mutex::new(None))
     }
 
-    /// What it points to.
+    /// The current value, if any.
     pub fn load(&self) -> Guard<Option<Arc<T>>> {
         Guard(self.load_full())
     }
 
-    /// The same, to be kept.
+    /// The current value, if any, to be kept.
     pub fn load_full(&self) -> Option<Arc<T>> {
         self.0.lock().clone()
     }
 
-    /// Points elsewhere. The old value is dropped outside the lock.
+    /// Replaces the pointer. The old value, if any, is dropped outside of the lock.
     pub fn store(&self, value: Option<Arc<T>>) {
         let old = std::mem::replace(&mut *self.0.lock(), value);
         drop(old);

@@ -1,4 +1,4 @@
-//! What production runs on.
+//! The real locks, atomics and pointers, for production.
 
 pub use super::barrier::{heavy_barrier, light_barrier, prepare_barriers};
 pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -7,23 +7,24 @@ pub use parking_lot::{
 };
 pub use std::thread_local;
 
-/// Atomics.
+/// The atomics of the standard library.
 pub mod atomic {
     pub use std::sync::atomic::*;
 }
 
-/// Locks of the standard library, whose bells wake a whole group by one system call.
+/// The locks of the standard library, whose condition variables wake a whole group with one system
+/// call.
 pub mod blocking {
     pub use std::sync::{Condvar, Mutex, MutexGuard};
 }
 
-/// How often a loop looks again before it gives way: `real` times here, once in a model, where looking
-/// again without a change of thread finds nothing new.
+/// The number of times that a loop checks again before it yields: `real` here, 1 in a model, where
+/// nothing changes between two checks without a switch of threads.
 pub const fn spins(real: usize) -> usize {
     real
 }
 
-/// Tells the processor that a loop waits.
+/// Tells the processor that the thread waits in a loop.
 #[inline]
 pub fn spin_loop() {
     std::hint::spin_loop();
@@ -35,6 +36,6 @@ pub fn yield_now() {
     std::thread::yield_now();
 }
 
-/// A moment at which a model may change threads; nothing here.
+/// A point at which a model may switch threads. Does nothing here.
 #[inline]
 pub fn model_point() {}

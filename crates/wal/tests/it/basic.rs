@@ -54,9 +54,9 @@ fn records_enqueued_together_are_framed_all_or_none() {
     assert_eq!(log.stats().records, 2);
 }
 
-/// With documents of megabytes the copy of each in the queue was as much memory again.
+/// The queue held a copy of each document: with documents of megabytes that doubled the memory.
 #[test]
-fn a_shared_payload_is_not_copied_and_let_go_once_it_is_written() {
+fn a_shared_payload_is_not_copied_and_is_released_once_it_is_written() {
     let disk = mem();
     let log = open(&disk, LogOptions { segment_bytes: 1 << 20, ..SMALL });
     list_more(&log);
@@ -86,7 +86,7 @@ fn a_shared_payload_is_not_copied_and_let_go_once_it_is_written() {
 }
 
 #[test]
-fn a_new_log_makes_no_file_by_itself_and_writes_only_to_listed_ones() {
+fn a_new_log_creates_no_file_by_itself_and_writes_only_to_listed_ones() {
     let disk = mem();
     let log = open(&disk, SMALL);
     log.sync_all().unwrap();
@@ -106,7 +106,8 @@ fn a_new_log_makes_no_file_by_itself_and_writes_only_to_listed_ones() {
     assert_eq!(disk.counts().of(Op::SyncDir), syncs);
 }
 
-/// The manifest may be slow: a rotation does not wait for it, but a segment does not grow for ever.
+/// The manifest may be slow. A rotation does not wait for it, but a segment does not grow without
+/// limit.
 #[test]
 fn a_segment_grows_beyond_its_size_while_no_other_is_listed() {
     let disk = mem();
@@ -176,7 +177,7 @@ fn many_records_are_written_by_one_append() {
 }
 
 #[test]
-fn a_reopened_log_goes_on_in_a_new_segment() {
+fn a_reopened_log_continues_in_a_new_segment() {
     let disk = mem();
     for round in 0..5_u64 {
         let log = open(&disk, SMALL);
@@ -247,7 +248,7 @@ fn calls_that_can_never_work_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn released_segments_become_spares_and_never_give_old_records_back() {
+fn released_segments_become_spares_and_their_old_records_never_return() {
     let disk = mem();
     let log = open(&disk, SMALL);
     let mut oldest = None;
@@ -302,7 +303,8 @@ fn an_empty_segment_stays_while_the_manifest_begins_the_log_with_it() {
     assert_eq!(seqnos, [1]);
     let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
     assert_eq!(log.segments()[1].last_seqno(), None, "it is empty");
-    // A flush ends here, and its edit names the empty segment; meanwhile a write begins another.
+    // A flush ends here, and its edit names the empty segment. Meanwhile a write begins another
+    // one.
     let from = log.segments()[1].number;
     log.sync_through(enqueue(&log, 2).unwrap()).unwrap();
     assert_eq!(log.release_before(from).unwrap(), 1);
@@ -317,14 +319,14 @@ fn a_header_that_a_crash_cut_short_is_verified_as_it_is_recovered() {
     log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
     drop(log);
     let whole = disk.content(&file(1)).unwrap();
-    // In the second copy of the header: nothing was written after it.
+    // The cut is in the second copy of the header: nothing was written after it.
     disk.put_content(&file(1), &whole[..4200]);
     let (recovered, seqnos) = recover(&disk, None).unwrap();
     assert!(seqnos.is_empty());
     let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
     let verify = |log: &Log| log.verify(&all_files(&disk, None), false, &mut |_| Ok(()));
     verify(&log).unwrap();
-    // A segment that was begun since has both copies.
+    // A segment that was begun after that has both copies.
     log.sync_through(enqueue(&log, 1).unwrap()).unwrap();
     let begun = log.segments().last().unwrap().number.0;
     let whole = disk.content(&file(begun)).unwrap();
@@ -372,7 +374,7 @@ fn a_growing_segment_that_is_often_synced_is_left_for_a_prepared_one() {
 }
 
 #[test]
-fn a_log_that_is_seldom_synced_writes_no_zeroes_ahead() {
+fn a_log_that_is_rarely_synced_writes_no_zeroes_in_advance() {
     let disk = mem();
     let log = open(&disk, LogOptions { segment_bytes: 1 << 20, spares: 1 });
     for seqno in 1..=3000 {

@@ -1,4 +1,4 @@
-//! Power cuts and kills at every moment: what was promised is there, in order, and nothing else.
+//! Power cuts and kills at every moment: all promised records are there, in order, and no others.
 
 use crate::{Dice, SMALL, create, enqueue, mem, recover, seed};
 use flagstone_base::{FileNumber, Result, SeqNo};
@@ -7,17 +7,17 @@ use flagstone_wal::Log;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What a run promised before it ended, and what a manifest would have kept.
+/// The records that a run promised before it ended, and the state that a manifest would have kept.
 #[derive(Clone, Copy, Default)]
 struct Promised {
     written: u64,
     synced: u64,
     enqueued: u64,
-    /// The oldest segment that is needed.
+    /// The oldest needed segment.
     from: u64,
 }
 
-/// One step of a run: mostly commits, now and then a flush that frees the log behind it.
+/// One step of a run: mostly a commit, sometimes a flush that releases the log before it.
 fn step(log: &Log, dice: &Dice, promised: &mut Promised) -> Result<()> {
     let seqno = promised.enqueued + 1;
     let lsn = enqueue(log, seqno)?;
@@ -38,7 +38,8 @@ fn step(log: &Log, dice: &Dice, promised: &mut Promised) -> Result<()> {
         11 => log.rotate(),
         12 => while log.prepare()? {},
         13 if seqno > 8 => {
-            // A flush: the log is synced, the manifest says what is needed, the rest is released.
+            // A flush: the log is synced, the manifest names the oldest needed segment, the others
+            // are released.
             log.sync_all()?;
             (promised.written, promised.synced) = (seqno, seqno);
             let kept = SeqNo::new(seqno - 8);
@@ -60,7 +61,7 @@ fn run(disk: FaultDisk, dice: &Dice, promised: &mut Promised, steps: u64) -> Res
     (0..steps).try_for_each(|_| step(&log, dice, promised))
 }
 
-/// Recovers and checks that the log is whole up to `least`; where it ends.
+/// Recovers and checks that the log is complete up to `least`. Returns its last SeqNo.
 fn check(disk: &MemDisk, promised: &Promised, least: u64, story: &str) -> u64 {
     let from = Some(promised.from).filter(|from| *from > 0);
     let (recovered, seqnos) = recover(disk, from).unwrap_or_else(|e| panic!("{story}: {e}"));
@@ -116,7 +117,7 @@ fn crashes_follow_crashes() {
                 _ => disk.crash(seed + crash),
             };
             let last = check(&disk, &promised, promised.synced, &story);
-            // What was lost is lost for good: its SeqNos are given again.
+            // Lost records stay lost: their SeqNos are used again.
             promised.enqueued = last;
             promised.written = promised.written.min(last);
         }

@@ -1,4 +1,5 @@
-//! Bytes that changed on the disk: told from a torn end, never followed, never a panic.
+//! Bytes that changed on the disk are distinguished from a torn end, are never used, and never
+//! cause a panic.
 
 use crate::{
     Dice, ID, SMALL, all_files, dir, enqueue, file, mem, open, recover, recover_listed, seed,
@@ -7,7 +8,8 @@ use flagstone_base::{ErrorKind, FileNumber};
 use flagstone_env::{Disk, MemDisk};
 use flagstone_wal::{Listed, LogOptions, salvage};
 
-/// Five records, the first four known synced by the last, and the offset up to which they are.
+/// A log of five records, of which the last says that the first four are synced, and the synced
+/// offset.
 fn small_log() -> (MemDisk, u64) {
     let disk = mem();
     let log = open(&disk, SMALL);
@@ -68,7 +70,8 @@ fn one_damaged_copy_of_a_header_loses_nothing() {
     }
 }
 
-/// The first 512 bytes held both copies: the newest segment without them was an empty one, and opened without an error.
+/// Both copies were in the first 512 bytes. Without these, the newest segment passed for an empty
+/// one, and the log opened without an error.
 #[test]
 fn a_segment_with_synced_records_whose_header_is_lost_is_corruption() {
     let (disk, _) = small_log();
@@ -84,7 +87,7 @@ fn a_segment_with_synced_records_whose_header_is_lost_is_corruption() {
     }
 }
 
-/// The header that the file had before was there instead, and the segment passed for one that was not begun.
+/// The file still had its former header, so the segment passed for one that was not begun.
 #[test]
 fn a_recycled_segment_whose_first_write_is_lost_is_corruption() {
     let disk = mem();
@@ -138,7 +141,7 @@ fn a_listed_file_that_is_missing_is_corruption_used_or_not() {
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(error.to_string().contains(&format!("{missing}.wal")), "{error}");
         assert!(error.to_string().contains("missing"), "{error}");
-        // What lies before the oldest needed one may go.
+        // Files before the oldest needed one may be missing.
         let from = Some(FileNumber(missing.0 + 1));
         let listed = Listed { from, ..listed.clone() };
         assert!(recover_listed(&damaged, &listed).is_ok());
@@ -153,7 +156,7 @@ fn a_segment_that_is_not_listed_is_corruption() {
     let error = recover_listed(&disk, &listed).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("000001.wal"), "{error}");
-    // An empty one was made and not listed when the power went off.
+    // An empty file was created and not yet listed when the power was cut.
     let mut listed = all_files(&disk, None);
     listed.files.remove(&FileNumber(9));
     assert!(recover_listed(&disk, &listed).is_ok());
@@ -181,7 +184,7 @@ fn a_prepared_segment_that_became_shorter_is_corruption_and_not_torn() {
 }
 
 #[test]
-fn a_segment_that_stands_in_another_ones_place_is_corruption() {
+fn a_segment_in_the_place_of_another_one_is_corruption() {
     let disk = mem();
     let log = open(&disk, SMALL);
     for seqno in 1..=60 {
@@ -236,7 +239,7 @@ fn a_segment_cut_anywhere_gives_the_records_before_the_cut() {
 }
 
 #[test]
-fn zeroes_behind_the_end_are_no_torn_bytes() {
+fn zeroes_after_the_end_are_not_torn_bytes() {
     let (disk, _) = small_log();
     let mut content = disk.content(&file(1)).unwrap();
     content.resize(3 << 20, 0);

@@ -1,5 +1,5 @@
-//! Every operation failing once: what was acknowledged is there, what failed is not, and the log
-//! works on.
+//! Every operation fails once: acknowledged records are there, failed ones are not, and the log
+//! continues to work.
 
 use crate::{
     BATCH, Dice, ID, SMALL, create, dir, enqueue, list_more, mem, open, recover, release_through,
@@ -26,7 +26,7 @@ struct Outcome {
     poisoned: bool,
 }
 
-/// Commits `count` records, some in groups, and notes what became of each.
+/// Commits `count` records, some in groups, and notes the result of each.
 fn commit(log: &Log, dice: &Dice, count: u64, outcome: &mut Outcome) {
     let mut group = Vec::new();
     for seqno in 1..=count {
@@ -123,7 +123,7 @@ fn a_failed_append_fails_its_group_alone() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_made_is_tried_again() {
+fn a_segment_that_cannot_be_created_is_tried_again() {
     let effects = [Effect::Fail(Failure::NoSpace), Effect::FailAfter(Failure::Io)];
     fail_each(Op::Create, &effects, false);
     fail_each(Op::SyncDir, &effects, false);
@@ -137,7 +137,7 @@ fn a_failed_sync_loses_nothing_that_was_promised() {
 }
 
 #[test]
-fn after_a_failed_sync_every_call_answers_poisoned() {
+fn after_a_failed_sync_every_call_returns_poisoned() {
     let disk = mem();
     let (faulty, log) = faulty(&disk);
     let early = enqueue(&log, 1).unwrap();
@@ -161,7 +161,7 @@ fn after_a_failed_sync_every_call_answers_poisoned() {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_room_again() {
+fn a_full_disk_refuses_writes_until_there_is_space_again() {
     let disk = mem();
     let (faulty, log) = faulty(&disk);
     let mut outcome = Outcome::default();
@@ -190,10 +190,10 @@ fn a_full_disk_refuses_writes_until_there_is_room_again() {
     assert_eq!(recover(&crashed, None).unwrap().1.last(), Some(&401));
 }
 
-/// Two commits shared an append on a disk that was full after the first of them. Both were refused, the void found no
-/// room either, and a kill brought the first one back.
+/// Two commits shared an append on a disk that was full after the first of them. Both were refused,
+/// there was no space for the void either, and after a kill the first one came back.
 #[test]
-fn a_refused_record_does_not_come_back_when_its_void_finds_no_room() {
+fn a_refused_record_does_not_come_back_when_there_is_no_space_for_its_void() {
     for room in (0..400).step_by(9) {
         let disk = mem();
         let (faulty, log) = faulty(&disk);
@@ -254,7 +254,7 @@ fn a_spare_segment_takes_the_log_over_a_full_disk() {
     let enqueue = |seqno| log.enqueue(BATCH, SeqNo::new(seqno), 1, b"", payload_checksum(b""));
     list_more(&log);
     let mut seqno = 0;
-    // Not so many syncs that the growing segment is left for the prepared one.
+    // Few enough syncs that the growing segment is not left for the prepared one.
     while !log.wants_spare() {
         seqno += 1;
         let lsn = enqueue(seqno).unwrap();
@@ -274,7 +274,7 @@ fn a_spare_segment_takes_the_log_over_a_full_disk() {
 }
 
 #[test]
-fn threads_that_share_a_failed_append_all_learn_of_it() {
+fn threads_that_share_a_failed_append_all_get_its_error() {
     let seed = seed(0x7F);
     let disk = mem();
     let (faulty, log) = faulty(&disk);

@@ -1,4 +1,4 @@
-//! Many threads at once: groups form, order holds, rotation does not get in the way.
+//! Many threads at once: groups form, the order holds, and rotation does not interfere.
 
 use crate::{Dice, SMALL, create, enqueue, is_shared, mem, open, recover, seed};
 use flagstone_base::ErrorKind;
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-/// `threads` times `each` commits, numbered under one lock; `finish` makes each as durable as it
-/// likes.
+/// Runs `each` commits in each of `threads` threads, numbered under one lock. `finish` makes each
+/// commit durable.
 fn commit_all(log: &Log, threads: u64, each: u64, finish: impl Fn(u64, Lsn) + Sync) {
     let numbering = Mutex::new(0);
     let commit = || {
@@ -42,7 +42,7 @@ fn thirty_two_writers_share_their_syncs() {
     assert_eq!(recover(&mem.crash_losing_unsynced(), None).unwrap().1.len(), 1600);
 }
 
-/// A clock that goes on by `step` each time it is looked at.
+/// A clock that advances by `step` each time it is read.
 struct SteppingClock {
     step: Duration,
     looks: AtomicU32,
@@ -72,20 +72,20 @@ fn commit_with_clock(step: Duration) -> (u64, u64) {
 }
 
 #[test]
-fn a_leader_that_gives_way_loses_nothing() {
+fn a_leader_that_yields_loses_nothing() {
     let (looks, syncs) = commit_with_clock(Duration::ZERO);
     assert!(looks > 0, "{syncs} syncs");
 }
 
 #[test]
-fn a_leader_that_gave_way_too_long_does_not_for_a_while() {
+fn a_leader_that_yielded_too_long_does_not_yield_for_a_while() {
     let (looks, syncs) = commit_with_clock(Duration::from_secs(1));
-    // Two looks each time: at groups 2, 66, 194 ...
-    assert!(looks <= 2 + syncs / 16, "{looks} looks for {syncs} syncs");
+    // The clock is read twice each time: at groups 2, 66, 194 ...
+    assert!(looks <= 2 + syncs / 16, "{looks} reads of the clock for {syncs} syncs");
 }
 
-/// Linux tells one of several syncs that run side by side that a page could not be written, and the others that
-/// all is well.
+/// When several syncs run at the same time and a page cannot be written, Linux reports the error to
+/// only one of them.
 #[test]
 fn a_sync_beside_one_that_fails_does_not_succeed() {
     for _ in 0..5 {

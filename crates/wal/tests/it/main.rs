@@ -41,7 +41,8 @@ pub(crate) fn mem() -> MemDisk {
     disk
 }
 
-/// The seed of a random test: from the environment, or this one; printed for the failing run.
+/// The seed of a random test: from the environment, or `default`. It is printed, so that a failed
+/// run can be repeated.
 pub(crate) fn seed(default: u64) -> u64 {
     let seed = std::env::var("FLAGSTONE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = seed.unwrap_or(default);
@@ -61,7 +62,8 @@ impl Dice {
     }
 }
 
-/// What is logged for a SeqNo: its bytes follow from it alone; some are longer than a segment.
+/// The payload that is logged for a SeqNo. It depends only on the SeqNo; some are longer than a
+/// segment.
 pub(crate) fn payload(seqno: u64) -> Vec<u8> {
     let dice = Dice::new(seqno);
     let len = match dice.below(20) {
@@ -75,7 +77,7 @@ pub(crate) fn payload(seqno: u64) -> Vec<u8> {
     bytes
 }
 
-/// As the manifest does it ahead of use: lists files for the log. A disk may refuse to make some.
+/// Lists files for the log in advance, as the manifest does. A disk may refuse to create some.
 pub(crate) fn list_more(log: &Log) {
     if log.wants_files()
         && let Ok(files) = log.make_files()
@@ -84,7 +86,7 @@ pub(crate) fn list_more(log: &Log) {
     }
 }
 
-/// As a flush does it: everything at or below `seqno` stands in tables.
+/// Releases segments as a flush does, when everything at or below `seqno` is in tables.
 pub(crate) fn release_through(log: &Log, seqno: u64) -> Result<usize> {
     let segments = log.segments();
     let is_needed = |segment: &&SegmentInfo| segment.last_seqno() > Some(SeqNo::new(seqno));
@@ -92,7 +94,8 @@ pub(crate) fn release_through(log: &Log, seqno: u64) -> Result<usize> {
     from.map_or(Ok(0), |from| log.release_before(from.number))
 }
 
-/// Whether the payload of a SeqNo is shared with the log: long ones are, whole or from a byte in the middle on.
+/// Returns whether the payload of a SeqNo is shared with the log. Long ones are, as a whole or from
+/// some byte on.
 pub(crate) fn is_shared(seqno: u64) -> bool {
     payload(seqno).len() >= 300
 }
@@ -113,7 +116,7 @@ pub(crate) fn enqueue(log: &Log, seqno: u64) -> Result<Lsn> {
     }])
 }
 
-/// All files of the log that are there: none is missing.
+/// The list of all files of the log that are there, so that none is missing.
 pub(crate) fn all_files(disk: &dyn Disk, from: Option<u64>) -> Listed {
     let numbers = disk.list(dir()).unwrap_or_default();
     let numbers = numbers.iter().filter_map(|name| match parse(name) {
@@ -128,7 +131,7 @@ pub(crate) fn recover(disk: &dyn Disk, from: Option<u64>) -> Result<(Recovered, 
     recover_listed(disk, &all_files(disk, from))
 }
 
-/// The same of a log whose files are known.
+/// As [`recover`], for a log with this list of files.
 pub(crate) fn recover_listed(disk: &dyn Disk, listed: &Listed) -> Result<(Recovered, Vec<u64>)> {
     let mut seqnos = Vec::new();
     let recovered = read(disk, dir(), ID, listed, &mut |record| {
@@ -149,7 +152,7 @@ pub(crate) fn create(
     Log::create(disk, dir(), ID, random, options, recovered)
 }
 
-/// Opens the log of a disk, behind whatever it holds.
+/// Opens the log of a disk for writing after the records that it holds.
 pub(crate) fn open(disk: &MemDisk, options: LogOptions) -> Log {
     let recovered = recover(disk, None).unwrap().0;
     create(Arc::new(disk.clone()), options, &recovered).unwrap()
