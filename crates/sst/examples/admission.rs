@@ -1,16 +1,17 @@
-//! What the block cache takes and keeps, compared: hits and time of traces of block accesses.
+//! Compares policies of what a block cache admits and keeps: hits and time on traces of block
+//! accesses.
 //!
 //! `cargo run --release -p flagstone-sst --example admission [-- accesses]`
 //!
-//! `cache` is `src/cache.rs` as it is, with blocks that all share one buffer. `LRU` and `TinyLFU`
-//! are this example's own, in one thread and without locks: compare their hits, not their time.
-//! `2nd` is the cache with a doorkeeper before it: a block is taken when it is missed the second
-//! time. `static` is what the best choice of blocks would hit that never changes, known from the
-//! future. `hot N` is quick_cache with that percentage of its bytes for hot blocks, `ghosts N` with
-//! memory of so many evicted blocks in a hundred cached ones (the cache as it is: 97 and 50).
+//! `cache` is `src/cache.rs`, with blocks that all share one buffer. `LRU` and `TinyLFU` are
+//! implemented in this example, for one thread and without locks: compare their hits, not their
+//! time. `2nd` is the cache with a doorkeeper: a block is admitted at its second miss. `static` is
+//! the best fixed set of blocks, chosen with knowledge of the future. `hot N` is quick_cache with N
+//! percent of its bytes for hot blocks, `ghosts N` with memory of N evicted blocks for each hundred
+//! cached ones (the cache itself has 97 and 50).
 //!
-//! The first half of a trace warms up and is not counted. The second table: hits of the cache after
-//! its capacity moved up and down.
+//! The first half of a trace warms the cache and is not counted. The second table shows the hits of
+//! the cache after its capacity moved up and down.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,12 +32,12 @@ mod policies;
 #[path = "admission/traces.rs"]
 mod traces;
 
-/// Stands in for the crate's.
+/// Replaces the module of the crate.
 mod format {
     pub(crate) const BLOCK_TRAILER_BYTES: usize = 9;
 }
 
-/// Stands in for the crate's blocks.
+/// Replaces the blocks of the crate.
 mod block {
     use flagstone_base::Slice;
 
@@ -50,7 +51,7 @@ mod block {
     }
 }
 
-/// Stands in for the crate's indexes, of which no trace has any.
+/// Replaces the indexes of the crate, which no trace has.
 mod index {
     pub(crate) struct Index;
 
@@ -72,13 +73,13 @@ use std::sync::Arc;
 use std::time::Instant;
 use traces::{FORGET, SCAN, Trace};
 
-/// What the cache may hold: that of a budget of 512 MiB while nothing is written. A block takes
+/// The capacity of the caches: that of a budget of 512 MiB while nothing is written. A block takes
 /// about 16.5 KiB.
 const LIMIT: u64 = 448 << 20;
 const CACHE_BLOCKS: u32 = (LIMIT / (16 << 10)) as u32;
 const TURNS: usize = 3;
 
-/// What a block takes: its bytes, 16 KiB and up to an entry, and its slot.
+/// The weight of a block: its bytes, 16 KiB and up to an entry, and its slot.
 fn weight(block: u32) -> u64 {
     bytes_of(block) as u64 + 160
 }
@@ -87,7 +88,7 @@ fn bytes_of(block: u32) -> usize {
     (16 << 10) + (remix(u64::from(block)) % 1024) as usize
 }
 
-/// A block of the right size.
+/// Returns a block of the right size.
 fn read(buffer: &Slice, block: u32) -> Block {
     Block(buffer.slice(..bytes_of(block)))
 }
@@ -101,7 +102,7 @@ fn key(block: u32) -> BlockKey {
     BlockKey { table: u64::from(block / 2048), block: block % 2048 }
 }
 
-/// The block cache of the crate, with a doorkeeper or without.
+/// The block cache of the crate, with or without a doorkeeper.
 struct Present {
     cache: Arc<BlockCache>,
     buffer: Slice,
@@ -175,7 +176,7 @@ impl Policy for Quick {
     }
 }
 
-/// Gets that hit, in percent: scans are not counted.
+/// Returns the percentage of gets that hit. Scans are not counted.
 fn hits(policy: &mut dyn Policy, accesses: &[u32]) -> f64 {
     let (mut hits, mut gets) = (0_u64, 0_u64);
     for &access in accesses {
@@ -190,7 +191,8 @@ fn hits(policy: &mut dyn Policy, accesses: &[u32]) -> f64 {
     hits as f64 * 100.0 / gets as f64
 }
 
-/// Hits of the second half, and the nanoseconds an access of it took: the median of some turns.
+/// Returns the hits of the second half, and the median nanoseconds of an access in it over several
+/// runs.
 fn measure(trace: &Trace, make: &dyn Fn() -> Box<dyn Policy>) -> (f64, f64) {
     let (warm, counted) = trace.accesses.split_at(trace.accesses.len() / 2);
     let mut found = 0.0;
@@ -207,7 +209,8 @@ fn measure(trace: &Trace, make: &dyn Fn() -> Box<dyn Policy>) -> (f64, f64) {
     (found, nanos[TURNS / 2])
 }
 
-/// Hits of the second half if the blocks that have most of them a byte are held all the time.
+/// Returns the hits of the second half if the blocks with the most hits a byte are held all the
+/// time.
 fn best_static(trace: &Trace) -> f64 {
     let counted = &trace.accesses[trace.accesses.len() / 2..];
     let mut gets = vec![0_u64; trace.blocks as usize];
@@ -260,8 +263,8 @@ fn compare(traces: &[Trace]) {
     }
 }
 
-/// Hits of the second half after the capacity moved `moves` times by up to a sixteenth in the
-/// first.
+/// Returns the hits of the second half after the capacity moved `moves` times by up to a sixteenth
+/// in the first half.
 fn moved(trace: &Trace, moves: usize) -> f64 {
     let (warm, counted) = trace.accesses.split_at(trace.accesses.len() / 2);
     let mut policy = Present::new(None);

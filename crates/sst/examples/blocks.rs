@@ -1,12 +1,13 @@
-//! Finding a key inside a block: a column of fingerprints, or restarts and a walk.
+//! Compares two ways to find a key inside a block: a column of fingerprints, or restarts and a
+//! walk.
 //!
 //! `cargo run --release -p flagstone-sst --example blocks [-- rounds]`
 //!
-//! `fingerprints` is `src/block` as it is; `restarts` is this example's own, laid out as LevelDB
-//! and RocksDB do. Blocks of 16 KiB that hold the same entries, 64 MiB of them, asked in random
-//! order: nanoseconds a get of a key that is there, of one of the same length that is not (the
-//! filter said so wrongly), and a seek, less what choosing a key costs; and bytes an entry besides
-//! its value. With restarts a get is a seek.
+//! `fingerprints` is `src/block`; `restarts` is implemented in this example, with the layout of
+//! LevelDB and RocksDB. Both have 64 MiB in blocks of 16 KiB with the same entries, accessed in
+//! random order. Output: nanoseconds of a get of a present key, of a get of an absent key of the
+//! same length (a false positive of the filter), and of a seek, each less the cost of choosing a
+//! key; and bytes an entry besides its value. With restarts a get is a seek.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,14 +39,14 @@ const KEY_BYTES: usize = 16;
 
 type Key = [u8; KEY_BYTES];
 
-/// The same entries in both forms.
+/// The same entries in both layouts.
 struct Entries {
-    /// In order, with the number of the block each is in.
+    /// The keys in order, each with the number of its block.
     keys: Vec<(Key, u32)>,
     blocks: Vec<(Block, Vec<u8>)>,
 }
 
-/// The key of a number. One whose last bit is another belongs to no number.
+/// Returns the key of a number. A key with its last bit flipped belongs to no number.
 type KeyOf = fn(u64) -> Key;
 
 fn random_key(n: u64) -> Key {
@@ -95,7 +96,8 @@ fn entries(key_of: KeyOf, value_bytes: usize) -> Entries {
 }
 
 impl Entries {
-    /// Nanoseconds a call with a key by chance and the number of its block; so many must be true.
+    /// Returns the nanoseconds of a call with a random key and the number of its block. `expected`
+    /// calls must return true.
     fn timed(&self, expected: u64, mut call: impl FnMut(Key, usize) -> bool) -> f64 {
         let start = Instant::now();
         let mut found = 0;

@@ -1,10 +1,10 @@
-//! Filters compared: split-block Bloom (what tables have) and binary fuse (8 bits, 3-wise).
+//! Compares filters: split-block Bloom (which tables have) and binary fuse (8 bits, 3-wise).
 //!
 //! `cargo run --release -p flagstone-sst --example filters`
 //!
-//! A row a kind and a number of keys: bits a key, false positives measured, nanoseconds to build
-//! and to probe. "near" probes one filter over and over; "far" probes up to 512 filters in turn, as
-//! gets of a database larger than the processor's cache do.
+//! One row for each kind and number of keys: bits a key, measured false positives, nanoseconds to
+//! build and to probe. "near" probes one filter again and again; "far" probes up to 512 filters in
+//! turn, like gets of a database larger than the processor's cache.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, dead_code, reason = "a measuring program")]
 
@@ -44,7 +44,7 @@ impl Probe for Fuse {
     }
 }
 
-/// The hashes of keys of filter `number`; those from `keys` on are of absent keys.
+/// The hashes of the keys of filter `number`. Those from `keys` on belong to absent keys.
 fn hash(number: u64, key: u64) -> u64 {
     remix((number << 40) + key)
 }
@@ -71,7 +71,7 @@ fn measure<P: Probe>(what: &str, keys: u64, build: impl Fn(&[u64]) -> P) {
     });
     black_box(far.count());
     let far = clock.elapsed().as_nanos() as f64 / PROBES as f64;
-    // Present keys: every probe goes to its end.
+    // Present keys: every probe runs to its end.
     let clock = Instant::now();
     let found = (0..PROBES).filter(|&n| built[0].probe(hash(0, n % keys))).count();
     assert_eq!(found as u64, PROBES);

@@ -1,4 +1,4 @@
-//! Measures a table with a warm cache: build, get of keys that are there and that are not, scan.
+//! Measures a table with a warm cache: build, gets of present and absent keys, scan.
 //!
 //! `cargo run --release -p flagstone-sst --example table [KEYS] [get|scan|build]`
 
@@ -31,7 +31,7 @@ fn keys(count: usize) -> Vec<[u8; 16]> {
     keys
 }
 
-/// A text of words, which compresses about as well as comments do.
+/// Returns a text of words, which compresses about as well as comments do.
 fn text(len: usize) -> Vec<u8> {
     let words = ["the ", "of ", "comment ", "user", "reply\":", "1733", "a ", "thing ", "score\":"];
     let mut text = Vec::new();

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_nobody_wants_any_more_makes_room() {
+    fn a_length_that_is_no_longer_used_makes_room() {
         let buffers = Buffers::new(0);
         drop((0..100).map(|_| buffers.take(16_000)).collect::<Vec<_>>());
         for _ in 0..CLASSES / LOOKS + 1 {

@@ -399,8 +399,8 @@ mod tests {
         Block::new(Slice::copy_of(builder.finish()), None).unwrap()
     }
 
-    /// How many blocks a cache takes for hot since it remembers that it evicted them: they stay
-    /// when many others are read once.
+    /// Returns how many blocks the cache admits as hot because it remembers evicting them: they
+    /// stay when many others are read once.
     fn remembered(cache: &BlockCache) -> usize {
         let block = block();
         let key = |block| BlockKey { table: 3, block };

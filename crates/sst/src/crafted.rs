@@ -136,7 +136,7 @@ fn separators_of_64_kib_each_take_what_they_take_on_disk() {
 }
 
 #[test]
-fn a_part_of_an_index_that_is_not_as_its_table_tells_takes_little_memory() {
+fn a_part_of_an_index_that_does_not_match_its_top_takes_little_memory() {
     let get =
         |table: &Arc<Table>| table.get(b"kk", 1, SeqNo::MAX, &mut |_, _| ControlFlow::Continue(()));
     // Two thousand million blocks of one byte each would take 48 GB.

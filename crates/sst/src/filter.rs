@@ -138,7 +138,8 @@ mod tests {
         assert!(Filter::decode(&[9, 0, 0, 0]).unwrap().is_none());
     }
 
-    /// The rate of false positives among keys whose hash has the eight high bits `only`, if given.
+    /// Returns the rate of false positives, among keys whose hash has the eight high bits `only` if
+    /// given.
     fn false_positives(only: Option<u64>) -> f64 {
         let mut hashes = (0_u64..)
             .map(|i| key_hash(&i.to_le_bytes(), 1))

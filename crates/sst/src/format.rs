@@ -116,8 +116,8 @@ impl Label {
                 file,
                 0,
                 format_args!(
-                    "another table of this number, of a copy of the database say, with the salt {:08x}: expected \
-                     {salt:08x}",
+                    "another table with this number, perhaps of a copy of the database, with salt \
+                     {:08x}: expected {salt:08x}",
                     self.ident.salt
                 ),
             ));
@@ -240,7 +240,7 @@ pub(crate) fn seal_block(
 ) -> bool {
     out.clear();
     if raw.len() >= LARGE_BUFFER {
-        // No compression makes it longer than this.
+        // An upper bound on the compressed length.
         reserve_large(out, raw.len() + raw.len() / 64 + 1024);
     }
     let shrank = compression.compress(raw, out);

@@ -358,7 +358,7 @@ mod tests {
     use super::*;
     use crate::index_builder::{BuiltIndex, IndexBuilder};
 
-    /// The section of a whole index.
+    /// Returns the section of an index that is not in parts.
     fn whole(builder: IndexBuilder) -> Vec<u8> {
         match builder.finish() {
             BuiltIndex::Whole(section) => section,

@@ -194,7 +194,7 @@ impl IndexParts {
 }
 
 const NOT_AS_TOLD: Malformed =
-    Malformed { at: 0, expected: "the part of an index that its table tells of" };
+    Malformed { at: 0, expected: "a part of the index as the top describes it" };
 
 impl TableIndex {
     /// The number of data blocks of the table.
@@ -261,13 +261,13 @@ mod tests {
     /// The first entry of a block, and the last key before it.
     type Block = ((Vec<u8>, SeqNo), Option<Vec<u8>>);
 
-    /// Blocks of few keys, many of which go on over several blocks.
+    /// Builds blocks of few keys, many of which continue over several blocks.
     fn blocks() -> Vec<Block> {
         let (mut blocks, mut last) = (Vec::new(), None);
         for key in 0..40_u8 {
             let key = [b'k', key / 5, key % 5];
             for nth in 0..u64::from(key[2]) * 3 % 7 {
-                // The versions before the first of another key fill no block of their own.
+                // The versions before the first version of another key fill no block of their own.
                 let first = (key.to_vec(), SeqNo::new(100 - 10 * nth));
                 blocks.push((first, last.replace(key.to_vec())));
             }

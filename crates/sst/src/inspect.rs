@@ -77,7 +77,8 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
     say(
         out,
         format_args!(
-            "content  {} deletes, {} merges, {} key bytes, {} value bytes; {}, {}, seed {:#x}, filter key {}",
+            "content  {} deletes, {} merges, {} key bytes, {} value bytes; {}, {}, \
+             seed {:#x}, filter key {}",
             content.deletes,
             content.merges,
             content.key_bytes_raw,
@@ -197,7 +198,7 @@ fn say_label(out: &mut dyn Write, name: &str, label: &Label) -> Result<()> {
 }
 
 fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> Result<()> {
-    writeln!(out, "{line}").map_err(|_full| Error::invalid("the output of an inspection refuses"))
+    writeln!(out, "{line}").map_err(|_full| Error::invalid("the output of an inspection failed"))
 }
 
 /// Bytes as escaped text, cut after [`SHOWN_BYTES`].

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compression_stands_behind_what_a_meta_was_before_it() {
+    fn a_compression_is_encoded_after_the_older_fields() {
         let encoded = |compression| {
             let mut bytes = Vec::new();
             TableMeta { compression, ..meta() }.encode(&mut bytes);

@@ -255,7 +255,7 @@ mod tests {
         assert!(large.entries().len().abs_diff(share) < share / 8);
         let small = sampler(3200).sample;
         assert!(small.shift() == SHIFT_MIN && (150..250).contains(&small.entries().len()));
-        // What one has and the other could have: the keys they share.
+        // The keys that both tables share, at the share of the larger shift.
         let thinned = small.thinned(large.shift());
         let (last, both) = (b"key 00003200".as_slice(), large.entries());
         let both: Vec<_> = both.iter().filter(|entry| &*entry.key < last).cloned().collect();

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use flagstone_base::bytes::common_prefix;
 
-    /// The same separators whole and linked.
+    /// Builds the same separators whole and linked.
     fn both(all: &[Vec<u8>]) -> [Separators; 2] {
         let bytes = all.iter().map(Vec::len).sum::<usize>() as u64;
         let mut both = [Separators::new(all.len(), bytes, 1 << 20), Separators::new(9, 1 << 40, 9)];
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn linked_separators_read_and_compare_as_whole_ones_do() {
         // Every text of up to four letters of three: prefixes of one another, and all lengths of
-        // shared fronts.
+        // shared prefixes.
         let mut all = vec![Vec::new()];
         for at in 0..40 {
             let longer: Vec<Vec<u8>> =

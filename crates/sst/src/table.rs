@@ -376,7 +376,7 @@ mod tests {
     use flagstone_env::{Disk, MemDisk};
 
     #[test]
-    fn the_memory_of_a_block_waits_for_the_next_when_nobody_holds_it() {
+    fn the_memory_of_a_block_is_kept_for_the_next_when_no_reader_holds_it() {
         let (disk, path) = (MemDisk::default(), Path::new("/000042.sst"));
         let ident = TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 0 };
         for compression in [Compression::None, Compression::Lz4] {

@@ -112,7 +112,7 @@ impl Table {
             return Ok(());
         }
         let offset = index.offset(number);
-        Err(self.wrong(offset, format_args!("block {number}: not what the index tells of it")))
+        Err(self.wrong(offset, format_args!("block {number}: not as the index describes it")))
     }
 
     /// Compares the counted content with the properties of the table.
@@ -142,7 +142,7 @@ impl Table {
             let offset = self.bytes() - FOOTER_BYTES as u64;
             return Err(self.wrong(
                 offset,
-                format_args!("the properties tell of {told}, the blocks hold {counted}"),
+                format_args!("the properties record {told}, the blocks have {counted}"),
             ));
         }
         Ok(())

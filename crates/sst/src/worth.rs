@@ -50,7 +50,7 @@ impl Worth {
 mod tests {
     use super::*;
 
-    /// Bytes that look drawn.
+    /// Returns pseudo-random bytes.
     fn noise(len: usize) -> Vec<u8> {
         let mut state = 1_u64;
         let mut next = || {

@@ -1,19 +1,19 @@
-//! The memtable beside skip lists: inserts, gets, short scans and a full scan, in nanoseconds an
-//! entry or call.
+//! Compares the memtable with skip lists: inserts, gets, short scans and a full scan, in
+//! nanoseconds an entry or call.
 //!
 //! `cargo run --release -p flagstone-tree --example memtables -- [entries] [value bytes] [rounds]
 //! [random|named]`
 //!
-//! - `memtable` is that of a [`Tree`], reached through it: reservation, lock, view and all.
-//! - `arena list` is this example's own: nodes, keys and values in one buffer of huge pages, as
-//!   LevelDB and RocksDB lay them out. It is for one thread, without a lock or an atomic link, and
-//!   faster by that than one for many.
+//! - `memtable` is that of a [`Tree`], accessed through the tree: reservation, lock, view and all.
+//! - `arena list` is implemented in this example: nodes, keys and values in one buffer of huge
+//!   pages, with the layout of LevelDB and RocksDB. It is for one thread, without a lock or an
+//!   atomic link, and therefore faster than a list for many.
 //! - `SkipMap` is that of `crossbeam-skiplist`, the memtable of fjall: a node an entry with the key
 //!   in it, values on the heap.
 //!
-//! All hold the same keys of 16 bytes, put in random order: random ones differ in their first
-//! bytes, named ones (`user/00000000037`) in their last. Gets and scans copy what they find; every
-//! answer is counted. Memory is used again from round to round.
+//! All hold the same keys of 16 bytes, inserted in random order: random keys differ in their first
+//! bytes, named keys (`user/00000000037`) in their last. Gets and scans copy what they find; every
+//! result is counted. Memory is reused from round to round.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,12 +43,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 const KEY_BYTES: usize = 16;
-/// Entries of a short scan.
+/// The number of entries of a short scan.
 const SHORT: usize = 50;
 
 type Key = [u8; KEY_BYTES];
 
-/// The key of a number.
+/// Returns the key of a number.
 type KeyOf = fn(u64) -> Key;
 
 fn random_key(n: u64) -> Key {
@@ -58,23 +58,23 @@ fn random_key(n: u64) -> Key {
     key
 }
 
-/// In random order for numbers in a row.
+/// Returns keys in random order for consecutive numbers.
 fn named_key(n: u64) -> Key {
-    // Odd factors make different keys of different numbers below 2^36.
+    // An odd factor maps different numbers below 2^36 to different keys.
     let scattered = n.wrapping_mul(0x9_E377_79B9) & 0xF_FFFF_FFFF;
     format!("user/{scattered:011}").into_bytes().try_into().unwrap()
 }
 
-/// Entries in the order of their keys.
+/// A sorted set of entries.
 trait Sorted {
     fn insert(&mut self, key: &Key, seqno: u64, value: &[u8]);
-    /// Copies the newest value of the key; false when there is none.
+    /// Copies the newest value of the key to `out`. Returns false if there is none.
     fn get(&self, key: &Key, out: &mut Vec<u8>) -> bool;
-    /// How many entries a walk from `from` on sees, at most `limit`.
+    /// Returns the number of entries from `from` on, at most `limit`.
     fn scan(&self, from: &Key, limit: usize) -> usize;
 }
 
-/// What several threads insert into.
+/// A list that several threads can insert into.
 trait Shared: Sync {
     fn insert_shared(&self, key: &Key, seqno: u64, value: &[u8]);
 }
@@ -115,7 +115,7 @@ impl Sorted for Arc<Tree> {
     }
 }
 
-/// What a scan does with an entry.
+/// The work of a scan for each entry.
 fn copy(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     out.clear();
     out.extend_from_slice(key);
@@ -154,7 +154,7 @@ impl Sorted for HeapList {
     }
 }
 
-/// What trees share: their memory is used again, as in a database.
+/// The context of trees: their memory is reused, as in a database.
 fn context(bytes: usize) -> Arc<TreeContext> {
     let next = AtomicU64::new(1);
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
@@ -182,14 +182,14 @@ fn tree(context: &Arc<TreeContext>) -> Arc<Tree> {
     Tree::new(TreeId(1), Arc::clone(context), TreeOptions::default(), Version::empty())
 }
 
-/// The nanoseconds of each of so many calls.
+/// Returns the nanoseconds of each of `calls` calls.
 fn timed(calls: u64, work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_nanos() as f64 / calls as f64
 }
 
-/// The figures of a list that is empty, but for the last column.
+/// Returns the figures of an empty list, except the last column.
 fn one_thread(list: &mut impl Sorted, key: KeyOf, entries: u64, value: &[u8]) -> Vec<f64> {
     let mut out = Vec::new();
     let absent_from = entries;
@@ -218,7 +218,7 @@ fn one_thread(list: &mut impl Sorted, key: KeyOf, entries: u64, value: &[u8]) ->
     vec![insert, found, absent, short, full]
 }
 
-/// Nanoseconds of wall time an entry.
+/// Returns the wall-clock nanoseconds of an entry.
 fn two_threads(list: &impl Shared, key: KeyOf, entries: u64, value: &[u8]) -> f64 {
     timed(entries, || {
         std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
-//! What sorted input costs: through memtables, flushes and compactions as they are picked, beside
-//! tables built directly, and beside the same keys in random order. Bytes of tables written for
-//! each byte put, tables moved, and processor time.
+//! Measures the cost of sorted input: through memtables, flushes and compactions as they are
+//! picked, compared with tables built directly, and with the same keys in random order. Output:
+//! bytes of tables written for each byte put, tables moved, and processor time.
 //!
 //! `cargo run --release -p flagstone-tree --example sorted_input -- [entries] [value bytes] [new
 //! directory]`
 //!
-//! The log is not part of it: it adds the bytes put, once.
+//! The log is not included: it adds the bytes put, once.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A memtable is flushed at this size.
+/// The size at which a memtable is flushed.
 const MEMTABLE_BYTES: u64 = 32 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     Sorted,
-    /// Sorted, but each key up to 1,000 places off: ids of many writers that rise with time.
+    /// Sorted, but each key is up to 1,000 places off: ids from many writers that rise with time.
     Nearly,
     Random,
 }
@@ -44,7 +44,7 @@ fn key(order: Order, n: u64) -> [u8; 16] {
     key
 }
 
-/// Seconds this thread was on a processor.
+/// The processor time of this thread, in seconds.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9

@@ -1,7 +1,8 @@
-//! How fast a tree is: memtable insert and get, flush, compaction, get and scan of cached tables.
+//! Measures the speed of a tree: memtable insert and get, flush, compaction, get and scan of cached
+//! tables.
 //!
-//! `cargo run --release -p flagstone-tree --example tree_speed -- [entries] [value bytes]
-//! [new directory]`; without a directory the disk is memory.
+//! `cargo run --release -p flagstone-tree --example tree_speed -- [entries] [value bytes] [new
+//! directory]`; without a directory the disk is in memory.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -87,7 +88,7 @@ fn read(tree: &Tree, entries: u64, offset: u64) -> u64 {
     found
 }
 
-/// Flushes of the same entries with each way of looking at their tables again.
+/// Flushes the same entries with each setting of how their tables are checked.
 fn checks(context: &Arc<TreeContext>, entries: u64, value: &[u8], compression: Compression) {
     let last = SeqNo::new(entries);
     for check in [OutputCheck::Tail, OutputCheck::Stored, OutputCheck::Entries] {

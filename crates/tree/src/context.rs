@@ -40,7 +40,7 @@ pub struct TreeContext {
     pub chunks: ChunkPool,
     /// Tables that nothing holds any more.
     pub obsolete: Obsolete,
-    /// Tables that are not installed yet.
+    /// Tables that are written but not installed yet.
     pub unfinished: Unfinished,
     /// The scans that hold memory or files.
     pub scans: Scans,
@@ -68,8 +68,8 @@ impl TreeContext {
     }
 }
 
-/// Tables that are being written, or wait to be installed: they lie on the disk beside those whose
-/// place they will take.
+/// The tables that are being written, or wait to be installed. They take disk space in addition to
+/// the tables that they will replace.
 #[derive(Default)]
 pub struct Unfinished {
     tables: Mutex<HashMap<FileNumber, u64>>,
@@ -77,19 +77,19 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// About how many bytes they have now, all together.
+    /// The approximate bytes of all of these tables.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// The table `number` has about so many `bytes` now.
+    /// Records that table `number` has about `bytes` bytes now.
     pub(crate) fn note(&self, number: FileNumber, bytes: u64) {
         let mut tables = self.tables.lock();
         let before = tables.insert(number, bytes).unwrap_or(0);
         self.bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// The table `number` is installed, or given up.
+    /// Forgets table `number`, which was installed or abandoned.
     pub(crate) fn forget(&self, number: FileNumber) {
         let mut tables = self.tables.lock();
         let bytes = tables.remove(&number).unwrap_or(0);

@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn a_reader_in_the_past_finds_what_covered_a_key_then() {
         let key = |n: u64| format!("{n:02}");
-        // Numbers that are not in order of anything.
+        // Numbers in no particular order.
         let drawn = |n: u64| flagstone_base::hash::remix(n) % 40;
         let ranges: Vec<OwnedRange> = (1..60)
             .map(|n| {

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn reads_weigh_against_the_entries_flushed() {
         let reads = Reads::default();
-        // Twice the bar, and half of it: chance does not reach so far.
+        // Twice the threshold, and half of it: chance does not reach that far.
         let bar = 10_000 * HEAVY_READS as u32;
         (0..bar * 2).for_each(|_| reads.note(1));
         reads.flushed(10_000);

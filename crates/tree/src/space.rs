@@ -26,7 +26,7 @@ const KEYS_LEAST: u64 = 64;
 const BYTES_MIN: u64 = 1 << 20;
 /// A tree with less than this part of its entries above the last level is not estimated.
 const ABOVE_PARTS: u64 = 20;
-/// A tree with this part of garbage is wasteful.
+/// A tree of which at least this part is garbage is wasteful.
 const WASTEFUL_PARTS: u64 = 4;
 /// The compression ratio of the last level is used if that level holds at least this part of all
 /// bytes.
@@ -47,7 +47,7 @@ impl Space {
         self.bytes.saturating_sub(self.live)
     }
 
-    /// Whether much of it is garbage.
+    /// Returns whether much of the bytes is garbage.
     pub(crate) const fn is_wasteful(self) -> bool {
         self.garbage() >= self.bytes.div_ceil(WASTEFUL_PARTS) && self.bytes > 0
     }

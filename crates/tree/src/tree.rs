@@ -369,7 +369,7 @@ impl Tree {
         self.reads.is_heavy()
     }
 
-    /// Overlapping runs in its first level.
+    /// The number of overlapping runs in L0.
     pub fn l0_runs(&self) -> usize {
         self.view.load().version.l0_runs().len()
     }
@@ -419,10 +419,10 @@ impl Tree {
 mod tests {
     use super::*;
 
-    /// Ten thousand keyspaces of four partitions are forty thousand of these. Maps and the
-    /// allocator come on top.
+    /// Ten thousand keyspaces of four partitions are forty thousand trees. Maps and the allocator
+    /// come in addition.
     #[test]
-    fn a_tree_that_nobody_has_written_takes_less_than_1600_bytes() {
+    fn a_tree_that_was_never_written_takes_less_than_1600_bytes() {
         let memtable = size_of::<Memtable>();
         let (tree, view) = (size_of::<Tree>(), size_of::<View>());
         assert!(tree + view + memtable < 1600, "{tree} + {view} + {memtable}");

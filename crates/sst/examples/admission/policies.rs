@@ -1,15 +1,15 @@
-//! What is compared with the block cache: LRU, and two filters that decide what a cache takes.
+//! Policies to compare with the block cache: LRU, and two filters that decide what a cache admits.
 
 use super::weight;
 use flagstone_base::hash::remix;
 
 const NONE: u32 = u32::MAX;
 
-/// A cache that is told of accesses.
+/// A cache that is informed of accesses.
 pub(crate) trait Policy {
-    /// Whether `block` is there. If not it was read, and the policy may take it.
+    /// Returns whether `block` is cached. If not, it was read, and the policy may admit it.
     fn access(&mut self, block: u32) -> bool;
-    /// `block` is never read again.
+    /// `block` will never be read again.
     fn forget(&mut self, block: u32);
 }
 
@@ -20,8 +20,8 @@ struct Link {
     held: bool,
 }
 
-/// Least recently used goes first. Blocks are numbers below an end, so its map is an array: it is
-/// cheaper than one that hashes and locks.
+/// Evicts the least recently used block. Block numbers have an upper bound, so an array replaces
+/// the map: it is cheaper than a map that hashes and locks.
 pub(crate) struct Lru {
     links: Vec<Link>,
     oldest: u32,
@@ -57,7 +57,7 @@ impl Lru {
         }
     }
 
-    /// Whether `block` is there; it is the newest then.
+    /// Returns whether `block` is cached, and makes it the most recent.
     fn touch(&mut self, block: u32) -> bool {
         let held = self.links[block as usize].held;
         if held && self.newest != block {
@@ -103,8 +103,8 @@ impl Policy for Lru {
     }
 }
 
-/// How often a block was seen of late, at most 15 times: a count-min sketch of four rows, halved
-/// when it has counted ten times what a cache holds.
+/// Counts how often blocks were seen lately, up to 15 times: a count-min sketch of four rows, which
+/// is halved after ten times as many counts as a cache has blocks.
 struct Sketch {
     counts: Vec<u8>,
     mask: u64,
@@ -144,8 +144,9 @@ impl Sketch {
     }
 }
 
-/// TinyLFU with a window of a hundredth (Einziger, Friedman and Manes 2017), the main part plain
-/// LRU: what falls out of the window is taken if it was seen more often than what it would replace.
+/// TinyLFU with a window of a hundredth (Einziger, Friedman and Manes 2017) and plain LRU for the
+/// rest: a block that leaves the window is admitted if it was seen more often than the block it
+/// would replace.
 pub(crate) struct TinyLfu {
     sketch: Sketch,
     window: Lru,
@@ -194,7 +195,7 @@ impl Policy for TinyLfu {
     }
 }
 
-/// Says which blocks were missed before, of the last one to two caches full of misses.
+/// Remembers the blocks of the last one to two caches full of misses.
 pub(crate) struct Doorkeeper {
     seen: [Vec<u64>; 2],
     mask: u64,
@@ -209,7 +210,7 @@ impl Doorkeeper {
         Self { seen, mask: bits - 1, marked: 0, window: cache_blocks }
     }
 
-    /// Whether `block` was missed before; it was missed now.
+    /// Returns whether `block` was missed before, and records this miss.
     pub(crate) fn admits(&mut self, block: u32) -> bool {
         let bit = remix(u64::from(block) + 1) & self.mask;
         let (word, bit) = (bit as usize / 64, 1 << (bit % 64));

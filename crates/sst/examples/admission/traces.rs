@@ -1,10 +1,10 @@
-//! Traces of block accesses: numbers of blocks, the same ones in every run.
+//! Traces of block accesses: block numbers, the same in every run.
 
 use flagstone_base::hash::remix;
 
 /// Accesses with this bit belong to a scan: they go through the cache but are not counted.
 pub(crate) const SCAN: u32 = 1 << 31;
-/// Not an access: the block is gone for ever, since its table was replaced by another.
+/// Not an access: the table of the block was replaced, so the block is never read again.
 pub(crate) const FORGET: u32 = 1 << 30;
 
 /// Accesses of one kind, in order.
@@ -31,7 +31,7 @@ impl Dice {
     }
 }
 
-/// Numbers below some end, the smaller the likelier: number r with weight 1 / (r + 1) ^ theta.
+/// Draws numbers below a bound, small ones more often: number r with weight 1 / (r + 1) ^ theta.
 struct Zipf(Vec<f64>);
 
 impl Zipf {
@@ -53,7 +53,7 @@ impl Zipf {
     }
 }
 
-/// The numbers below `end` in some order.
+/// Returns the numbers below `end` in random order.
 fn shuffled(end: u32, dice: &mut Dice) -> Vec<u32> {
     let mut order: Vec<u32> = (0..end).collect();
     for at in (1..end).rev() {
@@ -74,7 +74,7 @@ fn zipf(what: &'static str, blocks: u32, theta: f64, count: usize) -> Trace {
     Trace { what, blocks, accesses }
 }
 
-/// Keys are zipfian, and their places have nothing to do with how hot they are: 16 to a block.
+/// Zipfian keys whose places do not depend on how hot they are: 16 to a block.
 fn zipf_keys(what: &'static str, blocks: u32, count: usize) -> Trace {
     let mut dice = Dice(3);
     let (ranks, place) = (Zipf::new(blocks * 16, 0.99), shuffled(blocks * 16, &mut dice));
@@ -82,11 +82,11 @@ fn zipf_keys(what: &'static str, blocks: u32, count: usize) -> Trace {
     Trace { what, blocks, accesses }
 }
 
-/// After every `every` accesses a table's worth of the blocks of `trace` is written anew, somewhere
-/// in it: the cache is told to forget the old blocks, and the new ones have other numbers.
+/// After every `every` accesses the blocks of one table of `trace` are rewritten: the cache is told
+/// to forget the old blocks, and the new ones have other numbers.
 fn rewritten(what: &'static str, trace: &Trace, every: usize) -> Trace {
     const TABLE: u32 = 2_048;
-    /// A number comes back when its block was written so often.
+    /// A number is reused after its block was rewritten this many times.
     const TIMES: u32 = 8;
     let mut dice = Dice(6);
     let mut times = vec![0; (trace.blocks / TABLE + 1) as usize];
@@ -113,7 +113,8 @@ fn with_scans(what: &'static str, trace: &Trace, every: usize) -> Trace {
     Trace { what, blocks: trace.blocks, accesses }
 }
 
-/// Nine of ten accesses go to a hot set of half a cache, which is another one after every `every`.
+/// Nine of ten accesses go to a hot set of half a cache, which changes after every `every`
+/// accesses.
 fn shifting(what: &'static str, blocks: u32, cache: u32, every: usize, count: usize) -> Trace {
     let mut dice = Dice(4);
     let mut first = 0;
@@ -131,8 +132,8 @@ fn shifting(what: &'static str, blocks: u32, cache: u32, every: usize, count: us
     Trace { what, blocks, accesses }
 }
 
-/// The newest blocks are the hottest: the age of what is read falls off exponentially, half a cache
-/// on average, and a block is added every `every` accesses.
+/// The newest blocks are the hottest: the age of an accessed block is exponentially distributed,
+/// half a cache on average, and a block is added every `every` accesses.
 fn newest(what: &'static str, blocks: u32, cache: u32, every: usize, count: usize) -> Trace {
     let mut dice = Dice(5);
     let accesses = (0..count)
@@ -145,12 +146,12 @@ fn newest(what: &'static str, blocks: u32, cache: u32, every: usize, count: usiz
     Trace { what, blocks, accesses }
 }
 
-/// All blocks in order, over and over.
+/// All blocks in order, again and again.
 fn ring(what: &'static str, blocks: u32, count: usize) -> Trace {
     Trace { what, blocks, accesses: (0..count).map(|at| at as u32 % blocks).collect() }
 }
 
-/// All traces, of `count` accesses (scans come on top), for a cache that holds `cache` blocks.
+/// Returns all traces, of `count` accesses (plus scans), for a cache that holds `cache` blocks.
 pub(crate) fn all(cache: u32, count: usize) -> Vec<Trace> {
     let plain = zipf("zipf 0.99, 4x", 4 * cache, 0.99, count);
     let scans = with_scans("the same, scanned", &plain, 500_000);

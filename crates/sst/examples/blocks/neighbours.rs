@@ -1,5 +1,5 @@
-//! A block as LevelDB and RocksDB have it by default: a key shares its prefix with its neighbour,
-//! every 16th stands whole, a get is a binary search among those and a walk from there.
+//! A block in the default layout of LevelDB and RocksDB: a key shares its prefix with its
+//! neighbour, every 16th key is whole, and a get is a binary search among whole keys, then a walk.
 
 use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, EntryRef, Malformed};
@@ -7,8 +7,8 @@ use std::ops::Range;
 
 const INTERVAL: usize = 16;
 
-/// `[shared][suffix length][value length][suffix][trailer: u64][value]` an entry, then `[restart:
-/// u32]`, their number.
+/// Entries `[shared][suffix length][value length][suffix][trailer: u64][value]`, then `[restart:
+/// u32]`, then their number.
 #[derive(Default)]
 pub(super) struct Builder {
     bytes: Vec<u8>,
@@ -46,13 +46,13 @@ impl Builder {
     }
 }
 
-/// What a reader finds at or behind a key.
+/// The first entry at or after a key.
 pub(super) struct Found {
     pub(super) is_same: bool,
     pub(super) value: Range<usize>,
 }
 
-/// One entry, its bounds checked.
+/// One entry, parsed with checked bounds.
 struct Parsed<'a> {
     shared: usize,
     suffix: &'a [u8],
@@ -60,7 +60,7 @@ struct Parsed<'a> {
 }
 
 fn parse(entries: &[u8], at: usize) -> Result<Parsed<'_>, Malformed> {
-    // Lengths of one byte each, as LevelDB and RocksDB read them first, too.
+    // Lengths of one byte each, which LevelDB and RocksDB also try first.
     if let Some(&[shared, suffix, value]) = entries[at..].first_chunk()
         && (shared | suffix | value) < 0x80
     {
@@ -83,7 +83,7 @@ fn parse(entries: &[u8], at: usize) -> Result<Parsed<'_>, Malformed> {
     Ok(Parsed { shared, suffix, value: start..start + len })
 }
 
-/// The first entry at or behind `key`, which is assembled in `scratch`.
+/// Returns the first entry at or after `key`, which is assembled in `scratch`.
 pub(super) fn first_from(
     block: &[u8],
     key: &[u8],
@@ -93,7 +93,7 @@ pub(super) fn first_from(
     let count = number(block.len() - 4);
     let restarts_at = block.len() - 4 - 4 * count;
     let entries = &block[..restarts_at];
-    // The last restart whose key is below, or the first.
+    // The last restart whose key is below `key`, or the first.
     let (mut low, mut high) = (0, count - 1);
     while low < high {
         let middle = (low + high).div_ceil(2);

@@ -1,13 +1,14 @@
-//! A binary fuse filter (Graf and Lemire 2022), three places a key, a byte of fingerprint.
+//! A binary fuse filter (Graf and Lemire 2022) with three places a key and a fingerprint of one
+//! byte.
 //!
 //! A key has one place in each of three neighbouring segments; the exclusive or of the three bytes
-//! there is its fingerprint. Building takes keys away that are alone at some place, again and
-//! again, and then gives bytes in the opposite order. That works with probability near 1; if not,
-//! another seed is tried.
+//! there is its fingerprint. Building repeatedly removes keys that are alone at some place, and
+//! then assigns bytes in the opposite order. That works with probability near 1; if not, another
+//! seed is tried.
 
 use flagstone_base::hash::remix;
 
-/// Seeds tried before giving up.
+/// The number of seeds to try.
 const TRIES: u64 = 64;
 /// The longest segment.
 const SEGMENT_MAX: u32 = 1 << 18;
@@ -15,15 +16,15 @@ const SEGMENT_MAX: u32 = 1 << 18;
 /// A filter in memory.
 pub(crate) struct Fuse {
     seed: u64,
-    /// A power of two.
+    /// The length of a segment, a power of two.
     segment: u32,
-    /// Segments a key's first place can be in.
+    /// The number of segments that a key's first place can be in.
     segments: u32,
     bytes: Box<[u8]>,
 }
 
-/// What stands at a place while keys are taken away: how many keys, the exclusive or of their
-/// hashes, and of which of their three places it is.
+/// The state of a place while keys are removed: the number of its keys, the exclusive or of their
+/// hashes, and which of their three places it is.
 #[derive(Clone, Copy, Default)]
 struct Place {
     hashes: u64,
@@ -56,8 +57,8 @@ impl Fuse {
         [first as usize, second as usize, third as usize]
     }
 
-    /// A filter of the distinct keys with these remixed hashes. `None` when no seed fits, which
-    /// happens when a hash is there twice.
+    /// Builds a filter for distinct keys with these remixed hashes. Returns `None` if no seed
+    /// works, which happens when a hash occurs twice.
     pub(crate) fn build(hashes: &[u64]) -> Option<Self> {
         let mut filter = Self::sized(hashes.len() as u64);
         let mut places = vec![Place::default(); filter.bytes.len()];
@@ -85,8 +86,8 @@ impl Fuse {
         None
     }
 
-    /// The hashes under the seed, those of one segment beside one another: what is done with them
-    /// then stays in the processor's cache.
+    /// Sorts the hashes under the seed by segment, so that work on them stays in the processor's
+    /// cache.
     fn gather(&self, hashes: &[u64], sorted: &mut Vec<u64>) {
         let bits = 32 - self.segments.leading_zeros();
         let bucket = |hash: u64| (hash >> (64 - bits)) as usize;
@@ -109,11 +110,12 @@ impl Fuse {
 
     #[inline]
     const fn mix(&self, hash: u64) -> u64 {
-        // The hashes are remixed: only another try needs other ones.
+        // The hashes are remixed already: only another try needs different ones.
         if self.seed == 0 { hash } else { remix(hash ^ self.seed) }
     }
 
-    /// Takes away key after key that is alone at a place; `order` gets hash and which place.
+    /// Removes keys that are alone at a place, one after another. `order` gets their hashes and
+    /// which place it was.
     fn take_away(&self, places: &mut [Place], order: &mut Vec<(u64, u8)>) {
         let mut alone: Vec<u32> = Vec::with_capacity(places.len());
         for start in 0..places.len() {
@@ -140,7 +142,7 @@ impl Fuse {
         }
     }
 
-    /// Gives each key's own place the byte that makes its fingerprint come out.
+    /// Assigns the byte of each key's own place so that its fingerprint results.
     fn give_bytes(&mut self, order: &[(u64, u8)]) {
         for &(hash, which) in order.iter().rev() {
             let places = self.places(hash);
@@ -150,7 +152,7 @@ impl Fuse {
         }
     }
 
-    /// Whether a key with this remixed hash may be there.
+    /// Returns whether a key with this remixed hash may be in the set.
     #[inline]
     pub(crate) fn may_contain(&self, hash: u64) -> bool {
         let hash = self.mix(hash);
@@ -158,7 +160,7 @@ impl Fuse {
         fingerprint(hash) == self.bytes[a] ^ self.bytes[b] ^ self.bytes[c]
     }
 
-    /// Bytes in memory.
+    /// Bytes that the filter takes in memory.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }

@@ -7,7 +7,7 @@ use flagstone_base::codec::{put_u32, put_u64, put_varint};
 use flagstone_base::room::reserve_large;
 use flagstone_env::os::LARGE_BUFFER;
 
-/// What an entry and a block take besides keys and values, if there are few entries in it.
+/// The bytes that a block and its entries take besides keys and values, if there are few entries.
 const LARGE_ROOM: usize = 4 << 10;
 
 /// A block while it is filled. One builder is used for all blocks of a table.
@@ -51,7 +51,7 @@ impl BlockBuilder {
         self.seqnos.push(entry.seqno().get());
         self.fingerprints.push(fingerprint(remixed_hash));
         if entry.value.len() >= LARGE_BUFFER {
-            // Growing twice as large for the trailer could copy it.
+            // The trailer must not make the buffer grow, which could double and copy it.
             reserve_large(&mut self.raw, entry.value.len() + suffix.len() + LARGE_ROOM);
         }
         self.raw.push(entry.kind() as u8);

@@ -59,7 +59,8 @@ mod tests {
 
     const SEED: u64 = 5;
 
-    /// Keys that share their fronts, several versions of one, values of every kind.
+    /// Builds a block of keys with shared prefixes, several versions of one key, and entries of
+    /// every kind.
     fn block() -> (Vec<u8>, Vec<EntryCheck>) {
         let (mut builder, mut checks) = (BlockBuilder::default(), Vec::new());
         for n in 0..40_u64 {
@@ -78,7 +79,7 @@ mod tests {
     fn every_flipped_bit_of_a_block_that_a_reader_sees_is_found() {
         let (raw, checks) = block();
         assert!(check_entries(&raw, &checks, SEED).is_ok());
-        // The last byte is unused; with another step of restarts the keys may read the same.
+        // The last byte is unused. With another restart shift the keys may read the same.
         for bit in 0..(raw.len() - 2) * 8 {
             let mut flipped = raw.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);

@@ -84,7 +84,7 @@ mod tests {
         TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 9 };
 
     #[test]
-    fn blocks_are_found_by_their_checksums_and_behind_damage() {
+    fn blocks_are_found_by_their_checksums_and_after_damage() {
         let (mut file, mut starts, mut stored) = (vec![9; 64], Vec::new(), Vec::new());
         for (fill, compression) in
             [(1, Compression::None), (2, Compression::Lz4), (3, Compression::Zstd(1))]

@@ -1,4 +1,4 @@
-//! How much a cursor reads from the file at once.
+//! Tests of how much a cursor reads from the file at once.
 
 use crate::tools::{Entry, IDENT};
 use flagstone_base::SeqNo;
@@ -11,7 +11,7 @@ const ENTRIES: u64 = 2400;
 const BLOCK_MAX: u64 = 4 << 10;
 const SCAN: CursorOptions = CursorOptions::SCAN;
 
-/// A table of 2.4 MB in blocks of three and four kilobytes, on a disk that counts.
+/// A table of 2.4 MB in blocks of three and four kilobytes, on a disk that counts reads.
 fn table(disk: &MemDisk, cache: &Arc<BlockCache>) -> Arc<Table> {
     let path = Path::new("/000042.sst");
     let options = TableOptions { block_bytes: BLOCK_MAX as usize, ..TableOptions::default() };
@@ -24,7 +24,7 @@ fn table(disk: &MemDisk, cache: &Arc<BlockCache>) -> Arc<Table> {
     Table::open(disk.open(path).unwrap(), IDENT, None, cache).unwrap()
 }
 
-/// The same with its index in memory and no block in a cache.
+/// As [`table`], with its index in memory and no block in a cache.
 fn uncached_table(disk: &MemDisk) -> Arc<Table> {
     let cache = BlockCache::new(1 << 20);
     let table = table(disk, &cache);
@@ -36,7 +36,7 @@ fn key(n: u64) -> [u8; 8] {
     n.to_be_bytes()
 }
 
-/// The lengths of all reads of a cursor that goes from entry `first` over `count` entries.
+/// Returns the lengths of all reads of a cursor that visits `count` entries from entry `first` on.
 fn reads(
     disk: &MemDisk,
     table: &Arc<Table>,
@@ -66,7 +66,7 @@ fn reads(
     reads
 }
 
-/// Whole blocks are read: about `wanted` bytes of them.
+/// Returns whether `read` is about `wanted` bytes: only whole blocks are read.
 fn is_about(wanted: u64, read: u64) -> bool {
     wanted.abs_diff(read) <= BLOCK_MAX * 2 / 3
 }
@@ -143,7 +143,7 @@ fn blocks_in_the_cache_are_not_read_and_do_not_end_a_row() {
         assert_eq!(reads(&disk, &table, SCAN, n, 1).len(), 1);
         assert_eq!(reads(&disk, &table, SCAN, n, 1), []);
     }
-    // About every second block is there, and is read again with those around it.
+    // About every second block is cached, and is read again with its neighbours.
     let rest = reads(&disk, &table, SCAN, 0, ENTRIES);
     assert!(rest.len() < 20, "{rest:?}");
     assert_eq!(reads(&disk, &table, SCAN, 0, ENTRIES), []);
@@ -156,7 +156,7 @@ fn a_row_ends_where_a_cursor_seeks_elsewhere() {
     let mut cursor = table.cursor(SCAN);
     cursor.seek(&key(0), SeqNo::MAX).unwrap();
     (0..200).for_each(|_| cursor.next().unwrap());
-    // Back into what was read ahead, and on behind it.
+    // Back into the read-ahead buffer, and on beyond it.
     cursor.seek(&key(150), SeqNo::MAX).unwrap();
     let before = disk.counts();
     (150..1000)
@@ -165,9 +165,9 @@ fn a_row_ends_where_a_cursor_seeks_elsewhere() {
     assert!(is_about(16 << 10, disk.counts().bytes_read - before.bytes_read));
 }
 
-/// Of many cursors that wait for their turn each would hold a document of megabytes.
+/// Without it, each of many parked cursors would hold a document of megabytes.
 #[test]
-fn a_cursor_lets_go_of_a_huge_block_and_takes_it_again() {
+fn a_cursor_releases_a_huge_block_and_reads_it_again() {
     let (disk, cache) = (MemDisk::default(), BlockCache::new(8 << 20));
     let path = Path::new("/000042.sst");
     let mut builder =
@@ -196,14 +196,14 @@ fn a_cursor_lets_go_of_a_huge_block_and_takes_it_again() {
     }
 }
 
-/// What scans read ahead is counted over all of them, and given back.
+/// Read-ahead buffers of scans are counted over all of them, and released.
 #[test]
 fn scans_read_ahead_as_long_as_there_is_room_for_all() {
     let (disk, cache) = (MemDisk::default(), BlockCache::new(1 << 20));
     let table = table(&disk, &cache);
     let most = CursorOptions { fill_cache: false, ..SCAN };
     let max = cache.scans().max();
-    // Compactions have memory of their own.
+    // Compactions do not use the allowance.
     let compaction = {
         let mut cursor = table.cursor(CursorOptions::COMPACTION);
         cursor.seek_first().unwrap();

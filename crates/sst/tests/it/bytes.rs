@@ -1,4 +1,4 @@
-//! Are these the bytes? What version 1 writes never changes.
+//! Tests of the bytes of tables: what version 1 writes never changes.
 
 use crate::tools::{Entry, Folder, IDENT, get};
 use flagstone_base::{Compression, ErrorKind, KeyspaceId, Kind, Result, SeqNo, TreeId};
@@ -9,11 +9,11 @@ use flagstone_sst::{
 
 /// The table that `docs/format/sst.md` shows.
 const GOLDEN: &[u8] = include_bytes!("golden.sst");
-/// The same as it was written when the filter was one section of the tail.
+/// The same table as written when the filter was one section of the tail.
 const GOLDEN_ONE_FILTER: &[u8] = include_bytes!("golden_one_filter.sst");
-/// The same in blocks of 64 bytes, with an index in parts of one block.
+/// The same table in blocks of 64 bytes, with an index in parts of one block.
 const GOLDEN_INDEX_PARTS: &[u8] = include_bytes!("golden_index_parts.sst");
-/// The same as it was written before tables told their compression.
+/// The same table as written before tables recorded their compression.
 const GOLDEN_NO_COMPRESSION: &[u8] = include_bytes!("golden_no_compression.sst");
 
 fn options() -> TableOptions {
@@ -142,11 +142,11 @@ fn every_compression_holds_the_same_and_packs_what_repeats() {
     assert!(write(Compression::Zstd(1)).bytes < plain.bytes / 4);
 }
 
-/// Why the manifest holds a salt: in a file whose blocks all end with their crc, the crc of the
-/// file does not depend on what is in the blocks. Two tables of one length, one number and one salt
-/// cannot be told apart by it.
+/// The reason why the manifest holds a salt: in a file whose blocks all end with their crc, the crc
+/// of the file does not depend on the contents of the blocks. So it cannot distinguish two tables
+/// of the same length, number and salt.
 #[test]
-fn the_checksum_of_a_file_tells_salts_apart_and_not_values() {
+fn the_checksum_of_a_file_distinguishes_salts_but_not_values() {
     let folder = Folder::new();
     let write = |value: &str| {
         let fill = |builder: &mut TableBuilder| builder.add(Entry::put("key", 7, value).as_ref());

@@ -1,4 +1,4 @@
-//! Can bytes hurt? Damaged files are told as such, and nothing panics or takes much memory.
+//! Tests of damaged files: damage is reported, and nothing panics or takes much memory.
 
 use crate::tools::{Dice, Entry, Folder, IDENT, get, seed};
 use flagstone_base::{Compression, DatabaseId, ErrorKind, FileNumber, Result, SeqNo};
@@ -7,7 +7,7 @@ use flagstone_sst::{
     BlockCache, CursorOptions, InspectOptions, Table, TableIdent, TableMeta, TableOptions, inspect,
 };
 
-/// A table of some blocks with everything in it.
+/// Writes a table of some blocks with every kind of section.
 fn write(folder: &Folder, compression: Compression) -> (TableMeta, Vec<u8>) {
     write_with(folder, TableOptions { block_bytes: 256, compression, ..TableOptions::default() })
 }
@@ -26,7 +26,7 @@ fn write_with(folder: &Folder, options: TableOptions) -> (TableMeta, Vec<u8>) {
     (meta, std::fs::read(folder.path()).unwrap())
 }
 
-/// Reads everything there is in every way; the first error ends it.
+/// Reads everything in every way, up to the first error.
 fn read_all(folder: &Folder, meta: Option<&TableMeta>, cache_bytes: u64) -> Result<()> {
     let table = folder.open_in(meta, &BlockCache::new(cache_bytes))?;
     let mut cursor = table.cursor(CursorOptions::COMPACTION);

@@ -1,4 +1,4 @@
-//! Filters that do not fit into memory: their parts are read as they are needed.
+//! Tests of filters that do not fit into memory: their parts are read as needed.
 
 use crate::tools::{Entry, Folder, IDENT, get};
 use flagstone_base::ErrorKind;
@@ -8,7 +8,7 @@ use flagstone_sst::{BlockCache, Table, TableBuilder, TableMeta, TableOptions};
 use std::sync::Arc;
 
 const KEYS: u32 = 200_000;
-/// Less than two filters, and a part fits into each of its shards.
+/// Less than two filters take, but a part fits into each of the cache's shards.
 const SMALL: u64 = 450 << 10;
 
 fn key(number: u32) -> String {
@@ -77,7 +77,7 @@ fn a_damaged_part_is_corruption_with_its_place() {
     let cache = BlockCache::new(SMALL);
     let mut bytes = std::fs::read(folder.path()).unwrap();
     let tail = (meta.bytes - meta.tail_bytes) as usize;
-    // Between the filter and the tail are the parts of the index, some kilobytes.
+    // The parts of the index, some kilobytes, are between the filter and the tail.
     bytes[tail - 50_000] ^= 1;
     std::fs::write(folder.path(), &bytes).unwrap();
     let table = open(&folder, &meta, &cache);

@@ -1,5 +1,5 @@
-//! Indexes in parts: what a table keeps of them in memory, and what it reads when there is no room
-//! for all.
+//! Tests of indexes in parts: what a table keeps in memory, and what it reads if the whole index
+//! does not fit.
 
 use crate::tools::{Entry, Folder, IDENT, get};
 use flagstone_base::{ErrorKind, SeqNo};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 const PATH: &str = "/000042.sst";
 const KEYS: u32 = 10_000;
-/// The blocks of the table below, and the parts of its index with 256 blocks each.
+/// The data blocks of the table below.
 const BLOCKS: u64 = 10_000;
 const PARTS: u64 = 40;
-/// Room for some parts and blocks, and not for half of the index.
+/// Enough for some parts and blocks, but not for half of the index.
 const SMALL: u64 = 256 << 10;
 
 fn key(number: u32) -> String {
@@ -27,7 +27,7 @@ fn options(index_part_blocks: usize) -> TableOptions {
     TableOptions { block_bytes: 64, filter_bits: 0, index_part_blocks, ..TableOptions::default() }
 }
 
-/// A table of 10,000 small blocks of an entry each, without a filter.
+/// Writes a table of 10,000 small blocks of one entry each, without a filter.
 fn written(disk: &MemDisk, index_part_blocks: usize) -> TableMeta {
     let _was_there = disk.remove(Path::new(PATH));
     let file = disk.create(Path::new(PATH)).unwrap();
@@ -47,7 +47,7 @@ fn found(table: &Table, number: u32) -> bool {
     found == [Entry::put(key(number), 1, "a value")]
 }
 
-/// The reads that `work` makes, and their bytes.
+/// Returns the number of reads of `work`, and their bytes.
 fn reads(disk: &MemDisk, work: impl FnOnce()) -> (u64, u64) {
     let before = disk.counts();
     work();
@@ -55,7 +55,7 @@ fn reads(disk: &MemDisk, work: impl FnOnce()) -> (u64, u64) {
     (now.of(Op::Read) - before.of(Op::Read), now.bytes_read - before.bytes_read)
 }
 
-/// Where the parts of the index are.
+/// Returns the place of the parts of the index.
 fn place(disk: &MemDisk) -> (u64, u64) {
     let mut text = String::new();
     inspect(disk, Path::new(PATH), InspectOptions::default(), &mut text).unwrap();
@@ -76,7 +76,7 @@ fn a_table_keeps_its_index_while_there_is_room_and_else_some_bytes_a_part() {
     let (whole, parted) = (whole.resident_bytes(), parted.resident_bytes());
     assert!((BLOCKS * 24..BLOCKS * 40).contains(&whole), "{whole}");
     assert!(parted < 1_200 + PARTS * 60, "{parted}");
-    // Half as many parts take less, of as many blocks.
+    // Half as many parts for as many blocks take less memory.
     let meta = written(&disk, 512);
     let halved = open(&disk, &meta, &small).resident_bytes();
     assert!(halved < parted - PARTS / 2 * 30, "{halved}, {parted} of twice as many parts");
@@ -93,7 +93,7 @@ fn parts_are_kept_in_the_cache_at_what_they_take_in_memory() {
     let used = small.used_bytes();
     assert!((256 * 24..256 * 48).contains(&used), "{used}");
     assert_eq!(reads(&disk, || assert!(found(&table, 5_000))).0, 0);
-    // The next block, and none of the index.
+    // One read for the next block, none for the index.
     assert_eq!(reads(&disk, || assert!(found(&table, 5_001))).0, 1);
     assert_eq!(small.stats().misses, 2, "parts are not counted");
     table.forget_blocks();
@@ -163,7 +163,8 @@ fn what_all_tables_pin_has_a_limit_and_comes_back_when_they_are_dropped() {
     let tops = 30 * (1_200 + PARTS * 60);
     assert!(cache.pinned_bytes() <= (1 << 20) + tops, "{}", cache.pinned_bytes());
     assert!(tables.iter().all(|table| found(table, 2_345)));
-    // The first ones were whole; one that is opened when they are gone has their room.
+    // The first tables had whole indexes. A table that is opened after they are closed gets their
+    // memory.
     tables.drain(..whole);
     assert!(is_whole(&open(&disk, &meta, &cache)));
     drop(tables);
@@ -215,7 +216,7 @@ fn a_flipped_byte_in_a_part_is_corruption_with_the_place_of_the_part() {
     is_told(table.cursor(CursorOptions::COMPACTION).seek_before(key(9).as_bytes()).unwrap_err());
     is_told(table.verify().unwrap_err());
     is_told(table.verify_stored().unwrap_err());
-    // The other parts are there.
+    // The other parts can be read.
     assert!((256..KEYS).step_by(97).all(|number| found(&table, number)));
     let mut cursor = table.cursor(CursorOptions::SCAN);
     cursor.seek_last().unwrap();
@@ -227,7 +228,7 @@ fn a_flipped_byte_in_a_part_is_corruption_with_the_place_of_the_part() {
         }
     }
     assert_eq!(seen, KEYS - 256);
-    // An inspection passes over these blocks.
+    // An inspection skips these blocks.
     let mut text = String::new();
     inspect(&disk, Path::new(PATH), InspectOptions::default(), &mut text).unwrap();
     assert!(text.contains("blocks   0 to 255 DAMAGED"), "{text}");
@@ -236,7 +237,8 @@ fn a_flipped_byte_in_a_part_is_corruption_with_the_place_of_the_part() {
 
 #[test]
 fn a_part_in_the_place_of_another_is_corruption() {
-    // Parts of one length: the checksum of a part covers its place, so both are found.
+    // Two parts of the same length are swapped. The checksum of a part covers its offset, so both
+    // are found.
     let folder = Folder::new();
     let fill = |builder: &mut TableBuilder| {
         (0..2_000).try_for_each(|n| builder.add(Entry::put(key(n), 1, "a value").as_ref()))

@@ -1,4 +1,4 @@
-//! Tests of tables as files: is it the map that was written, are these the bytes, can bytes hurt?
+//! Tests of tables as files: the entries written, the bytes of the format, and damaged files.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 

@@ -1,4 +1,4 @@
-//! Is a table the map it was written from? Against the sorted entries themselves.
+//! Tests that a table is the map it was written from, by comparison with the sorted entries.
 
 use crate::tools::{Dice, Entry, Folder, get, seed};
 use flagstone_base::{Compression, Kind, SeqNo};
@@ -87,7 +87,7 @@ fn check_walks(cursor: &mut TableCursor, entries: &[Entry]) {
     assert!(!cursor.valid());
 }
 
-/// A key that is there, or is near one that is.
+/// Returns a key that is present, or near a present one.
 fn near_key(dice: &mut Dice, entries: &[Entry]) -> Vec<u8> {
     let mut key = entries[dice.below(entries.len())].key.clone();
     match dice.below(6) {
@@ -143,7 +143,7 @@ fn check_points(table: &Arc<Table>, dice: &mut Dice, entries: &[Entry]) {
     }
 }
 
-/// A few steps to and fro from where the cursor stands.
+/// Moves the cursor a few steps back and forth.
 fn walk_from(cursor: &mut TableCursor, dice: &mut Dice, entries: &[Entry], from: usize) {
     let mut at = from;
     for _ in 0..dice.below(8) {
@@ -177,8 +177,8 @@ fn a_table_is_the_map_it_was_written_from() {
         assert_eq!(meta.entries, entries.len() as u64);
         assert_eq!(meta.smallest, entries[0].key);
         assert_eq!(meta.largest, entries[entries.len() - 1].key);
-        // Without a cache index and filter are in parts, none of which is kept; in a small one some
-        // are.
+        // Without a cache, index and filter are in parts, none of which is kept. With a small cache
+        // some are kept.
         let cache = BlockCache::new(dice.pick(&[0, 4 << 10, 40 << 10, 1 << 20]));
         let table = folder.open_in((dice.below(2) == 0).then_some(&meta), &cache).unwrap();
         assert_eq!(table.meta().unwrap(), meta);
@@ -338,7 +338,7 @@ fn attachments_come_back_by_id() {
     assert_eq!(seen, [(3, b"three".to_vec()), (9, b"nine again".to_vec())]);
 }
 
-/// Names of a collection can be larger than a table is to be.
+/// The names of a collection can be larger than the target size of a table.
 #[test]
 fn attachments_neither_fill_a_table_nor_stay_in_memory() {
     let folder = Folder::new();

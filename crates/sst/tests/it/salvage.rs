@@ -1,4 +1,5 @@
-//! What is outside of the damage of a table can be read, and the damage is told.
+//! Tests that everything outside of the damage of a table can be read, and that the damage is
+//! reported.
 
 use flagstone_base::{Compression, DatabaseId, EntryRef, FileNumber, Kind, SeqNo};
 use flagstone_env::{Disk, MemDisk};
@@ -59,7 +60,7 @@ fn salvage(bytes: &[u8], known: Option<&TableMeta>) -> (Vec<(u32, u64)>, Arc<Sal
     read(Salvage::of(disk.open(Path::new(PATH)).unwrap(), IDENT, known))
 }
 
-/// Every entry is there, or its key lies in a part that is told as lost.
+/// Checks that every entry can be read, or that its key is in a part reported as lost.
 fn check(entries: &[(u32, u64)], salvage: &Salvage, lost_max: usize) {
     let mut missing = 0;
     for n in 0..KEYS {
@@ -88,7 +89,8 @@ fn a_damaged_part_of_the_index_loses_nothing() {
     each_byte_damaged(4, 700);
 }
 
-/// Filter and parts of the index are within the last `no_data` bytes before the tail.
+/// Damages one byte after another. Filter and index parts are within the last `no_data` bytes
+/// before the tail.
 fn each_byte_damaged(index_part_blocks: usize, no_data: u64) {
     let disk = MemDisk::default();
     let meta = table_with(&disk, index_part_blocks);
@@ -97,14 +99,14 @@ fn each_byte_damaged(index_part_blocks: usize, no_data: u64) {
     assert_eq!((entries.len(), whole.lost().len()), (240, 0));
     assert_eq!(whole.range_deletes().unwrap().count(), 1);
     assert_eq!(whole.attachments().unwrap().len(), 1);
-    // Some bytes of every block, header, every section and the footer.
+    // Some bytes of the header, every block, every section and the footer.
     for at in (0..bytes.len()).step_by(13) {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x55;
         for known in [None, Some(&meta)] {
             let (entries, salvage) = salvage(&damaged, known);
             check(&entries, &salvage, 24);
-            // Between them are filter and parts of the index, which hold no entries.
+            // The filter and the index parts in between have no entries.
             let tail = meta.bytes - meta.tail_bytes;
             let data = tail - no_data;
             let (at, is_lost) = (at as u64, !salvage.lost().is_empty());

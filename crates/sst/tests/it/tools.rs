@@ -1,4 +1,4 @@
-//! What the tests share: a folder with tables in it, and ways to write, open and read them.
+//! Helpers of the tests: a folder for tables, and functions to write, open and read them.
 
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Result, SeqNo};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) const IDENT: TableIdent =
     TableIdent { database: DatabaseId([0xDB; 16]), number: FileNumber(42), salt: 0 };
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed on drop.
 pub(crate) struct Folder {
     pub(crate) disk: OsDisk,
     folder: tempfile::TempDir,
@@ -26,7 +26,7 @@ impl Folder {
         self.folder.path().join("000042.sst")
     }
 
-    /// Writes a table with what `fill` adds.
+    /// Writes a table with the entries that `fill` adds.
     pub(crate) fn write(
         &self,
         options: TableOptions,
@@ -38,12 +38,12 @@ impl Folder {
         builder.finish()
     }
 
-    /// Opens the table with a cache of its own.
+    /// Opens the table with a new cache.
     pub(crate) fn open(&self, meta: Option<&TableMeta>) -> Result<Arc<Table>> {
         self.open_in(meta, &BlockCache::new(1 << 20))
     }
 
-    /// Opens the table with this cache.
+    /// Opens the table with the given cache.
     pub(crate) fn open_in(
         &self,
         meta: Option<&TableMeta>,
@@ -53,7 +53,7 @@ impl Folder {
     }
 }
 
-/// An entry with memory of its own.
+/// An entry that owns its key and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
@@ -78,7 +78,7 @@ impl Entry {
     }
 }
 
-/// All that `get` visits of `key` at `at`.
+/// Returns all entries that `get` visits for `key` at `at`.
 pub(crate) fn get(table: &Table, key: &[u8], at: u64) -> Result<Vec<Entry>> {
     let hash = remix(key_hash(key, table.properties().hash_seed));
     let mut seen = Vec::new();
@@ -90,7 +90,8 @@ pub(crate) fn get(table: &Table, key: &[u8], at: u64) -> Result<Vec<Entry>> {
     Ok(seen)
 }
 
-/// A seed from `FLAGSTONE_SEED`, else a new one; printed, so that a failure can be run again.
+/// Returns a seed from `FLAGSTONE_SEED`, or a new one. Prints it, so that a failure can be
+/// reproduced.
 pub(crate) fn seed() -> u64 {
     let seed = match std::env::var("FLAGSTONE_SEED") {
         Ok(text) => text.parse().unwrap(),
@@ -100,7 +101,7 @@ pub(crate) fn seed() -> u64 {
     seed
 }
 
-/// Random numbers with the shapes that tests want.
+/// Random numbers in the shapes that tests need.
 pub(crate) struct Dice(SeededRandom);
 
 impl Dice {

@@ -6,16 +6,16 @@ use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
 use std::ops::{Deref, DerefMut};
 
 const LEVELS: usize = 12;
-/// Where the head lies, to which no link leads: a link to it stands for the end.
+/// The offset of the head, to which no link leads: a link to it means the end.
 const HEAD: u32 = 0;
 
 const SEQNO: usize = KEY_BYTES;
-/// The value's length, with the height above its lowest 24 bits.
+/// The length of the value in the lowest 24 bits, and the height above them.
 const SIZES: usize = SEQNO + 8;
 const LINKS: usize = SIZES + 4;
 
-/// Nodes lie one behind another: key, SeqNo, sizes, a link of four bytes a level, value. A key's
-/// newest version comes first.
+/// Nodes follow one another: key, SeqNo, sizes, a link of four bytes a level, value. The newest
+/// version of a key comes first.
 pub(super) struct ArenaList {
     bytes: Buffer,
     random: u64,
@@ -28,7 +28,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// With room for so many entries.
+    /// Reserves memory for `entries` entries.
     pub(super) fn new(entries: usize, value_bytes: usize) -> Self {
         let bytes = (entries + 100) * (LINKS + 8 + value_bytes);
         Self { pages: Pages::new(bytes.next_multiple_of(HUGE_PAGE_BYTES)).unwrap(), len: 0 }
@@ -46,7 +46,7 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` is at most the length of the pages, which are zeroed and nobody else's.
+        // SAFETY: `len` is at most the length of the pages, which are zeroed and not shared.
         unsafe { std::slice::from_raw_parts(self.pages.start().as_ptr(), self.len) }
     }
 }
@@ -59,7 +59,7 @@ impl DerefMut for Buffer {
 }
 
 impl ArenaList {
-    /// An empty one in memory that may have held another.
+    /// Creates an empty list in memory that may have held another.
     pub(super) fn new(mut bytes: Buffer) -> Self {
         bytes.len = 0;
         bytes.append(&[0; LINKS + 4 * LEVELS]);
@@ -98,7 +98,7 @@ impl ArenaList {
         u64::from_le_bytes(self.bytes[at..at + 8].try_into().unwrap())
     }
 
-    /// Whether `node` stands before that version of the key.
+    /// Returns whether `node` is before that version of the key.
     fn is_before(&self, node: u32, key: &Key, seqno: u64) -> bool {
         match self.key(node).cmp(key) {
             std::cmp::Ordering::Equal => self.seqno(node) > seqno,
@@ -106,7 +106,7 @@ impl ArenaList {
         }
     }
 
-    /// On each level the last node before that version.
+    /// Returns the last node before that version on each level.
     fn before(&self, key: &Key, seqno: u64) -> [u32; LEVELS] {
         let (mut node, mut before) = (HEAD, [HEAD; LEVELS]);
         for level in (0..LEVELS).rev() {
@@ -131,7 +131,7 @@ impl Sorted for ArenaList {
     fn insert(&mut self, key: &Key, seqno: u64, value: &[u8]) {
         let before = self.before(key, seqno);
         self.random = remix(self.random);
-        // One in four is a level higher.
+        // One in four nodes is a level higher.
         let height = (self.random.trailing_zeros() as usize / 2 + 1).min(LEVELS);
         let node = u32::try_from(self.bytes.len()).unwrap();
         self.bytes.append(key);

@@ -275,12 +275,12 @@ mod tests {
         {
             let (address, pointer) = arena.allocate(&mut bump, &pool, *bytes).unwrap();
             assert!(address != 0 && pointer.as_ptr().addr() % UNIT == 0);
-            // SAFETY: the room has at least `bytes` bytes.
+            // SAFETY: the allocation has at least `bytes` bytes.
             unsafe { pointer.write_bytes(i as u8, *bytes) };
             given.push((address, *bytes, i as u8));
         }
         for (address, bytes, value) in given {
-            // SAFETY: `address` was given out above, by this thread.
+            // SAFETY: this thread allocated `address` above.
             let pointer = unsafe { arena.pointer(address) };
             // SAFETY: `bytes` bytes were written there.
             let found = unsafe { std::slice::from_raw_parts(pointer, bytes) };

@@ -249,14 +249,14 @@ mod tests {
     use flagstone_base::hash::{key_hash, remix};
     use flagstone_base::{Kind, SeqNo, Trailer};
 
-    /// Keys of which many share their first twelve bytes.
+    /// Keys, many of which share their first twelve bytes.
     fn key(number: usize) -> Vec<u8> {
         format!("{:012}-{}", number / 5, number % 5).into_bytes()
     }
 
     struct Keys {
         store: Store,
-        /// It owns the memory of the store.
+        /// Owns the memory of the store.
         _writer: StoreWriter,
         ranks: Vec<Ranked>,
     }
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn runs_of_any_length_are_searched_side_by_side() {
         let Keys { store, ranks, .. } = &keys(600);
-        // Every so many keys make a run: lengths 0, 1, powers of two, and those beside them.
+        // The lengths of runs: 0, 1, powers of two, and their neighbours.
         let lens = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 512, 513, 0];
         let run = |len: usize| {
             let step = ranks.len() / len.max(1);
@@ -311,7 +311,7 @@ mod tests {
     fn few_and_many_new_keys_come_into_order() {
         let Keys { store, ranks, .. } = &keys(200);
         for (sorted, new) in [(0, 1), (1, 1), (0, FEW), (100, FEW), (100, FEW + 1), (7, 150)] {
-            // Odd steps through all keys, the first of them in order.
+            // Odd steps through all keys. The first `sorted` of them are then sorted.
             let mut some: Vec<Ranked> = (0..sorted + new).map(|i| ranks[i * 77 % 200]).collect();
             some[..sorted].sort_by(|a, b| a.compare(b, store));
             sort_behind(&mut some, sorted, store);

@@ -169,7 +169,7 @@ mod tests {
     use flagstone_base::Trailer;
     use flagstone_base::hash::{key_hash, remix};
 
-    /// Operands are letters; nothing is combined with a `!`.
+    /// Operands are letters. An operand `!` cannot be combined.
     struct Letters;
 
     impl Fold for Letters {
@@ -192,7 +192,7 @@ mod tests {
     struct Chain {
         store: Option<Store>,
         writer: StoreWriter,
-        /// What was inserted, sorted by SeqNo.
+        /// The entries inserted, sorted by SeqNo.
         all: Vec<(u64, Kind, Vec<u8>)>,
     }
 
@@ -218,7 +218,7 @@ mod tests {
             after_merge(&combining, self.writer.bump(), &inserted)
         }
 
-        /// Puts the state at `seqno` beside the versions.
+        /// Adds the state at `seqno` beside the versions.
         fn note(&mut self, seqno: u64) {
             let store = self.store.as_ref().unwrap();
             let found = store.find(KEY, remix(key_hash(KEY, 0))).unwrap();
@@ -230,7 +230,8 @@ mod tests {
             store.versions.tally(found).store(0, Ordering::Relaxed);
         }
 
-        /// The bytes of all entries above `covered` and not above `at`, and how many steps it took.
+        /// Returns the bytes of all entries above `covered` and not above `at`, and the number of
+        /// steps.
         fn read(&self, at: u64, covered: u64) -> (Vec<u8>, usize) {
             let store = self.store.as_ref().unwrap();
             let found = store.find(KEY, remix(key_hash(KEY, 0))).unwrap();
@@ -266,14 +267,14 @@ mod tests {
     #[test]
     fn a_reader_at_any_seqno_takes_few_steps_and_sees_what_is_there() {
         let mut chain = Chain::default();
-        // SeqNos with gaps: they belong to other keys.
+        // SeqNos have gaps, which belong to other keys.
         for n in 1..=5000 {
             let merged = chain.insert(3 * n, Kind::Merge, &letter(n));
             assert_eq!((merged.is_combined, merged.is_long), (n % 8 == 0, false), "{n}");
         }
         for at in (0..15_010).step_by(7) {
-            // Level 3 holds 512 bytes, and there is no level 4: nine of it, and seven of the
-            // others.
+            // Level 3 has 512 bytes, and there is no level 4: nine of level 3, and seven of each
+            // other level.
             assert!(chain.check(at, 0) <= 9 + 3 * 7, "at {at}");
         }
         for covered in (0..15_000).step_by(101) {
@@ -336,7 +337,7 @@ mod tests {
                 chain.check(at, 0);
             }
         }
-        // The front goes on as before.
+        // The newest part is combined as before.
         for n in 601..=1200 {
             chain.insert(2 * n, Kind::Merge, &letter(n));
         }
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_cannot_be_combined_is_told_at_32_and_every_doubling() {
+    fn a_chain_that_cannot_be_combined_is_reported_at_32_and_every_doubling() {
         let mut chain = Chain::default();
         let told: Vec<u64> =
             (1..=4096).filter(|n| chain.insert(*n, Kind::Merge, b"!").is_long).collect();
@@ -356,7 +357,7 @@ mod tests {
         let told: Vec<u64> =
             (4098..=4200).filter(|n| chain.insert(*n, Kind::Merge, b"!").is_long).collect();
         assert_eq!(told, [4097 + 32, 4097 + 64]);
-        // However long it gets, the tally does not overflow.
+        // The tally does not overflow, however long the chain gets.
         let more = (5000..90_000).filter(|n| chain.insert(*n, Kind::Merge, b"!").is_long).count();
         assert!(more > 8, "{more}");
     }

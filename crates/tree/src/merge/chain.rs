@@ -90,7 +90,7 @@ impl Chain {
 mod tests {
     use super::*;
 
-    /// Texts that end with `!` cannot be combined with what comes after them.
+    /// Concatenates texts. A text that ends with `!` cannot be combined with a newer one.
     struct Concat;
 
     impl Fold for Concat {
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_long_chain_of_small_operands_is_one() {
         let operands: Vec<[u8; 2]> = (0..20_000_u16).map(u16::to_be_bytes).collect();
-        // No byte is a `!`, which would end a part.
+        // No byte is a `!`, which would prevent combining.
         let operands: Vec<[u8; 2]> = operands.into_iter().map(|o| o.map(|b| b | 0x80)).collect();
         let all: Vec<&[u8]> = operands.iter().map(|operand| &operand[..]).collect();
         let chain = chain(&all);

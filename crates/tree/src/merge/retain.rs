@@ -48,7 +48,7 @@ pub(crate) fn fold_operands(
     let Some(fold) = fold else {
         return Err(Error::new(
             ErrorKind::Unsupported,
-            "a merge operand was met in a keyspace that was opened without its fold",
+            "a merge operand in a keyspace that was opened without its fold",
         ));
     };
     let oldest_first: Vec<&[u8]> = operands.iter().rev().map(|operand| &**operand).collect();

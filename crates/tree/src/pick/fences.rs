@@ -25,19 +25,19 @@ use std::sync::Arc;
 const JOB_PART: u64 = 20;
 /// .. and at most this many bytes, however large the tree is.
 pub(super) const JOB_BYTES_MAX: u64 = 2 << 30;
-/// Where much is garbage, the output of a job must not take much room beside its inputs: of a small
-/// tree a job takes at most this part, ..
+/// In a tree with much garbage, the output of a job must not take much space beside its inputs: in
+/// a small tree a job takes at most this part of the tree, ..
 const WASTEFUL_JOB_PART: u64 = 4;
-/// .. or this part of what it may take of any tree.
+/// .. or this part of the limit for other trees.
 const WASTEFUL_LEAST_PARTS: u64 = 2;
-/// There segments are at most this part of a job. A piece that could not grow over the tables of L0
-/// that reach over its ends would have to leave them, and with them all that is newer; and a job
-/// then is hardly larger than a segment.
+/// In such a tree a segment is at most this part of a job. Otherwise a piece could not grow over
+/// the tables of L0 that reach across its ends, and would leave them and everything newer behind. A
+/// job is then hardly larger than a segment.
 const WASTEFUL_SEGMENT_PARTS: u64 = 4;
-/// A byte below L0 that reaches over an end of a segment of such a tree costs so many of L0: a job
-/// must take it, so that two segments become one, while what is in L0 will soon be gone.
+/// In such a tree a byte below L0 that reaches across the end of a segment costs this many bytes of
+/// L0: a job must take it, so two segments become one, while the tables of L0 will soon be gone.
 const LEVELS_COST: u64 = 16;
-/// Segments have between this part of the most that they should have and all of it.
+/// A segment has between this part of its limit and the whole limit.
 const SEGMENT_PARTS: u64 = 4;
 /// Tables cut at fences have at least this part of the size of a full table, on average.
 const TABLE_PARTS: u64 = 32;
@@ -53,14 +53,14 @@ pub(crate) fn job_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     (all / JOB_PART).clamp(least, JOB_BYTES_MAX.max(any))
 }
 
-/// The most that a segment should hold.
+/// Returns the limit on the bytes of a segment.
 fn segment_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     let job = job_bytes_max(version, options);
     if version.is_wasteful() { (job / WASTEFUL_SEGMENT_PARTS).max(1) } else { job }
 }
 
-/// The size at which a compaction ends a table: keys at which tables begin are what fences are
-/// chosen among, so segments can only become smaller than a table if tables do.
+/// Returns the size at which a compaction finishes a table. Fences are chosen among the first keys
+/// of tables, so segments can only become smaller than a table if tables do.
 pub(crate) fn table_bytes_max(version: &Version, options: &TreeOptions) -> u64 {
     match version.is_wasteful() {
         true => options.table_bytes.min(segment_bytes_max(version, options) / SEGMENT_PARTS).max(1),
@@ -116,8 +116,8 @@ pub(crate) fn coarse(fences: Vec<Vec<u8>>, bytes: u64, options: &TreeOptions) ->
 #[derive(Clone, Copy)]
 struct Place<'a> {
     key: &'a [u8],
-    /// Bytes of the tables that begin before it, and the cost of those among them that reach over
-    /// it.
+    /// Bytes of the tables that begin before the key, and the cost of those among them that reach
+    /// across it.
     before: u64,
     crossing: u64,
 }

@@ -32,7 +32,7 @@ impl Segment {
         self.upper.as_ref()
     }
 
-    /// The tables of `run`, which is sorted, that have a key in it.
+    /// Returns the tables of `run`, which is sorted, that may have a key in the segment.
     pub(super) fn of<'a>(&self, run: &'a [Arc<TableHandle>]) -> &'a [Arc<TableHandle>] {
         let start = self.lower.as_ref().map_or(0, |lower| {
             run.partition_point(|table| ends_before(table.meta().upper(), lower))
@@ -79,14 +79,15 @@ pub(super) struct Piece {
 /// How far a piece may grow over tables of L0 that reach across its ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
-    /// While it is no larger than this. Other tables stay, and what is newer and overlaps them.
+    /// Up to this many bytes. Other tables stay, and so do newer tables that overlap them.
     Within(u64),
     /// As far as necessary to take everything written up to a SeqNo.
     Through(SeqNo),
 }
 
-/// Everything of `segment` down to level `output`: all tables of the levels and, from the oldest
-/// on, those of L0. Costs these tables, and the logarithm of all.
+/// Returns everything of `segment` down to level `output`: all tables of the levels, and those of
+/// L0 from the oldest on. The cost is proportional to the number of these tables, and to the
+/// logarithm of the number of all.
 pub(super) fn piece(
     version: &Version,
     segment: &Segment,

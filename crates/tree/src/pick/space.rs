@@ -12,14 +12,14 @@ use std::cmp::Ordering;
 
 /// A compaction must free at least this part of its inputs.
 const GAIN_PARTS: u64 = 10;
-/// Tables of L0 that reach over the ends of segments hold back all that is newer in them. When
-/// nothing can be freed for that, pieces may be so many times larger.
+/// Tables of L0 that reach across the ends of segments hold back everything newer in them. If
+/// therefore no compaction frees anything, pieces may be this many times larger.
 const GROWTHS: [u64; 3] = [1, 2, 4];
 
-/// The merge with the most bytes freed for each byte read or written: of a segment down to the last
-/// level, or of what it has in L0, where keys are written so often that they meet there. With it,
-/// what is estimated of it. Costs the tables of the tree and, for each segment, the logarithm of
-/// their number.
+/// Returns the compaction that frees the most bytes for each byte read or written, and its
+/// estimate. Candidates are the compaction of a segment down to the last level, and a merge of its
+/// tables in L0, where the versions of frequently written keys meet. The cost is proportional to
+/// the number of tables and, for each segment, to its logarithm.
 pub(crate) fn pick_space(
     version: &Version,
     options: &TreeOptions,
@@ -34,8 +34,8 @@ pub(crate) fn pick_space(
     best.or_else(|| unblock(version, options, rules))
 }
 
-/// Merges runs of L0 where much is garbage and no piece is free of tables that hold others back:
-/// what is written is cut at the ends of segments, or is at least one run less.
+/// Returns a merge of runs of L0 for a tree with much garbage in which every piece has tables that
+/// hold others back. The merge cuts its output at the ends of segments, or at least removes a run.
 fn unblock(version: &Version, options: &TreeOptions, rules: &Rules) -> Option<(Job, Space)> {
     let all = rules.estimate_tree(version);
     if all.garbage() == 0 || all.garbage() < all.bytes / GAIN_PARTS {
@@ -46,7 +46,8 @@ fn unblock(version: &Version, options: &TreeOptions, rules: &Rules) -> Option<(J
     Some((finish(window, 0, JobReason::Space, false), space))
 }
 
-/// The best merge among pieces of at most `max` bytes, if no table of the levels makes one larger.
+/// Returns the best compaction among pieces of at most `max` bytes; tables of the levels may make a
+/// piece larger.
 fn best_of(
     version: &Version,
     segments: &[Segment],

@@ -35,7 +35,7 @@ pub struct Version {
     pub(super) wasteful: Mark,
 }
 
-/// What was seen of a version last. A copy begins with it, and goes its own way.
+/// The result of the last estimate. A clone begins with the same value and changes independently.
 #[derive(Default)]
 pub(super) struct Mark(AtomicBool);
 
@@ -93,12 +93,12 @@ impl Version {
         self.watermark
     }
 
-    /// Whether much of its tables was garbage when somebody looked last.
+    /// Returns whether much of the tables was garbage at the last estimate.
     pub(crate) fn is_wasteful(&self) -> bool {
         self.wasteful.0.load(Ordering::Relaxed)
     }
 
-    /// Notes what [`Version::is_wasteful`] is to return, for the versions that follow, too.
+    /// Sets what [`Version::is_wasteful`] returns, for this version and those made from it.
     pub(crate) fn set_wasteful(&self, is_wasteful: bool) {
         self.wasteful.0.store(is_wasteful, Ordering::Relaxed);
     }
@@ -151,7 +151,7 @@ impl Version {
         let mut numbers: Vec<_> = self.tables().map(|(_, table)| table.number()).collect();
         numbers.sort_unstable();
         if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(wrong(format!("table {} stands twice in a version", pair[0])));
+            return Err(wrong(format!("table {} appears twice in a version", pair[0])));
         }
         for run in self.runs.iter().chain(&self.levels) {
             check_run(run)?;

@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(slot.get(9, &cache, never).unwrap().shift(), 8);
         assert_eq!(slot.get(10, &cache, never).unwrap().shift(), 10);
         assert_eq!(slot.get(6, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 6);
-        // The file has no more.
+        // The file has no larger sample.
         assert_eq!(slot.get(2, &cache, || Ok(Some(sample(5)))).unwrap().shift(), 5);
         assert_eq!(slot.get(1, &cache, never).unwrap().shift(), 5);
     }
@@ -119,7 +119,7 @@ mod tests {
         let failed = || Err(Error::invalid("no descriptor is free"));
         assert!(slot.get(4, &cache, failed).is_none());
         assert!(slot.get(8, &cache, || Ok(Some(sample(4)))).is_some());
-        // More of it is wanted: what it had is given up, and counted no more.
+        // A larger sample is wanted: the old one is dropped, and counted no more.
         assert!(slot.get(5, &cache, failed).is_none());
         assert!(slot.get(5, &cache, || Ok(Some(sample(4)))).is_some());
         slot.clear(&cache);

@@ -144,7 +144,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Counts what the table being written has on the disk by now.
+    /// Counts the bytes of the current table as space on disk.
     pub(super) fn note_written(&self) {
         if let (Some(builder), Some(number)) = (&self.builder, self.created.last()) {
             self.tree.context().unfinished.note(*number, builder.bytes_estimated());

@@ -1,4 +1,4 @@
-//! A tree with the little of a database that its tests need: numbers, edits, snapshots.
+//! A tree with the parts of a database that its tests need: SeqNos, edits, snapshots.
 
 use flagstone_base::hash::key_hash;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Appends: an operand is added behind the value, so order and number of foldings show.
+/// Appends operands to the value, so that the order and number of folds show.
 pub(crate) struct Append;
 
-/// The same, but operands are never combined.
+/// As [`Append`], but operands are never combined.
 pub(crate) struct AppendApart;
 
 impl Fold for AppendApart {
@@ -46,7 +46,7 @@ impl Fold for Append {
     }
 }
 
-/// The first piece of a full compaction.
+/// Returns the first piece of a full compaction.
 pub(crate) fn first_full(version: &Version, options: &TreeOptions) -> Option<Job> {
     FullPass::new(version).next(version, options)
 }
@@ -65,7 +65,7 @@ pub(crate) fn small_options() -> TreeOptions {
     }
 }
 
-/// A tree whose entries carry no checks.
+/// Returns a tree whose entries carry no checks.
 pub(crate) fn unchecked(options: TreeOptions) -> BenchTree {
     let tree = BenchTree::new(options);
     let (context, id) = (context(&tree.disk, 1, false), tree.tree.id());
@@ -79,7 +79,7 @@ pub(crate) fn context(disk: &MemDisk, first_file: u64, entry_checks: bool) -> Ar
     disk.create_dir(&PathBuf::from("/db")).unwrap();
     Arc::new(TreeContext {
         disk: Arc::new(disk.clone()),
-        // Few, so that tables are closed and opened again.
+        // Few descriptors, so that tables are closed and opened again.
         files: OpenFiles::new(Arc::new(disk.clone()), 3),
         dir: PathBuf::from("/db"),
         database: DatabaseId([7; 16]),
@@ -180,7 +180,7 @@ impl BenchTree {
         is_any
     }
 
-    /// The first piece of a full compaction.
+    /// Returns the first piece of a full compaction.
     pub(crate) fn first_full(&self) -> Option<Job> {
         first_full(self.tree.view().version(), self.tree.options())
     }
@@ -195,7 +195,7 @@ impl BenchTree {
         self.get(key.as_bytes(), self.last).map(|value| String::from_utf8(value).unwrap())
     }
 
-    /// The same files opened again, from the encoded edits; memtables must be flushed.
+    /// Opens the same files again, from the encoded edits. Memtables must be flushed.
     pub(crate) fn reopen(&mut self) {
         self.reopen_with(self.tree.options().clone());
     }

@@ -1,6 +1,6 @@
-//! Is a bit that flips in memory found before it is stored? Tests flip one where the write path
-//! copies an entry, and look whether the flush or the compaction refuses it, leaves the tree as it
-//! was, and can be done again.
+//! Tests that a bit that flips in memory is found before it is stored. They flip one where the
+//! write path copies an entry, and check that the flush or compaction refuses it, leaves the tree
+//! unchanged, and can be repeated.
 
 use crate::bench_tree::{AppendApart, BenchTree, context, small_options, unchecked};
 use flagstone_base::flip::{Part, Site, flip_next, flipped};
@@ -71,13 +71,13 @@ fn a_bit_that_flips_in_a_memtable_fails_the_flush_and_nothing_is_installed() {
             assert_eq!(tree.dump(), before);
         }
         assert_eq!(tree.text("k007").as_deref(), Some("old"));
-        // What was begun is gone.
+        // The unfinished files are removed.
         let files = tree.disk.list(Path::new("/db")).unwrap();
         assert_eq!(files.len(), tree.tree.view().version().tables().count());
     }
 }
 
-/// Without checks the same flip is stored: so the test above can fail.
+/// Without checks the same flip is stored, which shows that the test above can fail.
 #[test]
 fn without_checks_a_bit_that_flips_is_stored() {
     let mut tree = unchecked(small_options());
@@ -93,7 +93,7 @@ fn without_checks_a_bit_that_flips_is_stored() {
     assert_eq!(tree.text("key").as_deref(), Some("1"));
 }
 
-/// The entry is no newer than one of the key that it reads as, and would be left out without a
+/// The entry is no newer than an entry of the key that it reads as, and would be dropped without a
 /// trace.
 #[test]
 fn a_key_that_flips_into_a_newer_one_is_found() {
@@ -119,8 +119,7 @@ fn a_key_that_flips_out_of_its_order_is_found() {
     refused(try_flush(&mut tree), "b");
 }
 
-/// An older version is left out by the flush, but it may be that it reads wrong because its key
-/// does.
+/// The flush drops an older version, but the entry may only seem to be one because its key changed.
 #[test]
 fn a_version_that_flips_is_found_though_it_is_left_out() {
     let mut tree = tree();
@@ -144,10 +143,10 @@ fn a_tombstone_and_a_deleted_range_that_flip_are_found() {
     }
 }
 
-/// Operands are combined beside their chain, and the flush may take what came of that in their
+/// Operands are combined beside their chain, and the flush may use the combined operand in their
 /// place.
 #[test]
-fn an_operand_that_flips_is_found_wherever_it_lies_in_a_chain() {
+fn an_operand_that_flips_is_found_wherever_it_is_in_a_chain() {
     let apart = || {
         let fold = Some(Arc::new(AppendApart) as Arc<dyn flagstone_tree::Fold>);
         BenchTree::new(TreeOptions { fold, ..small_options() })
@@ -212,8 +211,8 @@ fn a_bit_that_flips_on_the_way_into_a_table_is_found_and_the_next_attempt_succee
     }
 }
 
-/// Found by the simulator: what a flush or compaction makes of operands had no check yet when it
-/// was passed on.
+/// Found by the simulator: what a flush or compaction made of operands had no check yet when it was
+/// passed on.
 #[test]
 fn a_bit_that_flips_in_what_a_fold_has_made_is_found() {
     for (part, has_base) in [(Part::Key, true), (Part::Value, true), (Part::Value, false)] {
@@ -231,8 +230,8 @@ fn a_bit_that_flips_in_what_a_fold_has_made_is_found() {
     }
 }
 
-/// The block that is damaged in the file was read into the cache before, so it does not matter to a
-/// reader. But a compaction does not trust memory for what it can read from a disk.
+/// The block that is damaged in the file was cached before, so a reader does not notice. But a
+/// compaction does not trust memory for what it can read from a disk.
 #[test]
 fn a_compaction_takes_no_block_from_the_cache() {
     for (mut tree, is_checked) in [(tree(), true), (unchecked(small_options()), false)] {
@@ -254,7 +253,7 @@ fn a_compaction_takes_no_block_from_the_cache() {
     }
 }
 
-/// A table that has lost entries between its blocks and the manifest, or a walk that skips some.
+/// A table that lost entries between its blocks and the manifest, or a walk that skips some.
 #[test]
 fn a_compaction_that_meets_fewer_entries_than_there_are_is_refused() {
     let mut tree = tree();

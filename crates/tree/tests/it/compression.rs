@@ -1,17 +1,18 @@
-//! Does a full compaction leave everything in the compression of the last level, and only once?
+//! Tests that a full compaction leaves everything in the compression of the last level, and writes
+//! it only once.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Compression, Kind};
 use flagstone_tree::TreeOptions;
 
-/// Level and compression of every table.
+/// Returns level and compression of every table.
 fn compressions(tree: &BenchTree) -> Vec<(u8, Option<Compression>)> {
     let view = tree.tree.view();
     view.version().tables().map(|(level, table)| (level, table.meta().compression)).collect()
 }
 
-/// Writes `values` under rising keys, 40 a flush, and lets ordinary compaction move the tables
+/// Writes `values` under ascending keys, 40 a flush, and lets ordinary compactions move the tables
 /// down.
 fn moved_tree(options: TreeOptions, value: impl Fn(u32) -> Vec<u8>) -> BenchTree {
     let mut tree = BenchTree::new(options);

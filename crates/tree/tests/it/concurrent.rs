@@ -1,4 +1,4 @@
-//! Readers beside writers: what was published is always seen, in order.
+//! Tests of readers beside writers: what was published is always visible, in order.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{EntryRef, KeyRange, Kind, SeqNo};
@@ -59,8 +59,7 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
     });
 }
 
-/// What a cursor pins of a discarded tree must not stop writers of others. Readers at any moment of
-/// a counter that is counted up: shortcuts are added beside what they read.
+/// Readers at any moment while a counter is incremented: shortcuts are added beside what they read.
 #[test]
 fn readers_of_one_hot_key_see_every_operand_once() {
     const OPERANDS: u64 = 20_000;
@@ -92,7 +91,7 @@ fn readers_of_one_hot_key_see_every_operand_once() {
             });
         }
         for n in 1..=OPERANDS {
-            // Readers are in the midst of it.
+            // Readers are active meanwhile.
             while n % 200 == 0 && reads.load(Ordering::Relaxed) < n / 200 {
                 std::thread::yield_now();
             }
@@ -109,8 +108,9 @@ fn readers_of_one_hot_key_see_every_operand_once() {
     assert_eq!(read(OPERANDS), OPERANDS);
 }
 
+/// What a cursor pins of a discarded tree must not stop writers of other trees.
 #[test]
-fn what_is_written_behind_a_discard_is_charged_no_more() {
+fn what_is_written_after_a_discard_is_not_charged() {
     let mut tree = BenchTree::new(small_options());
     tree.write(Kind::Put, b"a", &[7; 5000]);
     let (seqno, view) = (tree.last.plus(1), tree.tree.view());
@@ -125,8 +125,8 @@ fn what_is_written_behind_a_discard_is_charged_no_more() {
     assert_eq!(charged(), 0);
 }
 
-/// Memtables are let go while somebody still writes into them: what they were charged came off
-/// twice, and the sum of all memtables went below zero.
+/// A regression test: memtables were released while somebody still wrote to them, so their memory
+/// was subtracted twice, and the sum of all memtables went below zero.
 #[test]
 fn a_tree_that_is_discarded_while_it_is_written_owes_no_memory() {
     for _ in 0..50 {

@@ -1,4 +1,5 @@
-//! Disks that fail: whatever operation it hits, a failed flush or compaction changes nothing.
+//! Tests of disks that fail: whichever operation fails, a failed flush or compaction changes
+//! nothing.
 
 use crate::bench_tree::{BenchTree, context, small_options};
 use flagstone_base::{ErrorKind, SeqNo, TreeId};
@@ -61,7 +62,7 @@ fn a_flush_that_fails_at_any_operation_leaves_no_file_and_succeeds_later() {
     }
 }
 
-/// Whichever read brings it: the tail, the header, the blocks, the tail again for the checksum.
+/// Whichever read fails: the tail, the header, the blocks, or the tail again for the checksum.
 #[test]
 fn a_table_that_does_not_come_back_as_it_was_written_is_not_installed() {
     for check in [OutputCheck::Stored, OutputCheck::Entries] {

@@ -1,8 +1,8 @@
-//! Merge operands in tables: how many a flush and a compaction keep, and how many they hold at
-//! once.
+//! Tests of merge operands in tables: how many a flush and a compaction keep, and how many they
+//! hold at once.
 //!
-//! The story: a counter that was counted up millions of times was one chain of operands, which
-//! every flush and every compaction held in memory whole and wrote again.
+//! The story: a counter that was incremented millions of times was one chain of operands, which
+//! every flush and every compaction held in memory completely and wrote again.
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, small_options};
 use flagstone_base::{Compression, KeyRange, Kind};
@@ -10,7 +10,7 @@ use flagstone_tree::{Direction, Fold, ScanOptions, TreeOptions};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Appends, and notes the most operands that it was given at once.
+/// Appends, and records the most operands that it was given at once.
 #[derive(Default)]
 struct Noting(AtomicUsize);
 
@@ -66,9 +66,9 @@ fn a_flush_keeps_one_operand_of_a_key_for_each_snapshot() {
     assert_eq!(entries(&tree), 1, "{}", tree.dump());
 }
 
-/// A reader that is registered nowhere may have taken its SeqNo before the flush.
+/// A reader that is not registered may have taken its SeqNo before the flush.
 #[test]
-fn a_flush_of_nothing_but_a_combined_operand_tells_unregistered_readers() {
+fn a_flush_of_only_a_combined_operand_warns_unregistered_readers() {
     let mut tree = tree(Append, 4 << 20);
     merge(&mut tree, 64);
     tree.flush();
@@ -79,8 +79,8 @@ fn a_flush_of_nothing_but_a_combined_operand_tells_unregistered_readers() {
 #[test]
 fn operands_that_a_deleted_range_divides_are_not_read_combined() {
     let mut tree = tree(Append, 4 << 20);
-    // Blocks of operands in memory have eight, so that the range falls into one, whatever their
-    // size up to 37.
+    // Blocks of operands in memory have eight, so the range falls into one, whatever their size up
+    // to 37.
     let before = merge(&mut tree, 37);
     let read = |tree: &BenchTree, at| {
         let scanned = [Direction::Forward, Direction::Reverse].map(|way| {
@@ -111,7 +111,7 @@ fn operands_that_cannot_be_combined_are_folded_onto_their_base_part_by_part() {
     let mut tree = BenchTree::new(TreeOptions { fold, fold_bytes: 2000, ..small_options() });
     tree.put("k", "base-");
     let mut expected = "base-".to_owned();
-    // Three runs of L0, each a chain of its own; the last one has no base in memory.
+    // Three runs of L0, each a chain of its own. The last one has no base in memory.
     for _ in 0..3 {
         expected += &merge(&mut tree, 5000);
         tree.flush();
@@ -134,8 +134,8 @@ fn operands_without_a_base_are_written_as_they_come() {
     assert_eq!(tree.text("k"), Some(format!("base-{operands}")));
 }
 
-/// Each stripe was read again from the end of the key's history on: with many snapshots a step of a
-/// job took as many times as long.
+/// Each stripe was read again from the end of the key's history: with many snapshots a step of a
+/// job took many times as long.
 #[test]
 fn what_is_read_again_is_read_once_however_many_snapshots_divide_it() {
     for has_bases in [false, true] {
@@ -178,7 +178,7 @@ fn what_is_read_again_is_read_once_however_many_snapshots_divide_it() {
 }
 
 #[test]
-fn operands_that_nothing_lies_below_are_folded_at_the_bottom_part_by_part() {
+fn operands_with_nothing_below_are_folded_at_the_bottom_in_parts() {
     let mut tree = tree(AppendApart, 2000);
     let operands = merge(&mut tree, 3000);
     let snapshot = tree.last;

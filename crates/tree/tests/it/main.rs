@@ -1,4 +1,4 @@
-//! Trees against a model, over a disk in memory.
+//! Tests of trees against a model, over a disk in memory.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! A tree does what a map of all versions does, whatever is sealed, flushed and compacted when.
+//! Tests that a tree does what a map of all versions does, whatever is sealed, flushed and
+//! compacted when.
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, first_full, small_options};
 use crate::random::Rng;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 /// A write to one key.
 type Write = (SeqNo, Kind, Vec<u8>);
 
-/// Every write there ever was.
+/// All writes so far.
 #[derive(Default)]
 struct Model {
     writes: BTreeMap<Vec<u8>, Vec<Write>>,
@@ -52,9 +53,9 @@ struct Run {
     real: BenchTree,
     model: Model,
     keys: u64,
-    /// The writes in a thousand that are no merges.
+    /// How many of a thousand writes are not merges.
     bases: u64,
-    /// Work in progress, a step at a time, and edits that are not installed yet.
+    /// Work in progress, one step at a time, and edits that are not installed yet.
     flush: Option<Flush>,
     compaction: Option<Compaction>,
     edits: VecDeque<TreeEdit>,
@@ -62,7 +63,7 @@ struct Run {
 
 impl Run {
     fn key(&self) -> Vec<u8> {
-        // Long common beginnings, keys that begin other keys, zero bytes.
+        // Long common prefixes, keys that are prefixes of other keys, zero bytes.
         let n = self.rng.below(self.keys);
         let mut key = b"common-prefix/".to_vec();
         if n.is_multiple_of(3) {
@@ -185,7 +186,7 @@ impl Run {
         }
     }
 
-    /// Gives up what runs and installs what is finished.
+    /// Abandons what runs and installs what is finished.
     fn settle(&mut self) {
         self.flush = None;
         self.compaction = None;
@@ -194,7 +195,7 @@ impl Run {
         }
     }
 
-    /// Notes what a key is now beside its operands, as a database does for long chains.
+    /// Notes the state of a key beside its operands, as a database does for long chains.
     fn note_folded(&self) {
         let (key, at) = (self.key(), self.real.last);
         let (view, hash) = (self.real.tree.view(), self.real.hash(&key));
@@ -249,8 +250,8 @@ impl Run {
         Self { rng, real, model, keys, bases, flush, compaction, edits }
     }
 
-    /// Rounds of fewer than `writes` writes, background work and checks; then everything is
-    /// compacted.
+    /// Runs rounds of fewer than `writes` writes, background work and checks. Then compacts
+    /// everything.
     fn play(mut self, rounds: u64, writes: u64) {
         for _ in 0..rounds {
             for _ in 0..self.rng.below(writes) {
@@ -280,7 +281,7 @@ impl Run {
 #[test]
 fn a_tree_is_a_map_of_versions() {
     for (rounds, keys) in [(60, 12), (60, 60), (40, 400)] {
-        // From trees in one segment to such of many.
+        // From trees of one segment to trees of many.
         for job_bytes_min in [64 << 20, 16 << 10, 4 << 10] {
             let options = TreeOptions { job_bytes_min, ..small_options() };
             Run::new("a_tree_is_a_map_of_versions", options, keys, 700).play(rounds, 100);
@@ -288,7 +289,7 @@ fn a_tree_is_a_map_of_versions() {
     }
 }
 
-/// Chains of hundreds of operands, with hardly a value between them, held whole or in small parts.
+/// Chains of hundreds of operands, with few values between them, held whole or in small parts.
 #[test]
 fn a_tree_with_long_chains_is_a_map_of_versions() {
     let folds: [Arc<dyn Fold>; 2] = [Arc::new(Append), Arc::new(AppendApart)];

@@ -1,11 +1,11 @@
 //! Models of the memtable under loom, which tries every order in which the memory model lets two
 //! threads see each other's writes. Shuttle cannot: it runs atomics one after another.
 //!
-//! The memtable's atomics lie in raw memory, where loom's cannot; so the protocol is written down
-//! again here, step for step: `memtable/store.rs` (slots, links of versions, tables that grow) and
+//! The memtable's atomics are in raw memory, where loom's cannot be. So the protocol is repeated
+//! here, step by step: `memtable/store.rs` (slots, links of versions, tables that grow) and
 //! `memtable/ordered.rs` (the tail of new keys, the runs it becomes). Plain memory is a loom cell,
-//! which fails when a read and a write of it are not ordered. Each model is run once more with an
-//! ordering that is too weak, and must fail then.
+//! which fails if a read and a write of it are not ordered. Each model also runs with an ordering
+//! that is too weak, and must then fail.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
@@ -20,16 +20,16 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Slots of the first table and of the one after it.
+/// The slots of the first table and of the next.
 const SLOTS: [usize; 2] = [2, 4];
-/// Addresses of keys and versions; 0 is nowhere.
+/// Addresses of keys and versions; 0 means none.
 const CELLS: usize = 8;
 
 /// The store: plain memory, tables of addresses, one link a key.
 struct Store {
-    /// What was written at an address: the payload of a key or version.
+    /// The payload of the key or version at each address.
     memory: [UnsafeCell<u64>; CELLS],
-    /// The newest version of the key at an address.
+    /// The newest version of the key at each address.
     newest: [AtomicUsize; CELLS],
     tables: [Vec<AtomicUsize>; 2],
     tables_len: AtomicUsize,
@@ -37,11 +37,11 @@ struct Store {
     publish: Ordering,
 }
 
-// The cells are what the model is about: loom checks every access.
+// The cells are the subject of the model: loom checks every access.
 unsafe_sync::mark!(Store);
 unsafe_sync::mark!(Ordered);
 
-/// The one place that says what the memtable says with `unsafe`: many threads may read its memory.
+/// The only place with the memtable's `unsafe` claim that many threads may read its memory.
 mod unsafe_sync {
     macro_rules! mark {
         ($name:ident) => {
@@ -58,13 +58,13 @@ mod unsafe_sync {
 
 #[expect(unsafe_code, reason = "loom checks the access")]
 fn write(cell: &UnsafeCell<u64>, value: u64) {
-    // SAFETY: loom fails when the access is not ordered against the others.
+    // SAFETY: loom fails if the access is not ordered against the others.
     cell.with_mut(|place| unsafe { *place = value });
 }
 
 #[expect(unsafe_code, reason = "loom checks the access")]
 fn read(cell: &UnsafeCell<u64>) -> u64 {
-    // SAFETY: loom fails when the access is not ordered against the others.
+    // SAFETY: loom fails if the access is not ordered against the others.
     cell.with(|place| unsafe { *place })
 }
 
@@ -81,7 +81,7 @@ impl Store {
         }
     }
 
-    /// As `claim`: the first free slot from the key's own place on.
+    /// As `claim`: takes the first free slot from the key's own place on.
     fn claim(&self, table: usize, at: usize) {
         let slots = &self.tables[table];
         let mut place = at % slots.len();
@@ -91,7 +91,7 @@ impl Store {
         slots[place].store(at, self.publish);
     }
 
-    /// A new key at `at` with its first version behind it.
+    /// Inserts a new key at `at`, with its first version after it.
     fn insert_key(&self, table: usize, at: usize, value: u64) {
         write(&self.memory[at], 100 + at as u64);
         write(&self.memory[at + 1], value);
@@ -99,13 +99,13 @@ impl Store {
         self.claim(table, at);
     }
 
-    /// A newer version of the key at `at`.
+    /// Adds a newer version of the key at `at`.
     fn insert_version(&self, at: usize, version: usize, value: u64) {
         write(&self.memory[version], value);
         self.newest[at].store(version, self.publish);
     }
 
-    /// The next table, with everything that is in this one.
+    /// Publishes the next table, with everything that is in this one.
     fn grow(&self) {
         for slot in &self.tables[0] {
             let at = slot.load(Relaxed);
@@ -116,7 +116,7 @@ impl Store {
         self.tables_len.store(2, self.publish);
     }
 
-    /// As `find` and a get: the value of the key at `at`, if it is seen.
+    /// As `find` and a get: returns the value of the key at `at`, if it is visible.
     fn get(&self, at: usize) -> Option<u64> {
         let slots = &self.tables[self.tables_len.load(Acquire) - 1];
         let mut place = at % slots.len();
@@ -132,7 +132,7 @@ impl Store {
     }
 }
 
-/// A writer inserts a key, publishes it, adds a version, grows the table for a second key.
+/// A writer inserts a key, publishes it, adds a version, and grows the table for a second key.
 fn store_model(publish: Ordering) {
     explore(move || {
         let store = Arc::new(Store::new(publish));
@@ -180,8 +180,8 @@ struct Tail {
     len: AtomicUsize,
 }
 
-/// The ordered view; the pointer that readers load is a mutex, as loom has no atomic pointer that
-/// counts.
+/// The ordered view. The pointer that readers load is a mutex, because loom has no atomic pointer
+/// that counts.
 struct Ordered {
     memory: [UnsafeCell<u64>; CELLS],
     shown: Mutex<Arc<Shown>>,
@@ -199,8 +199,8 @@ impl Ordered {
         }
     }
 
-    /// As `OrderedWriter::push`: a full tail becomes a run, and the next tail is shown before its
-    /// first key.
+    /// As `OrderedWriter::push`: a full tail becomes a run, and the next tail is published before
+    /// its first key.
     fn push(&self, pending: &mut Vec<usize>, at: usize) {
         write(&self.memory[at], 100 + at as u64);
         let mut current = Arc::clone(&self.shown.lock().unwrap());
@@ -214,7 +214,7 @@ impl Ordered {
         current.tail.len.store(pending.len(), self.publish);
     }
 
-    /// Every key that a scan walks over.
+    /// Returns every key that a scan visits.
     fn keys(&self) -> Vec<usize> {
         let shown = Arc::clone(&self.shown.lock().unwrap());
         let len = shown.tail.len.load(Acquire);

@@ -1,4 +1,4 @@
-//! What is compacted next, as text.
+//! Tests of which compaction is picked, as text.
 
 use crate::bench_tree::{context, first_full, small_options};
 use flagstone_base::{Compression, FileNumber, SeqNo, TreeId};
@@ -6,8 +6,8 @@ use flagstone_env::MemDisk;
 use flagstone_sst::TableMeta;
 use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pressure};
 
-/// A table as a test writes it: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo, bytes; more
-/// words `deletes` or `ranges` make it hold some, `lz4` or `zstd` tell its compression.
+/// Parses a table: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo and bytes. The word
+/// `deletes` or `ranges` gives it some, `lz4` or `zstd` sets its compression.
 fn version(tables: &[&str]) -> Version {
     let mut edit = TreeEdit::new(TreeId(3));
     for line in tables {
@@ -123,8 +123,8 @@ fn tiering_merges_the_neighbouring_runs_that_cost_least_for_each_run_less() {
     assert_eq!(picked_tiering(&tables), "runs: L0 000004 000003 000002 000001 -> L0");
 }
 
-/// Table 4 holds a newer SeqNo than table 5 and shares a run with what is older than it: merged
-/// with table 2 it would count as newer than 5.
+/// Table 4 has a newer SeqNo than table 5, and is in the same run as an older table. Merged with
+/// table 2 it would count as newer than 5.
 #[test]
 fn tiering_never_merges_across_a_run_that_stays() {
     let tables = [
@@ -139,11 +139,11 @@ fn tiering_never_merges_across_a_run_that_stays() {
 }
 
 #[test]
-fn tiering_sends_l0_down_to_the_last_level_when_it_holds_twice_what_lies_below() {
+fn tiering_sends_l0_down_to_the_last_level_when_it_holds_twice_what_is_below() {
     let below = ["L5 3 c..k #4 500", "L6 4 a..b #3 4000", "L6 5 h..m #3 4500", "L6 6 n..p #3 1"];
     let with = |bytes: &str| {
         let l0 = [format!("L0 1 d..f #8 {bytes}"), "L0 2 e..g #9 2000".to_owned()];
-        // The turn in which twice is neither more nor less.
+        // The turn in which the factor is exactly two.
         picked_in_turn(4, &[&l0[0], &l0[1], below[0], below[1], below[2], below[3]])
     };
     assert_eq!(with("16100"), "l0: L0 000002 000001, L5 000003, L6 000005 -> L6");

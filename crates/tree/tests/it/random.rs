@@ -1,4 +1,5 @@
-//! Random numbers for tests: a seed from `FLAGSTONE_SEED` or the clock, always printed.
+//! Random numbers for tests, with a seed from `FLAGSTONE_SEED` or the clock, which is always
+//! printed.
 
 use flagstone_env::{Random, SeededRandom, SystemRandom};
 

@@ -1,8 +1,8 @@
-//! Deleted ranges in memory and in tables.
+//! Tests of deleted ranges in memory and in tables.
 //!
 //! An open table once kept every deleted range in two forms, 170 bytes for keys of 16, and a flush
 //! or a compaction held them in five more at once: 100,000 of them took a database 30 MiB beyond
-//! its bound. All that lay between two keys went into one table, and a section of more than 514 MiB
+//! its bound. All ranges between two keys went into one table, and a section of more than 514 MiB
 //! cannot be written.
 
 use crate::bench_tree::{BenchTree, small_options};
@@ -12,20 +12,20 @@ use flagstone_testkit::memory::peak;
 use flagstone_tree::{Direction, ScanOptions, TreeOptions};
 use std::collections::BTreeMap;
 
-/// Ranges of keys of 16 bytes.
+/// The number of ranges; their keys have 16 bytes.
 const RANGES: u64 = 20_000;
-/// What a set takes for one of them: its keys, and 32 bytes.
+/// The memory of a range in a set: its keys, and 32 bytes.
 const IN_SET: u64 = 16 + 16 + 32;
-/// What a table takes for one of them, at most.
+/// The most bytes of a range in a table.
 const IN_TABLE: u64 = 40;
-/// For everything else.
+/// Memory for everything else.
 const SLACK: u64 = 256 << 10;
 
 fn key(n: u64) -> Vec<u8> {
     format!("key{n:013}").into_bytes()
 }
 
-/// A tree of large tables in which these ranges are deleted, and nothing is flushed.
+/// Deletes these ranges in a tree of large tables. Nothing is flushed.
 fn deleted(tree: &mut BenchTree, ranges: impl Iterator<Item = u64>) {
     for n in ranges {
         tree.write(Kind::RangeDelete, &key(n * 8), &key(n * 8 + 4));
@@ -36,7 +36,7 @@ fn large_tables() -> BenchTree {
     BenchTree::new(TreeOptions { table_bytes: 32 << 20, ..small_options() })
 }
 
-/// How much `work` takes for each range, at its worst moment.
+/// Returns the peak memory of `work` for each range.
 fn bytes_a_range(work: impl FnOnce()) -> u64 {
     let ((), bytes) = peak(work);
     (bytes.unwrap() as u64).saturating_sub(SLACK) / RANGES
@@ -81,7 +81,7 @@ fn a_flush_holds_its_deleted_ranges_in_one_set_and_as_they_are_stored() {
 #[test]
 fn a_compaction_holds_the_deleted_ranges_of_one_table_no_second_time() {
     let mut tree = large_tables();
-    // Somebody reads what was there: no range may go.
+    // A reader still sees what was deleted: no range may be dropped.
     let before = tree.put("key", "value");
     tree.snapshots.push(before);
     deleted(&mut tree, 0..RANGES);
@@ -107,7 +107,8 @@ fn a_compaction_holds_the_deleted_ranges_of_several_tables_in_one_set_of_its_own
     assert_eq!(tree.get(&key(8 * 77 + 3), tree.last), None);
 }
 
-/// A scan once made a set of all for itself whenever a range had come since that was last done.
+/// A scan once built a set of all ranges for itself whenever a range had been added since the last
+/// time.
 #[test]
 fn scans_share_the_deleted_ranges_of_a_memtable() {
     let mut tree = large_tables();
@@ -120,7 +121,7 @@ fn scans_share_the_deleted_ranges_of_a_memtable() {
         assert_eq!(scan.key(), b"key");
         scan
     };
-    // Of two moments in a row at least one is not that at which the large set was made.
+    // Of two consecutive ranges at least one does not make the large set grow.
     for n in 0..2 {
         deleted(&mut tree, RANGES + n..RANGES + n + 1);
         let first = peak(|| drop(scan(&tree))).1.unwrap() as u64;
@@ -128,7 +129,7 @@ fn scans_share_the_deleted_ranges_of_a_memtable() {
     }
     let second = peak(|| drop(scan(&tree))).1.unwrap();
     assert!(second < 4096, "{second} bytes");
-    // One that came since is seen.
+    // A range added since then is visible.
     tree.write(Kind::RangeDelete, b"ke", b"l");
     let mut scan =
         tree.tree.scan(KeyRange::ALL, tree.last, Direction::Reverse, ScanOptions::default());
@@ -155,7 +156,7 @@ fn deleted_ranges_where_no_key_is_fill_several_tables() {
     tree.tree.verify().unwrap();
 }
 
-/// What was put, and which ranges were deleted when.
+/// The keys put, and when which ranges were deleted.
 #[derive(Default)]
 struct Told {
     puts: BTreeMap<Vec<u8>, Vec<SeqNo>>,
@@ -206,7 +207,7 @@ fn ranges_that_reach_over_many_tables_delete_the_same_in_each_of_them() {
     (0..keys).step_by(3).for_each(|n| told.put(&mut tree, n));
     tree.snapshots.push(tree.last);
     tree.flush();
-    // Over all, then many small ones within it, keys between them, and one over a half.
+    // One over everything, then many small ones within it, keys between them, and one over a half.
     told.delete(&mut tree, 10, 1_400);
     tree.snapshots.push(tree.last);
     for n in (0..keys).step_by(5) {

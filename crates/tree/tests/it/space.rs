@@ -1,5 +1,5 @@
-//! How much of a tree is garbage, as its samples tell, against what a full compaction leaves of it;
-//! and the merges that are picked to free it.
+//! Tests of the estimate of garbage by samples, against what a full compaction leaves; and of the
+//! compactions that are picked to free it.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::Kind;
@@ -14,7 +14,7 @@ fn key(n: u64) -> String {
     format!("key {n:06}")
 }
 
-/// Bytes that hardly compress, of a length that differs from key to key.
+/// Returns bytes that hardly compress, whose length differs from key to key.
 fn value(n: u64, round: u64) -> Vec<u8> {
     let len = 40 + remix(n + 1) % 160;
     (0..len).map(|at| remix(n * 1000 + round * 7_000_003 + at) as u8).collect()
@@ -42,7 +42,7 @@ fn bytes(tree: &BenchTree) -> u64 {
     tree.tree.stats().levels.iter().map(|level| level.bytes).sum()
 }
 
-/// The estimate is what a full compaction makes true, to a twentieth.
+/// Checks that a full compaction leaves what the estimate says, to a twentieth.
 fn check(what: &str, tree: &mut BenchTree) {
     let told = space(tree);
     assert_eq!(told.bytes, bytes(tree), "{what}");
@@ -58,7 +58,7 @@ fn check(what: &str, tree: &mut BenchTree) {
 fn a_tree_without_overwrites_has_no_garbage() {
     let mut tree = BenchTree::new(options());
     for n in 0..KEYS {
-        // Not in the order of the keys.
+        // Not in the order of keys.
         let n = n * 7919 % KEYS;
         tree.write(Kind::Put, key(n).as_bytes(), &value(n, 0));
         if n.is_multiple_of(2000) {
@@ -136,7 +136,7 @@ fn operands_that_can_be_folded_are_garbage() {
 }
 
 #[test]
-fn the_merge_that_is_picked_frees_what_was_told() {
+fn the_merge_that_is_picked_frees_what_was_estimated() {
     let segmented = TreeOptions { job_bytes_min: 512 << 10, ..options() };
     let mut tree = filled(segmented);
     // Everything once, and the first quarter again and again.
@@ -166,8 +166,8 @@ fn the_merge_that_is_picked_frees_what_was_told() {
     }
 }
 
-/// What compactions write for each byte put, and the largest output, in parts of what is alive,
-/// while keys are overwritten at random and the tree is kept at 2.25 times what is alive.
+/// Overwrites keys at random while the tree is kept at 2.25 times its live bytes. Returns what
+/// compactions write for each byte put, and the largest output as a fraction of the live bytes.
 fn cost_of_overwrites(options: TreeOptions) -> (f64, f64) {
     let mut tree = filled(options);
     let live = bytes(&tree) as f64;
@@ -197,9 +197,9 @@ fn cost_of_overwrites(options: TreeOptions) -> (f64, f64) {
     (written as f64 / put as f64, largest as f64 / live)
 }
 
-/// The best that can be is 0.4: a segment is written for about two and a half times its bytes. When
-/// segments were hardly smaller than the tree, and tables of L0 reached over their ends, it was
-/// 1.2, in outputs of half of what is alive.
+/// The best possible is 0.4: a segment is written for about two and a half times its bytes. When
+/// segments were hardly smaller than the tree, and tables of L0 reached across their ends, it was
+/// 1.2, in outputs of half of the live bytes.
 #[test]
 fn a_small_tree_is_relieved_in_small_pieces_while_it_is_overwritten() {
     // As 105 MB with jobs of 64 MiB and tables of 32 MiB; and as a quarter of that.
@@ -210,7 +210,7 @@ fn a_small_tree_is_relieved_in_small_pieces_while_it_is_overwritten() {
     }
 }
 
-/// A flush that is too small to be cut lies over all segments: nothing newer could go down in any
+/// A flush that is too small to be cut spans all segments: nothing newer could go down in any
 /// piece.
 #[test]
 fn a_small_table_over_all_segments_does_not_keep_garbage_from_being_freed() {
@@ -239,7 +239,7 @@ fn a_small_table_over_all_segments_does_not_keep_garbage_from_being_freed() {
     assert_eq!(tree.get(key(7).as_bytes(), tree.last).unwrap(), value(7, 3));
 }
 
-/// Inputs and outputs of a job lie side by side; what is given up is to be removed.
+/// Inputs and outputs of a job are on disk at the same time. Abandoned outputs are to be removed.
 #[test]
 fn tables_count_from_their_first_byte_until_they_are_installed_or_given_up() {
     let mut tree = filled(options());
@@ -275,7 +275,7 @@ fn tables_count_from_their_first_byte_until_they_are_installed_or_given_up() {
     assert_eq!(unfinished(), 0, "the manifest refused it");
 }
 
-/// Every piece is a job and an edit of its own; those that were done are not done again.
+/// Every piece is a job and an edit of its own. Finished pieces are not done again.
 #[test]
 fn a_full_compaction_is_done_in_pieces_that_stay_when_it_is_given_up() {
     let segmented = TreeOptions { job_bytes_min: 512 << 10, ..options() };
@@ -314,7 +314,7 @@ fn a_full_compaction_is_done_in_pieces_that_stay_when_it_is_given_up() {
     assert_eq!(space(&tree).garbage(), 0);
 }
 
-/// Bytes of the samples that an estimate keeps, while there are so many other trees.
+/// Returns the bytes of the samples that an estimate keeps, with `others` other trees.
 fn kept_samples(others: usize) -> u64 {
     let mut tree = filled(options());
     for n in (0..KEYS).step_by(3) {
@@ -323,7 +323,7 @@ fn kept_samples(others: usize) -> u64 {
     tree.flush();
     let context = tree.tree.context();
     let _others: Vec<_> = (0..others).map(|_| std::sync::Arc::clone(&context.sampled)).collect();
-    // Tables that are opened are pinned, too.
+    // Opened tables are pinned too.
     tree.tree.verify_quickly().unwrap();
     let before = context.cache.pinned_bytes();
     let space = space(&tree);

@@ -1,4 +1,4 @@
-//! Stories: single facts about a tree, some of them bugs that others had.
+//! Stories: single facts about a tree, some of them bugs that other stores had.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{ErrorKind, KeyRange, Kind, SeqNo};
@@ -31,8 +31,8 @@ fn a_value_is_read_from_memory_and_from_tables() {
     assert_eq!(tree.text("b"), None);
 }
 
-/// The origin installed flushes in the order they finished, so an old value could come to lie
-/// above a newer one, for good. Here the order of L0 follows from the numbers in the tables.
+/// The origin installed flushes in the order in which they finished, so an old value could
+/// permanently be above a newer one. Here the order of L0 follows from the SeqNos in the tables.
 #[test]
 fn the_order_of_l0_does_not_depend_on_the_order_of_installation() {
     let mut donor = BenchTree::new(small_options());
@@ -71,7 +71,7 @@ fn the_second_flush_waits_until_the_first_is_installed() {
     assert_eq!(tree.text("k").as_deref(), Some("new"));
 }
 
-/// A Go store lost every live key when it compacted a table that held tombstones too.
+/// A Go store lost every live key when it compacted a table that also had tombstones.
 #[test]
 fn live_keys_beside_tombstones_survive_a_compaction() {
     let mut tree = BenchTree::new(small_options());
@@ -197,7 +197,7 @@ fn an_operand_without_its_fold_is_an_error_and_is_kept() {
 }
 
 #[test]
-fn a_get_tells_the_number_of_the_newest_entry_even_of_a_tombstone() {
+fn a_get_returns_the_seqno_of_the_newest_entry_even_of_a_tombstone() {
     let mut tree = BenchTree::new(small_options());
     tree.put("k", "a");
     let deleted = tree.write(Kind::Delete, b"k", b"");
@@ -213,7 +213,7 @@ fn a_get_tells_the_number_of_the_newest_entry_even_of_a_tombstone() {
 }
 
 #[test]
-fn an_unregistered_reader_is_told_by_the_watermark() {
+fn an_unregistered_reader_is_warned_by_the_watermark() {
     let mut tree = BenchTree::new(small_options());
     let old = tree.put("k", "old");
     tree.put("k", "new");
@@ -222,9 +222,9 @@ fn an_unregistered_reader_is_told_by_the_watermark() {
     assert!(tree.tree.view().watermark() > old);
 }
 
-/// Of two deletions of a range a flush keeps the newer: who reads at the older must hear of it.
+/// Of two deleted ranges a flush keeps the newer. A reader at the older one must be told.
 #[test]
-fn an_unregistered_reader_is_told_of_merged_range_deletes() {
+fn an_unregistered_reader_is_warned_of_merged_range_deletes() {
     let mut tree = BenchTree::new(small_options());
     tree.put("k", "old");
     tree.flush();
@@ -256,9 +256,9 @@ fn a_table_hidden_by_a_deleted_range_is_dropped_unread() {
     assert!(!tree.tree.context().obsolete.take().is_empty());
 }
 
-/// Else a disk stayed full of what was deleted until something else was written.
+/// Otherwise a disk stayed full of deleted data until something else was written.
 #[test]
-fn a_range_that_deletes_whole_tables_goes_down_to_them_when_nobody_reads_before_it() {
+fn a_range_that_deletes_whole_tables_goes_down_to_them_when_no_reader_is_before_it() {
     let mut tree = BenchTree::new(small_options());
     for i in 0..400 {
         tree.put(&format!("k{i:05}"), &"x".repeat(100));
@@ -445,8 +445,8 @@ fn tombstones_stay_while_an_index_is_built() {
     assert_eq!(tree.tree.stats().levels[6].tables, 0);
 }
 
-/// Inside a partition the high bits of the hash are constant; a filter that used them would let
-/// nearly everything through.
+/// Inside a partition the high bits of the hash are constant. A filter that used them would pass
+/// nearly every key.
 #[test]
 fn filters_work_in_a_tree_that_is_one_of_256() {
     let mut tree = BenchTree::new(TreeOptions { table_bytes: 4 << 20, ..small_options() });
