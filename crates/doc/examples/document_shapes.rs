@@ -1,9 +1,12 @@
-//! What shapes would bring: a map's list of names as one number of a shape that documents share.
+//! Estimates the gain of shapes: a map's list of names replaced by the number of a shape that
+//! documents share.
 //!
-//! `cargo run --release -p flagstone-doc --example document_shapes FILE [FIELD] [COUNT]`; a line of FILE is
-//! a JSON document, `.zst` too. Only the root's names become a shape here, where they are ids of one byte,
-//! and its number takes two bytes; maps inside keep theirs. A shape counts from its third document on,
-//! and there are at most 4,096: the guard of a store.
+//! `cargo run --release -p flagstone-doc --example document_shapes FILE [FIELD] [COUNT]`
+//!
+//! Each line of FILE is a JSON document; FILE may be compressed (`.zst`). Only the names of a root
+//! become a shape here, and only if their ids take one byte each. The shape's number takes two
+//! bytes; inner maps keep their ids. A shape counts from its third document on, and there are at
+//! most 4,096 shapes, as a real store would limit them.
 
 #![allow(clippy::print_stdout, reason = "it is there to print")]
 
@@ -18,7 +21,8 @@ type Failure = Box<dyn std::error::Error>;
 
 const SHAPES_MAX: usize = 4096;
 const SEEN_BEFORE: u32 = 2;
-/// The form of a document's root, in its first byte: a map with ids of one byte, a map with a shape.
+/// The forms of a document's root, in its first byte: a map with ids of one byte, and one with a
+/// shape.
 const IDS_1: u8 = 3;
 const SHAPE: u8 = 6;
 
@@ -28,8 +32,8 @@ fn cpu_nanos(since: &Instant) -> f64 {
     nanos.map_or_else(|| since.elapsed().as_nanos() as f64, |nanos| nanos as f64)
 }
 
-/// The median of seven runs of `work`, in nanoseconds. The system counts in ticks of some milliseconds, so
-/// each run is as many passes as take 0.3 s.
+/// Returns the median time of seven runs of `work`, in nanoseconds. The system counts CPU time in
+/// ticks of some milliseconds, so each run repeats `work` for 0.3 s.
 fn median(mut work: impl FnMut()) -> f64 {
     let wall = Instant::now();
     let mut times = Vec::new();
@@ -48,7 +52,7 @@ fn median(mut work: impl FnMut()) -> f64 {
     times[3]
 }
 
-/// The ids of the root's names, if they take one byte each, and where they end.
+/// Returns the ids of the root's names, if they take one byte each, and the offset of their end.
 fn ids(document: &[u8]) -> Option<(&[u8], usize)> {
     let (header, rest) = document.split_first()?;
     if header & 7 != IDS_1 {
@@ -69,7 +73,8 @@ struct Shapes {
 }
 
 impl Shapes {
-    /// The document with its root's names as a shape, where it has one.
+    /// Appends the document with its root's names replaced by a shape; returns false if there is
+    /// none.
     fn shaped(&mut self, document: &[u8], out: &mut Vec<u8>) -> bool {
         out.clear();
         let Some((names, end)) = ids(document) else { return false };
@@ -100,7 +105,7 @@ fn read(path: &str, count: usize) -> Result<Vec<String>, Failure> {
     Ok(lines.lines().take(count).collect::<Result<_, _>>()?)
 }
 
-/// Bytes of the documents in compressed blocks.
+/// Returns the number of bytes that the documents take in compressed blocks.
 fn stored(documents: &[Vec<u8>], compression: Compression, block_bytes: usize) -> usize {
     let (mut block, mut out, mut stored) = (Vec::new(), Vec::new(), 0);
     let mut close = |block: &mut Vec<u8>| {
@@ -168,7 +173,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What shapes could save of the time to encode and to find a field: the parts that they would replace.
+/// Measures the parts of encoding and of finding a field that shapes would replace.
 fn time(lines: &[String], by_ids: &[Vec<u8>], names: &Names, field: &str) {
     let each = |nanos: f64| nanos / lines.len() as f64;
     let (mut parser, mut out) = (JsonParser::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! Measures parsing, reading one field, and writing JSON over a file of JSON lines (`.zst` too).
+//! Measures parsing, reading one field and writing JSON, for a file of JSON lines (may be `.zst`).
 //!
 //! `cargo run --release -p flagstone-doc --example json_speed FILE [FIELD] [SECONDS]`
 
@@ -19,7 +19,7 @@ fn read(path: &str) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Runs `pass` over all documents for about `seconds` and prints its speed.
+/// Runs `pass` over all documents for about `seconds` and prints the speed.
 fn measure(what: &str, bytes: usize, documents: usize, seconds: f64, mut pass: impl FnMut()) {
     pass();
     let start = Instant::now();

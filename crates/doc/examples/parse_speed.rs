@@ -1,5 +1,5 @@
-//! Sets our JSON parser beside others over a file of JSON lines (`.zst` too): rounds by turns, medians
-//! of the CPU time of this thread.
+//! Compares our JSON parser to others, for a file of JSON lines (may be `.zst`). The parsers take
+//! turns; the result is the median of the CPU time of this thread.
 //!
 //! `cargo run --release -p flagstone-doc --example parse_speed FILE [ROUNDS] [ours|serde|sonic]`
 
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::io::{Error, Read};
 use std::time::Instant;
 
-/// Documents in each round.
+/// Passes over all documents in each round.
 const PASSES: u32 = 3;
 
 type Failure = Box<dyn std::error::Error>;
@@ -27,7 +27,7 @@ fn read(path: &str) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Seconds of the processor that this thread had; where the system does not tell, of the wall.
+/// Returns the CPU seconds of this thread, or elapsed seconds where the system has no such count.
 fn cpu_seconds(since: &Instant) -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|text| text.parse::<u64>().ok());
@@ -86,7 +86,7 @@ fn main() -> Result<(), Failure> {
             if !what.starts_with(only) {
                 continue;
             }
-            // The system counts in ticks of some milliseconds.
+            // The system counts CPU time in ticks of some milliseconds: make several passes.
             let start = cpu_seconds(&wall);
             (0..PASSES).try_for_each(|_| pass())?;
             seconds.push((cpu_seconds(&wall) - start) / f64::from(PASSES));

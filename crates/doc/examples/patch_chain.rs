@@ -1,4 +1,5 @@
-//! Measures folds of many patches of one document, one by one and all at once: CPU time of this thread.
+//! Measures folds of many patches of one document, one by one and all at once, in CPU time of this
+//! thread.
 //!
 //! `cargo run --release -p flagstone-doc --example patch_chain`
 
@@ -10,14 +11,14 @@ use std::time::Instant;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Seconds of the processor that this thread had; where the system does not tell, of the wall.
+/// Returns the CPU seconds of this thread, or elapsed seconds where the system has no such count.
 fn cpu_seconds(since: &Instant) -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|text| text.parse::<u64>().ok());
     nanos.map_or_else(|| since.elapsed().as_secs_f64(), |nanos| nanos as f64 / 1e9)
 }
 
-/// The median of three rounds, in microseconds.
+/// Returns the median time of three rounds, in microseconds.
 fn median(mut round: impl FnMut()) -> f64 {
     let wall = Instant::now();
     let mut times: Vec<f64> = (0..3)
@@ -27,7 +28,7 @@ fn median(mut round: impl FnMut()) -> f64 {
                 let start = cpu_seconds(&wall);
                 (0..passes).for_each(|_| round());
                 let took = cpu_seconds(&wall) - start;
-                // The system counts in ticks of some milliseconds.
+                // The system counts CPU time in ticks of some milliseconds, so run for 0.2 s.
                 if took > 0.2 {
                     return took / f64::from(passes);
                 }

@@ -1,10 +1,11 @@
-//! Sets compression of each encoded document alone, with a trained dictionary, beside that of blocks:
-//! stored bytes, and the CPU time to store a document and to read one.
+//! Compares two ways to compress encoded documents: each document alone with a trained dictionary,
+//! and blocks of documents. Reports stored bytes and the CPU time to store and to read a document.
 //!
-//! `cargo run --release -p flagstone-doc --example record_dictionary FILE [COUNT]`; a line of FILE is a
-//! JSON document, `.zst` too. Dictionaries are trained on one document in 16 and measured on the others.
-//! Left out: keys, which blocks compress too; the cache, which saves a block's reader the work when it
-//! hits; checksums.
+//! `cargo run --release -p flagstone-doc --example record_dictionary FILE [COUNT]`
+//!
+//! Each line of FILE is a JSON document; FILE may be compressed (`.zst`). Dictionaries are trained
+//! on one document in 16 and measured on the others. Not included: keys, which blocks compress
+//! too; the block cache, whose hits save a reader the work; checksums.
 
 #![allow(clippy::print_stdout, reason = "it is there to print")]
 
@@ -18,23 +19,23 @@ use zstd::dict::{DecoderDictionary, EncoderDictionary};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Begins each frame of zstd, so a store need not keep it.
+/// The length of the constant that begins each zstd frame; a store need not keep it.
 const MAGIC_LEN: usize = 4;
-/// Length and kind of a record, or of a block in the index; about.
+/// The approximate length of the header of a record, or of a block's entry in the index.
 const FRAME_LEN: usize = 3;
 
 struct Clock(Instant);
 
 impl Clock {
-    /// Nanoseconds of the processor that this thread had; where the system does not tell, of the wall.
+    /// Returns CPU nanoseconds of this thread, or elapsed ones where the system has no such count.
     fn nanos(&self) -> f64 {
         let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         let nanos = stat.split(' ').next().and_then(|text| text.parse::<u64>().ok());
         nanos.map_or_else(|| self.0.elapsed().as_nanos() as f64, |nanos| nanos as f64)
     }
 
-    /// The median of five runs of `work`, in nanoseconds. The system counts in ticks of some milliseconds,
-    /// so each run is as many passes as take 0.3 s.
+    /// Returns the median time of five runs of `work`, in nanoseconds. The system counts CPU time
+    /// in ticks of some milliseconds, so each run repeats `work` for 0.3 s.
     fn median(&self, mut work: impl FnMut() -> Result<(), Failure>) -> Result<f64, Failure> {
         let mut times = Vec::new();
         let mut passes = 1;
@@ -92,14 +93,14 @@ struct Row {
     read_ns: f64,
 }
 
-/// Documents one after another in blocks of at least `block_bytes`, each compressed alone.
+/// Measures documents in blocks of at least `block_bytes`, each block compressed alone.
 fn blocks(
     documents: &Documents,
     clock: &Clock,
     (compression, block_bytes): (Compression, usize),
 ) -> Result<Row, Failure> {
     let mut raw: Vec<Vec<u8>> = vec![Vec::new()];
-    // Which block each document stands in.
+    // The index of each document's block.
     let mut places = Vec::with_capacity(documents.measured.len());
     for document in &documents.measured {
         let current = raw.len() - 1;
@@ -121,7 +122,7 @@ fn blocks(
     })?;
     let mut reads = 0;
     let read = clock.median(|| {
-        // Any order will do that is not that of the blocks.
+        // Documents are read in an order other than that of the blocks.
         reads = 0;
         for at in (0..places.len()).step_by(97) {
             let block = places[at];
@@ -145,7 +146,7 @@ fn blocks(
     })
 }
 
-/// Each document alone.
+/// Measures documents that are each compressed alone.
 fn records(
     documents: &Documents,
     clock: &Clock,

@@ -1,7 +1,9 @@
-//! Structs to documents and back, straight by serde and by way of JSON text: rounds by turns, medians of the CPU
-//! time of this thread. FILE holds comments as JSON lines (`.zst` too).
+//! Compares serde directly to and from documents with the way through JSON text. The ways take
+//! turns; the results are medians of the CPU time of this thread.
 //!
 //! `cargo run --release -p flagstone-doc --features serde --example struct_speed FILE [ROUNDS]`
+//!
+//! FILE holds comments as JSON lines and may be compressed (`.zst`).
 
 #![allow(clippy::print_stdout, reason = "it is there to print")]
 
@@ -15,7 +17,7 @@ use std::time::Instant;
 type Failure = Box<dyn std::error::Error>;
 type Pass<'a> = Box<dyn FnMut() -> Result<(), Failure> + 'a>;
 
-/// Documents in each round.
+/// Passes over all documents in each round.
 const PASSES: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
@@ -76,7 +78,7 @@ fn read(path: &str) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Seconds of the processor that this thread had; where the system does not tell, of the wall.
+/// Returns the CPU seconds of this thread, or elapsed seconds where the system has no such count.
 fn cpu_seconds(since: &Instant) -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|text| text.parse::<u64>().ok());

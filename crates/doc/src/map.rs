@@ -85,12 +85,11 @@ impl Map {
     }
 
     /// Returns the pairs for changes; the caller keeps their keys distinct.
-    /// Returns whether every key is text, which JSON requires.
     pub(crate) const fn pairs_mut(&mut self) -> &mut Vec<(Value, Value)> {
         &mut self.pairs
     }
 
-    /// Whether every key is text, so that the map has a JSON form.
+    /// Returns whether every key is text, which JSON requires.
     pub fn has_only_names(&self) -> bool {
         self.pairs.iter().all(|(key, _)| matches!(key, Value::Text(_)))
     }

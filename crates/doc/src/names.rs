@@ -87,7 +87,6 @@ impl Names {
     }
 
     /// Returns the name with this id.
-    /// Returns the id of `name` if it is defined.
     #[inline]
     pub fn lookup(&self, id: u32) -> Option<&str> {
         if id >= NAMES_MAX {
@@ -97,7 +96,7 @@ impl Names {
         Some(self.levels[level].get()?.names[place].get()?)
     }
 
-    /// The id of `name`, if it is defined.
+    /// Returns the id of `name` if it is defined.
     #[inline]
     pub fn id(&self, name: &str) -> Option<u32> {
         self.find(name, key_hash(name.as_bytes(), self.seed))
@@ -156,7 +155,7 @@ impl Names {
         if id != self.len() || id >= NAMES_MAX || name.len() > NAME_BYTES_MAX || known.is_some() {
             return Err(Error::new(
                 ErrorKind::Corruption,
-                format!("name {id} is defined as {name:?} behind {} names", self.len()),
+                format!("name {id} is defined as {name:?} after {} names", self.len()),
             ));
         }
         self.append(id, name, hash);

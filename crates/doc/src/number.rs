@@ -122,14 +122,14 @@ impl<'a> Literal<'a> {
             return Err((at, "a digit"));
         }
         if whole.len() > 1 && whole[0] == b'0' {
-            return Err((at + 1, "no digit behind a leading zero"));
+            return Err((at + 1, "no digit after a leading zero"));
         }
         at += whole.len();
         let mut fraction: &[u8] = &[];
         if bytes.get(at) == Some(&b'.') {
             fraction = digits_at(bytes, at + 1);
             if fraction.is_empty() {
-                return Err((at + 1, "a digit behind the point"));
+                return Err((at + 1, "a digit after the point"));
             }
             at += 1 + fraction.len();
         }

@@ -1,6 +1,6 @@
-//! Changing a value in memory at a dotted path.
+//! Reads and changes the parts of a value in memory, given by dotted paths.
 //!
-//! `a.b` is the field `b` of the map at `a`; `tags.0` the first element of the array at `tags`.
+//! `a.b` is the field `b` of the map at `a`; `tags.0` is the first element of the array at `tags`.
 
 use crate::value::{DEPTH_MAX, Value};
 use flagstone_base::{Error, Result};
@@ -131,7 +131,7 @@ fn element<'a>(items: &'a mut Vec<Value>, step: &str) -> Option<&'a mut Value> {
 #[cold]
 fn no_way(path: &str, step: &str) -> Error {
     Error::invalid(format!(
-        "path {path:?} cannot be set: no map and no array with a place {step:?} is there"
+        "path {path:?} cannot be set: {step:?} is neither a field of a map nor a place in an array"
     ))
 }
 

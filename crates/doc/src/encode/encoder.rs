@@ -50,7 +50,6 @@ impl Encoder {
     /// # Errors
     /// InvalidInput if the value is nested deeper than [`DEPTH_MAX`] or its bytes exceed 512 MiB.
     /// Nothing is appended then.
-    /// is appended then.
     pub fn encode(
         &mut self,
         value: &Value,
@@ -295,6 +294,6 @@ fn refused(error: BuildError) -> Error {
         BuildError::TooLarge => {
             Error::invalid(format!("a document is larger than {VALUE_BYTES_MAX} bytes"))
         }
-        BuildError::Duplicate { at } => Error::invalid(format!("key {at} stands there twice")),
+        BuildError::Duplicate { at } => Error::invalid(format!("key {at} comes twice")),
     }
 }

@@ -18,7 +18,7 @@ pub enum Surrogates {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JsonOptions {
     /// The deepest nesting of arrays and maps, at most [`DEPTH_MAX`]. The default is 128: the real
-    /// documents we know nest less than 30 deep, and each level takes stack.
+    /// documents we know nest at most 30 deep, and each level takes stack.
     pub depth_max: usize,
     /// What the parser does with a key that comes twice in one map.
     pub duplicates: Duplicates,

@@ -161,9 +161,9 @@ impl Run<'_> {
     #[cold]
     fn not_built<T>(&mut self, error: BuildError) -> Result<T, Stop> {
         match error {
-            BuildError::TooLarge => self.refuse(0, "a document that is not so large"),
+            BuildError::TooLarge => self.refuse(0, "a document of at most 512 MiB in binary form"),
             BuildError::Duplicate { at } => {
-                self.refuse(at as usize, "a name that the map does not have yet")
+                self.refuse(at as usize, "a name that is new in its map")
             }
         }
     }
@@ -292,7 +292,7 @@ impl Run<'_> {
 
     fn deeper(&mut self, at: usize, depth: usize) -> Result<(), Stop> {
         if depth > self.options.depth_max {
-            return self.refuse(at, "arrays and maps within the limit of their depth");
+            return self.refuse(at, "nesting of at most depth_max levels");
         }
         Ok(())
     }

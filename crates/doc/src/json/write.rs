@@ -109,7 +109,7 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJs
 }
 
 fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
-    let depth = depth.checked_sub(1).ok_or(view.malformed("a value that is not nested so deep"))?;
+    let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
     out.push(b'[');
     for (i, item) in view.items()?.enumerate() {
         put_comma(i, out);
@@ -120,7 +120,7 @@ fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJ
 }
 
 fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), NoJson> {
-    let depth = depth.checked_sub(1).ok_or(view.malformed("a value that is not nested so deep"))?;
+    let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
     out.push(b'{');
     for (i, field) in view.fields()?.enumerate() {
         let (key, value) = field?;

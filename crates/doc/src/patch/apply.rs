@@ -72,7 +72,7 @@ enum Plan {
 }
 
 impl Patcher {
-    /// Creates a patcher; it allocates memory when it is first used.
+    /// Creates a patcher with empty buffers.
     pub fn new() -> Self {
         Self {
             encoder: Encoder::of_known_names(),

@@ -145,7 +145,6 @@ impl Patch {
     /// # Errors
     /// InvalidInput if the patch has no changes, a path has more than 512 steps, the argument of
     /// `inc` or `mul` is not a number, or a value is nested too deep. Nothing is appended then.
-    /// something that is no number, or a value nested too deep; nothing is appended then.
     pub fn encode(
         &self,
         encoder: &mut Encoder,

@@ -3,7 +3,6 @@
 //!
 //! A document in normal form (the bytes that encoding its value gives) stays in normal form. A
 //! change that needs another form of container is not spliced.
-//! another form of container is not spliced.
 
 use super::form::Step;
 use super::way::{Container, Level};

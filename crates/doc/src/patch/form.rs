@@ -254,7 +254,7 @@ fn read_step<'a>(
             .map_err(|_not_utf8| Malformed { at, expected: "a name in UTF-8" })?;
         return Ok(Step { id: None, name });
     }
-    let expected = "the id of a name that is defined";
+    let expected = "the id of a defined name";
     let id = u32::try_from(head >> 1).map_err(|_too_large| Malformed { at, expected })?;
     let name = names.and_then(|names| names.lookup(id)).ok_or(Malformed { at, expected })?;
     Ok(Step { id: Some(id), name })

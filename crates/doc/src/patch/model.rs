@@ -34,7 +34,7 @@ pub(super) enum Undo {
     Nothing,
     /// Put this value back.
     Put(Value),
-    /// Remove the value at this number of steps; nothing was there.
+    /// Remove the value to which this number of leading steps leads; there was none before.
     Remove(usize),
     /// Remove the last element of the array.
     Pop,

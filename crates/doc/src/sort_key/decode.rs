@@ -76,7 +76,7 @@ fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value
     let start = decoder.position();
     let class = decoder.u8(WHAT)?;
     if depth == 0 && matches!(class, kind::ARRAY | kind::MAP) {
-        return Err(Malformed { at: start, expected: "a value that is not nested so deep" });
+        return Err(Malformed { at: start, expected: "nesting of at most 512 levels" });
     }
     let inside = depth.saturating_sub(1);
     Ok(match class {
@@ -109,7 +109,7 @@ fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value
             while !at_end(decoder)? {
                 let key = get(decoder, inside, zeros)?;
                 if pairs.last().is_some_and(|(last, _)| *last >= key) {
-                    return Err(decoder.refuse("keys that ascend"));
+                    return Err(decoder.refuse("keys in ascending order"));
                 }
                 pairs.push((key, get(decoder, inside, zeros)?));
             }

@@ -3,7 +3,6 @@
 //! `docs/format/sort-key.md` draws them. A sort key marks its own end, so keys can be concatenated
 //! to a compound key; each part is ascending or descending (every byte inverted). This requires
 //! that no type byte is 00 or FF, plain or inverted.
-//! byte, plain or inverted, is 00 or FF.
 
 mod decode;
 mod encode;

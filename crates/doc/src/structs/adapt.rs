@@ -47,7 +47,7 @@ pub mod number {
         let text = value.to_string();
         match Number::parse(&text) {
             Some(number) => number.serialize(to),
-            None => Err(S::Error::custom(format_args!("{text:?} is no number"))),
+            None => Err(S::Error::custom(format_args!("{text:?} is not a number"))),
         }
     }
 
@@ -161,7 +161,7 @@ pub mod rfc3339 {
         if time.has_rfc3339() {
             return to.collect_str(&time);
         }
-        Err(S::Error::custom(format_args!("{time} has no text by RFC 3339")))
+        Err(S::Error::custom(format_args!("{time} has no RFC 3339 text")))
     }
 
     /// Reads RFC 3339 text, or a point in time.

@@ -40,7 +40,7 @@ impl Capture<'_> {
             }
             _ => None,
         };
-        let refused = || Failure::mismatch(format_args!("a value of {name} that is none"));
+        let refused = || Failure::mismatch(format_args!("a value that {name} cannot hold"));
         value.map(Captured::Value).ok_or_else(refused)
     }
 }

@@ -96,7 +96,9 @@ impl<'de> FieldsOf<'de> {
     pub(super) fn finish(&self) -> Result<(), Failure> {
         match self.left {
             0 => Ok(()),
-            left => Err(Failure::mismatch(format_args!("a map with {left} fields more than read"))),
+            left => {
+                Err(Failure::mismatch(format_args!("a map with {left} more fields than were read")))
+            }
         }
     }
 }

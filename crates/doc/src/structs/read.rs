@@ -89,7 +89,7 @@ impl<'de> Reader<'de> {
     /// Returns the depth of the values inside this array or map.
     fn inner(&self) -> Result<usize, Failure> {
         if self.depth == DEPTH_MAX {
-            return Err(self.view.malformed("a value that is not nested so deep").into());
+            return Err(self.view.malformed("nesting of at most 512 levels").into());
         }
         Ok(self.depth + 1)
     }

@@ -144,7 +144,7 @@ impl<'de> Deserialize<'de> for DateTime {
             return i64::deserialize(deserializer).map(Self::from_micros);
         }
         let refused = |found: &str| {
-            D::Error::invalid_type(Unexpected::Other(found), &"a datetime, or one by RFC 3339")
+            D::Error::invalid_type(Unexpected::Other(found), &"a datetime or its RFC 3339 text")
         };
         match Value::deserialize(deserializer)? {
             Value::DateTime(time) => Ok(time),

@@ -110,7 +110,9 @@ impl<'a> Run<'a> {
     fn put_literal(&mut self, text: &[u8]) -> Result<(), Failure> {
         let literal = Literal::whole(text).ok_or_else(|| {
             let text = String::from_utf8_lossy(text);
-            Failure::mismatch(format_args!("number {text:?}: expected one by the grammar of JSON"))
+            Failure::mismatch(format_args!(
+                "number {text:?}: expected a number by the JSON grammar"
+            ))
         })?;
         put_literal(self.builder(), &literal, text);
         self.check_size()
@@ -134,7 +136,7 @@ impl<'a> Run<'a> {
                 self.builder().fixed(tag::UUID, &bytes);
                 Ok(())
             }
-            _ => Err(Failure::mismatch(format_args!("a value of {name} that is none"))),
+            _ => Err(Failure::mismatch(format_args!("a value that {name} cannot hold"))),
         }
     }
 }

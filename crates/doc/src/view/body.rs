@@ -75,7 +75,7 @@ impl<'a> Body<'a> {
             form::ARRAY_OF_ONE_TAG => {
                 let tag = decoder.u8(TAGS)?;
                 if width(tag) == 0 {
-                    return Err(decoder.refuse("a tag with a width, for all values"));
+                    return Err(decoder.refuse("a tag with a width for all values"));
                 }
                 Tags::One(tag)
             }
@@ -178,7 +178,7 @@ impl<'a> Body<'a> {
         let len = heap_len(tag, &self.values[fixed.clone()]);
         let heap = place.heap..place.heap.saturating_add(len);
         if heap.end > self.values.len() {
-            return Err(self.refuse(place.fixed, "a length that ends in the heap"));
+            return Err(self.refuse(place.fixed, "a length within the heap"));
         }
         let shifted = |range: Range<usize>| self.at + range.start..self.at + range.end;
         Ok(Slot { tag, fixed: shifted(fixed), heap: shifted(heap) })
@@ -210,7 +210,7 @@ impl<'a> Body<'a> {
         }
         let len = heap_len(tag, fixed);
         let Some(payload) = self.values.get(place.heap..).and_then(|heap| heap.get(..len)) else {
-            return Err(self.refuse(place.fixed, "a length that ends in the heap"));
+            return Err(self.refuse(place.fixed, "a length within the heap"));
         };
         View::of_heap(tag, payload, self.at + place.heap, self.names)
     }
@@ -241,11 +241,11 @@ impl<'a> Body<'a> {
             _ => (None, true),
         };
         if !differ {
-            return Err(self.refuse(0, "names that differ"));
+            return Err(self.refuse(0, "distinct names"));
         }
         match highest {
             Some(id) if self.names.is_none_or(|names| id >= names.len()) => {
-                Err(self.refuse(0, "names that are defined"))
+                Err(self.refuse(0, "defined names"))
             }
             _ => Ok(()),
         }
@@ -263,7 +263,7 @@ impl<'a> Body<'a> {
             return Ok(None);
         }
         let Some(names) = self.names else {
-            return Err(self.refuse(0, "a names table beside the document"));
+            return Err(self.refuse(0, "a names table for the document"));
         };
         Ok(names.id(name).and_then(|id| self.find_id(id)))
     }

@@ -39,7 +39,7 @@ fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
         return Ok(());
     }
     if depth == 0 {
-        return Err(view.malformed("a value that is not nested so deep"));
+        return Err(view.malformed("nesting of at most 512 levels"));
     }
     let body = Body::open(view)?;
     body.check_names()?;
@@ -63,10 +63,10 @@ fn check_order(view: &View<'_>) -> Result<(), Malformed> {
         key.clear();
         sort_key::encode_view(&value, Direction::Ascending, &mut key)?;
         if last >= key {
-            return Err(value.malformed("keys that ascend"));
+            return Err(value.malformed("keys in ascending order"));
         }
         are_names &= value.as_text_bytes().is_some();
         std::mem::swap(&mut last, &mut key);
     }
-    if are_names { Err(view.malformed("a key that is no text")) } else { Ok(()) }
+    if are_names { Err(view.malformed("a key that is not text")) } else { Ok(()) }
 }

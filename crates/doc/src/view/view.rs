@@ -68,7 +68,7 @@ impl<'a> View<'a> {
         let fixed = rest.get(..width(*tag)).ok_or(refuse(2, "the bytes of a value"))?;
         let heap = &rest[fixed.len()..];
         if heap.len() != heap_len(*tag, fixed) {
-            return Err(refuse(2, "one value and nothing behind it"));
+            return Err(refuse(2, "one value and nothing after it"));
         }
         let is_in_heap = tag::is_in_heap(*tag);
         let (at, payload) = if is_in_heap { (2 + fixed.len(), heap) } else { (2, fixed) };
@@ -361,7 +361,7 @@ impl<'a> View<'a> {
         }
         let is_container = matches!(self.tag, tag::ARRAY_4 | tag::MAP_4);
         if is_container && depth == 0 {
-            return Err(self.malformed("a value that is not nested so deep"));
+            return Err(self.malformed("nesting of at most 512 levels"));
         }
         Ok(match self.tag {
             tag::NULL => Value::Null,

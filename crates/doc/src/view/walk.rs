@@ -69,9 +69,9 @@ fn name<'a>(body: &Body<'a>, keys: &mut Decoder<'a>) -> Result<&'a str, Malforme
         _ => keys.u16("a name")?.into(),
     };
     let Some(names) = body.names else {
-        return Err(body.refuse(0, "a names table beside the document"));
+        return Err(body.refuse(0, "a names table for the document"));
     };
-    names.lookup(id).ok_or(body.refuse(0, "names that are defined"))
+    names.lookup(id).ok_or(body.refuse(0, "defined names"))
 }
 
 /// Decodes the field at `place` and moves `place` to the next one.

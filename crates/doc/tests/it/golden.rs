@@ -1,4 +1,4 @@
-//! The bytes of every tag, form and kind of sort key, fixed for all time.
+//! The bytes of every tag, form and kind of sort key, which must never change.
 
 use flagstone_doc::{
     DateTime, Direction, Document, Encoder, JsonParser, Map, Names, Value, doc, sort_key,

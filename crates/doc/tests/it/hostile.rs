@@ -1,4 +1,4 @@
-//! Bytes that lie: decoders answer with an error or a value, never with a panic.
+//! Hostile bytes: decoders return an error or a value and never panic.
 
 use flagstone_doc::{
     DEPTH_MAX, Direction, Document, Encoder, Names, View, doc, json, sort_key, validate,
@@ -55,11 +55,11 @@ pub(crate) fn samples(names: &Names) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn maps_whose_keys_do_not_differ_or_ascend_are_no_documents() {
+fn maps_with_repeated_or_unsorted_keys_are_refused() {
     let names = Names::new();
     let (a, b) = (names.intern("a").unwrap(), names.intern("b").unwrap());
     assert_eq!((a, b), (0, 1));
-    // Two fields, tags of 1 and 2; headers as the encoder writes them.
+    // Two fields with tags of width 1 and 2; headers as the encoder writes them.
     let cases: [(&[u8], &[u8]); 4] = [
         (b"\x12\x02\x01a\x01b\x25\x26", b"\x12\x02\x01a\x01a\x25\x26"),
         (b"\x1b\x02\x00\x01\x25\x26", b"\x1b\x02\x01\x01\x25\x26"),
@@ -69,10 +69,13 @@ fn maps_whose_keys_do_not_differ_or_ascend_are_no_documents() {
     for (right, wrong) in cases {
         validate(right, Some(&names)).unwrap_or_else(|error| panic!("{right:?}: {error}"));
         let error = validate(wrong, Some(&names)).unwrap_err();
-        assert!(error.expected.contains("differ") || error.expected.contains("ascend"), "{error}");
+        assert!(
+            error.expected.contains("distinct") || error.expected.contains("ascend"),
+            "{error}"
+        );
     }
     let only_text = b"\x15\x01\x41\x25a";
-    assert!(validate(only_text, Some(&names)).unwrap_err().expected.contains("no text"));
+    assert!(validate(only_text, Some(&names)).unwrap_err().expected.contains("not text"));
 }
 
 #[test]
@@ -172,7 +175,7 @@ fn mutated_json_does_no_harm() {
 
 #[test]
 fn nesting_beyond_the_limit_is_refused_from_bytes_too() {
-    // An array of one array, each 16-bit length counting what is below it.
+    // Arrays nested in one another, each with a correct 16-bit length of its content.
     let mut bytes = vec![0_u8, 1, 3];
     for _ in 0..DEPTH_MAX {
         let mut outer = vec![0, 1, 0x17];

@@ -1,4 +1,5 @@
-//! The tests of documents as a whole: suites, oracles, random values, fixed bytes, hostile bytes.
+//! Tests of whole documents: suites, comparisons with other parsers, random values, fixed and
+//! hostile bytes.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests may")]
 
@@ -14,8 +15,8 @@ mod suite;
 
 use std::path::PathBuf;
 
-/// A folder of shared test data: from the environment variable `name`, else `shared/{folder}` in or
-/// above the working directory.
+/// Returns a folder of shared test data: the environment variable `name`, or else
+/// `shared/{folder}` in the working directory or a parent of it.
 fn shared(name: &str, folder: &str) -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(name) {
         return Some(path.into());
@@ -24,7 +25,7 @@ fn shared(name: &str, folder: &str) -> Option<PathBuf> {
     here.ancestors().map(|dir| dir.join("shared").join(folder)).find(|dir| dir.is_dir())
 }
 
-/// The seed of a random test, printed so that it can be run again.
+/// Returns the seed of a random test and prints it, so that the run can be repeated.
 fn seed(test: &str) -> u64 {
     let given = std::env::var("FLAGSTONE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(|| {

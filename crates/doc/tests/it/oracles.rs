@@ -1,11 +1,11 @@
-//! The JSON parser predicts names from the documents before: beside parsers that know nothing yet and
-//! parsers of others it takes, refuses and reads the same, whatever came before.
+//! The JSON parser predicts names from earlier documents. These tests compare it with a fresh
+//! parser and with the parsers of other crates: the results must not depend on earlier documents.
 
 use super::hostile::Random;
 use super::real::{FILES, lines_of, same};
 use flagstone_doc::{Duplicates, JsonOptions, JsonParser, Names, json, validate};
 
-/// Fields of a comment, some of them nested, some with names that need escapes.
+/// Fields of a comment, some nested, some with names that need escapes.
 const FIELDS: [(&str, &[&str]); 16] = [
     ("all_awardings", &["[]", r#"[{"id":"a","count":1},{"id":"b","count":20}]"#]),
     ("author", &[r#""x""#, r#""someone with a long name indeed""#, r#""\u00e9\n""#]),
@@ -28,7 +28,7 @@ const FIELDS: [(&str, &[&str]); 16] = [
     ("", &["1"]),
 ];
 
-/// A document of some of the fields, mostly in their order and mostly without spaces.
+/// Writes a random document with some of the fields, usually in their order and without spaces.
 fn drawn(random: &mut Random) -> Vec<u8> {
     let mut fields: Vec<_> = FIELDS.iter().collect();
     match random.below(8) {
@@ -51,14 +51,14 @@ fn drawn(random: &mut Random) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// What a parser makes of `json`: the document's bytes or the refusal.
+/// Returns the bytes of the document that a parser makes of `json`, or its error.
 fn parsed(parser: &mut JsonParser, json: &[u8], names: &Names) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     parser.parse(json, Some(names), &mut bytes).map_err(|error| error.to_string())?;
     Ok(bytes)
 }
 
-/// Compares a parser that has read others before with a fresh one and with the others' parsers.
+/// Compares a parser that has read other documents with a fresh one and with those of other crates.
 fn compare(parser: &mut JsonParser, json: &[u8], names: &Names) {
     let ours = parsed(parser, json, names);
     let shown = String::from_utf8_lossy(json);
@@ -73,7 +73,7 @@ fn compare(parser: &mut JsonParser, json: &[u8], names: &Names) {
     let view = validate(&bytes, Some(names)).unwrap();
     match serde {
         Ok(value) => assert!(same(&view.to_value().unwrap(), &value), "{shown}: {view}, {value}"),
-        // What we keep exactly others refuse.
+        // We keep such numbers exactly; `serde_json` refuses them.
         Err(error) => {
             assert!(error.to_string().contains("number out of range"), "{error}: {shown}")
         }
@@ -86,11 +86,11 @@ fn compare(parser: &mut JsonParser, json: &[u8], names: &Names) {
 }
 
 #[test]
-fn what_came_before_changes_no_document() {
-    let mut random = Random::new("what_came_before_changes_no_document");
+fn earlier_documents_change_no_result() {
+    let mut random = Random::new("earlier_documents_change_no_result");
     for _ in 0..20 {
         let (names, mut parser) = (Names::new(), JsonParser::default());
-        // So that some maps have short ids, others long ones and others none.
+        // Fill the table, so that some maps have short ids, others long ids or names inside.
         for n in 0..random.below(300) {
             names.intern(&format!("crowd {n}"));
         }
@@ -106,7 +106,7 @@ fn what_came_before_changes_no_document() {
 }
 
 #[test]
-fn a_predicted_name_that_comes_twice_is_refused_where_it_stands() {
+fn a_predicted_name_that_comes_twice_is_refused_at_its_position() {
     let options = JsonOptions { duplicates: Duplicates::Error, ..JsonOptions::default() };
     let (names, mut parser) = (Names::new(), JsonParser::new(options));
     let mut parse = |json: &str| parsed(&mut parser, json.as_bytes(), &names);

@@ -1,12 +1,12 @@
-//! Patches: on the bytes of a document they do what they do to the value in memory, and bytes that lie
-//! do no harm.
+//! Patches change the bytes of a document as they change the value in memory, and hostile bytes do
+//! no harm.
 
 use super::random::{check, number, value};
 use flagstone_doc::{Document, Encoder, Names, Patch, Patcher, Value, doc, json, validate};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// One change, drawn for a document: where and what.
+/// One change drawn for a document: its kind, path, argument and new name.
 type Change = (u8, String, Value, String);
 
 fn patch_of(changes: &[Change], upsert: bool) -> Patch {
@@ -28,7 +28,7 @@ fn patch_of(changes: &[Change], upsert: bool) -> Patch {
     patch
 }
 
-/// Every path in a value, and some that lead beside it.
+/// Collects every path in a value, and some that lead to no value.
 fn paths(value: &Value, prefix: &str, out: &mut Vec<String>) {
     let join =
         |step: &str| if prefix.is_empty() { step.to_owned() } else { format!("{prefix}.{step}") };
@@ -58,7 +58,7 @@ fn paths(value: &Value, prefix: &str, out: &mut Vec<String>) {
     }
 }
 
-/// Maps of many fields and long arrays too, so that counts, ids and lengths change their widths.
+/// Draws documents, among them large maps and arrays whose counts, ids and lengths change width.
 fn document() -> impl Strategy<Value = Value> {
     let wide = vec(("[a-e][a-z0-9]{0,2}", small()), 0..140)
         .prop_map(|pairs| Value::Map(pairs.into_iter().collect()));
@@ -89,14 +89,14 @@ fn decoded(bytes: &[u8], names: Option<&Names>) -> Value {
     validate(bytes, names).unwrap().to_value().unwrap()
 }
 
-/// Defines so many names, so that some ids take two bytes.
+/// Defines `crowd` names, so that some ids take two bytes.
 fn crowd_in(names: &Names, crowd: usize) {
     for n in 0..crowd {
         names.intern(&format!("crowd {n}"));
     }
 }
 
-/// What equality of values does not see: the literals of numbers, the order of fields.
+/// Returns a text that also shows what equality ignores: number literals and the order of fields.
 fn shown(value: &Value) -> String {
     format!("{value:?}")
 }
@@ -139,7 +139,8 @@ fn on_bytes_a_patch_does_what_it_does_in_memory() {
     });
 }
 
-/// Encoded patches, each of a few changes drawn for the document as it is by then.
+/// Returns encoded patches, each of a few changes. A patch is drawn for the document as the patches
+/// before it left it.
 fn chain(
     mut value: Value,
     drawn: Vec<Vec<(u8, u32, Value, String)>>,
@@ -185,7 +186,7 @@ fn many_patches_fold_to_the_bytes_they_give_one_by_one() {
             crowd_in(names, crowd);
         }
         let names = names.as_ref();
-        // Some documents are written before their names are known, and are not in normal form then.
+        // Some documents are written before their names are defined, so not in normal form.
         let base = encoded(&value, names.filter(|_| way != 1));
         let base = (way != 3).then_some(base);
         let operands = chain(value, changes, names);
@@ -199,10 +200,10 @@ fn many_patches_fold_to_the_bytes_they_give_one_by_one() {
 }
 
 #[test]
-fn a_patch_leaves_the_bytes_that_encoding_the_document_anew_gives() {
+fn a_patch_leaves_the_bytes_that_encoding_its_result_gives() {
     let changes = vec((0..8_u8, any::<u32>(), small(), "[a-e]{1,2}"), 1..4);
     let drawn = (document(), vec(changes, 1..12), any::<bool>(), 0..300_usize);
-    let test = "a_patch_leaves_the_bytes_that_encoding_the_document_anew_gives";
+    let test = "a_patch_leaves_the_bytes_that_encoding_its_result_gives";
     check(test, &drawn, 2000, |drawn| {
         let (value, changes, by_id, crowd) = drawn;
         let names = by_id.then(Names::new);
@@ -213,7 +214,7 @@ fn a_patch_leaves_the_bytes_that_encoding_the_document_anew_gives() {
         let mut document = Some(encoded(&value, names));
         let mut operands = chain(value, changes, names);
         if let Some(names) = names {
-            // Every step is known, so encoding anew defines no name.
+            // All steps are defined names, so encoding the result defines no name.
             let numbers = (0..200).map(|n| n.to_string());
             for name in ["new", "b", "c"].map(str::to_owned).into_iter().chain(numbers) {
                 names.intern(&name);
@@ -300,7 +301,7 @@ fn a_patch_applies_whole_or_not_at_all() {
     }
 }
 
-/// Applied one by one, each would copy the document.
+/// Applying the parts one by one would copy the document for each.
 #[test]
 fn one_patch_of_many_parts_gives_what_its_parts_give() {
     let base = r#"{"n":0,"tags":[]}"#;
@@ -320,7 +321,7 @@ fn one_patch_of_many_parts_gives_what_its_parts_give() {
 }
 
 #[test]
-fn without_a_document_only_an_upsert_makes_one() {
+fn without_a_document_only_an_upsert_creates_one() {
     let patch = Patch::new().inc("views.today", 1).push("tags", "a");
     assert_eq!(patched("", &patch), None);
     let made = r#"{"views":{"today":1},"tags":["a"]}"#;

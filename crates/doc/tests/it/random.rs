@@ -1,4 +1,4 @@
-//! Random values: every form gives them back, and sort keys order them as the total order does.
+//! Random values: every form preserves them, and sort keys compare as the total order does.
 
 use flagstone_doc::{
     DateTime, Direction, Document, Encoder, JsonParser, Names, Value, View, json, sort_key,
@@ -40,7 +40,7 @@ fn literal() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Numbers that are near one another in many ways, so that ties and borders are met.
+/// Draws numbers close to one another in many ways, so that ties and boundaries occur.
 pub(crate) fn number() -> impl Strategy<Value = Value> {
     let border = prop_oneof![
         Just(0_i128),
@@ -175,7 +175,7 @@ fn json_goes_in_and_comes_out_the_same() {
     });
 }
 
-/// The order of two values, containers by what is in them.
+/// Compares two values; containers by their content.
 fn in_structure(a: &Value, b: &Value) -> Ordering {
     let pairs = |map: &flagstone_doc::Map| {
         let mut pairs: Vec<(Value, Value)> = map.iter().cloned().collect();

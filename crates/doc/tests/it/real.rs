@@ -1,9 +1,10 @@
-//! Real documents: every line to the binary form and back, compared with another parser's reading.
+//! Real documents: each line goes to the binary form and back, and must equal another parser's
+//! result.
 
 use flagstone_doc::{JsonParser, Names, Value, json, validate};
 use std::io::{BufRead, BufReader};
 
-/// Whether the two read the same, key order apart; the oracle's numbers as it keeps them.
+/// Returns whether both values are equal, ignoring the order of keys, with the oracle's precision.
 pub(crate) fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
     match theirs {
         serde_json::Value::Null => ours.is_null(),
@@ -26,12 +27,12 @@ pub(crate) fn same(ours: &Value, theirs: &serde_json::Value) -> bool {
     }
 }
 
-/// Whether two floats are the same but for the last bit, which parsers that are quick about it miss.
+/// Returns whether two floats differ at most in the last bit, which fast parsers may get wrong.
 fn near(a: Option<f64>, b: Option<f64>) -> bool {
     a.zip(b).is_some_and(|(a, b)| (a - b).abs() <= a.abs() * f64::EPSILON)
 }
 
-/// The files, and how many lines of each are read.
+/// The test files, and the number of lines read from each.
 pub(crate) const FILES: [(&str, usize); 7] = [
     ("reddit_comments_ira2018", usize::MAX),
     ("reddit_submissions_2013", 10_000),
@@ -42,7 +43,7 @@ pub(crate) const FILES: [(&str, usize); 7] = [
     ("google_discovery", 24),
 ];
 
-/// The lines of a file; `None`, and that is said, when it is absent.
+/// Returns the lines of a file. Prints a message and returns `None` if the file is absent.
 pub(crate) fn lines_of(file: &str) -> Option<impl Iterator<Item = String> + use<>> {
     let Some(dir) = super::shared("FLAGSTONE_DATA", "data") else {
         println!("skipped: no shared/data above here, and FLAGSTONE_DATA is not set");

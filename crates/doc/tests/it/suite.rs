@@ -1,4 +1,4 @@
-//! JSONTestSuite: what must be accepted, what must be refused, and the odd cases it does not name.
+//! JSONTestSuite: the files that must be accepted or refused, and cases that the suite leaves open.
 
 use flagstone_doc::{
     Document, Duplicates, JsonOptions, JsonParser, Names, Surrogates, Value, View, doc, json,
@@ -81,7 +81,7 @@ fn numbers_come_out_as_they_went_in() {
 }
 
 #[test]
-fn a_refusal_says_where_and_what() {
+fn an_error_names_the_position_and_what_was_expected() {
     let error = json::parse("{\"a\":1,\n \"é\": x}").unwrap_err();
     assert_eq!((error.offset, error.line, error.column), (15, 2, 7));
     assert_eq!((error.expected, error.found), ("a value", Some('x')));
@@ -116,7 +116,7 @@ fn length_has_a_limit() {
 }
 
 #[test]
-fn a_key_that_comes_twice_is_treated_as_asked() {
+fn duplicate_keys_follow_the_option() {
     let text = br#"{"a":1,"b":{"a":[1,"x"],"a":"long"},"a":{"c":"d"},"e":5}"#;
     let parse = |duplicates| {
         let options = JsonOptions { duplicates, ..JsonOptions::default() };
@@ -137,7 +137,7 @@ fn a_key_that_comes_twice_is_treated_as_asked() {
 }
 
 #[test]
-fn half_a_surrogate_pair_is_treated_as_asked() {
+fn half_surrogate_pairs_follow_the_option() {
     let replace = JsonOptions { surrogates: Surrogates::Replace, ..JsonOptions::default() };
     for (text, expected) in [
         (r#""\ud83d\ude00""#, "😀"),
@@ -166,7 +166,7 @@ fn names_with_escapes_are_names_like_others() {
 }
 
 #[test]
-fn what_has_no_json_form_is_named_by_its_path() {
+fn an_error_names_the_path_of_what_has_no_json_form() {
     let mut inner = flagstone_doc::Map::new();
     inner.insert(1, "one");
     let value = doc!({ "a": [0, { "b": (Value::Map(inner)) }] });
@@ -188,7 +188,7 @@ fn what_has_no_json_form_is_named_by_its_path() {
 }
 
 #[test]
-fn more_names_than_a_table_holds_stand_in_the_document() {
+fn more_names_than_a_table_holds_are_stored_in_the_document() {
     let names = Names::new();
     for id in 0..flagstone_doc::NAMES_MAX {
         names.intern(&format!("n{id}"));

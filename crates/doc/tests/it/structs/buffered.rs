@@ -1,5 +1,5 @@
-//! What serde reads into a buffer first, since it does not know the type yet: flattened structs, untagged and
-//! internally tagged enums.
+//! Types that serde reads through its own buffer because it does not know the type yet: flattened
+//! structs, untagged and internally tagged enums.
 
 use super::{comes_back, from_json, json_of, refusal};
 use flagstone_doc::{DateTime, Document, Encoder, Names, Value, doc};
@@ -28,7 +28,7 @@ fn a_flattened_struct_is_part_of_the_one_around_it() {
     assert_eq!(json_of(&page), r#"{"id":1,"from":0.5,"to":-3,"more":[1,{"a":null}]}"#);
     let page: Page = from_json(r#"{"to":null,"from":3,"id":1e0}"#);
     assert_eq!(page.range, Range { from: 3.0, to: None });
-    // Its fields enter the names table, and so do those of the map that is flattened.
+    // The names of its fields enter the names table, and so do the keys of the flattened map.
     let names = Names::new();
     let rest = BTreeMap::from([("more".to_owned(), Value::Null)]);
     let page = Page { rest, ..page };
@@ -37,7 +37,7 @@ fn a_flattened_struct_is_part_of_the_one_around_it() {
 }
 
 #[test]
-fn what_serde_has_no_type_for_passes_the_buffer() {
+fn types_that_serde_lacks_pass_its_buffer() {
     let value = doc!({
         "id": 1, "from": 1.5, "time": (DateTime::from_micros(5)), "uuid": (Value::Uuid([3; 16])),
         "far": (Value::number("1e400")), "long": (Value::number("0.12345678901234567890123")),
@@ -56,11 +56,11 @@ fn what_serde_has_no_type_for_passes_the_buffer() {
 }
 
 #[test]
-fn the_buffer_knows_no_literals() {
-    // A decimal is the float of equal value there, so that fields of floats can take it.
+fn serdes_buffer_loses_literals() {
+    // The buffer has a float of equal value for a decimal, which a float field accepts.
     let page: Page = from_json(r#"{"id":1,"from":1.10,"price":1.10}"#);
     assert_eq!((page.range.from, page.rest["price"].to_string()), (1.1, "1.1".to_owned()));
-    // An integer is one only if it is written so; a number that no float equals fits no float.
+    // An integer field needs an integer literal; a float field refuses what no float equals.
     assert!(
         refusal::<Page>(r#"{"id":1,"from":1,"to":1.0}"#)
             .contains("floating point `1.0`, expected i64")
@@ -68,7 +68,7 @@ fn the_buffer_knows_no_literals() {
     assert!(
         refusal::<Page>(r#"{"id":1,"from":0.12345678901234567890123}"#).contains("expected f64")
     );
-    // Serde's buffer has no integers of 128 bits.
+    // Serde's buffer has no 128-bit integers.
     #[derive(Deserialize, Debug)]
     struct Wide {
         #[serde(flatten)]
@@ -116,7 +116,7 @@ fn a_field_that_comes_twice_is_refused() {
     }
     let error = Document::from_serialize(&Tagged::A(Inner { kind: 1 })).unwrap_err().to_string();
     assert_eq!(error, r#"field "kind" comes twice"#);
-    // Keys that differ in Rust and not in a document.
+    // These keys differ in Rust but not in a document.
     struct Alike(u8);
     impl Serialize for Alike {
         fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

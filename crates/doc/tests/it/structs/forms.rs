@@ -56,7 +56,7 @@ enum Untagged {
     Text(String),
 }
 
-/// Fixed for all time: documents are read by programs other than the one that wrote them.
+/// The bytes must never change: other programs read the documents.
 #[test]
 fn every_form_of_enum_has_its_bytes() {
     let golden = |document: Document, bytes: &str| assert_eq!(hex(&document), bytes, "{document}");
@@ -95,7 +95,7 @@ fn enums_have_the_forms_that_json_gives_them() {
     assert_eq!(json_of(&Untagged::Unit), "null");
     assert_eq!(json_of(&Untagged::Tuple(7, true)), "[7,true]");
     assert_eq!(json_of(&Untagged::Text("a".into())), r#""a""#);
-    // The content may come before the tag.
+    // The content may precede the tag.
     assert_eq!(from_json::<Adjacent>(r#"{"c":7,"t":"New"}"#), Adjacent::New(7));
     assert_eq!(from_json::<Internal>(r#"{"x":1,"kind":"Struct"}"#), Internal::Struct { x: 1 });
     assert_eq!(from_json::<External>(r#"{"Unit":null}"#), External::Unit);
@@ -118,7 +118,7 @@ fn structs_have_the_forms_that_json_gives_them() {
 }
 
 #[test]
-fn none_is_null_and_what_is_missing_is_none() {
+fn none_is_null_and_a_missing_field_is_none() {
     #[derive(Serialize, Deserialize, Debug, PartialEq)]
     struct Options {
         a: Option<u8>,
@@ -133,7 +133,7 @@ fn none_is_null_and_what_is_missing_is_none() {
         from_json::<Options>(r#"{"unknown":[{}],"a":1}"#),
         Options { a: Some(1), b: None, c: 0 }
     );
-    // A document has one null, so what differs in Rust only by how often it is wrapped becomes none.
+    // A document has one null, so several layers of options in Rust read back as one `None`.
     let read = |value: Option<Option<u8>>| {
         Document::from_serialize(&value).unwrap().to::<Option<Option<u8>>>().unwrap()
     };
@@ -142,7 +142,7 @@ fn none_is_null_and_what_is_missing_is_none() {
     assert_eq!(unit.to::<Option<()>>().unwrap(), None);
 }
 
-/// As the crate `serde_bytes` does it.
+/// Does what the crate `serde_bytes` does.
 mod as_bytes {
     use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
@@ -215,7 +215,7 @@ fn keys_of_maps_may_be_any_value() {
     comes_back(&BTreeMap::from([(Id(7), "x".to_owned())]));
     let json: BTreeMap<Id, u8> = from_json(r#"{"7":1}"#);
     assert_eq!(json, BTreeMap::from([(Id(7), 1)]));
-    // The first keys are text, a later one is not.
+    // The first keys are text, a later key is not.
     #[derive(Serialize, Deserialize, Debug, PartialEq, Eq, PartialOrd, Ord)]
     #[serde(untagged)]
     enum Key {
@@ -308,8 +308,8 @@ fn text_and_bytes_are_borrowed_from_the_document() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_decoded() {
-    // A map of `a` and `b`, where the text of `b` is no UTF-8.
+fn values_that_are_not_asked_for_are_not_decoded() {
+    // A map of `a` and `b`; the text of `b` is not UTF-8.
     let bytes = b"\x12\x02\x01a\x01b\x25\x41\xFF";
     let view = flagstone_doc::View::of(bytes, None).unwrap();
     #[derive(Deserialize, Debug)]
@@ -328,7 +328,7 @@ fn what_is_not_asked_for_is_not_decoded() {
 }
 
 #[test]
-fn values_of_other_formats_are_the_nearest_they_have() {
+fn other_formats_get_the_nearest_type_they_have() {
     let value = doc!({
         "price": (Value::number("1.10")), "big": (u64::MAX), "far": (Value::number("1e400")),
         "time": (DateTime::from_micros(1_564_617_600_000_000)), "id": (Value::Uuid([1; 16])),
@@ -355,7 +355,7 @@ fn values_of_other_formats_are_the_nearest_they_have() {
 }
 
 #[test]
-fn adapters_store_otherwise_than_the_type_says() {
+fn adapters_change_the_stored_form() {
     #[derive(Serialize, Deserialize, Debug, PartialEq)]
     struct Order {
         #[serde(with = "adapt::number")]
@@ -380,5 +380,5 @@ fn adapters_store_otherwise_than_the_type_says() {
     #[derive(Serialize)]
     struct Word(#[serde(with = "adapt::number")] &'static str);
     let error = Document::from_serialize(&Word("seven")).unwrap_err();
-    assert!(error.to_string().contains(r#""seven" is no number"#), "{error}");
+    assert!(error.to_string().contains(r#""seven" is not a number"#), "{error}");
 }

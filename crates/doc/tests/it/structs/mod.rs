@@ -1,4 +1,4 @@
-//! Rust values in and out of documents by serde: forms, numbers, borrowing, limits, errors.
+//! Rust values as documents, by serde: forms, numbers, borrowing, limits, errors.
 
 mod buffered;
 mod errors;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
-/// The document of `value` as JSON; it reads back equal, with names and without.
+/// Returns `value` as a JSON document, after checking that it reads back, with and without a table.
 fn json_of<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) -> String {
     let document = comes_back(value);
     document.to_json().unwrap()

@@ -1,4 +1,4 @@
-//! Numbers: exact where the type is, by stated rules where it is not.
+//! Numbers are exact if the type is exact, and follow stated rules otherwise.
 
 use super::{comes_back, from_json, refusal};
 use flagstone_doc::{Document, Number, Value, doc};
@@ -85,7 +85,7 @@ fn numbers_keep_their_literal_as_fields() {
     assert!(refusal::<Number>("[]").contains("an array, expected a number"));
 }
 
-/// A number as `serde_json` writes it with its feature `arbitrary_precision`.
+/// A number in the form that `serde_json` writes with its feature `arbitrary_precision`.
 struct Arbitrary(&'static str);
 
 impl Serialize for Arbitrary {

@@ -1,4 +1,4 @@
-//! Random Rust values and document values come back as they were.
+//! Random Rust values and document values read back unchanged.
 
 use super::comes_back;
 use crate::random::{check, value};
