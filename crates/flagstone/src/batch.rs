@@ -103,6 +103,40 @@ impl Batch {
         self.0.expect_version(&keyspace.0, key.as_ref(), version)
     }
 
+    /// Refuses the batch with `Conflict` if `key` was written after `version`: put, deleted, merged, or in a range that
+    /// was deleted. Together with a snapshot it guards everything that a decision was based on, absent keys included.
+    ///
+    /// A compaction may have dropped a delete of the key. Where that cannot be ruled out the batch is refused, never let
+    /// through: an absent key can be refused though nobody wrote it, if the database has flushed since `version`. Read
+    /// again and retry, as after any conflict.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path().join("data"))?;
+    /// let kv = db.keyspace("rooms")?;
+    /// let snapshot = db.snapshot();
+    /// if snapshot.get(&kv, "monday")?.is_none() && snapshot.get(&kv, "tuesday")?.is_none() {
+    ///     let mut batch = db.batch();
+    ///     batch.expect_unchanged_since(&kv, "monday", snapshot.version())?;
+    ///     batch.expect_unchanged_since(&kv, "tuesday", snapshot.version())?;
+    ///     batch.put(&kv, "monday", "alice")?;
+    ///     db.commit(batch)?;
+    /// }
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    #[inline]
+    pub fn expect_unchanged_since(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.0.expect_unchanged_since(&keyspace.0, key.as_ref(), version)
+    }
+
     /// How many operations it holds.
     #[inline]
     pub fn len(&self) -> usize {

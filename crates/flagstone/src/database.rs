@@ -90,6 +90,14 @@ impl Database {
         self.0.keyspace_of(name, &wanted, options.as_ref()).map(Keyspace)
     }
 
+    /// The keyspace `name` of bytes if there is one.
+    ///
+    /// # Errors
+    /// InvalidInput when the name is that of a collection or a typed keyspace; Closed.
+    pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
+        Ok(self.0.existing(name, &contents::bytes())?.map(Keyspace))
+    }
+
     /// The collection `name` of documents, made with default options if there is none.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use crate::collection::{Collection, DocumentScan, encode_key, key_range};
 use crate::keyspace::Keyspace;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_doc::{Document, Value};
-use flagstone_engine::{Scan, owned_range};
+use flagstone_engine::{Scan, VersionToken, owned_range};
 use std::ops::RangeBounds;
 
 /// All keyspaces as of one moment. It pins a SeqNo, no memory and no files; but what was
@@ -16,6 +16,11 @@ impl Snapshot {
     /// The last SeqNo it sees.
     pub fn seqno(&self) -> SeqNo {
         self.0.seqno()
+    }
+
+    /// The last write it sees, for [`Batch::expect_unchanged_since`](crate::Batch::expect_unchanged_since).
+    pub fn version(&self) -> VersionToken {
+        self.0.version()
     }
 
     /// The value that `key` had.

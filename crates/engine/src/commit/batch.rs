@@ -52,7 +52,19 @@ pub(crate) struct Condition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Absent,
+    /// The newest write is this one.
     Version(VersionToken),
+    /// No write is newer than this one.
+    UnchangedSince(VersionToken),
+}
+
+impl Expected {
+    pub(super) const fn token(&self) -> Option<VersionToken> {
+        match *self {
+            Self::Absent => None,
+            Self::Version(token) | Self::UnchangedSince(token) => Some(token),
+        }
+    }
 }
 
 /// A batch, borrowed: what the pipeline works on.
@@ -119,7 +131,12 @@ impl Batch {
     ///
     /// # Errors
     /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
-    pub fn merge(&mut self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> Result<()> {
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
         keyspace.core().check_fold()?;
         self.push(keyspace, Kind::Merge, key.as_ref(), operand.as_ref())
     }
@@ -145,6 +162,20 @@ impl Batch {
         version: VersionToken,
     ) -> Result<()> {
         self.expect(keyspace, key.as_ref(), Expected::Version(version))
+    }
+
+    /// Refuses the batch with `Conflict` if `key` was written after `version`: put, deleted, merged, or in a range that
+    /// was deleted.
+    ///
+    /// # Errors
+    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    pub fn expect_unchanged_since(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.expect(keyspace, key.as_ref(), Expected::UnchangedSince(version))
     }
 
     /// How many operations it holds.

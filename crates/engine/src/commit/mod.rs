@@ -1,6 +1,7 @@
 //! The commit path: batch -> stripes -> numbering -> log -> memtables -> publication -> sync.
 
 mod batch;
+mod condition;
 mod large;
 mod numbering;
 mod pipeline;

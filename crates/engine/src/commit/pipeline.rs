@@ -11,7 +11,7 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
-use super::batch::{Condition, Expected, Op, Write};
+use super::batch::{Op, Write};
 use super::publish::PublishTicket;
 use super::record;
 use super::stripes::Held;
@@ -181,39 +181,6 @@ impl Shared {
         }
         self.check_room(write)?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
-    }
-
-    fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
-        let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
-        let found = self.get_found(keyspace, &condition.key, condition.hash, None)?;
-        let present = found.value.as_ref().and(found.seqno);
-        let holds = match condition.expected {
-            Expected::Absent => present.is_none(),
-            Expected::Version(token) => {
-                token.history == self.history && present == Some(token.seqno)
-            }
-        };
-        if holds {
-            return Ok(());
-        }
-        let expected = match condition.expected {
-            Expected::Absent => "expected to be absent".to_owned(),
-            Expected::Version(token) if token.history == self.history => {
-                format!("expected at {}", token.seqno)
-            }
-            Expected::Version(token) => {
-                format!("expected at {token}, and this is history {:016x}", self.history.0)
-            }
-        };
-        let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
-        Err(Error::new(
-            ErrorKind::Conflict,
-            format!(
-                "key {} of keyspace {:?} is {state}, {expected}",
-                condition.key.escape_ascii(),
-                keyspace.name
-            ),
-        ))
     }
 
     /// The numbering lock: everything that needs the one order of history happens here. `None` when the manifest

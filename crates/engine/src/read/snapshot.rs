@@ -1,6 +1,7 @@
 //! A snapshot: the database as of one moment, for as long as it is held.
 
 use super::{Registered, Scan};
+use crate::commit::VersionToken;
 use crate::handle::Handle;
 use crate::keyspace::Keyspace;
 use crate::shared::Shared;
@@ -29,6 +30,11 @@ impl Snapshot {
     /// The last SeqNo it sees.
     pub fn seqno(&self) -> SeqNo {
         self.registered.seqno()
+    }
+
+    /// The last SeqNo it sees, with the history that it belongs to.
+    pub fn version(&self) -> VersionToken {
+        VersionToken { history: self.shared().history, seqno: self.seqno() }
     }
 
     /// The value that `key` had.

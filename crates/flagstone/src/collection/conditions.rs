@@ -60,4 +60,18 @@ impl Batch {
     ) -> Result<()> {
         self.0.expect_version(collection.bytes(), encode_key(&key.into())?, version)
     }
+
+    /// Refuses the batch with `Conflict` if the document of `key` was written after `version`, or removed: as
+    /// [`Batch::expect_unchanged_since`].
+    ///
+    /// # Errors
+    /// InvalidInput for a key over 65,535 bytes encoded.
+    pub fn expect_document_unchanged_since(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        version: VersionToken,
+    ) -> Result<()> {
+        self.0.expect_unchanged_since(collection.bytes(), encode_key(&key.into())?, version)
+    }
 }

@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, number, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Keyspace, SeqNo};
+use flagstone::{Durability, ErrorKind, Keyspace, SeqNo, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
 /// Rule 1: a commit is acknowledged only when everything before it in the log is as durable as itself.
@@ -246,6 +246,48 @@ fn a_batch_whose_condition_does_not_hold_is_a_conflict_and_changes_nothing() {
     assert_eq!(kv.get_versioned("a").unwrap().unwrap().0, version);
     kv.delete("a").unwrap();
     assert_eq!(commit(&|b| b.expect_absent(&kv, "a").unwrap()), Ok(()));
+}
+
+/// Rule 3: a condition that sees deletes. A delete whose tombstone is gone is a conflict, never a false pass.
+#[test]
+fn a_key_that_was_written_or_deleted_since_a_snapshot_is_a_conflict() {
+    let world = World::new(6);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(2, "append/1")).unwrap();
+    let log = session.db.keyspace("log").unwrap();
+    let commit = |key: &str, version| {
+        let mut batch = session.db.batch();
+        batch.expect_unchanged_since(&kv, key, version).unwrap();
+        batch.put(&log, "last", key).unwrap();
+        session.db.commit(batch).map_err(|error| error.kind())
+    };
+    let conflict = Err(ErrorKind::Conflict);
+    let changes: [&dyn Fn(&str); 4] = [
+        &|key| kv.put(key, "2").unwrap(),
+        &|key| kv.delete(key).unwrap(),
+        &|key| kv.merge(key, "2").unwrap(),
+        &|key| kv.delete_range(key..="n").unwrap(),
+    ];
+    for (at, change) in changes.iter().enumerate() {
+        for is_there in [true, false] {
+            let key = &format!("m{at}{is_there}");
+            if is_there {
+                kv.put(key, "1").unwrap();
+            }
+            let before = session.db.snapshot().version();
+            assert_eq!(commit(key, before), Ok(()), "{key}");
+            change(key);
+            assert_eq!(commit(key, before), conflict, "{key}");
+            session.db.compact().unwrap();
+            assert_eq!(commit(key, before), conflict, "{key}, compacted");
+            assert_eq!(commit(key, session.db.snapshot().version()), Ok(()), "{key}, read again");
+        }
+    }
+    // Nobody wrote this one, but a tombstone of it could be gone.
+    let mut old = session.db.snapshot().version().to_bytes();
+    old[8..].fill(0);
+    let old = VersionToken::from_bytes(old).unwrap();
+    assert_eq!(commit("never", old), conflict);
 }
 
 /// A database with two keyspaces, the first of which is flushed by itself again and again: batches put

@@ -1,0 +1,57 @@
+//! What must hold of a key when a batch is committed. The write holds the stripe of the key meanwhile.
+
+use super::batch::{Condition, Expected, Write};
+use crate::keyspace::KeyspaceCore;
+use crate::shared::Shared;
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_tree::Found;
+
+impl Shared {
+    /// Returns Conflict, which tells what was found and what was expected, unless `condition` holds.
+    pub(super) fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
+        let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
+        let found = self.get_found(keyspace, &condition.key, condition.hash, None)?;
+        let present = found.value.as_ref().and(found.seqno);
+        let is_here = condition.expected.token().is_none_or(|t| t.history == self.history);
+        let holds = is_here
+            && match condition.expected {
+                Expected::Absent => present.is_none(),
+                Expected::Version(token) => present == Some(token.seqno),
+                Expected::UnchangedSince(token) => {
+                    last_write(keyspace, condition, &found) <= token.seqno
+                }
+            };
+        if holds {
+            return Ok(());
+        }
+        let expected = match condition.expected {
+            Expected::Version(token) | Expected::UnchangedSince(token) if !is_here => {
+                format!("expected at {token}, and this is history {:016x}", self.history.0)
+            }
+            Expected::Absent => "expected to be absent".to_owned(),
+            Expected::Version(token) => format!("expected at {}", token.seqno),
+            Expected::UnchangedSince(token) => {
+                format!("expected to be unchanged since {}", token.seqno)
+            }
+        };
+        let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "key {} of keyspace {:?} is {state}, {expected}",
+                condition.key.escape_ascii(),
+                keyspace.name
+            ),
+        ))
+    }
+}
+
+/// No write of the key is newer than this, deletes included.
+fn last_write(keyspace: &KeyspaceCore, condition: &Condition, found: &Found) -> SeqNo {
+    found.seqno.unwrap_or_else(|| {
+        // A compaction may have dropped a tombstone, though none above its watermark. The watermark is read after the
+        // key, so it is not older than that of the view in which nothing was found.
+        let partition = keyspace.route.partition(&condition.key, condition.hash);
+        keyspace.trees[partition].peek().watermark()
+    })
+}
