@@ -313,19 +313,6 @@ impl Keyspace {
         Scan::new(self, KeyRange::ALL, self.snapshot()).unordered()
     }
 
-    /// How many keys there are, by reading them all.
-    ///
-    /// # Errors
-    /// Io, Corruption, Closed.
-    pub fn count(&self) -> Result<u64> {
-        let mut count = 0;
-        let mut scan = self.scan_unordered();
-        while scan.advance()? {
-            count += 1;
-        }
-        Ok(count)
-    }
-
     /// About how many keys there are, from counters alone.
     pub fn approximate_count(&self) -> u64 {
         let entries = self.core.trees.iter().map(|tree| {

@@ -58,6 +58,39 @@ pub fn run_apart(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::R
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(|_detached| ())
 }
 
+/// Calls `work` with each number below `count`, on up to `threads` threads, the caller's among them. Returns the results
+/// in order. A panic of `work` is passed on when all threads are done.
+pub fn run_together<R: Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(usize) -> R + Sync,
+) -> Vec<R> {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if at >= count {
+                return done;
+            }
+            done.push((at, work(at)));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(run)).collect();
+        let mut all = run();
+        for other in others {
+            match other.join() {
+                Ok(done) => all.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    });
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, result)| result).collect()
+}
+
 /// An executor with its own threads: one for flushes, some for compactions.
 pub struct ThreadExecutor {
     shared: Arc<Shared>,
@@ -416,5 +449,16 @@ mod tests {
         }
         assert_eq!(receiver.recv(), Ok("soon"));
         assert_eq!(receiver.recv(), Ok("late"));
+    }
+
+    #[test]
+    fn work_that_runs_together_comes_back_in_order_on_any_number_of_threads() {
+        for threads in [0, 1, 2, 7] {
+            assert_eq!(run_together(threads, 5, |n| n * n), [0, 1, 4, 9, 16], "{threads}");
+        }
+        assert_eq!(run_together(4, 0, |n| n), []);
+        // Two threads are there at once: each waits for the other.
+        let both = std::sync::Barrier::new(2);
+        run_together(2, 2, |_| both.wait());
     }
 }

@@ -144,7 +144,9 @@ impl Keyspace {
         self.0.scan_unordered()
     }
 
-    /// How many keys there are, by reading them all.
+    /// How many keys there are, by reading them all: on one thread, and on as many more as
+    /// [`compaction_workers`](crate::Options::compaction_workers) says, each with a partition. Blocks that it reads do not
+    /// go into the cache.
     ///
     /// # Errors
     /// Io, Corruption, Closed.

@@ -1,5 +1,6 @@
 //! Reading: snapshots, scans over partitions.
 
+mod count;
 mod merge;
 mod scan;
 mod snapshot;
