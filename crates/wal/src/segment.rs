@@ -281,9 +281,9 @@ mod tests {
         assert_eq!(found, Some(FoundHeader { header: header(), is_whole: true }));
     }
 
-    const GOLDEN: &str = "666c616757414c0a0200000002000000000000000000000000000000303132333435\
+    const GOLDEN: &str = "666c616757414c0a0300000002000000000000000000000000000000303132333435\
         36373839616263646566070000000000000088776655443322110600000000000000001000000000\
-        0000e80300000000000005000000000000002c010000000000000000100000000000c71d7d77";
+        0000e80300000000000005000000000000002c0100000000000000001000000000004a8452be";
 
     #[test]
     fn one_damaged_copy_is_noticed_and_the_other_one_is_used() {
@@ -309,7 +309,8 @@ mod tests {
         assert!(header().check_readable(path, mine).is_ok());
         for (refused, database) in [
             (SegmentHeader { version: 1, ..header() }, mine),
-            (SegmentHeader { version: 3, ..header() }, mine),
+            (SegmentHeader { version: 4, ..header() }, mine),
+            (SegmentHeader { version: 2, ..header() }, mine),
             (SegmentHeader { read_incompatible: 8, ..header() }, mine),
             (header(), DatabaseId::default()),
         ] {
