@@ -136,6 +136,18 @@ mod tests {
         assert!(holds_a_later_segment(&[&zeroes[..999], &new[999..]].concat(), 9, &prepared));
     }
 
+    /// A crash may keep the header of a file that was being filled, and lose the zeroes: a valid log
+    /// was refused for the records that an earlier use of the file had left.
+    #[test]
+    fn a_file_that_was_half_filled_in_advance_is_not_a_lost_segment() {
+        let (older, later) = (segment(3), segment(9));
+        let prepared = SegmentHeader { first_seqno: later.first_seqno, ..segment(0) };
+        assert!(!holds_a_later_segment(&records(&older, true), 9, &prepared));
+        let new = records(&later, true);
+        let lost = [vec![0; 999], new[999..].to_vec()].concat();
+        assert!(holds_a_later_segment(&lost, 9, &prepared));
+    }
+
     /// A header that crosses a sector boundary is half old, half new. All payloads are equal.
     #[test]
     fn sectors_of_old_and_new_records_side_by_side_are_a_crash() {

@@ -352,9 +352,11 @@ impl Queue {
     }
 
     /// The header of a file that was filled in advance and in which no segment was begun: its
-    /// number is 0.
+    /// number is 0. Records that an earlier use has left in the file are older than the header's
+    /// SeqNo, those of a segment that is begun in it are not.
     pub(crate) fn unbegun(&self) -> SegmentHeader {
-        SegmentHeader::new(self.database, 0, 0)
+        let header = SegmentHeader::new(self.database, 0, 0);
+        SegmentHeader { first_seqno: self.next_seqno, ..header }
     }
 
     /// The number of spares, and the number of those whose files need not grow.
