@@ -3,11 +3,12 @@
 //! Gets, puts and commits do not come here: their handles know the keyspace. So one lock serves, a leaf that is held for
 //! lines, and making or dropping a keyspace costs the same however many there are.
 
-use crate::keyspace::KeyspaceCore;
+use crate::space::KeyspaceCore;
 use flagstone_base::KeyspaceId;
 use flagstone_env::sync::RwLock;
 #[cfg(test)]
-use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use flagstone_env::sync::atomic::AtomicU64;
+use flagstone_env::sync::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ struct Maps {
 #[derive(Default)]
 pub(crate) struct Keyspaces {
     maps: RwLock<Maps>,
+    /// Above the number of every keyspace that was here since the open.
+    next: AtomicU32,
     /// How often somebody has asked for all: background work must not.
     #[cfg(test)]
     pub(crate) walks: AtomicU64,
@@ -56,7 +59,13 @@ impl Keyspaces {
         maps.by_name.values().filter_map(|id| maps.by_id.get(id).cloned()).collect()
     }
 
+    /// Above the number of every keyspace that was here since the open: nothing is written to one before it is here.
+    pub(crate) fn after_newest(&self) -> KeyspaceId {
+        KeyspaceId(self.next.load(Ordering::Acquire))
+    }
+
     pub(crate) fn insert(&self, core: &Arc<KeyspaceCore>) {
+        self.next.fetch_max(core.id.0.saturating_add(1), Ordering::AcqRel);
         let mut maps = self.maps.write();
         maps.by_name.insert(core.name.clone(), core.id);
         maps.by_id.insert(core.id, Arc::clone(core));

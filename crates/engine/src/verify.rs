@@ -8,10 +8,10 @@
 //! ```
 
 use crate::content::Shown;
-use crate::keyspace::KeyspaceCore;
 use crate::manifest::{Manifest, State};
 use crate::open::{check, check_record};
 use crate::shared::Shared;
+use crate::space::KeyspaceCore;
 use crate::stats::VerifyReport;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result};
 use flagstone_env::names::{FileKind, name, path};
@@ -34,7 +34,9 @@ fn verify_all(shared: &Shared, is_quick: bool) -> Result<VerifyReport> {
         Some(log) => {
             let manifest = verify_manifest(shared, log)?;
             let mut visit = |record: flagstone_wal::Record<'_>| {
-                check_record(&shared.dir, &record, manifest.next_keyspace)
+                // Keyspaces may have been created since the manifest was read.
+                let next = manifest.next_keyspace.max(shared.keyspaces.after_newest());
+                check_record(&shared.dir, &record, next)
             };
             log.verify(&manifest.listed, is_quick, &mut visit)?
         }
