@@ -114,6 +114,19 @@ mod armed {
             None => {}
         }
     }
+
+    /// As [`arrived_at`], for a key and a value in two buffers.
+    pub fn arrived_apart(
+        site: Site,
+        (keys, key): (&mut [u8], Range<usize>),
+        (values, value): (&mut [u8], Range<usize>),
+    ) {
+        match take(site, &keys[key.clone()], &values[value.clone()]) {
+            Some(Part::Key) => flip(&mut keys[key]),
+            Some(Part::Value) => flip(&mut values[value]),
+            None => {}
+        }
+    }
 }
 
 #[cfg(not(debug_assertions))]
@@ -146,6 +159,15 @@ mod armed {
     /// Does nothing in this build.
     #[inline]
     pub const fn arrived_at(_: Site, _: &mut [u8], _: Range<usize>, _: Range<usize>) {}
+
+    /// Does nothing in this build.
+    #[inline]
+    pub const fn arrived_apart(
+        _: Site,
+        _: (&mut [u8], Range<usize>),
+        _: (&mut [u8], Range<usize>),
+    ) {
+    }
 }
 
-pub use armed::{arrived, arrived_at, count, flip_after, flip_next, flipped};
+pub use armed::{arrived, arrived_apart, arrived_at, count, flip_after, flip_next, flipped};

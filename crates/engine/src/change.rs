@@ -2,11 +2,11 @@
 
 use crate::catalog::{KeyspaceContent, Wanted, check_name};
 use crate::content::Content;
-use crate::keyspace::{Fate, KeyspaceCore};
 use crate::manifest::{Edit, Manifest};
 use crate::open::{make_core, open_content, tree_options};
 use crate::options::KeyspaceOptions;
 use crate::shared::Shared;
+use crate::space::{Fate, KeyspaceCore};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
 use flagstone_tree::{Tree, Version};
 use std::collections::BTreeSet;

@@ -34,6 +34,11 @@ impl Drop for Running {
     }
 }
 
+/// Whether this thread runs user code inside a call of any database.
+pub(crate) fn is_inside_any() -> bool {
+    RUNNING.with(|running| !running.borrow().is_empty())
+}
+
 impl Shared {
     fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
@@ -57,9 +62,9 @@ impl Shared {
     /// Refuses a write from inside user code.
     #[inline]
     pub(crate) fn check_may_write(&self) -> Result<()> {
-        match RUNNING.with(|running| running.borrow().is_empty()) {
-            true => Ok(()),
-            false => self
+        match is_inside_any() {
+            false => Ok(()),
+            true => self
                 .check_inside(&[Inside::Update, Inside::Listener, Inside::Background], "a write"),
         }
     }

@@ -1,151 +1,16 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
-use crate::background::Trees;
-use crate::catalog::KeyspaceRecord;
-use crate::commit::{Batch, Gate, VersionToken};
-use crate::content::{Definition, DefinitionKind, DefinitionTable};
-use crate::fold::Fold;
+use crate::commit::{Batch, VersionToken};
 use crate::handle::Handle;
 use crate::options::{Options, Routing};
-use crate::partition::Route;
 use crate::read::{Scan, Snapshot};
-use flagstone_base::hash::key_hash;
+use crate::space::KeyspaceCore;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
-use flagstone_base::{Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo, Slice};
-use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use flagstone_tree::{Tree, TreeContext};
+use flagstone_base::{Kind, Result, SeqNo, Slice};
 use std::any::Any;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
-
-/// What a keyspace is inside: shared by all its handles, its batches and its background work.
-pub(crate) struct KeyspaceCore {
-    pub(crate) id: KeyspaceId,
-    pub(crate) name: String,
-    pub(crate) record: Arc<KeyspaceRecord>,
-    pub(crate) route: Route,
-    /// One tree a partition, in the order of the route.
-    pub(crate) trees: Vec<Arc<Tree>>,
-    pub(crate) fold: Option<Arc<dyn Fold>>,
-    /// What its values need to be read.
-    pub(crate) definitions: Vec<DefinitionTable>,
-    /// What the layer above keeps with the keyspace.
-    pub(crate) attachment: Arc<dyn Any + Send + Sync>,
-    /// Whether entries carry checks.
-    pub(crate) entry_checks: bool,
-    /// A [`Fate`].
-    pub(crate) fate: AtomicU8,
-    /// Keeps deletes of ranges out of updates.
-    pub(crate) gate: Gate,
-    /// The length of the value of the last update if that was large; else 0.
-    pub(crate) updated_bytes: AtomicUsize,
-}
-
-/// What becomes of a keyspace.
-#[derive(Clone, Copy)]
-pub(crate) enum Fate {
-    Lives,
-    Dropped,
-    /// Its removal was refused, and a crash could bring that back.
-    InDoubt,
-}
-
-const LIVES: u8 = Fate::Lives as u8;
-const DROPPED: u8 = Fate::Dropped as u8;
-const IN_DOUBT: u8 = Fate::InDoubt as u8;
-
-impl KeyspaceCore {
-    #[inline]
-    pub(crate) fn hash(&self, key: &[u8]) -> u64 {
-        key_hash(key, self.route.seed())
-    }
-
-    /// The tree that `key` with this hash is in.
-    pub(crate) fn tree_of(&self, key: &[u8], hash: u64) -> Trees<'_> {
-        Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
-    }
-
-    /// Whether something is defined that the manifest does not hold.
-    pub(crate) fn has_definitions_due(&self) -> bool {
-        self.definitions.iter().any(DefinitionTable::is_due)
-    }
-
-    /// What is defined and not in the manifest.
-    pub(crate) fn definitions_due(&self) -> Vec<Definition> {
-        let due = self.definitions.iter().filter(|table| table.is_due());
-        let due = due.map(|table| {
-            let first_id = table.in_manifest();
-            let items = table.range(first_id, u32::MAX);
-            Definition { keyspace: self.id, kind: table.kind, first_id, items }
-        });
-        due.collect()
-    }
-
-    /// The table of this kind of definitions.
-    pub(crate) fn table_of(&self, kind: DefinitionKind) -> Option<&DefinitionTable> {
-        self.definitions.iter().find(|table| table.kind == kind)
-    }
-
-    /// The manifest holds `definition`.
-    pub(crate) fn note_in_manifest(&self, definition: &Definition) {
-        if let Some(table) = self.table_of(definition.kind) {
-            table.note_in_manifest(definition.first_id + definition.items.len() as u32);
-        }
-    }
-
-    /// What every table carries, so that its values can be read without the manifest: names by id.
-    pub(crate) fn attachments(&self) -> Vec<(u32, Vec<u8>)> {
-        let names = self.table_of(DefinitionKind::NAMES);
-        names.map_or_else(Vec::new, |names| (0..).zip(names.all()).collect())
-    }
-
-    /// Whether it is one of the database whose trees share `context`.
-    pub(crate) fn belongs_to(&self, context: &Arc<TreeContext>) -> bool {
-        self.trees.first().is_some_and(|tree| Arc::ptr_eq(tree.context(), context))
-    }
-
-    pub(crate) fn check_fold(&self) -> Result<()> {
-        if self.fold.is_some() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!("keyspace {:?} has no fold, so it takes no merges", self.name)))
-    }
-
-    pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        let name = &self.name;
-        match self.fate.load(Ordering::Acquire) {
-            LIVES => Ok(()),
-            IN_DOUBT => {
-                let text = format!(
-                    "the disk refused to remove keyspace {name:?}, and a crash could still do it: it \
-                     takes no writes until that is ruled out"
-                );
-                Err(Error::new(ErrorKind::Io, text))
-            }
-            _ => Err(Error::invalid(format!("keyspace {name:?} was dropped"))),
-        }
-    }
-
-    /// What is read of a dropped keyspace is nothing, or a part of what was there.
-    #[inline]
-    pub(crate) fn check_readable(&self) -> Result<()> {
-        match self.fate.load(Ordering::Acquire) {
-            DROPPED => self.check_not_dropped(),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn set_fate(&self, fate: Fate) {
-        self.fate.store(fate as u8, Ordering::Release);
-    }
-
-    /// A removal that was refused cannot come back any more.
-    pub(crate) fn end_doubt(&self) {
-        let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _not_in_doubt = self.fate.compare_exchange(IN_DOUBT, LIVES, order.0, order.1);
-    }
-}
 
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
 #[derive(Clone)]

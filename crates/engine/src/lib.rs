@@ -29,8 +29,10 @@ mod copying;
 mod commit;
 mod read;
 
-mod keyspace;
 mod keyspaces;
+mod space;
+
+mod keyspace;
 mod write;
 
 mod background;

@@ -4,7 +4,8 @@
 //! Recovering --open--> Open --poison--> Poisoned (reads go on, writes are refused)
 //!                        \---close_down---+--close_down--> Closed
 //! ```
-//! Locks, in the order in which they may be taken together:
+//! Locks, in the order in which they may be taken together (before all of them the `door` of large writes, never under
+//! a stripe):
 //! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is visible
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for lines
@@ -20,12 +21,12 @@ use crate::config::Environment;
 use crate::content::ContentFactory;
 use crate::event::{Event, Listener};
 use crate::inside::Inside;
-use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::long_chains::LongChains;
 use crate::manifest::Manifest;
 use crate::options::Options;
 use crate::read::Snapshots;
+use crate::space::KeyspaceCore;
 use flagstone_base::{DatabaseId, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::executor::Job;
 use flagstone_env::sync::Mutex;

@@ -5,7 +5,6 @@ use crate::commit::{Batch, Held, LARGE_WRITE, LargeWrite, Op, Write, encode_op};
 use crate::inside::Inside;
 use crate::keyspace::Keyspace;
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::room::reserve_large;
 use flagstone_base::{Kind, Result};
 use flagstone_env::sync::atomic::Ordering;
 use std::cell::RefCell;
@@ -25,11 +24,10 @@ impl Keyspace {
         let (shared, core) = (self.handle().shared(), self.core());
         let trees = || core.tree_of(key, core.hash(key));
         let admitted = shared.before_write(value.len(), true, trees)?;
-        if admitted.is_some() {
-            let mut copy = Vec::new();
-            reserve_large(&mut copy, value.len());
-            copy.extend_from_slice(value);
-            let large = LargeWrite::of_value(core, kind, key, copy);
+        if value.len() >= LARGE_WRITE {
+            // Before it is copied.
+            shared.check_batch_bytes(value.len())?;
+            let large = LargeWrite::of_slice(core, kind, key, value);
             return self.commit_large(large, admitted, None);
         }
         let mut payload = PAYLOAD.take();
@@ -45,10 +43,10 @@ impl Keyspace {
     }
 
     /// Asks for the turn of a value that is to be encoded and will take about `bytes`. A small one needs none.
-    #[inline]
     ///
     /// # Errors
     /// As [`Keyspace::put`].
+    #[inline]
     pub fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
         if bytes < LARGE_WRITE {
             return Ok(None);

@@ -9,6 +9,7 @@
 
 use crate::commit::{LARGE_WRITE, Stall};
 use crate::event::StallCause;
+use crate::inside::is_inside_any;
 use crate::shared::Shared;
 use flagstone_base::Result;
 use flagstone_env::sync::atomic::Ordering;
@@ -34,8 +35,9 @@ impl Admitted<'_> {
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        self.stall.admitted.fetch_sub(self.bytes, Ordering::Relaxed);
-        if self.stall.is_awaited.load(Ordering::Relaxed) {
+        // After the entry was counted in the memtables; and either the next writer sees this, or it is seen to wait.
+        self.stall.admitted.fetch_sub(self.bytes, Ordering::SeqCst);
+        if self.stall.is_awaited.load(Ordering::SeqCst) {
             self.stall.ring();
         }
     }
@@ -49,11 +51,16 @@ impl Shared {
         if bytes > self.batch_bytes_max() {
             return Ok(None);
         }
-        let door = match wait {
-            true => Some(self.stall.door.lock()),
-            false => self.stall.door.try_lock(),
-        };
-        let Some(_door) = door else { return Err(super::back_pressure::busy()) };
+        if is_inside_any() {
+            // It holds the key of another database's update, for which somebody with a turn may wait.
+            return Ok(self.count_write(bytes as usize));
+        }
+        if !wait {
+            let is_next = !self.stall.is_awaited.load(Ordering::SeqCst);
+            let admitted = is_next.then(|| self.try_admit(bytes, false)).flatten();
+            return admitted.map(Some).ok_or_else(super::back_pressure::busy);
+        }
+        let _door = self.stall.door.lock();
         if let Some(admitted) = self.try_admit(bytes, false) {
             return Ok(Some(admitted));
         }
@@ -62,9 +69,9 @@ impl Shared {
             let admitted = self.try_admit(bytes, self.has_no_hope_of_room(installed));
             Ok(admitted.ok_or(StallCause::Memory))
         };
-        self.stall.is_awaited.store(wait, Ordering::Relaxed);
-        let admitted = self.stop(wait, StallCause::Memory, look);
-        self.stall.is_awaited.store(false, Ordering::Relaxed);
+        self.stall.is_awaited.store(true, Ordering::SeqCst);
+        let admitted = self.stop(true, StallCause::Memory, look);
+        self.stall.is_awaited.store(false, Ordering::SeqCst);
         admitted.map(Some)
     }
 
@@ -76,13 +83,14 @@ impl Shared {
     }
 
     fn try_admit(&self, bytes: u64, is_hopeless: bool) -> Option<Admitted<'_>> {
-        let (held, share) = (self.memtable_bytes(), self.options.memtable_share());
-        let stall = &self.stall;
+        let (stall, share) = (&self.stall, self.options.memtable_share());
         let more = |others: u64| {
+            // Read after `others`: what has left these is in the memtables by then.
+            let held = self.memtable_bytes();
             let sum = others.saturating_add(bytes);
             may_pass(others, sum, held, share, is_hopeless).then_some(sum)
         };
-        let order = Ordering::Relaxed;
+        let order = Ordering::SeqCst;
         stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
     }
 
@@ -99,15 +107,16 @@ impl Shared {
 
 /// Whether a write may pass with which `sum` bytes are on their way, `others` of them before it, to memtables that hold
 /// `held` bytes of their `share`. The largest write takes half of the share, and flushes go on until memtables are half
-/// empty, so each fits at last when it is alone.
+/// empty, so each fits at last when it is alone. Without hope of that one may exceed the share, as long as memtables are
+/// within it.
 const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: bool) -> bool {
-    held.saturating_add(sum) <= share || (others == 0 && is_hopeless)
+    held.saturating_add(sum) <= share || (others == 0 && is_hopeless && held < share)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::background::Trees;
+    use crate::space::Trees;
     use crate::testing::Builder;
     use crate::{Engine, Environment, ErrorKind, Keyspace};
     use flagstone_base::Kind;
@@ -155,6 +164,7 @@ mod tests {
         let alone = |bytes, held, is_hopeless| may_pass(0, bytes, held, 100, is_hopeless);
         assert!(alone(30, 70, false) && !alone(31, 70, false));
         assert!(alone(31, 70, true), "flushes fail, or small writes take what they free");
+        assert!(!alone(10, 100, true), "many that come one after another go over the share once");
         assert!(alone(50, 50, false), "the largest, when flushes have nothing more to do");
         assert!(!may_pass(1, 31, 70, 100, true), "others will be done, whatever flushes do");
     }

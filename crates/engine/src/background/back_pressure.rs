@@ -7,11 +7,11 @@ use super::state::Queue;
 use crate::commit::{LARGE_WRITE, Pressure, STOP, graded};
 use crate::event::{Event, StallCause};
 use crate::shared::Shared;
+use crate::space::Trees;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::sync::thread_local;
 use flagstone_tree::Tree;
-use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,9 +35,6 @@ thread_local! {
     /// What this thread has been told to wait and has not yet.
     static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
-
-/// The trees of a write.
-pub(crate) type Trees<'a> = SmallVec<[&'a Arc<Tree>; 1]>;
 
 impl Shared {
     /// Waits until there is room for a write of `bytes`; with `wait` false, answers Busy instead of

@@ -54,6 +54,8 @@ impl Shared {
     pub(crate) fn schedule_compactions_soon(&self) {
         let job = self.job(|shared| {
             shared.schedule_compactions();
+            // An open does not know how much is alive before this look.
+            shared.look_after_ballast();
             Progress::Done
         });
         self.executor.submit(Lane::Compaction, job);
@@ -218,6 +220,7 @@ impl Shared {
             // Of tables that the last reader has let go.
             shared.sweep();
             shared.schedule_compactions();
+            shared.look_after_ballast();
             Progress::Done
         });
         self.executor.submit_after(SETTLE_AFTER, Lane::Flush, job);

@@ -223,7 +223,10 @@ impl FlushJob {
             return Ok(Progress::Done);
         }
         self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
+        let flushed: Vec<Arc<Tree>> = edits.iter().map(|(tree, _)| Arc::clone(tree)).collect();
         self.shared.install(Install::Flush(&self.group), edits)?;
+        // While all workers compact nobody else looks, and what is on the disk must count.
+        self.shared.note_spaces(&flushed);
         Ok(Progress::Done)
     }
 
@@ -257,9 +260,9 @@ pub(super) fn is_of_all(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::background::Trees;
     use crate::commit::free_bytes;
     use crate::shared::Shared;
+    use crate::space::Trees;
     use crate::testing::Builder;
     use crate::{Engine, Environment, Keyspace, KeyspaceOptions, Routing};
     use flagstone_env::executor::Job;

@@ -33,7 +33,6 @@ mod timer;
 mod wait;
 
 pub use admission::Admitted;
-pub(crate) use back_pressure::Trees;
 pub(crate) use ballast::{Ballast, find_ballast};
 pub(crate) use cut::Cut;
 pub(crate) use divide::Division;

@@ -18,6 +18,10 @@ impl Shared {
     pub(super) fn note_spaces(&self, trees: &[Arc<Tree>]) {
         let (snapshots, visible) = self.snapshots.live(&self.publisher);
         for tree in trees {
+            // A close waits for the step that looks.
+            if self.check_open_for_writing().is_err() {
+                return;
+            }
             let version = Arc::clone(tree.view().version());
             let space = tree.space(&snapshots, visible);
             let mut queue = self.background.lock();

@@ -4,7 +4,8 @@
 
 use super::record::{self, LoggedOp};
 use super::version::VersionToken;
-use crate::keyspace::{Keyspace, KeyspaceCore};
+use crate::keyspace::Keyspace;
+use crate::space::KeyspaceCore;
 use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::key::{check_key, check_value};

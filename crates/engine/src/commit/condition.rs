@@ -1,8 +1,8 @@
 //! What must hold of a key when a batch is committed. The write holds the stripe of the key meanwhile.
 
 use super::batch::{Condition, Expected, Write};
-use crate::keyspace::KeyspaceCore;
 use crate::shared::Shared;
+use crate::space::KeyspaceCore;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::Found;
 

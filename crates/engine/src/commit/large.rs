@@ -2,7 +2,9 @@
 
 use super::batch::{Batch, Op, Write};
 use super::record::{LoggedOp, put_head};
-use crate::keyspace::KeyspaceCore;
+use crate::space::KeyspaceCore;
+use flagstone_base::flip::{self, Site};
+use flagstone_base::room::reserve_large;
 use flagstone_base::{EntryCheck, Kind};
 use std::sync::Arc;
 
@@ -15,22 +17,43 @@ pub(crate) struct LargeWrite {
     shared: Arc<Vec<u8>>,
 }
 
+fn check_of(core: &KeyspaceCore, kind: Kind, key: &[u8], value: &[u8]) -> EntryCheck {
+    match core.entry_checks {
+        true => EntryCheck::of(core.hash(key), kind, value),
+        false => EntryCheck::default(),
+    }
+}
+
 impl LargeWrite {
+    /// The write of one key with a copy of `value`, and its operation, whose check is that of the caller's bytes.
+    pub(crate) fn of_slice(
+        core: &KeyspaceCore,
+        kind: Kind,
+        key: &[u8],
+        value: &[u8],
+    ) -> (Self, Op) {
+        let check = check_of(core, kind, key, value);
+        let mut copy = Vec::new();
+        reserve_large(&mut copy, value.len());
+        copy.extend_from_slice(value);
+        let (large, op) = Self::of_value(core, kind, key, copy);
+        (large, Op { check, ..op })
+    }
+
     /// The write of one key, and its operation. The value is taken as it is.
     pub(crate) fn of_value(
         core: &KeyspaceCore,
         kind: Kind,
         key: &[u8],
-        value: Vec<u8>,
+        mut value: Vec<u8>,
     ) -> (Self, Op) {
         let hash = core.hash(key);
+        let check = check_of(core, kind, key, &value);
         let mut head = Vec::with_capacity(key.len() + super::batch::OP_OVERHEAD);
         let logged = LoggedOp { kind, keyspace: core.id, key, value: &value };
         let (key_at, value_at) = put_head(&mut head, &logged);
-        let check = match core.entry_checks {
-            true => EntryCheck::of(hash, kind, &value),
-            false => EntryCheck::default(),
-        };
+        let (key_range, value_range) = (key_at..key_at + key.len(), 0..value.len());
+        flip::arrived_apart(Site::Batch, (&mut head, key_range), (&mut value, value_range));
         let range = |at: usize, len: usize| at as u32..(at + len) as u32;
         let op = Op {
             kind,

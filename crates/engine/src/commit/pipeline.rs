@@ -15,10 +15,10 @@ use super::batch::{Op, Write};
 use super::publish::PublishTicket;
 use super::record;
 use super::stripes::Held;
-use crate::background::Trees;
 use crate::content::Definition;
 use crate::options::Durability;
 use crate::shared::Shared;
+use crate::space::Trees;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
@@ -170,15 +170,20 @@ impl Shared {
         synced.inspect_err(|error| self.note_failure(error))
     }
 
+    /// Refuses a write of more bytes than a batch may have.
+    pub(crate) fn check_batch_bytes(&self, bytes: usize) -> Result<()> {
+        let most = self.batch_bytes_max();
+        if bytes as u64 <= most {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "a batch of {bytes} bytes: expected at most {most} (a quarter of the memory budget)"
+        )))
+    }
+
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
         self.check_open_for_writing()?;
-        if write.len() as u64 > self.batch_bytes_max() {
-            return Err(Error::invalid(format!(
-                "a batch of {} bytes: expected at most {} (a quarter of the memory budget)",
-                write.len(),
-                self.batch_bytes_max()
-            )));
-        }
+        self.check_batch_bytes(write.len())?;
         self.check_room(write)?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
     }

@@ -9,7 +9,7 @@
 //! Locks, in order: gates by keyspace id, then stripes ascending.
 
 use super::batch::Write;
-use crate::keyspace::KeyspaceCore;
+use crate::space::KeyspaceCore;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
 use flagstone_env::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -3,7 +3,7 @@
 use crate::catalog::KeyspaceRecord;
 use crate::commit::Gate;
 use crate::content::{Content, ContentFactory, Described};
-use crate::keyspace::{Fate, KeyspaceCore};
+use crate::space::{Fate, KeyspaceCore};
 use flagstone_base::{Result, TreeId};
 use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize};
 use flagstone_tree::{Tree, TreeOptions};

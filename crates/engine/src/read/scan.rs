@@ -3,8 +3,9 @@
 
 use super::Snapshot;
 use super::merge::Merge;
-use crate::keyspace::{Keyspace, KeyspaceCore};
+use crate::keyspace::Keyspace;
 use crate::partition::Route;
+use crate::space::KeyspaceCore;
 use flagstone_base::{KeyRange, Result, Slice};
 use flagstone_tree::{Direction, ScanOptions, TreeScan};
 use std::collections::VecDeque;

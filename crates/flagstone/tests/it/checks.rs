@@ -74,6 +74,10 @@ fn a_bit_that_flips_in_a_batch_refuses_the_commit_and_writes_nothing() {
         flip_next(Site::Batch, part, b"k");
         refused(kv.put("k", "new"), &["keyspace \"kv\""]);
         assert!(flipped());
+        // Large enough for the log to share its bytes.
+        flip_next(Site::Batch, part, b"k");
+        refused(kv.put("k", vec![7; 100 << 10]), &["keyspace \"kv\"", "memory has changed"]);
+        assert!(flipped());
         kv.put("next", "new").unwrap();
         session.db.flush().unwrap();
         let (_session, kv) = after_a_kill(&world);
