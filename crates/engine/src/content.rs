@@ -37,7 +37,12 @@ pub trait ContentFactory: Send + Sync {
     fn defines(&self, content: &KeyspaceContent, kind: DefinitionKind) -> bool;
 
     /// The likeliest content and fold of a keyspace of which the catalog is lost: for a repair.
-    fn guess(&self, has_definitions: bool) -> (KeyspaceContent, Option<&'static str>);
+    /// `fold` is what the caller knows of its fold.
+    fn guess(
+        &self,
+        has_definitions: bool,
+        fold: Option<&str>,
+    ) -> (KeyspaceContent, Option<&'static str>);
 }
 
 /// What belongs to the content of one keyspace.

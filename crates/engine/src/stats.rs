@@ -1,9 +1,9 @@
 //! What a database tells of itself: keyspaces, sizes, counters, the result of a verification.
 
 use crate::content::DefinitionKind;
-use crate::keyspace::KeyspaceCore;
 use crate::options::KeyspaceOptions;
 use crate::shared::Shared;
+use crate::space::KeyspaceCore;
 use flagstone_env::sync::atomic::Ordering;
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct KeyspaceInfo {
     /// Its name.
     pub name: String,
-    /// What it holds: `bytes`, `documents`, or the names of its codecs.
+    /// What it holds: `bytes`, `documents` if it is a collection, or the names of its codecs.
     pub content: String,
     /// What it was made with.
     pub options: KeyspaceOptions,

@@ -78,7 +78,11 @@ impl ContentFactory for Contents {
         content.as_str() == "named"
     }
 
-    fn guess(&self, has_definitions: bool) -> (KeyspaceContent, Option<&'static str>) {
+    fn guess(
+        &self,
+        has_definitions: bool,
+        _fold: Option<&str>,
+    ) -> (KeyspaceContent, Option<&'static str>) {
         (KeyspaceContent::of(if has_definitions { "named" } else { "bytes" }), None)
     }
 }

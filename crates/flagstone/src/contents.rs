@@ -7,6 +7,7 @@ use flagstone_engine::content::{
     Content, ContentFactory, DefinitionKind, Described, KeyspaceContent,
 };
 use flagstone_engine::fold::Fold;
+use std::fmt;
 use std::sync::Arc;
 
 const BYTES: &str = "bytes";
@@ -25,11 +26,30 @@ pub(crate) fn documents() -> WantedContent<'static> {
 
 /// A keyspace whose keys and values are of the codecs of these names.
 pub(crate) fn typed(key_codec: &str, value_codec: &str) -> WantedContent<'static> {
-    let content = format!("{TYPED}{key_codec:?} and values of codec {value_codec:?}");
+    let (key_codec, value_codec) = (Quoted(key_codec), Quoted(value_codec));
+    let content = format!("{TYPED}{key_codec} and values of codec {value_codec}");
     WantedContent { content: KeyspaceContent::of(content), fold_if_new: None }
 }
 
-pub(crate) fn is_documents(content: &KeyspaceContent) -> bool {
+/// The name of a codec in quotes, the same in every build: a backslash stands before quotes and backslashes, control
+/// characters are hexadecimal.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                c if c.is_control() => write!(f, "\\{{{:x}}}", u32::from(c))?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+fn is_documents(content: &KeyspaceContent) -> bool {
     content.as_str() == DOCUMENTS
 }
 
@@ -86,10 +106,29 @@ impl ContentFactory for Contents {
         is_documents(content) && kind == DefinitionKind::NAMES
     }
 
-    fn guess(&self, has_definitions: bool) -> (KeyspaceContent, Option<&'static str>) {
-        match has_definitions {
+    fn guess(
+        &self,
+        has_definitions: bool,
+        fold: Option<&str>,
+    ) -> (KeyspaceContent, Option<&'static str>) {
+        match has_definitions || fold == Some(PATCH_FOLD) {
             true => (KeyspaceContent::of(DOCUMENTS), Some(PATCH_FOLD)),
             false => (KeyspaceContent::of(BYTES), None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_have_their_golden_texts() {
+        assert_eq!(bytes().content.as_str(), "bytes");
+        assert_eq!(documents().content.as_str(), "documents");
+        assert_eq!(
+            typed("a\"\\\u{7}", "é\u{2_FFFF}").content.as_str(),
+            "keys of codec \"a\\\"\\\\\\{7}\" and values of codec \"é\u{2_FFFF}\""
+        );
     }
 }

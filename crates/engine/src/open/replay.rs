@@ -5,10 +5,10 @@
 
 use crate::commit::record::{self, LoggedOp};
 use crate::content::Definition;
-use crate::keyspace::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
 use crate::shared::Shared;
+use crate::space::KeyspaceCore;
 use flagstone_base::{
     Decoder, EntryRef, Error, ErrorKind, KeyspaceId, Kind, Malformed, Result, SeqNo,
 };
@@ -119,8 +119,16 @@ fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> 
     let definition = Definition::decode(record.payload).map_err(|m| damaged(dir, record, m))?;
     let Some(keyspace) = keyspaces.get(definition.keyspace) else { return Ok(()) };
     let Some(table) = keyspace.table_of(definition.kind) else {
-        let expected = "a definition of a kind that the keyspace has";
-        return Err(damaged(dir, record, Malformed { at: 0, expected }));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}, offset {}: keyspace {:?} has {}, unknown to this version",
+                path(dir, FileKind::Wal, record.segment).display(),
+                record.offset,
+                keyspace.name,
+                definition.kind
+            ),
+        ));
     };
     table.restore(definition.first_id, &definition.items)?;
     table.note_logged(table.len());

@@ -273,6 +273,10 @@ impl<'a> Work<'a> {
             let what = "its deleted ranges, if it had any: what they deleted may be back";
             lost.push(loss(0..0, keys, what.to_owned()));
         }
+        if salvage.attachments().is_none() {
+            let what = "its names of fields, if it had any";
+            lost.push(loss(0..0, None, what.to_owned()));
+        }
         self.report.losses.extend(lost);
         for (id, name) in salvage.attachments().unwrap_or_default() {
             let names = self.definitions.entry((keyspace, DefinitionKind::NAMES)).or_default();
@@ -493,8 +497,9 @@ impl<'a> Work<'a> {
     /// A keyspace of which the catalog tells nothing: what its tables and the log tell.
     fn unknown(&self, id: KeyspaceId, first_tree: TreeId) -> KeyspaceRecord {
         let has_definitions = self.definitions.keys().any(|(keyspace, _)| *keyspace == id);
-        let (content, fold) = self.contents.guess(has_definitions);
-        let fold = fold.map(str::to_owned).or_else(|| self.folds.get(&id.0).cloned());
+        let known = self.folds.get(&id.0);
+        let (content, fold) = self.contents.guess(has_definitions, known.map(String::as_str));
+        let fold = known.cloned().or_else(|| fold.map(str::to_owned));
         let options = KeyspaceOptions { fold, ..KeyspaceOptions::default() };
         let seed = self.properties.get(&id).map_or(0, |properties| properties.hash_seed);
         KeyspaceRecord::new(id, &self.name_of(id), first_tree, content, &options, seed)
@@ -565,11 +570,18 @@ impl<'a> Work<'a> {
     }
 
     /// The ids of definitions have no gap, so what is lost gets a text that says so.
-    fn define(&self, state: &mut State) {
+    fn define(&mut self, state: &mut State) {
         for (&(id, kind), items) in &self.definitions {
             let Some(record) = state.catalog.by_id(id) else { continue };
             let Some((&last, _)) = items.last_key_value() else { continue };
             if !self.contents.defines(&record.content, kind) {
+                if kind != DefinitionKind::NAMES {
+                    let text = format!(
+                        "{id} {:?}: its {kind} are left out, unknown to this version",
+                        record.name
+                    );
+                    self.report.notes.push(text);
+                }
                 continue;
             }
             let is_good = |item: &&Vec<u8>| {
