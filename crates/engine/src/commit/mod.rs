@@ -2,6 +2,7 @@
 
 mod batch;
 mod condition;
+mod gate;
 mod large;
 mod numbering;
 mod pipeline;
@@ -14,11 +15,12 @@ mod version;
 
 pub use batch::{Batch, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
+pub(crate) use gate::Gate;
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use numbering::Numbering;
 pub(crate) use publish::Publisher;
 pub(crate) use stall::{Pressure, STOP, Stall, free_bytes, graded};
-pub(crate) use stripes::{Gate, Held, Stripes};
+pub(crate) use stripes::{Held, Stripes};
 pub use ticket::Ticket;
 pub(crate) use version::HistoryId;
 pub use version::VersionToken;

@@ -9,10 +9,11 @@
 //! Locks, in order: gates by keyspace id, then stripes ascending.
 
 use super::batch::Write;
+use super::gate::HeldGate;
 use crate::space::KeyspaceCore;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
-use flagstone_env::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use flagstone_env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 /// 1,024: with 64 writers of random keys, about one in 16 meets another's stripe.
@@ -24,25 +25,6 @@ pub(crate) struct Stripes(Box<[Stripe]>);
 #[repr(align(64))]
 #[derive(Default)]
 struct Stripe(Mutex<()>);
-
-/// The gate of a keyspace: writes that read pass it together, a delete of a range alone.
-#[derive(Default)]
-pub(crate) struct Gate(RwLock<()>);
-
-enum HeldGate<'a> {
-    Shared { _guard: RwLockReadGuard<'a, ()> },
-    Alone { _guard: RwLockWriteGuard<'a, ()> },
-}
-
-impl Gate {
-    fn pass(&self) -> HeldGate<'_> {
-        HeldGate::Shared { _guard: self.0.read() }
-    }
-
-    fn pass_alone(&self) -> HeldGate<'_> {
-        HeldGate::Alone { _guard: self.0.write() }
-    }
-}
 
 /// The locks of one write; dropping it releases them.
 pub(crate) struct Held<'a> {

@@ -23,8 +23,7 @@ impl Keyspace {
         let options = ScanOptions { fill_cache: false, scans: threads.min(core.trees.len()) };
         let count_tree = |at: usize| -> Result<u64> {
             let tree = &core.trees[at];
-            let mut scan =
-                tree.scan(KeyRange::ALL, snapshot.seqno(), Direction::Forward, options.clone());
+            let mut scan = tree.scan(KeyRange::ALL, snapshot.seqno(), Direction::Forward, options);
             let mut count = 0;
             while scan.advance()? {
                 count += 1;

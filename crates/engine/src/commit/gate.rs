@@ -1,0 +1,23 @@
+//! The gate of a keyspace keeps deletes of ranges out of updates: see [`stripes`](super::stripes).
+
+use flagstone_env::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The gate of a keyspace: writes that read pass it together, a delete of a range alone.
+#[derive(Default)]
+pub(crate) struct Gate(RwLock<()>);
+
+/// A gate that is passed; dropping it leaves.
+pub(super) enum HeldGate<'a> {
+    Shared { _guard: RwLockReadGuard<'a, ()> },
+    Alone { _guard: RwLockWriteGuard<'a, ()> },
+}
+
+impl Gate {
+    pub(super) fn pass(&self) -> HeldGate<'_> {
+        HeldGate::Shared { _guard: self.0.read() }
+    }
+
+    pub(super) fn pass_alone(&self) -> HeldGate<'_> {
+        HeldGate::Alone { _guard: self.0.write() }
+    }
+}
