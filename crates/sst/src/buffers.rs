@@ -79,8 +79,8 @@ impl Buffers {
         self.idle_bytes.0.fetch_sub(len, Ordering::Relaxed);
     }
 
-    /// Frees at least `len` bytes of idle buffers, other lengths first, so that lengths no longer
-    /// in use do not displace current ones. Returns false if it does not find enough.
+    /// Frees at least `len` bytes of idle buffers, one length after another, so that lengths no
+    /// longer in use do not displace current ones. Returns false if it does not find enough.
     fn make_room(&self, len: u64) -> bool {
         let mut freed = 0;
         for _look in 0..LOOKS {

@@ -20,7 +20,7 @@ pub struct DeletesInMemory {
 pub struct DeletedBytes {
     /// Bytes of the tables that lie entirely within one deleted range.
     pub whole: u64,
-    /// Those bytes, and the bytes of tables that deletes may affect in part.
+    /// Bytes of all tables that deletes may affect, wholly or in part.
     pub touched: u64,
 }
 

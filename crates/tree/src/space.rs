@@ -184,8 +184,8 @@ impl Rules {
     }
 }
 
-/// Returns whether so little is above the last level that it cannot make much of that garbage. Then
-/// no table is opened.
+/// Returns whether so little is above the last level that it cannot turn much of the last level
+/// into garbage. Then no table is opened.
 fn hardly_any(version: &Version, bytes: u64) -> bool {
     let (mut above, mut all) = (0_u64, 0_u64);
     for (level, table) in version.tables() {

@@ -1,4 +1,4 @@
-//! Picks compactions in a tree with damaged tables: other ones.
+//! Picks compactions in a tree with damaged tables: only such as need none of them.
 //!
 //! A quarantined table is never an input of a compaction. It still covers its keys: tables above it
 //! with the same keys stay above it, and their tombstones stay. Runs of L0 on one side of it are

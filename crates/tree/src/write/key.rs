@@ -6,10 +6,10 @@
 //! ```
 //!
 //! Entries stream by. Of a stripe only its base and its operands are held, combined as far as the
-//! fold allows. Folds apply operands oldest first, so the operands of a stripe wait for its base if
-//! they can be folded. When they outgrow `fold_bytes` they are released and read again: backwards,
-//! to fold them onto the base in parts, or forwards, to write them as they come. So a key costs
-//! `fold_bytes`, and its value twice, however often it was merged.
+//! fold allows. Folds apply operands oldest first, so operands wait for the base of their stripe.
+//! If they outgrow `fold_bytes` they are released and read again: backwards, to fold them onto the
+//! base in parts, or forwards, to write them as they come. So a key costs `fold_bytes`, and its
+//! value twice, however often it was merged.
 
 use super::output::Outputs;
 use crate::fold::Fold;
