@@ -17,6 +17,8 @@ enum Work {
     Tidy,
     /// The rules for outside crates, where the tool is installed.
     Deny,
+    /// The programs that users copy.
+    Examples,
     /// `cargo xtask` with these words.
     Xtask(&'static [&'static str]),
     /// `cargo` with these words.
@@ -27,7 +29,7 @@ enum Work {
     Tests(&'static [&'static str]),
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -61,6 +63,7 @@ const STEPS: [Step; 11] = [
         ]),
     },
     Step { name: "tests", work: Work::Tests(&["test", "--locked", "--workspace"]) },
+    Step { name: "examples", work: Work::Examples },
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
     Step { name: "smoke", work: Work::Cargo(&["run", "--locked", "-q", "--", "bench", "smoke"]) },
     Step { name: "sim", work: Work::Xtask(&["sim", "--seconds", "60"]) },
@@ -76,6 +79,7 @@ impl fmt::Display for Step {
         match self.work {
             Work::Tidy => f.write_str("cargo xtask tidy"),
             Work::Deny => f.write_str("cargo xtask deny"),
+            Work::Examples => f.write_str("cargo xtask examples"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
             Work::Cargo(words) | Work::Tests(words) => write!(f, "cargo {}", words.join(" ")),
             Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
@@ -155,6 +159,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
     let (ok, note) = match step.work {
         Work::Tidy => (tidy::run(root, false), String::new()),
         Work::Deny => crate::deny::step(root),
+        Work::Examples => (crate::examples::run(root), String::new()),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
         Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
         Work::Docs(words) => {
@@ -263,9 +268,9 @@ fn summary(steps: &[Step], endings: &[Ending]) -> String {
     for (at, step) in steps.iter().enumerate() {
         let line = match endings.get(at) {
             Some(Ending { ok, took, note }) => {
-                format!("{:8}{:8}{:>9}  {note}", step.name, word(*ok), seconds(*took))
+                format!("{:10}{:8}{:>9}  {note}", step.name, word(*ok), seconds(*took))
             }
-            None => format!("{:8}not run", step.name),
+            None => format!("{:10}not run", step.name),
         };
         text.push_str(line.trim_end());
         text.push('\n');
@@ -294,17 +299,18 @@ mod tests {
         assert_eq!(seen, ["fmt", "peers", "lock", "deny", "tidy", "clippy"]);
         let expected = "\
 ==== summary
-fmt     ok          1.5 s
-peers   ok          1.5 s
-lock    ok          1.5 s
-deny    ok          1.5 s
-tidy    ok          1.5 s
-clippy  FAILED      1.5 s
-tests   not run
-shuttle not run
-smoke   not run
-sim     not run
-docs    not run
+fmt       ok          1.5 s
+peers     ok          1.5 s
+lock      ok          1.5 s
+deny      ok          1.5 s
+tidy      ok          1.5 s
+clippy    FAILED      1.5 s
+tests     not run
+examples  not run
+shuttle   not run
+smoke     not run
+sim       not run
+docs      not run
 clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets -- -D warnings";
         assert_eq!(summary(&STEPS, &endings), expected);
     }
@@ -353,6 +359,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("peers"), "cargo fmt --manifest-path peers/Cargo.toml -- --check");
         assert_eq!(line("deny"), "cargo xtask deny");
         assert_eq!(line("tidy"), "cargo xtask tidy");
+        assert_eq!(line("examples"), "cargo xtask examples");
         assert_eq!(line("shuttle"), "cargo xtask shuttle --seconds 30");
         assert_eq!(line("smoke"), "cargo run --locked -q -- bench smoke");
         assert_eq!(line("sim"), "cargo xtask sim --seconds 60");
@@ -367,6 +374,8 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
             match step.work {
                 // Formatting resolves no dependencies, and has no such option.
                 Work::Tidy | Work::Deny | Work::Cargo(["fmt", ..]) => {}
+                // Its own test looks at its words.
+                Work::Examples => {}
                 Work::Xtask(words) => assert!(["shuttle", "sim"].contains(&words[0])),
                 Work::Cargo(words) | Work::Docs(words) | Work::Tests(words) => {
                     assert_eq!(words[1], "--locked", "{step}");

@@ -9,6 +9,7 @@
 
 mod ci;
 mod deny;
+mod examples;
 mod fuzz;
 mod peers;
 mod programs;
@@ -23,10 +24,11 @@ cargo xtask COMMAND
 
   ci              everything that must hold before a change is merged, stopping at the
                   first failure: fmt, also of peers/, the lock file of peers/, deny (where it is
-                  installed), tidy, clippy, tests, shuttle (30 seconds), smoke (every workload
-                  of flagstone bench for a moment), sim (60 s), docs
+                  installed), tidy, clippy, tests, examples, shuttle (30 seconds), smoke (every
+                  workload of flagstone bench for a moment), sim (60 s), docs
   deny            licences, sources, advisories and double versions of outside crates, as
                   deny.toml allows them; needs cargo-deny, and says so where it is missing
+  examples        runs each program of crates/flagstone/examples
   tidy [--long]   the rules of the house that the compiler does not check. Files of one
                   crate that need each other in a circle are refused, with a way around it;
                   old circles may not grow. --long lists what the files in old circles need
@@ -88,6 +90,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["tidy"] => tidy::run(root, false),
         ["tidy", "--long"] => tidy::run(root, true),
         ["deny"] => deny::run(root),
+        ["examples"] => examples::run(root),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
         ["sim", ref options @ ..] => programs::run(root, &["simulate"], options),
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),

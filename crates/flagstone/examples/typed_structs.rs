@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example typed_structs`
 
-#![allow(clippy::print_stdout, reason = "it is there to print")]
+#![allow(clippy::print_stdout, reason = "an example prints what it does")]
 
 use flagstone::{Database, Patch, Result};
 use serde::{Deserialize, Serialize};
