@@ -76,6 +76,31 @@ pub use flagstone_env as env;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// The first page of the guide compiles.
+#[cfg(all(doctest, feature = "serde"))]
+#[doc = include_str!("../../../docs/guide/getting-started.md")]
+struct GettingStarted;
+
+/// The guide to the data model compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/data-model.md")]
+struct DataModelGuide;
+
+/// The guide to options compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/tuning.md")]
+struct TuningGuide;
+
+/// The guide to backups and repairs compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/backup.md")]
+struct BackupGuide;
+
+/// The guide for users of other stores compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/migrating.md")]
+struct MigratingGuide;
+
 /// The guide to serde compiles.
 #[cfg(all(doctest, feature = "serde"))]
 #[doc = include_str!("../../../docs/guide/serde.md")]
