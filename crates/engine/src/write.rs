@@ -1,4 +1,4 @@
-//! One operation on its way to the commit path: blind, or with a read of its key.
+//! Writes of one key: blind, or after a read of the key.
 
 use crate::background::Admitted;
 use crate::commit::{Batch, Held, LARGE_WRITE, LargeWrite, Op, Write, encode_op};
@@ -35,14 +35,15 @@ impl Keyspace {
         let op = encode_op(&mut payload, core, 0, kind, key, value);
         let durability = shared.options.durability;
         let committed = shared.write(&self.write_of(&payload, from_ref(&op)), durability, None);
-        // With the key it may be longer than what is worth keeping.
+        // Long keys may have made the buffer too large to keep.
         if payload.capacity() <= LARGE_WRITE {
             PAYLOAD.set(payload);
         }
         shared.wait_durable(committed?.lsn, durability)
     }
 
-    /// Asks for the turn of a value that is to be encoded and will take about `bytes`. A small one needs none.
+    /// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
+    /// admission.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -55,7 +56,7 @@ impl Keyspace {
         self.handle().shared().before_write(bytes, true, || core.tree_of(key, core.hash(key)))
     }
 
-    /// Sets `key` to a value that was encoded for it; `turn` as it was asked for before.
+    /// Sets `key` to `value`, whose buffer it takes over; `turn` is what [`Keyspace::turn_for`] returned, if it was asked.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -92,8 +93,8 @@ impl Keyspace {
         change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
     ) -> Result<bool> {
         let (shared, core) = (self.handle().shared(), self.core());
-        // How long the value will be is not known yet: as long as the last one, perhaps. There is to be room for that,
-        // but nobody keeps it: the key is locked next, and `change` may write to another database.
+        // The length of the new value is not known: assume that of the last update. The room is not kept, since the key
+        // is locked next and `change` may write to another database.
         let hash = core.hash(key);
         let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
         drop(shared.before_write(like_the_last, true, || core.tree_of(key, hash))?);
@@ -105,7 +106,7 @@ impl Keyspace {
         };
         let Some((kind, value)) = changed else { return Ok(false) };
         check_value(&value)?;
-        // It does not wait: its key is locked, and whose turn it is may want that.
+        // An update does not wait: it holds its key, and the writer that is admitted may need that key.
         let admitted = shared.count_write(value.len());
         if admitted.is_some() {
             core.updated_bytes.store(value.len(), Ordering::Relaxed);
@@ -134,7 +135,7 @@ impl Keyspace {
         shared.wait_durable(committed.lsn, durability)
     }
 
-    /// Commits what is large; gives back its memory, then its turn, before it waits for a sync.
+    /// Commits a large write; frees its memory, then its admission, before it waits for a sync.
     fn commit_large(
         &self,
         (large, op): (LargeWrite, Op),

@@ -34,7 +34,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock for tests, which stands still until [`ManualClock::advance`] is called.
+/// A clock for tests that moves only when [`ManualClock::advance`] is called.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,

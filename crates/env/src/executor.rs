@@ -58,8 +58,9 @@ pub fn run_apart(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::R
     std::thread::Builder::new().name(name.to_owned()).spawn(work).map(|_detached| ())
 }
 
-/// Calls `work` with each number below `count`, on up to `threads` threads, the caller's among them. Returns the results
-/// in order. A panic of `work` is passed on when all threads are done.
+/// Calls `work` with each number below `count`, on up to `threads` threads, the caller's included.
+/// Returns the results in order. Fewer threads do the work if the system refuses more. A panic of
+/// `work` is passed on when all threads have ended.
 pub fn run_together<R: Send>(
     threads: usize,
     count: usize,
@@ -77,7 +78,9 @@ pub fn run_together<R: Send>(
         }
     };
     let mut all = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads.min(count)).map(|_| scope.spawn(run)).collect();
+        // Without more threads the caller does all of it.
+        let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
+        let others: Vec<_> = (1..threads.min(count)).map_while(spawn).collect();
         let mut all = run();
         for other in others {
             match other.join() {

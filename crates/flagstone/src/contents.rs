@@ -31,8 +31,8 @@ pub(crate) fn typed(key_codec: &str, value_codec: &str) -> WantedContent<'static
     WantedContent { content: KeyspaceContent::of(content), fold_if_new: None }
 }
 
-/// The name of a codec in quotes, the same in every build: a backslash stands before quotes and backslashes, control
-/// characters are hexadecimal.
+/// The name of a codec in quotes. The escapes must never change: a backslash precedes quotes and backslashes, control
+/// characters become hexadecimal numbers.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

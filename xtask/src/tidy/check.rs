@@ -22,8 +22,8 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
         println!("{line}");
     }
     match findings.len() {
-        0 => println!("tidy: {} files, nothing to mend", tree.len()),
-        n => println!("tidy: {} files, {n} to mend", tree.len()),
+        0 => println!("tidy: {} files, nothing to fix", tree.len()),
+        n => println!("tidy: {} files, {n} to fix", tree.len()),
     }
     findings.is_empty()
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::{fmt, fs, io};
 
-/// Something to mend.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     pub(super) path: String,

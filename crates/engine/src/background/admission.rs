@@ -1,11 +1,11 @@
-//! Large writes take turns: with the memtables, what is on its way to them takes no more than their share.
+//! Large writes take turns: memtables and the large writes in flight stay within the memtables' share.
 //!
 //! ```text
-//! let through -> encoded -> log -> memtable -> let go
-//!             |--- counted until here --------------|
+//! admitted -> encoded -> log -> memtable -> released
+//!          |------- counted in flight ----|
 //! ```
-//! Many threads that all found room for a small write could fill the memory several times over. Small writes are
-//! not counted and never wait here.
+//! Without turns, many threads that find room at the same moment could fill the memory several times over. Small writes
+//! are not counted and never wait here.
 
 use crate::commit::{LARGE_WRITE, Stall};
 use crate::event::StallCause;
@@ -14,18 +14,19 @@ use crate::shared::Shared;
 use flagstone_base::Result;
 use flagstone_env::sync::atomic::Ordering;
 
-/// A large write that is alone goes beyond the share after so many flushes: small writes may fill what these make
-/// free. A flush frees about this part of the share at least.
+/// After this many flushes a large write that is alone may exceed the share: small writes may have taken all the room
+/// that the flushes made. A flush frees at least about one part in this many of the share.
 const PATIENCE: u64 = 64;
 
-/// The place of a large write among those on their way to a memtable.
+/// The admission of a large write. Its bytes are counted until this is dropped.
 pub struct Admitted<'a> {
     stall: &'a Stall,
     bytes: u64,
 }
 
 impl Admitted<'_> {
-    /// The write has turned out longer than was thought: others wait for the rest, it does not.
+    /// Raises the count to `bytes` if the write is longer than estimated. Later writes wait for the difference, this one
+    /// does not.
     pub(crate) fn grow_to(&mut self, bytes: usize) {
         let more = (bytes as u64).saturating_sub(self.bytes);
         self.stall.admitted.fetch_add(more, Ordering::Relaxed);
@@ -35,7 +36,8 @@ impl Admitted<'_> {
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        // After the entry was counted in the memtables; and either the next writer sees this, or it is seen to wait.
+        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum, or its flag is seen
+        // here and it is woken.
         self.stall.admitted.fetch_sub(self.bytes, Ordering::SeqCst);
         if self.stall.is_awaited.load(Ordering::SeqCst) {
             self.stall.ring();
@@ -44,15 +46,16 @@ impl Drop for Admitted<'_> {
 }
 
 impl Shared {
-    /// Lets large writes through in the order in which they come, each as soon as it fits. One that no batch may hold
-    /// needs no turn: it will be refused.
+    /// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for more bytes than a batch
+    /// may have: the commit path refuses them.
     #[cold]
     pub(super) fn admit(&self, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
         if bytes > self.batch_bytes_max() {
             return Ok(None);
         }
         if is_inside_any() {
-            // It holds the key of another database's update, for which somebody with a turn may wait.
+            // This thread holds the key of an update of another database. A writer that is admitted here may wait for
+            // that key, so waiting for its bytes could deadlock.
             return Ok(self.count_write(bytes as usize));
         }
         if !wait {
@@ -75,7 +78,8 @@ impl Shared {
         admitted.map(Some)
     }
 
-    /// Whether flushes make no more room for a write that waits since `installed` of them: some fail, or others take it.
+    /// Whether a writer that waits since flush number `installed` cannot hope for room: flushes fail, or other writers
+    /// have taken all the room that many flushes made.
     fn has_no_hope_of_room(&self, installed: u64) -> bool {
         let queue = self.background.lock();
         let is_failing = self.background.stuck.load(Ordering::Relaxed) > 0;
@@ -85,7 +89,7 @@ impl Shared {
     fn try_admit(&self, bytes: u64, is_hopeless: bool) -> Option<Admitted<'_>> {
         let (stall, share) = (&self.stall, self.options.memtable_share());
         let more = |others: u64| {
-            // Read after `others`: what has left these is in the memtables by then.
+            // Read after `others`: a write that is no longer in that sum is in the memtables by now.
             let held = self.memtable_bytes();
             let sum = others.saturating_add(bytes);
             may_pass(others, sum, held, share, is_hopeless).then_some(sum)
@@ -94,7 +98,7 @@ impl Shared {
         stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
     }
 
-    /// Counts a write whose size was not known when room was asked for: others wait for it, it does not.
+    /// Counts a large write that must not wait, such as an update that holds its key. Later writes wait for it.
     #[inline]
     pub(crate) fn count_write(&self, bytes: usize) -> Option<Admitted<'_>> {
         (bytes >= LARGE_WRITE).then(|| {
@@ -105,10 +109,10 @@ impl Shared {
     }
 }
 
-/// Whether a write may pass with which `sum` bytes are on their way, `others` of them before it, to memtables that hold
-/// `held` bytes of their `share`. The largest write takes half of the share, and flushes go on until memtables are half
-/// empty, so each fits at last when it is alone. Without hope of that one may exceed the share, as long as memtables are
-/// within it.
+/// Whether a write is admitted. `sum` counts the bytes in flight with it, `others` those without it; the memtables hold
+/// `held` bytes of their `share`. The largest write takes half of the share, and flushes run until the memtables are half
+/// empty, so every write fits in the end if it is alone. If there is no hope of that, one write may exceed the share
+/// while the memtables are within it.
 const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: bool) -> bool {
     held.saturating_add(sum) <= share || (others == 0 && is_hopeless && held < share)
 }

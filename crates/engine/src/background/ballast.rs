@@ -24,8 +24,8 @@ use std::time::Duration;
 const STEP_BYTES: u64 = 1 << 20;
 /// While the disk is full, so often is looked whether there is room again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Unless it was asked for, the ballast is made when so many times its bytes are alive in tables: a small database stays
-/// small.
+/// By default the ballast is created when the live bytes in tables are this many times its size, so that a small
+/// database stays small.
 const LIVE_BY_BALLAST: u64 = 16;
 
 const NONE: u8 = 0;
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// Whether so many bytes are alive in tables, as far as that is known.
+    /// Whether at least `bytes` of the tables are known to be live.
     fn holds(&self, bytes: u64) -> bool {
         // Without the lock first: most databases are smaller.
         self.background.table_bytes() >= bytes && self.background.lock().spaces.live() >= bytes

@@ -266,7 +266,7 @@ impl<'a> Write<'a> {
         self.payload.len() + self.shared.map_or(0, |shared| shared.len())
     }
 
-    /// The bytes of an operation's key or value. None begins in `payload` and ends behind it.
+    /// The bytes of an operation's key or value. A range lies in `payload` or in `shared`, never in both.
     #[inline]
     pub(crate) fn bytes(&self, range: &Range<u32>) -> &'a [u8] {
         let (start, end) = (range.start as usize, range.end as usize);

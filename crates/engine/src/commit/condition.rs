@@ -1,4 +1,4 @@
-//! What must hold of a key when a batch is committed. The write holds the stripe of the key meanwhile.
+//! Checks the conditions of a batch while the write holds the stripes of their keys.
 
 use super::batch::{Condition, Expected, Write};
 use crate::shared::Shared;
@@ -7,7 +7,10 @@ use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::Found;
 
 impl Shared {
-    /// Returns Conflict, which tells what was found and what was expected, unless `condition` holds.
+    /// Checks one condition.
+    ///
+    /// # Errors
+    /// Conflict, with the version found and the one expected, if the condition does not hold.
     pub(super) fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
         let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
         let found = self.get_found(keyspace, &condition.key, condition.hash, None)?;
@@ -46,7 +49,7 @@ impl Shared {
     }
 }
 
-/// No write of the key is newer than this, deletes included.
+/// An upper bound on the SeqNo of the newest write of the key, deletes included.
 fn last_write(keyspace: &KeyspaceCore, condition: &Condition, found: &Found) -> SeqNo {
     found.seqno.unwrap_or_else(|| {
         // A compaction may have dropped a tombstone, though none above its watermark. The watermark is read after the

@@ -1,4 +1,4 @@
-//! A large write: its bytes are in memory once between the call and the memtable, since the log shares them.
+//! A large write: the log shares its bytes, so they are in memory once between the call and the memtable.
 
 use super::batch::{Batch, Op, Write};
 use super::record::{LoggedOp, put_head};
@@ -8,10 +8,10 @@ use flagstone_base::room::reserve_large;
 use flagstone_base::{EntryCheck, Kind};
 use std::sync::Arc;
 
-/// From so many bytes on a write is large: its turn comes when there is room for it, and the log does not copy it.
+/// A write of at least this many bytes is large: it waits until there is room for it, and the log does not copy it.
 pub(crate) const LARGE_WRITE: usize = 64 << 10;
 
-/// What a large write consists of. Dropping it gives its memory back.
+/// The payload of a large write. Dropping it frees the memory.
 pub(crate) struct LargeWrite {
     head: Vec<u8>,
     shared: Arc<Vec<u8>>,
@@ -40,7 +40,7 @@ impl LargeWrite {
         (large, Op { check, ..op })
     }
 
-    /// The write of one key, and its operation. The value is taken as it is.
+    /// The write of one key, and its operation. Takes over the buffer of `value`.
     pub(crate) fn of_value(
         core: &KeyspaceCore,
         kind: Kind,
@@ -67,7 +67,7 @@ impl LargeWrite {
         (Self { head, shared: Arc::new(value) }, op)
     }
 
-    /// The payload of a batch, which is left without; `None` when that is small.
+    /// Takes the payload out of a batch; `None` if the payload is small.
     pub(crate) fn of_batch(batch: &mut Batch) -> Option<Self> {
         if batch.payload.len() < LARGE_WRITE {
             return None;

@@ -26,7 +26,7 @@ pub(crate) struct LoggedOp<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// Appends an operation; hands out where its key and its value stand in `out`.
+/// Appends an operation to `out`; returns the offsets of its key and its value.
 #[inline]
 pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     let places = put_head(out, op);
@@ -34,7 +34,8 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     places
 }
 
-/// Appends an operation up to its value; returns where its key stands in `out` and where the value is to stand.
+/// Appends an operation without its value to `out`; returns the offset of its key, and the offset at which the value
+/// must follow.
 #[inline]
 pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     out.push(op.kind as u8);

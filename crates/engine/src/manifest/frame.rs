@@ -114,11 +114,17 @@ impl Header {
     /// Refuses a file that needs a newer reader, or that is another than `expected`.
     pub(super) fn check(&self, file: impl Display, expected: Ident) -> Result<()> {
         if self.version != VERSION || self.read_incompatible != 0 {
+            let advice = match self.version < VERSION {
+                true => {
+                    "a development version wrote it: open it with that one, or load the data again"
+                }
+                false => "a newer flagstone wrote it: open it with that one",
+            };
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
                     "{file}: manifest format {} with features {:#x}: this flagstone reads format \
-                     {VERSION} without such features; no release wrote an older one",
+                     {VERSION} without such features; {advice}",
                     self.version, self.read_incompatible
                 ),
             ));

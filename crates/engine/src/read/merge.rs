@@ -23,7 +23,7 @@ pub(crate) struct Merge {
     direction: Direction,
 }
 
-/// A scan and the front of the key it stands on, which decides most matches.
+/// A scan and the first bytes of its current key, which decide most matches.
 #[derive(Clone, Copy)]
 struct Standing {
     /// All bits are turned where the last key comes first: the smaller front wins.

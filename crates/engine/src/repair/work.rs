@@ -496,7 +496,9 @@ impl<'a> Work<'a> {
 
     /// A keyspace of which the catalog tells nothing: what its tables and the log tell.
     fn unknown(&self, id: KeyspaceId, first_tree: TreeId) -> KeyspaceRecord {
-        let has_definitions = self.definitions.keys().any(|(keyspace, _)| *keyspace == id);
+        let mut definitions = self.definitions.iter();
+        let has_definitions =
+            definitions.any(|((keyspace, _), items)| *keyspace == id && !items.is_empty());
         let known = self.folds.get(&id.0);
         let (content, fold) = self.contents.guess(has_definitions, known.map(String::as_str));
         let fold = known.cloned().or_else(|| fold.map(str::to_owned));
