@@ -1,19 +1,19 @@
 //! The check of an entry: 32 bits that travel with the entry from the write call into its block.
 //!
 //! ```text
-//! check = CRC-32C(value) ^ part(hash of the key) ^ part(kind) ^ part(SeqNo)
+//! check = CRC-32C(value) ^ part(hash of the key) ^ part(kind) ^ part(SeqNo) [^ part(expiry)]
 //! ```
 //! Code that copies an entry also copies its check and does not compute it again. Code that puts
 //! the entry under a checksum of its own computes the check and compares. So a change in memory
-//! between the two is detected. One flipped bit of the value, the kind or the SeqNo always changes
-//! the check. Two different keys have the same part in one case of 2^32. A check is never written
+//! between the two is detected. One flipped bit of the value, the kind, the SeqNo or the expiry
+//! always changes the check. Two different keys have the same part in one case of 2^32. A check is never written
 //! to a file.
 
 use crate::checksum::crc32c;
-use crate::entry::{EntryRef, Kind};
+use crate::entry::{EntryRef, FLAG_EXPIRY, Kind, Trailer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::key_hash;
-use crate::number::SeqNo;
+use crate::number::{Moment, SeqNo};
 use std::fmt;
 
 /// The check of an entry, with or without its SeqNo.
@@ -23,6 +23,9 @@ pub struct EntryCheck(u32);
 /// The multiplier of kinds and SeqNos. It is odd, so multiplication loses no bit. Its product with
 /// any power of two below 2^56 has bits in the upper half, the half that a check keeps of a SeqNo.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+/// The multiplier of expiries: another one, so that an expiry and a SeqNo that change places are
+/// found.
+const SPREAD_EXPIRY: u64 = 0xC2B2_AE3D_27D4_EB4F;
 
 impl EntryCheck {
     /// The check of an entry that has no SeqNo yet. `key_hash` is the [`key_hash`] of its key.
@@ -35,7 +38,26 @@ impl EntryCheck {
     /// The check of an entry with its SeqNo. `seed` is the hash seed of its keyspace.
     #[inline]
     pub fn of_entry(entry: &EntryRef<'_>, seed: u64) -> Self {
-        Self::of(key_hash(entry.key, seed), entry.kind(), entry.value).at(entry.seqno())
+        Self::of_trailer(key_hash(entry.key, seed), entry.trailer, entry.value)
+    }
+
+    /// The check of an entry with its SeqNo and its optional fields. `key_hash` is the [`key_hash`]
+    /// of its key.
+    #[inline]
+    pub fn of_trailer(key_hash: u64, trailer: Trailer, value: &[u8]) -> Self {
+        let check = Self::of(key_hash, trailer.kind(), value).at(trailer.seqno());
+        match trailer.expiry() {
+            None => check,
+            Some(expiry) => check.expiring(expiry),
+        }
+    }
+
+    /// Adds `expiry` to a check that has none, or removes it from a check that has it.
+    #[inline]
+    #[must_use]
+    pub const fn expiring(self, expiry: Moment) -> Self {
+        let flag = (FLAG_EXPIRY as u32).wrapping_mul(SPREAD as u32);
+        Self(self.0 ^ flag ^ (expiry.millis().wrapping_mul(SPREAD_EXPIRY) >> 32) as u32)
     }
 
     /// Adds `seqno` to a check that has none, or removes it from a check that has it.
@@ -141,6 +163,22 @@ mod tests {
     }
 
     #[test]
+    fn every_flipped_bit_of_an_expiry_changes_the_check_and_so_does_a_lost_expiry() {
+        let check = |millis| {
+            let trailer = Trailer::expiring(SeqNo::new(77), Moment::from_millis(millis));
+            EntryCheck::of_trailer(7, trailer, b"value")
+        };
+        let plain = EntryCheck::of(7, Kind::Put, b"value").at(SeqNo::new(77));
+        for millis in [0, 77, 1_700_000_000_000, u64::MAX] {
+            for bit in 0..64 {
+                assert_ne!(check(millis ^ 1 << bit), check(millis), "bit {bit} of {millis}");
+            }
+            assert_ne!(check(millis), plain);
+            assert_eq!(check(millis).expiring(Moment::from_millis(millis)), plain);
+        }
+    }
+
+    #[test]
     fn a_changed_entry_is_named_by_the_front_of_its_key() {
         let key = [b'k'; 1000];
         let entry = EntryRef::new(&key, SeqNo::new(7), Kind::Put, b"value");
@@ -152,14 +190,16 @@ mod tests {
         assert!(text.contains("kkk..#7:Put") && text.len() < 200, "{text}");
     }
 
-    /// Flipping a bit adds or subtracts `SPREAD << bit`. That changes the upper half whatever the
+    /// Flipping a bit adds or subtracts `spread << bit`. That changes the upper half whatever the
     /// other bits are.
     #[test]
-    fn no_bit_of_a_seqno_is_lost() {
-        for bit in 0..56 {
-            let added = SPREAD << bit;
-            for change in [added, added.wrapping_neg()] {
-                assert!((1..u64::from(u32::MAX)).contains(&(change >> 32)), "bit {bit}");
+    fn no_bit_of_a_seqno_or_an_expiry_is_lost() {
+        for (spread, bits) in [(SPREAD, 56), (SPREAD_EXPIRY, 64)] {
+            for bit in 0..bits {
+                let added = spread << bit;
+                for change in [added, added.wrapping_neg()] {
+                    assert!((1..u64::from(u32::MAX)).contains(&(change >> 32)), "bit {bit}");
+                }
             }
         }
     }

@@ -1,15 +1,19 @@
-//! An entry: a key, the SeqNo of a write, what the write did to the key (its kind), and a value.
+//! An entry: a key, the SeqNo of a write, what the write did to the key (its kind), a value, and
+//! optional fields.
 //!
 //! Entries are always ordered by key ascending, then by SeqNo *descending*, so the newest of a key
 //! comes first.
 //!
 //! ```text
-//! trailer, u64 on disk (little-endian):   SeqNo : 56  |  flags : 4  |  kind : 4
-//!                                          bits 8..64     bits 4..8    bits 0..4
+//! trailer, a word in memory:      SeqNo : 56  |  tag : 8
+//! tag, a byte in every format:    flags : 4   |  kind : 4
 //! ```
+//!
+//! Each flag stands for an optional field of the entry. The fields follow in the order of their
+//! bits: in the log and in blocks directly after the tag, in a memtable after the version's header.
 
-use crate::codec::Malformed;
-use crate::number::SeqNo;
+use crate::codec::{Decoder, Malformed};
+use crate::number::{Moment, SeqNo};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -42,62 +46,155 @@ impl Kind {
     }
 }
 
-/// Flag of a trailer, reserved: an optional field follows the trailer, the expiry of the entry in
-/// u64 seconds.
+/// Flag of an optional field: the moment at which a Put expires, u64 milliseconds since 1970.
 pub const FLAG_EXPIRY: u8 = 1 << 4;
-/// Flag of a trailer, reserved: the value is compressed by itself, with a dictionary whose id
-/// follows the trailer.
+/// Flag of an optional field, reserved: the value is compressed by itself, with a dictionary of this
+/// id.
 pub const FLAG_DICTIONARY: u8 = 1 << 5;
-/// Flag of a trailer, reserved: the value is in a blob file, and the entry holds a pointer to it.
+/// Flag of an optional field, reserved: the value is in a blob file, and the entry holds a pointer
+/// to it.
 pub const FLAG_BLOB: u8 = 1 << 6;
+/// The bits of a tag that hold the kind.
+const KIND_MASK: u8 = 0x0F;
 
-/// SeqNo and kind of an entry in one 64-bit word.
+/// Kind and flags of an entry, as stored in one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// What the entry does to its key.
+    pub kind: Kind,
+    /// Whether the entry has an expiry.
+    pub has_expiry: bool,
+}
+
+impl Tag {
+    /// Returns the flags of `byte` that this flagstone does not know; 0 if there are none. A newer
+    /// flagstone wrote such an entry, so its fields cannot be skipped.
+    #[inline]
+    pub const fn unknown_flags(byte: u8) -> u8 {
+        byte & !KIND_MASK & !FLAG_EXPIRY
+    }
+
+    /// The tag that `byte` holds. `None` for an unknown kind or flag, and for an expiry of an entry
+    /// that is no Put.
+    #[inline]
+    pub const fn from_u8(byte: u8) -> Option<Self> {
+        let Some(kind) = Kind::from_u8(byte & !FLAG_EXPIRY) else { return None };
+        let has_expiry = byte & FLAG_EXPIRY != 0;
+        if has_expiry && !matches!(kind, Kind::Put) {
+            return None;
+        }
+        Some(Self { kind, has_expiry })
+    }
+
+    /// Reads the optional fields that the tag tells of.
+    ///
+    /// # Errors
+    /// Malformed if the bytes end before.
+    #[inline]
+    pub fn read_expiry(self, decoder: &mut Decoder<'_>) -> Result<Option<Moment>, Malformed> {
+        if !self.has_expiry {
+            return Ok(None);
+        }
+        decoder.u64("the expiry of an entry").map(|millis| Some(Moment::from_millis(millis)))
+    }
+}
+
+/// SeqNo, kind and optional fields of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Trailer(u64);
+pub struct Trailer {
+    word: u64,
+    /// ZERO without the flag.
+    expiry: Moment,
+}
 
 impl Trailer {
     /// The trailer of an entry of `kind` at `seqno`, without flags.
     #[inline]
     pub const fn new(seqno: SeqNo, kind: Kind) -> Self {
-        Self(seqno.get() << 8 | kind as u64)
+        Self { word: seqno.get() << 8 | kind as u64, expiry: Moment::ZERO }
     }
 
-    /// The trailer as the word that is stored on disk.
+    /// The trailer of a Put at `seqno` that expires at `expiry`.
     #[inline]
-    pub const fn to_u64(self) -> u64 {
-        self.0
+    pub const fn expiring(seqno: SeqNo, expiry: Moment) -> Self {
+        let word = seqno.get() << 8 | (Kind::Put as u8 | FLAG_EXPIRY) as u64;
+        Self { word, expiry }
     }
 
-    /// Decodes a word from disk. A flag is refused: no flag is written yet, so only a newer
-    /// flagstone can have set it.
+    /// The trailer of a Put at `seqno`, with an expiry if there is one.
     #[inline]
-    pub const fn from_u64(word: u64) -> Result<Self, Malformed> {
-        match Kind::from_u8(word as u8) {
-            Some(_) => Ok(Self(word)),
-            None => Err(Malformed { at: 0, expected: "an entry kind 1 to 4 without flags" }),
+    pub const fn of_put(seqno: SeqNo, expiry: Option<Moment>) -> Self {
+        match expiry {
+            None => Self::new(seqno, Kind::Put),
+            Some(expiry) => Self::expiring(seqno, expiry),
         }
+    }
+
+    /// SeqNo, flags and kind in one word, to be kept in memory. [`Trailer::from_word`] restores it.
+    #[inline]
+    pub const fn word(self) -> u64 {
+        self.word
+    }
+
+    /// Restores a trailer from a word that [`Trailer::word`] returned. `expiry` is called if the
+    /// word has the flag of an expiry.
+    #[inline]
+    pub fn from_word(word: u64, expiry: impl FnOnce() -> Moment) -> Self {
+        let expiry = if word as u8 & FLAG_EXPIRY == 0 { Moment::ZERO } else { expiry() };
+        Self { word, expiry }
+    }
+
+    /// The SeqNo in a word that [`Trailer::word`] returned.
+    #[inline]
+    pub const fn seqno_of(word: u64) -> SeqNo {
+        SeqNo::new(word >> 8)
+    }
+
+    /// Kind and flags as the byte that is stored.
+    #[inline]
+    pub const fn tag(self) -> u8 {
+        self.word as u8
     }
 
     /// The SeqNo of the entry.
     #[inline]
     pub const fn seqno(self) -> SeqNo {
-        SeqNo::new(self.0 >> 8)
+        SeqNo::new(self.word >> 8)
     }
 
     /// The kind of the entry.
     #[inline]
     pub const fn kind(self) -> Kind {
-        match Kind::from_u8(self.0 as u8 & 0x0F) {
+        match Kind::from_u8(self.word as u8 & KIND_MASK) {
             Some(kind) => kind,
-            // Unreachable: every constructor checks the kind.
+            // Unreachable: every constructor takes a kind.
             None => Kind::Delete,
         }
+    }
+
+    /// Returns whether the entry has an expiry.
+    #[inline]
+    pub const fn has_expiry(self) -> bool {
+        self.word as u8 & FLAG_EXPIRY != 0
+    }
+
+    /// The moment from which on the key is absent, if the entry has one.
+    #[inline]
+    pub const fn expiry(self) -> Option<Moment> {
+        if self.has_expiry() { Some(self.expiry) } else { None }
+    }
+
+    /// Returns whether the entry has expired at `moment`.
+    #[inline]
+    pub fn is_expired_at(self, moment: Moment) -> bool {
+        self.has_expiry() && self.expiry <= moment
     }
 }
 
 impl fmt::Debug for Trailer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{:?}", self.seqno(), self.kind())
+        write!(f, "{}:{:?}", self.seqno(), self.kind())?;
+        self.expiry().map_or(Ok(()), |expiry| write!(f, "{expiry}"))
     }
 }
 
@@ -159,13 +256,40 @@ mod tests {
     }
 
     #[test]
-    fn a_trailer_survives_a_round_trip_and_an_unknown_kind_or_flag_is_refused() {
-        let trailer = Trailer::new(SeqNo::new(77), Kind::Merge);
-        assert_eq!(trailer.to_u64(), 77 << 8 | 4);
-        assert_eq!(Trailer::from_u64(trailer.to_u64()), Ok(trailer));
-        assert!(Trailer::from_u64(77 << 8).is_err());
-        assert!(Trailer::from_u64(77 << 8 | 5).is_err());
-        assert!(Trailer::from_u64(77 << 8 | u64::from(FLAG_EXPIRY) | 1).is_err());
-        let _reserved = [FLAG_DICTIONARY, FLAG_BLOB];
+    fn a_trailer_survives_a_round_trip_through_its_word() {
+        let plain = Trailer::new(SeqNo::new(77), Kind::Merge);
+        assert_eq!((plain.word(), plain.tag(), plain.expiry()), (77 << 8 | 4, 4, None));
+        let none = || unreachable!("a word without the flag has no expiry");
+        assert_eq!(Trailer::from_word(plain.word(), none), plain);
+        let moment = Moment::from_millis(5000);
+        let expiring = Trailer::expiring(SeqNo::new(77), moment);
+        assert_eq!((expiring.word(), expiring.tag()), (77 << 8 | 0x11, 0x11));
+        assert_eq!(Trailer::from_word(expiring.word(), || moment), expiring);
+        assert_eq!((expiring.seqno(), expiring.kind()), (SeqNo::new(77), Kind::Put));
+        assert_eq!(format!("{expiring:?} {plain:?}"), "#77:Put@5000 #77:Merge");
+    }
+
+    #[test]
+    fn an_entry_has_expired_from_its_moment_on() {
+        let expiring = Trailer::expiring(SeqNo::new(1), Moment::from_millis(5000));
+        assert!(!expiring.is_expired_at(Moment::from_millis(4999)));
+        assert!(expiring.is_expired_at(Moment::from_millis(5000)));
+        assert!(!Trailer::new(SeqNo::new(1), Kind::Put).is_expired_at(Moment::MAX));
+    }
+
+    #[test]
+    fn an_unknown_kind_or_flag_is_refused_and_so_is_an_expiry_of_anything_but_a_put() {
+        for byte in 0..=u8::MAX {
+            let expected = match byte {
+                1..=4 | 0x11 => Some((byte & 0x0F, byte == 0x11)),
+                _ => None,
+            };
+            let tag = Tag::from_u8(byte).map(|tag| (tag.kind as u8, tag.has_expiry));
+            assert_eq!(tag, expected, "{byte:#x}");
+        }
+        for flag in [FLAG_DICTIONARY, FLAG_BLOB, 1 << 7] {
+            assert_eq!(Tag::unknown_flags(flag | FLAG_EXPIRY | 1), flag);
+        }
+        assert_eq!(Tag::unknown_flags(FLAG_EXPIRY | 15), 0);
     }
 }

@@ -1,6 +1,8 @@
-//! Newtypes for numbers that must not be mixed up: SeqNos, files, keyspaces, trees, databases.
+//! Newtypes for numbers that must not be mixed up: SeqNos, moments, files, keyspaces, trees,
+//! databases.
 
 use std::fmt;
+use std::time::Duration;
 
 /// The position of a write in the history of its database. It has 56 bits, so that a kind fits into
 /// the same word.
@@ -36,6 +38,50 @@ impl SeqNo {
 impl fmt::Display for SeqNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "#{}", self.0)
+    }
+}
+
+/// A point in time: milliseconds since 1970-01-01 00:00 UTC. Entries expire at a moment, and readers
+/// judge by one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// The first moment: 1970-01-01 00:00 UTC.
+    pub const ZERO: Self = Self(0);
+    /// The last moment.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The moment `millis` milliseconds after 1970-01-01 00:00 UTC.
+    #[inline]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis)
+    }
+
+    /// The moment `time` after 1970-01-01 00:00 UTC, as `SystemTime::duration_since(UNIX_EPOCH)`
+    /// returns it. A part of a millisecond is not counted.
+    pub fn since_1970(time: Duration) -> Self {
+        Self::ZERO.after(time)
+    }
+
+    /// Milliseconds since 1970-01-01 00:00 UTC.
+    #[inline]
+    pub const fn millis(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `by` later, at most [`Moment::MAX`]. A part of a millisecond is not counted.
+    #[must_use]
+    pub fn after(self, by: Duration) -> Self {
+        let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_add(millis))
+    }
+}
+
+/// For example `@1700000000000`.
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
     }
 }
 
@@ -80,6 +126,14 @@ impl fmt::Display for DatabaseId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_moment_counts_whole_milliseconds_since_1970_and_never_overflows() {
+        let time = Duration::from_micros(1_234_567);
+        assert_eq!(Moment::since_1970(time), Moment::from_millis(1234));
+        assert_eq!(Moment::MAX.after(Duration::MAX), Moment::MAX);
+        assert_eq!(Moment::from_millis(5).after(Duration::from_secs(1)).to_string(), "@1005");
+    }
 
     #[test]
     fn a_seqno_never_leaves_its_56_bits() {

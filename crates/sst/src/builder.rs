@@ -1,9 +1,10 @@
 //! Writes a table: entries in order, then the sections, then the footer.
 
 use crate::block::{BlockBuilder, check_entries};
+use crate::expiries::ExpirySampler;
 use crate::filter::Filter;
-use crate::format::{BLOCK_RAW_MAX, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS, Label};
-use crate::format::{encode_header, seal_block, section_raw_max};
+use crate::format::{BLOCK_RAW_MAX, EXPIRIES, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS};
+use crate::format::{Label, encode_header, seal_block, section_raw_max};
 use crate::index_builder::{BuiltIndex, IndexBuilder};
 use crate::meta::TableMeta;
 use crate::options::{TableIdent, TableOptions};
@@ -48,6 +49,7 @@ pub struct TableBuilder {
     filter_hashes: Vec<u64>,
     filter_last: Vec<u8>,
     sampler: Sampler,
+    expiries: ExpirySampler,
     ranges: RangesBuilder,
     attachments: BTreeMap<u32, Vec<u8>>,
     properties: Properties,
@@ -95,6 +97,7 @@ impl TableBuilder {
             filter_hashes: Vec::new(),
             filter_last: Vec::new(),
             sampler: Sampler::default(),
+            expiries: ExpirySampler::default(),
             ranges: RangesBuilder::default(),
             attachments: BTreeMap::new(),
             properties,
@@ -193,7 +196,7 @@ impl TableBuilder {
 
     /// Computes the check of an entry of the last key.
     fn check_of(&self, entry: &EntryRef<'_>) -> EntryCheck {
-        EntryCheck::of(self.last_key_hash, entry.kind(), entry.value).at(entry.seqno())
+        EntryCheck::of_trailer(self.last_key_hash, entry.trailer, entry.value)
     }
 
     /// Returns Corruption if the order is wrong because an entry changed in memory, so that the
@@ -220,7 +223,8 @@ impl TableBuilder {
         match entry.kind() {
             Kind::Delete => content.deletes += 1,
             Kind::Merge => content.merges += 1,
-            Kind::Put | Kind::RangeDelete => {}
+            Kind::Put => entry.trailer.expiry().into_iter().for_each(|at| self.expiries.add(at)),
+            Kind::RangeDelete => {}
         }
         content.key_bytes_raw += entry.key.len() as u64;
         content.value_bytes_raw += entry.value.len() as u64;
@@ -421,10 +425,14 @@ impl TableBuilder {
         let tail_offset = self.output.position();
         self.properties.sections = Sections { filter_parts, index_parts, ..self.sections(&index)? };
         self.properties.sample_shift = Some(self.sampler.shift());
+        self.properties.content.expiries = self.expiries.summary();
         let mut raw = Vec::new();
         self.properties.encode(&mut raw);
         let properties = self.section(&raw, Compression::None)?;
-        let read_incompatible = if index_parts.is_some() { INDEX_IN_PARTS } else { 0 };
+        let mut read_incompatible = if index_parts.is_some() { INDEX_IN_PARTS } else { 0 };
+        if self.properties.content.expiries.count > 0 {
+            read_incompatible |= EXPIRIES;
+        }
         let label = Label { read_incompatible, ..Label::new(self.ident) };
         let footer = Footer { properties, tail_offset, label }.encode();
         debug_assert_eq!(footer.len(), FOOTER_BYTES);

@@ -36,8 +36,10 @@ pub(crate) const VERSION: u32 = 1;
 /// A feature that a reader must know: the index has parts. Only the footer has this bit, because
 /// the header is written before the number of parts is known.
 pub(crate) const INDEX_IN_PARTS: u32 = 1;
+/// A feature that a reader must know: entries have expiries. Only the footer has this bit.
+pub(crate) const EXPIRIES: u32 = 2;
 /// The read-incompatible features that this code knows.
-const READ_FEATURES: u32 = INDEX_IN_PARTS;
+const READ_FEATURES: u32 = INDEX_IN_PARTS | EXPIRIES;
 pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FSSTHEAD";
 pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FSSTFOOT";
 pub(crate) const LABEL_BYTES: usize = 48;

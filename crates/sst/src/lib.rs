@@ -9,6 +9,7 @@
 //!
 //! `docs/format/sst.md` draws the bytes. A module uses only modules that are listed above it.
 
+mod expiries;
 mod fields;
 mod options;
 mod prefetch;
@@ -55,6 +56,7 @@ pub use allowance::Allowance;
 pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};
 pub use cursor::{CursorOptions, TableCursor};
+pub use expiries::Expiries;
 pub use inspect::{InspectOptions, identify, inspect};
 pub use meta::TableMeta;
 pub use options::{FilterKey, TableIdent, TableOptions};

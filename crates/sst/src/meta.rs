@@ -1,8 +1,9 @@
 //! The manifest's record of a table: enough to skip the table in a read without opening it.
 
+use crate::expiries::Expiries;
 use crate::fields::{FieldWriter, number, read_fields};
 use flagstone_base::codec::Malformed;
-use flagstone_base::{Compression, FileNumber, KeyRange, SeqNo};
+use flagstone_base::{Compression, FileNumber, KeyRange, Moment, SeqNo};
 use std::fmt;
 use std::ops::Bound;
 
@@ -55,6 +56,8 @@ pub struct TableMeta {
     pub compression: Option<Compression>,
     /// The [salt](crate::TableIdent::salt) of the table.
     pub salt: u32,
+    /// When the entries expire that have an expiry.
+    pub expiries: Expiries,
 }
 
 const NUMBER: u64 = 1;
@@ -76,6 +79,10 @@ const GLOBAL_SEQNO: u64 = 16;
 const COMPRESSION: u64 = 17;
 const OLDER_VERSIONS: u64 = 18;
 const SALT: u64 = 19;
+const EXPIRING: u64 = 20;
+const EXPIRY_MIN: u64 = 21;
+const EXPIRY_MEDIAN: u64 = 22;
+const EXPIRY_MAX: u64 = 23;
 
 impl TableMeta {
     /// Appends the record as tagged fields to `out`. The fields do not tell where they end, so a
@@ -105,13 +112,19 @@ impl TableMeta {
         }
         fields.number_unless_zero(OLDER_VERSIONS, self.older_versions);
         fields.number_unless_zero(SALT, u64::from(self.salt));
+        let Expiries { count, min, median, max } = self.expiries;
+        fields.number_unless_zero(EXPIRING, count);
+        fields.number_unless_zero(EXPIRY_MIN, min.millis());
+        fields.number_unless_zero(EXPIRY_MEDIAN, median.millis());
+        fields.number_unless_zero(EXPIRY_MAX, max.millis());
     }
 
     /// Decodes what [`TableMeta::encode`] appended, which must be all of `bytes`. Skips unknown
     /// fields.
     ///
     /// # Errors
-    /// Malformed bytes: a broken field, or bounds that are not in order.
+    /// Malformed bytes: a broken field, bounds or expiries that are not in order, or more expiries
+    /// than entries.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut meta = Self::default();
         read_fields(bytes, |tag, field| {
@@ -125,6 +138,9 @@ impl TableMeta {
         })?;
         if meta.smallest > meta.largest {
             return Err(Malformed { at: 0, expected: "bounds of a table in order" });
+        }
+        if !meta.expiries.is_sound() || meta.expiries.count > meta.entries {
+            return Err(Malformed { at: 0, expected: "expiries of a table in order" });
         }
         Ok(meta)
     }
@@ -151,6 +167,16 @@ impl TableMeta {
                     SEQNO_MIN => self.seqno_min = seqno,
                     SEQNO_MAX => self.seqno_max = seqno,
                     _ => self.global_seqno = Some(seqno),
+                }
+                return Ok(());
+            }
+            EXPIRING => &mut self.expiries.count,
+            EXPIRY_MIN | EXPIRY_MEDIAN | EXPIRY_MAX => {
+                let moment = Moment::from_millis(number(field)?);
+                match tag {
+                    EXPIRY_MIN => self.expiries.min = moment,
+                    EXPIRY_MEDIAN => self.expiries.median = moment,
+                    _ => self.expiries.max = moment,
                 }
                 return Ok(());
             }
@@ -182,6 +208,14 @@ impl TableMeta {
             Some(seqno) => (seqno, seqno),
             None => (self.seqno_min, self.seqno_max),
         }
+    }
+
+    /// Returns whether all that the table holds are puts that have expired at `moment`.
+    pub fn is_expired_at(&self, moment: Moment) -> bool {
+        self.entries > 0
+            && self.expiries.count == self.entries
+            && self.range_deletes == 0
+            && self.expiries.max <= moment
     }
 
     /// Returns whether `key` is within the bounds.
@@ -237,6 +271,9 @@ impl fmt::Display for TableMeta {
         )?;
         if self.range_deletes > 0 {
             write!(f, " {} range deletes", self.range_deletes)?;
+        }
+        if self.expiries.count > 0 {
+            write!(f, " {}", self.expiries)?;
         }
         write!(f, " {}", Bytes(self.bytes))?;
         match self.compression {
@@ -314,6 +351,38 @@ mod tests {
         }
     }
 
+    fn expiring() -> TableMeta {
+        let [min, median, max] = [300, 301, 302].map(Moment::from_millis);
+        TableMeta { expiries: Expiries { count: 2, min, median, max }, ..meta() }
+    }
+
+    #[test]
+    fn expiries_are_encoded_after_the_older_fields_and_must_be_in_order() {
+        let (mut before, mut bytes) = (Vec::new(), Vec::new());
+        meta().encode(&mut before);
+        expiring().encode(&mut bytes);
+        let fields = [20, 1, 2, 21, 2, 0xAC, 2, 22, 2, 0xAD, 2, 23, 2, 0xAE, 2];
+        assert_eq!(bytes, [&before[..], &fields].concat());
+        assert_eq!(TableMeta::decode(&bytes), Ok(expiring()));
+        for (place, value) in [(2, 121), (2, 0), (5, 0xAE), (9, 0xAF)] {
+            let mut damaged = bytes.clone();
+            damaged[before.len() + place] = value;
+            assert!(TableMeta::decode(&damaged).is_err(), "{value} at {place}");
+        }
+        let line = "000042 [a..m) #3..#9 120 entries 1 range deletes 2 expire @300..@302 2.1 MiB";
+        assert_eq!(expiring().to_string(), line);
+    }
+
+    #[test]
+    fn a_table_has_expired_if_all_its_entries_are_puts_that_have() {
+        let all = TableMeta { entries: 2, range_deletes: 0, ..expiring() };
+        let (before, at) = (Moment::from_millis(301), Moment::from_millis(302));
+        assert!(all.is_expired_at(at) && !all.is_expired_at(before));
+        assert!(!TableMeta { entries: 3, ..all.clone() }.is_expired_at(at));
+        assert!(!TableMeta { range_deletes: 1, ..all }.is_expired_at(at));
+        assert!(!TableMeta::default().is_expired_at(Moment::MAX));
+    }
+
     #[test]
     fn a_compression_of_a_newer_flagstone_is_not_known_and_a_broken_one_refused() {
         let with = |field: &[u8]| {
@@ -329,7 +398,7 @@ mod tests {
     #[test]
     fn damaged_bytes_are_refused_or_read_but_never_panic() {
         let mut bytes = Vec::new();
-        TableMeta { compression: Some(Compression::Zstd(3)), ..meta() }.encode(&mut bytes);
+        TableMeta { compression: Some(Compression::Zstd(3)), ..expiring() }.encode(&mut bytes);
         for at in 0..bytes.len() {
             for flip in 1..=255 {
                 let mut damaged = bytes.clone();

@@ -1,7 +1,8 @@
 //! Verifies a table: reads everything and trusts nothing.
 
 use crate::block::Block;
-use crate::format::FOOTER_BYTES;
+use crate::expiries::ExpirySampler;
+use crate::format::{EXPIRIES, FOOTER_BYTES};
 use crate::index::Index;
 use crate::meta::TableMeta;
 use crate::ranges::RangeDeletes;
@@ -138,6 +139,12 @@ impl Table {
         if table_is_older(self) {
             counted.older_versions = 0;
         }
+        let has_bit = self.footer.label.read_incompatible & EXPIRIES != 0;
+        if has_bit != (counted.expiries.count > 0) {
+            let (bit, count) = (u8::from(has_bit), counted.expiries.count);
+            let found = format_args!("feature bit {bit} of expiries, but {count} entries have one");
+            return Err(self.wrong(self.bytes() - FOOTER_BYTES as u64, found));
+        }
         if told != counted {
             let offset = self.bytes() - FOOTER_BYTES as u64;
             return Err(self.wrong(
@@ -160,6 +167,7 @@ struct Walk<'t> {
     table: &'t Table,
     content: TableMeta,
     sampler: Sampler,
+    expiries: ExpirySampler,
     keys: u64,
     /// The key of the current entry, and the entry before it.
     key: Vec<u8>,
@@ -177,8 +185,8 @@ impl<'t> Walk<'t> {
             compression: table.properties.content.compression,
             ..TableMeta::default()
         };
-        let sampler = Sampler::default();
-        Self { table, content, sampler, keys: 0, key: Vec::new(), last: None }
+        let (sampler, expiries) = (Sampler::default(), ExpirySampler::default());
+        Self { table, content, sampler, expiries, keys: 0, key: Vec::new(), last: None }
     }
 
     /// Checks all entries of block `number`, which `index_of` lists.
@@ -214,6 +222,7 @@ impl<'t> Walk<'t> {
             }
             self.keys += u64::from(is_new);
             recount(&mut self.content, entry);
+            entry.trailer.expiry().into_iter().for_each(|expiry| self.expiries.add(expiry));
             self.content.older_versions += u64::from(!is_new);
             let seqno = entry.seqno();
             let (last, last_seqno) = self.last.get_or_insert_default();
@@ -236,6 +245,7 @@ impl<'t> Walk<'t> {
 
     /// Returns the counted content and the number of distinct keys.
     fn finish(mut self) -> (TableMeta, u64) {
+        self.content.expiries = self.expiries.summary();
         self.content.largest = self.last.map(|(key, _)| key).unwrap_or_default();
         (self.content, self.keys)
     }

@@ -318,7 +318,7 @@ pub(crate) fn encode_op(
 ) -> Op {
     let hash = core.hash(key);
     let partition = core.route.partition(key, hash) as u16;
-    let op = LoggedOp { kind, keyspace: core.id, key, value };
+    let op = LoggedOp { kind, expiry: None, keyspace: core.id, key, value };
     let (key_at, value_at) = record::put_op(payload, &op);
     let check = match core.entry_checks {
         true => EntryCheck::of(hash, kind, value),

@@ -50,7 +50,7 @@ impl LargeWrite {
         let hash = core.hash(key);
         let check = check_of(core, kind, key, &value);
         let mut head = Vec::with_capacity(key.len() + super::batch::OP_OVERHEAD);
-        let logged = LoggedOp { kind, keyspace: core.id, key, value: &value };
+        let logged = LoggedOp { kind, expiry: None, keyspace: core.id, key, value: &value };
         let (key_at, value_at) = put_head(&mut head, &logged);
         let (key_range, value_range) = (key_at..key_at + key.len(), 0..value.len());
         flip::arrived_apart(Site::Batch, (&mut head, key_range), (&mut value, value_range));

@@ -1,16 +1,19 @@
 //! The payloads of write-ahead-log records.
 //!
 //! ```text
-//! kind 1, batch       op*          op := kind:u8  keyspace:varint  key:bytes  value:bytes
+//! kind 1, batch       op*          op := tag:u8  [expiry:u64]  keyspace:varint  key:bytes  value:bytes
 //!                                  op i of the record has SeqNo first + i; a Delete has an empty value,
 //!                                  a RangeDelete has the end of the range as its value
 //! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*     takes one SeqNo
 //! bytes := length:varint, then that many bytes
 //! ```
 
-use flagstone_base::codec::{put_bytes, put_varint};
-use flagstone_base::{Decoder, KeyspaceId, Kind, Malformed};
+use flagstone_base::codec::{put_bytes, put_u64, put_varint};
+use flagstone_base::{
+    Decoder, EntryRef, Error, ErrorKind, KeyspaceId, Kind, Malformed, Moment, SeqNo, Tag, Trailer,
+};
 use flagstone_wal::RecordKind;
+use std::path::Path;
 
 /// A batch of operations.
 pub(crate) const BATCH: RecordKind = RecordKind(1);
@@ -21,9 +24,67 @@ pub(crate) const DEFINITION: RecordKind = RecordKind(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedOp<'a> {
     pub(crate) kind: Kind,
+    /// Only a Put has one.
+    pub(crate) expiry: Option<Moment>,
     pub(crate) keyspace: KeyspaceId,
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
+}
+
+impl<'a> LoggedOp<'a> {
+    /// The entry of the operation at `seqno`.
+    #[inline]
+    pub(crate) const fn at(&self, seqno: SeqNo) -> EntryRef<'a> {
+        EntryRef {
+            key: self.key,
+            trailer: trailer(seqno, self.kind, self.expiry),
+            value: self.value,
+        }
+    }
+}
+
+/// The trailer of an operation at `seqno`.
+#[inline]
+pub(crate) const fn trailer(seqno: SeqNo, kind: Kind, expiry: Option<Moment>) -> Trailer {
+    match expiry {
+        None => Trailer::new(seqno, kind),
+        Some(expiry) => Trailer::expiring(seqno, expiry),
+    }
+}
+
+/// Why a batch of the log cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Malformed(Malformed),
+    /// A newer flagstone wrote an operation with these flags.
+    Flags {
+        at: usize,
+        flags: u8,
+    },
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+impl Refusal {
+    /// The error for a record at `offset` of `file`: Corruption, or Unsupported for unknown flags.
+    #[cold]
+    pub(crate) fn in_file(self, file: &Path, offset: u64) -> Error {
+        match self {
+            Self::Malformed(malformed) => malformed.in_file(file.display(), offset),
+            Self::Flags { at, flags } => {
+                let file = file.display();
+                let text = format!(
+                    "{file}, offset {offset}, byte {at} of the batch: an operation with flags \
+                     {flags:#x}, unknown to this version"
+                );
+                Error::new(ErrorKind::Unsupported, text)
+            }
+        }
+    }
 }
 
 /// Appends an operation to `out`; returns the offsets of its key and its value.
@@ -38,7 +99,10 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
 /// must follow.
 #[inline]
 pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
-    out.push(op.kind as u8);
+    out.push(trailer(SeqNo::ZERO, op.kind, op.expiry).tag());
+    if let Some(expiry) = op.expiry {
+        put_u64(out, expiry.millis());
+    }
     put_varint(out, u64::from(op.keyspace.0));
     put_bytes(out, op.key);
     let key_at = out.len() - op.key.len();
@@ -47,30 +111,76 @@ pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
 }
 
 /// The operations of a batch, one after another.
-pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Malformed> {
+pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Refusal> {
     let at = decoder.position();
-    let kind = Kind::from_u8(decoder.u8("a kind of operation")?)
-        .ok_or(Malformed { at, expected: "a kind of operation, 1 to 4" })?;
+    let byte = decoder.u8("a kind of operation")?;
+    let Some(tag) = Tag::from_u8(byte) else {
+        return Err(match Tag::unknown_flags(byte) {
+            0 => Malformed { at, expected: "a kind of operation, 1 to 4, a Put if it expires" }
+                .into(),
+            flags => Refusal::Flags { at, flags },
+        });
+    };
+    let (kind, expiry) = (tag.kind, tag.read_expiry(decoder)?);
     let keyspace = KeyspaceId(decoder.varint_u32("a keyspace")?);
     let key = decoder.bytes("a key")?;
     if key.is_empty() || key.len() > flagstone_base::key::KEY_BYTES_MAX {
-        return Err(Malformed { at, expected: "a key of 1 to 65,535 bytes" });
+        return Err(Malformed { at, expected: "a key of 1 to 65,535 bytes" }.into());
     }
     let value_at = decoder.position();
     let value = decoder.bytes("a value")?;
     if kind == Kind::RangeDelete && value <= key {
-        return Err(Malformed { at: value_at, expected: "the end of a range above its start" });
+        return Err(
+            Malformed { at: value_at, expected: "the end of a range above its start" }.into()
+        );
     }
-    Ok(LoggedOp { kind, keyspace, key, value })
+    Ok(LoggedOp { kind, expiry, keyspace, key, value })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn put() -> LoggedOp<'static> {
+        let keyspace = KeyspaceId(300);
+        LoggedOp { kind: Kind::Put, expiry: None, keyspace, key: b"ab", value: b"xyz" }
+    }
+
+    #[test]
+    fn an_expiry_follows_the_kind_and_comes_back() {
+        let op = LoggedOp { expiry: Some(Moment::from_millis(0x0102_0304_0506)), ..put() };
+        let mut out = Vec::new();
+        assert_eq!(put_op(&mut out, &op), (12, 15));
+        assert_eq!(out, b"\x11\x06\x05\x04\x03\x02\x01\0\0\xAC\x02\x02ab\x03xyz");
+        assert_eq!(read_op(&mut Decoder::new(&out)), Ok(op));
+        for end in 0..out.len() {
+            assert!(read_op(&mut Decoder::new(&out[..end])).is_err());
+        }
+        assert_eq!(op.at(SeqNo::new(7)).trailer.expiry(), op.expiry);
+    }
+
+    #[test]
+    fn unknown_flags_are_unsupported_and_an_expiry_of_a_delete_is_malformed() {
+        let mut out = Vec::new();
+        put_op(&mut out, &put());
+        for (tag, flags) in [(0x21, 0x20), (0x41, 0x40), (0xF1, 0xE0), (0x25, 0x20)] {
+            out[0] = tag;
+            let refusal = read_op(&mut Decoder::new(&out)).unwrap_err();
+            assert_eq!(refusal, Refusal::Flags { at: 0, flags });
+            let error = refusal.in_file(Path::new("000007.wal"), 512);
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.to_string().contains("000007.wal, offset 512"), "{error}");
+        }
+        for tag in [0x12, 0x13, 0x14, 0x10, 0, 5] {
+            out[0] = tag;
+            let refusal = read_op(&mut Decoder::new(&out)).unwrap_err();
+            assert!(matches!(refusal, Refusal::Malformed(_)), "{tag:#x}: {refusal:?}");
+        }
+    }
+
     #[test]
     fn an_operation_has_its_golden_bytes_and_comes_back() {
-        let op = LoggedOp { kind: Kind::Put, keyspace: KeyspaceId(300), key: b"ab", value: b"xyz" };
+        let op = put();
         let mut out = Vec::new();
         assert_eq!(put_op(&mut out, &op), (4, 7));
         assert_eq!(out, b"\x01\xAC\x02\x02ab\x03xyz");

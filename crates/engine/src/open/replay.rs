@@ -3,15 +3,13 @@
 //! An entry is replayed exactly once: those at or below the SeqNo through which its tree was flushed
 //! stand in tables already (a merge operand would count twice).
 
-use crate::commit::record::{self, LoggedOp};
+use crate::commit::record::{self, LoggedOp, Refusal};
 use crate::content::Definition;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
 use crate::shared::Shared;
 use crate::space::KeyspaceCore;
-use flagstone_base::{
-    Decoder, EntryRef, Error, ErrorKind, KeyspaceId, Kind, Malformed, Result, SeqNo,
-};
+use flagstone_base::{Decoder, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};
 use flagstone_tree::Tree;
@@ -135,8 +133,8 @@ fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> 
     Ok(())
 }
 
-fn damaged(dir: &Path, record: &Record<'_>, malformed: Malformed) -> Error {
-    malformed.in_file(path(dir, FileKind::Wal, record.segment).display(), record.offset)
+fn damaged(dir: &Path, record: &Record<'_>, refusal: impl Into<Refusal>) -> Error {
+    refusal.into().in_file(&path(dir, FileKind::Wal, record.segment), record.offset)
 }
 
 fn unknown(dir: &Path, record: &Record<'_>) -> Error {
@@ -156,7 +154,7 @@ fn unknown(dir: &Path, record: &Record<'_>) -> Error {
 fn each_op(
     record: &Record<'_>,
     mut visit: impl FnMut(SeqNo, LoggedOp<'_>) -> Result<()>,
-) -> Result<Result<()>, Malformed> {
+) -> Result<Result<()>, Refusal> {
     let mut decoder = Decoder::new(record.payload);
     for i in 0..record.count {
         let op = record::read_op(&mut decoder)?;
@@ -213,7 +211,7 @@ fn insert(
             return Ok(false);
         }
         let memtable = shared.numbering.lock().reserve(tree, seqno);
-        memtable.insert(EntryRef::new(op.key, seqno, op.kind, op.value), hash)?;
+        memtable.insert(op.at(seqno), hash)?;
         Ok(true)
     };
     if op.kind == Kind::RangeDelete {

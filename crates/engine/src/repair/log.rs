@@ -1,9 +1,10 @@
 //! The log of a damaged database: what is not in tables yet, gathered and written as tables.
 
 use super::output::{Output, Outputs};
-use crate::commit::record::{self, LoggedOp};
+use crate::commit::record::{self, LoggedOp, Refusal};
 use crate::content::Definition;
-use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo, TreeId};
+use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo};
+use flagstone_base::{Trailer, TreeId};
 use flagstone_wal::Record;
 use std::collections::BTreeMap;
 
@@ -22,9 +23,14 @@ pub(super) enum Target {
 /// An entry of the log.
 pub(super) struct Logged {
     key: Vec<u8>,
-    seqno: SeqNo,
-    kind: Kind,
+    trailer: Trailer,
     value: Vec<u8>,
+}
+
+impl Logged {
+    fn as_entry(&self) -> EntryRef<'_> {
+        EntryRef { key: &self.key, trailer: self.trailer, value: &self.value }
+    }
 }
 
 /// Entries that wait to be written.
@@ -38,7 +44,8 @@ impl Gathered {
     pub(super) fn add(&mut self, target: Target, seqno: SeqNo, op: &LoggedOp<'_>) {
         let (key, value) = (op.key.to_vec(), op.value.to_vec());
         self.bytes += key.len() + value.len() + 64;
-        self.by_target.entry(target).or_default().push(Logged { key, seqno, kind: op.kind, value });
+        let logged = Logged { key, trailer: op.at(seqno).trailer, value };
+        self.by_target.entry(target).or_default().push(logged);
     }
 }
 
@@ -48,19 +55,19 @@ pub(super) fn write(
     owner: super::output::Owner<'_>,
     mut entries: Vec<Logged>,
 ) -> Result<Output> {
-    entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seqno.cmp(&a.seqno)));
+    entries.sort_by(|a, b| a.as_entry().order(&b.as_entry()));
     let mut output = outputs.begin(owner)?;
     let mut last: Option<(&[u8], SeqNo)> = None;
-    for entry in &entries {
-        if entry.kind == Kind::RangeDelete {
-            output.delete_range(&entry.key, &entry.value, entry.seqno)?;
+    for entry in entries.iter().map(Logged::as_entry) {
+        if entry.kind() == Kind::RangeDelete {
+            output.delete_range(entry.key, entry.value, entry.seqno())?;
             continue;
         }
-        if last == Some((&entry.key, entry.seqno)) {
+        if last == Some((entry.key, entry.seqno())) {
             continue;
         }
-        last = Some((&entry.key, entry.seqno));
-        output.add(EntryRef::new(&entry.key, entry.seqno, entry.kind, &entry.value))?;
+        last = Some((entry.key, entry.seqno()));
+        output.add(entry)?;
     }
     Ok(output)
 }
@@ -69,7 +76,7 @@ pub(super) fn write(
 pub(super) enum Said<'a> {
     Operations(Vec<(SeqNo, LoggedOp<'a>)>),
     Definition(Definition),
-    /// A kind of a newer flagstone.
+    /// A kind of record, or flags of an operation, of a newer flagstone.
     Unknown,
 }
 
@@ -81,7 +88,11 @@ pub(super) fn read<'a>(record: &Record<'a>) -> Result<Said<'a>, Malformed> {
             let mut operations = Vec::new();
             for at in 0..record.count {
                 let seqno = record.first_seqno.plus(u64::from(at));
-                operations.push((seqno, record::read_op(&mut decoder)?));
+                match record::read_op(&mut decoder) {
+                    Ok(op) => operations.push((seqno, op)),
+                    Err(Refusal::Malformed(malformed)) => return Err(malformed),
+                    Err(Refusal::Flags { .. }) => return Ok(Said::Unknown),
+                }
             }
             decoder.finish("the end of the batch")?;
             Ok(Said::Operations(operations))

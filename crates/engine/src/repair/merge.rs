@@ -8,7 +8,7 @@ use super::output::{BOTTOM, Output, Outputs, Owner};
 use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{EntryRef, Kind, Result, SeqNo};
+use flagstone_base::{EntryRef, Kind, Result, SeqNo, Trailer};
 use flagstone_sst::{RangeDelete, RangeDeletes, Salvage, SalvageCursor, TableMeta};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -90,7 +90,7 @@ struct Deciding {
     deleted: SeqNo,
     /// Nothing older counts.
     is_done: bool,
-    last: Option<(SeqNo, Kind, Vec<u8>)>,
+    last: Option<(Trailer, Vec<u8>)>,
 }
 
 struct Writer<'a> {
@@ -116,19 +116,25 @@ impl Writer<'_> {
         }
         let Some(deciding) = &mut self.key else { return Ok(()) };
         let (seqno, kind) = (entry.seqno(), entry.kind());
-        if let Some((last, last_kind, value)) = &deciding.last
-            && *last == seqno
+        if let Some((last, value)) = &deciding.last
+            && last.seqno() == seqno
         {
-            // Of a put and the operand that it was folded of the put comes first.
-            let is_same = *last_kind == kind && value[..] == *entry.value;
-            let is_folded = *last_kind == Kind::Put && kind == Kind::Merge;
-            self.merged.unequal += u64::from(!is_same && !is_folded);
+            // Of a put and the operand that it was folded of the put comes first. A put that
+            // expired became a tombstone in newer tables.
+            let is_same = *last == entry.trailer && value[..] == *entry.value;
+            let is_folded = last.kind() == Kind::Put && kind == Kind::Merge;
+            let is_expired = match (last.kind(), kind) {
+                (Kind::Put, Kind::Delete) => last.has_expiry(),
+                (Kind::Delete, Kind::Put) => entry.trailer.has_expiry(),
+                _ => false,
+            };
+            self.merged.unequal += u64::from(!is_same && !is_folded && !is_expired);
             return Ok(());
         }
         if deciding.is_done {
             return Ok(());
         }
-        deciding.last = Some((seqno, kind, entry.value.to_vec()));
+        deciding.last = Some((entry.trailer, entry.value.to_vec()));
         deciding.is_done = kind != Kind::Merge || seqno < deciding.deleted;
         if kind == Kind::Delete || seqno < deciding.deleted {
             return Ok(());

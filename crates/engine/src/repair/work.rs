@@ -415,7 +415,9 @@ impl<'a> Work<'a> {
                 }
             }
             Ok(Said::Unknown) => {
-                self.report.losses.push(lost(format!("unknown record kind {}", record.kind.0)));
+                let kind = record.kind.0;
+                let what = format!("a record of kind {kind} that a newer version wrote");
+                self.report.losses.push(lost(what));
             }
             Err(wrong) => self.report.losses.push(lost(format!("expected {}", wrong.expected))),
         }

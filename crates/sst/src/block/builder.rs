@@ -54,7 +54,10 @@ impl BlockBuilder {
             // The trailer must not make the buffer grow, which could double and copy it.
             reserve_large(&mut self.raw, entry.value.len() + suffix.len() + LARGE_ROOM);
         }
-        self.raw.push(entry.kind() as u8);
+        self.raw.push(entry.trailer.tag());
+        if let Some(expiry) = entry.trailer.expiry() {
+            put_u64(&mut self.raw, expiry.millis());
+        }
         put_varint(&mut self.raw, shared as u64);
         put_varint(&mut self.raw, suffix.len() as u64);
         put_varint(&mut self.raw, entry.value.len() as u64);

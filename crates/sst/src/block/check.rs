@@ -35,7 +35,7 @@ pub(crate) fn check_entries(raw: &[u8], checks: &[EntryCheck], seed: u64) -> Res
             None => return Err(wrong("a shared part of the restart")),
         };
         let (trailer, value, hash) = (parsed.trailer, &raw[parsed.value()], key_hash(key, seed));
-        if EntryCheck::of(hash, trailer.kind(), value).at(trailer.seqno()) != *check {
+        if EntryCheck::of_trailer(hash, trailer, value) != *check {
             // Compare again, for the message.
             check.verify(&EntryRef { key, trailer, value }, seed)?;
         }
@@ -55,12 +55,12 @@ fn unreadable(wrong: Malformed) -> Error {
 mod tests {
     use super::super::BlockBuilder;
     use super::*;
-    use flagstone_base::{Kind, SeqNo};
+    use flagstone_base::{Kind, Moment, SeqNo, Trailer};
 
     const SEED: u64 = 5;
 
     /// Builds a block of keys with shared prefixes, several versions of one key, and entries of
-    /// every kind.
+    /// every kind. Some puts have an expiry.
     fn block() -> (Vec<u8>, Vec<EntryCheck>) {
         let (mut builder, mut checks) = (BlockBuilder::default(), Vec::new());
         for n in 0..40_u64 {
@@ -68,7 +68,11 @@ mod tests {
             let kind = [Kind::Put, Kind::Merge, Kind::Delete][n as usize % 3];
             let value = if kind == Kind::Delete { String::new() } else { "v".repeat(n as usize) };
             let seqno = SeqNo::new(1000 - n);
-            let entry = EntryRef::new(key.as_bytes(), seqno, kind, value.as_bytes());
+            let mut entry = EntryRef::new(key.as_bytes(), seqno, kind, value.as_bytes());
+            if n % 9 == 0 {
+                entry.trailer =
+                    Trailer::expiring(seqno, Moment::from_millis(1_700_000_000_000 + n));
+            }
             builder.add(entry, remix(key_hash(entry.key, SEED)));
             checks.push(EntryCheck::of_entry(&entry, SEED));
         }

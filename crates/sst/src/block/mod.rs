@@ -2,8 +2,8 @@
 //! step.
 //!
 //! ```text
-//! entries        kind u8 | shared varint | suffix length varint | value length varint
-//!                | suffix | value            ... one after another
+//! entries        tag u8 | [expiry u64] | shared varint | suffix length varint
+//!                | value length varint | suffix | value            ... one after another
 //! places         n x (offset o bytes | SeqNo - base w bytes)      o = 2 or 4, w = 0..=7
 //! fingerprints   n x 1 byte: low byte of the remixed hash of the key
 //! trailer, 16    base SeqNo u64 | n u32 | w u8 | o u8 | restart shift u8 | zero u8

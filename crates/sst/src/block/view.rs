@@ -3,7 +3,7 @@
 use super::{SEQNO_WIDTH_MAX, TRAILER_BYTES, fingerprint};
 use crate::prefetch::prefetch;
 use flagstone_base::bytes::{order, same};
-use flagstone_base::{Decoder, Kind, Malformed, SeqNo, Slice, Trailer};
+use flagstone_base::{Decoder, Kind, Malformed, Moment, SeqNo, Slice, Tag, Trailer};
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Deref, Range};
 
@@ -180,27 +180,31 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         let place = self.place(index);
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];
-        let Some(&[kind, shared, suffix, value]) = entries.get(at..).and_then(|e| e.first_chunk())
+        let Some(&[tag, shared, suffix, value]) = entries.get(at..).and_then(|e| e.first_chunk())
         else {
             return self.parse_long(place);
         };
-        if (shared | suffix | value) >= 0x80 {
+        // Lengths of one byte, and no flags.
+        if ((shared | suffix | value) & 0x80) | (tag & 0xF0) != 0 {
             return self.parse_long(place);
         }
-        self.parsed(place, kind, at + 4, [shared.into(), suffix.into(), value.into()])
+        let lens = [shared.into(), suffix.into(), value.into()];
+        self.parsed(place, (Kind::from_u8(tag), None), at + 4, lens)
     }
 
-    /// As [`Block::parse`], for lengths of more than one byte.
+    /// As [`Block::parse`], for lengths of more than one byte, and entries with flags.
     #[inline(never)]
     fn parse_long(&self, place: u128) -> Result<Parsed, Malformed> {
         let at = self.offset_in(place);
         let entries = &self.bytes[..self.places_at as usize];
         let mut decoder = Decoder::new(entries.get(at..).unwrap_or_default());
         let moved = |wrong: Malformed| Malformed { at: at + wrong.at, ..wrong };
-        let kind = decoder.u8("the kind of an entry").map_err(moved)?;
+        let tag = Tag::from_u8(decoder.u8("the kind of an entry").map_err(moved)?);
+        let expiry = tag.map_or(Ok(None), |tag| tag.read_expiry(&mut decoder)).map_err(moved)?;
         let shared = decoder.varint_usize("a shared length").map_err(moved)?;
         let suffix = decoder.varint_usize("a suffix length").map_err(moved)?;
         let value = decoder.varint_usize("a value length").map_err(moved)?;
+        let kind = (tag.map(|tag| tag.kind), expiry);
         self.parsed(place, kind, at + decoder.position(), [shared, suffix, value])
     }
 
@@ -208,13 +212,15 @@ impl<B: Deref<Target = [u8]>> Block<B> {
     fn parsed(
         &self,
         place: u128,
-        kind: u8,
+        (kind, expiry): (Option<Kind>, Option<Moment>),
         suffix_at: usize,
         [shared, suffix, value]: [usize; 3],
     ) -> Result<Parsed, Malformed> {
         let wrong = |expected| Malformed { at: self.offset_in(place), expected };
-        let kind = match Kind::from_u8(kind) {
-            Some(kind @ (Kind::Put | Kind::Delete | Kind::Merge)) => kind,
+        let seqno = self.seqno_in(place);
+        let trailer = match kind {
+            Some(Kind::Put) => Trailer::of_put(seqno, expiry),
+            Some(kind @ (Kind::Delete | Kind::Merge)) => Trailer::new(seqno, kind),
             _ => return Err(wrong("a put, delete or merge")),
         };
         // The sum of three lengths below 2^33 cannot overflow. Larger ones are refused first.
@@ -223,7 +229,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             return Err(wrong("an entry that ends before the columns"));
         }
         Ok(Parsed {
-            trailer: Trailer::new(self.seqno_in(place), kind),
+            trailer,
             shared: shared as u32,
             suffix_at: suffix_at as u32,
             value_at: (suffix_at + suffix) as u32,
@@ -424,6 +430,38 @@ mod tests {
         assert_eq!((block.seqno(0).get(), block.seqno(1).get()), (70_000, 1));
         let global = Block::new(Slice::from(same), Some(SeqNo::new(5))).unwrap();
         assert_eq!(global.parse(1).unwrap().trailer.seqno().get(), 5);
+    }
+
+    #[test]
+    fn an_expiry_follows_the_tag_and_every_reader_finds_what_comes_after_it() {
+        let mut builder = BlockBuilder::default();
+        let expiry = Moment::from_millis(0x0102_0304_0506);
+        let mut expiring = EntryRef::new(b"ab", SeqNo::new(9), Kind::Put, b"value");
+        expiring.trailer = Trailer::expiring(SeqNo::new(9), expiry);
+        let long = vec![b'v'; 200];
+        let after = EntryRef::new(b"abc", SeqNo::new(8), Kind::Put, &long);
+        [expiring, after].iter().for_each(|entry| builder.add(*entry, hash(entry.key)));
+        let raw = builder.finish().to_vec();
+        assert_eq!(raw[..19], *b"\x11\x06\x05\x04\x03\x02\x01\0\0\x00\x02\x05abvalue");
+        let block = Block::new(Slice::from(raw), None).unwrap();
+        for (index, entry) in [expiring, after].iter().enumerate() {
+            let parsed = block.parse(index).unwrap();
+            assert_eq!(parsed.trailer, entry.trailer);
+            assert_eq!(&*block.slice(parsed.value()), entry.value);
+            assert_eq!(block.lower_bound(entry.key, SeqNo::MAX), Ok(index));
+        }
+    }
+
+    #[test]
+    fn an_unknown_flag_and_an_expiry_of_a_delete_are_refused() {
+        let good = raw(&[("a", 1, "x")]);
+        for tag in [0x12, 0x13, 0x14, 0x21, 0x41, 0x81, 0x10, 0x05, 0x00, 0x03] {
+            let mut broken = good.clone();
+            broken[0] = tag;
+            let block = Block::new(Slice::from(broken), None).unwrap();
+            let expected = "a put, delete or merge";
+            assert_eq!(block.parse(0).unwrap_err(), Malformed { at: 0, expected }, "{tag:#x}");
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Tests of the bytes of tables: what version 1 writes never changes.
 
 use crate::tools::{Entry, Folder, IDENT, get};
-use flagstone_base::{Compression, ErrorKind, KeyspaceId, Kind, Result, SeqNo, TreeId};
+use flagstone_base::{Compression, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, TreeId};
 use flagstone_env::{Disk, MemDisk};
 use flagstone_sst::{
-    BlockCache, InspectOptions, Table, TableBuilder, TableIdent, TableMeta, TableOptions, inspect,
+    BlockCache, Expiries, InspectOptions, Table, TableBuilder, TableIdent, TableMeta, TableOptions,
+    inspect,
 };
 
 /// The table that `docs/format/sst.md` shows.
@@ -15,6 +16,9 @@ const GOLDEN_ONE_FILTER: &[u8] = include_bytes!("golden_one_filter.sst");
 const GOLDEN_INDEX_PARTS: &[u8] = include_bytes!("golden_index_parts.sst");
 /// The same table as written before tables recorded their compression.
 const GOLDEN_NO_COMPRESSION: &[u8] = include_bytes!("golden_no_compression.sst");
+
+/// A table with two entries that expire.
+const GOLDEN_EXPIRIES: &[u8] = include_bytes!("golden_expiries.sst");
 
 fn options() -> TableOptions {
     TableOptions {
@@ -42,13 +46,28 @@ fn fill(builder: &mut TableBuilder) -> Result<()> {
     entries().iter().try_for_each(|entry| builder.add(entry.as_ref()))
 }
 
+fn expiring() -> [Entry; 3] {
+    [
+        Entry::put("apple", 9, "red").expiring(1_700_000_000_000),
+        Entry::put("applesauce", 7, "+1"),
+        Entry::put("pear", 5, "green").expiring(1_700_000_005_000),
+    ]
+}
+
+fn fill_expiring(builder: &mut TableBuilder) -> Result<()> {
+    expiring().iter().try_for_each(|entry| builder.add(entry.as_ref()))
+}
+
 #[test]
 fn the_same_entries_give_the_same_bytes_for_ever() {
+    type Fill = fn(&mut TableBuilder) -> Result<()>;
     let in_parts = TableOptions { block_bytes: 64, index_part_blocks: 1, ..options() };
-    for (name, options, golden) in [
-        ("golden.sst", options(), GOLDEN),
-        ("golden_index_parts.sst", in_parts, GOLDEN_INDEX_PARTS),
-    ] {
+    let tables: [(_, _, Fill, _); 3] = [
+        ("golden.sst", options(), fill, GOLDEN),
+        ("golden_index_parts.sst", in_parts, fill, GOLDEN_INDEX_PARTS),
+        ("golden_expiries.sst", options(), fill_expiring, GOLDEN_EXPIRIES),
+    ];
+    for (name, options, fill, golden) in tables {
         let folder = Folder::new();
         folder.write(options, fill).unwrap();
         let written = std::fs::read(folder.path()).unwrap();
@@ -77,6 +96,28 @@ fn an_index_in_parts_is_a_feature_that_a_reader_must_know() {
     let options = InspectOptions { entries: true };
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
     for word in ["in 2 parts", "features 0x0/0x1/0x0", "entry    0 apple#9:Put=red", "pear#5"] {
+        assert!(text.contains(word), "{word} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn expiries_are_a_feature_that_a_reader_must_know() {
+    let feature = |bytes: &[u8]| bytes[bytes.len() - 80 + 28 + 16];
+    assert_eq!((feature(GOLDEN), feature(GOLDEN_EXPIRIES)), (0, 2));
+    let folder = Folder::new();
+    std::fs::write(folder.path(), GOLDEN_EXPIRIES).unwrap();
+    let table = folder.open(None).unwrap();
+    table.verify().unwrap();
+    for entry in expiring() {
+        assert_eq!(get(&table, &entry.key, 99).unwrap(), [entry]);
+    }
+    let Expiries { count, min, median, max } = table.meta().unwrap().expiries;
+    let millis = [min, median, max].map(Moment::millis);
+    assert_eq!((count, millis), (2, [1_700_000_000_000, 1_700_000_000_000, 1_700_000_005_000]));
+    let mut text = String::new();
+    let options = InspectOptions { entries: true };
+    inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
+    for word in ["2 expire @1700000000000..@1700000005000", "apple#9:Put@1700000000000=red"] {
         assert!(text.contains(word), "{word} is missing in\n{text}");
     }
 }

@@ -19,7 +19,9 @@ fn write_with(folder: &Folder, options: TableOptions) -> (TableMeta, Vec<u8>) {
             builder.add_range_delete(b"key020", b"key030", SeqNo::new(500))?;
             (0..60).try_for_each(|i| {
                 let value = "value ".repeat(i % 5);
-                builder.add(Entry::put(format!("key{i:03}"), 100 + i as u64, value).as_ref())
+                let mut entry = Entry::put(format!("key{i:03}"), 100 + i as u64, value);
+                entry.expiry = (i % 7 == 0).then_some(1_700_000_000_000 + i as u64);
+                builder.add(entry.as_ref())
             })
         })
         .unwrap();
@@ -116,9 +118,9 @@ fn a_newer_version_or_unknown_feature_is_unsupported_not_corrupt() {
     let (_, good) = write(&folder, Compression::None);
     let footer = good.len() - 80;
     // The version, and a feature that a reader must know.
-    for place in [footer + 28 + 8, footer + 28 + 16] {
+    for (place, value) in [(footer + 28 + 8, 2), (footer + 28 + 16, 4)] {
         let mut newer = good.clone();
-        newer[place] = 2;
+        newer[place] = value;
         let crc = flagstone_base::checksum::crc32c(&newer[footer..footer + 76]);
         newer[footer + 76..].copy_from_slice(&crc.to_le_bytes());
         std::fs::write(folder.path(), &newer).unwrap();
@@ -130,6 +132,26 @@ fn a_newer_version_or_unknown_feature_is_unsupported_not_corrupt() {
     compatible[footer + 76..].copy_from_slice(&crc.to_le_bytes());
     std::fs::write(folder.path(), &compatible).unwrap();
     folder.open(None).unwrap();
+}
+
+#[test]
+fn a_feature_bit_of_expiries_that_does_not_fit_the_entries_is_found() {
+    let folder = Folder::new();
+    let (_, expiring) = write(&folder, Compression::None);
+    let entry = Entry::put("key", 1, "value");
+    folder.write(TableOptions::default(), |builder| builder.add(entry.as_ref())).unwrap();
+    let plain = std::fs::read(folder.path()).unwrap();
+    for (good, bits) in [(expiring, 2), (plain, 0)] {
+        let (footer, mut bytes) = (good.len() - 80, good);
+        assert_eq!(bytes[footer + 28 + 16], bits);
+        bytes[footer + 28 + 16] ^= 2;
+        let crc = flagstone_base::checksum::crc32c(&bytes[footer..footer + 76]);
+        bytes[footer + 76..].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(folder.path(), &bytes).unwrap();
+        let error = folder.open(None).unwrap().verify().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains("feature bit"), "{error}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>)>;
+type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (Kind, Vec<u8>, Option<u64>)>;
 
 fn random_model(dice: &mut Dice) -> Model {
     let mut model = Model::new();
@@ -17,6 +17,7 @@ fn random_model(dice: &mut Dice) -> Model {
     let value_max = dice.pick(&[1, 20, 200]);
     let seqno_max = dice.pick(&[1, 50, 70_000, SeqNo::MAX.get() as usize]);
     let prefix = vec![b'p'; dice.pick(&[0, 0, 9, 40])];
+    let has_expiries = dice.below(2) == 0;
     let mut hot: Vec<Vec<u8>> = Vec::new();
     for _ in 0..count {
         let key = if !hot.is_empty() && dice.below(3) == 0 {
@@ -35,17 +36,17 @@ fn random_model(dice: &mut Dice) -> Model {
         let len = if kind == Kind::Delete { 0 } else { dice.below(value_max) };
         let fill = dice.word() as u8;
         let value = if dice.below(2) == 0 { vec![fill; len] } else { dice.bytes(len) };
-        model.insert((key, Reverse(seqno)), (kind, value));
+        let expires = has_expiries && kind == Kind::Put && dice.below(2) == 0;
+        let expiry = expires.then(|| dice.word() >> dice.below(64));
+        model.insert((key, Reverse(seqno)), (kind, value, expiry));
     }
     model
 }
 
 fn entries(model: &Model) -> Vec<Entry> {
-    let entry = |((key, Reverse(seqno)), (kind, value)): (&(Vec<u8>, _), &(Kind, Vec<u8>))| Entry {
-        key: key.clone(),
-        seqno: *seqno,
-        kind: *kind,
-        value: value.clone(),
+    let entry = |((key, Reverse(seqno)), (kind, value, expiry)): (&(Vec<u8>, _), &_)| {
+        let (key, value, kind): (_, Vec<u8>, Kind) = (key.clone(), Clone::clone(value), *kind);
+        Entry { key, seqno: *seqno, kind, value, expiry: *expiry }
     };
     model.iter().map(entry).collect()
 }

@@ -1,7 +1,7 @@
 //! Helpers of the tests: a folder for tables, and functions to write, open and read them.
 
 use flagstone_base::hash::{key_hash, remix};
-use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Result, SeqNo};
+use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, Result, SeqNo, Trailer};
 use flagstone_env::{Disk, OsDisk, Random, SeededRandom};
 use flagstone_sst::{BlockCache, Table, TableBuilder, TableIdent, TableMeta, TableOptions};
 use std::ops::ControlFlow;
@@ -60,21 +60,32 @@ pub(crate) struct Entry {
     pub(crate) seqno: u64,
     pub(crate) kind: Kind,
     pub(crate) value: Vec<u8>,
+    pub(crate) expiry: Option<u64>,
 }
 
 impl Entry {
     pub(crate) fn put(key: impl AsRef<[u8]>, seqno: u64, value: impl AsRef<[u8]>) -> Self {
         let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
-        Self { key, seqno, kind: Kind::Put, value }
+        Self { key, seqno, kind: Kind::Put, value, expiry: None }
+    }
+
+    pub(crate) fn expiring(self, millis: u64) -> Self {
+        Self { expiry: Some(millis), ..self }
     }
 
     pub(crate) fn of(entry: EntryRef<'_>) -> Self {
         let (key, value) = (entry.key.to_vec(), entry.value.to_vec());
-        Self { key, seqno: entry.seqno().get(), kind: entry.kind(), value }
+        let expiry = entry.trailer.expiry().map(Moment::millis);
+        Self { key, seqno: entry.seqno().get(), kind: entry.kind(), value, expiry }
     }
 
     pub(crate) fn as_ref(&self) -> EntryRef<'_> {
-        EntryRef::new(&self.key, SeqNo::new(self.seqno), self.kind, &self.value)
+        let seqno = SeqNo::new(self.seqno);
+        let trailer = match self.expiry.map(Moment::from_millis) {
+            Some(expiry) => Trailer::expiring(seqno, expiry),
+            None => Trailer::new(seqno, self.kind),
+        };
+        EntryRef { key: &self.key, trailer, value: &self.value }
     }
 }
 
@@ -83,8 +94,7 @@ pub(crate) fn get(table: &Table, key: &[u8], at: u64) -> Result<Vec<Entry>> {
     let hash = remix(key_hash(key, table.properties().hash_seed));
     let mut seen = Vec::new();
     table.get(key, hash, SeqNo::new(at), &mut |trailer, value| {
-        let (key, value) = (key.to_vec(), value.to_vec());
-        seen.push(Entry { key, seqno: trailer.seqno().get(), kind: trailer.kind(), value });
+        seen.push(Entry::of(EntryRef { key, trailer, value: &value }));
         ControlFlow::Continue(())
     })?;
     Ok(seen)

@@ -13,7 +13,7 @@
 //! memtable is dropped: a reader of an old table misses only keys that were added after it began.
 
 use super::arena::{Bump, ChunkPool};
-use super::versions::{KeyAt, Linked, StoredVersion, VERSION_HEADER, Versions, write_version};
+use super::versions::{KeyAt, Linked, StoredVersion, Versions, write_version};
 use flagstone_base::bytes::same;
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::ptr;
@@ -154,16 +154,16 @@ impl Store {
         version: StoredVersion<'_>,
     ) -> Option<Inserted> {
         if let Some(at) = self.find(key, hash) {
-            let room = VERSION_HEADER + version.value.len();
+            let room = version.room();
             let (address, pointer) = self.versions.arena.allocate(&mut writer.bump, pool, room)?;
-            // SAFETY: the memory was just allocated for a header and the value.
+            // SAFETY: the memory was just allocated for the version.
             unsafe { write_version(pointer.as_ptr(), version) };
             let linked = self.versions.link(at, version.trailer.seqno(), address);
             return Some(Inserted { at, is_new: false, linked });
         }
         self.make_room(writer);
         let key_room = (KEY_HEADER + key.len()).next_multiple_of(8);
-        let version_room = VERSION_HEADER + version.value.len();
+        let version_room = version.room();
         let room = key_room + version_room;
         // A value of 512 KiB or more gets a chunk of its own, where only the start has an address,
         // so key and version must not share it.
@@ -178,7 +178,7 @@ impl Store {
                 self.versions.arena.allocate(&mut writer.bump, pool, version_room)?;
             (newest, place.as_ptr())
         };
-        // SAFETY: `place` has space for a version header and the value.
+        // SAFETY: `place` has the room of the version.
         unsafe { write_version(place, version) };
         // SAFETY: `pointer` has space for a key header and the key, and no reader knows it yet.
         unsafe { write_key(pointer.as_ptr(), newest, key) };
@@ -263,7 +263,7 @@ unsafe fn write_key(place: *mut u8, newest: u32, key: &[u8]) {
 mod tests {
     use super::*;
     use flagstone_base::hash::{key_hash, remix};
-    use flagstone_base::{Kind, SeqNo, Trailer};
+    use flagstone_base::{Kind, Moment, SeqNo, Trailer};
 
     fn version(seqno: u64, value: &[u8]) -> StoredVersion<'_> {
         StoredVersion::new(Trailer::new(SeqNo::new(seqno), Kind::Put), value, None)
@@ -311,6 +311,32 @@ mod tests {
             assert_eq!(store.versions.version_at(store.versions.first(at)).unwrap().value, key);
         }
         assert!(store.find(b"no", hash(b"no")).is_none());
+    }
+
+    #[test]
+    fn versions_with_and_without_expiry_come_back() {
+        let (store, pool) = (Store::new(), ChunkPool::new(0));
+        let mut writer = StoreWriter::default();
+        let (key, key_hash) = (b"key", key_hash(b"key", 7));
+        let trailers = [
+            Trailer::new(SeqNo::new(4), Kind::Put),
+            Trailer::expiring(SeqNo::new(3), Moment::from_millis(5000)),
+            Trailer::expiring(SeqNo::new(2), Moment::MAX),
+            Trailer::new(SeqNo::new(1), Kind::Delete),
+        ];
+        for (trailer, value) in trailers.iter().zip([&b"v"[..], b"value", b"", b""]) {
+            let version = StoredVersion::new(*trailer, value, Some(key_hash));
+            store.insert(&mut writer, &pool, key, hash(key), version).unwrap();
+        }
+        let at = store.find(key, hash(key)).unwrap();
+        let mut place = store.versions.first(at);
+        for (trailer, value) in trailers.iter().zip([&b"v"[..], b"value", b"", b""]) {
+            let version = store.versions.version_at(place).unwrap();
+            assert_eq!((version.trailer, version.value), (*trailer, value));
+            assert!(version.is_sound(key_hash));
+            place = store.versions.follow(place);
+        }
+        assert!(place.is_end());
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl Memtable {
         key_hash: u64,
         check: Option<EntryCheck>,
     ) -> Result<bool> {
-        let computed = || EntryCheck::of(key_hash, entry.kind(), entry.value).at(entry.seqno());
+        let computed = || EntryCheck::of_trailer(key_hash, entry.trailer, entry.value);
         let check = match self.context.entry_checks {
             true => check.unwrap_or_else(computed),
             false => EntryCheck::default(),

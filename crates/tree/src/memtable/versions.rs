@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! version, aligned to 8:  trailer u64 | older version u32 (atomic) | value length u32 | check u32
-//!                         | value
+//!                         | [expiry u64] | value
 //! shortcut, aligned to 8: trailer u64 | older version u32 (atomic) | value length + 2^31 u32
 //!                         | check u32 | skip u32 | level u32 (atomic) | value
 //! ```
+//!
+//! Only a version whose trailer has the flag of an expiry has one. A shortcut never has.
 //!
 //! Everything except links and levels is written before its address is published and never changes;
 //! a changed link only leads to more versions. The versions of a key are chained by SeqNo, newest
@@ -24,11 +26,12 @@
 //! with what is below the memtable; older versions then matter only to readers at older SeqNos.
 
 use super::arena::{Arena, Bump, ChunkPool};
-use flagstone_base::{EntryCheck, Kind, SeqNo, Trailer};
+use flagstone_base::{EntryCheck, Kind, Moment, SeqNo, Trailer};
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-pub(super) const VERSION_HEADER: usize = 20;
+const VERSION_HEADER: usize = 20;
+const EXPIRY_BYTES: usize = size_of::<u64>();
 const SHORTCUT_HEADER: usize = 28;
 /// Set in the length of a shortcut's value. No value has more than 512 MiB.
 const SHORTCUT: u32 = 1 << 31;
@@ -281,10 +284,10 @@ impl Versions {
         // SAFETY: as in `version`.
         let pointer = unsafe { self.arena.pointer(address) };
         // SAFETY: as in `version`.
-        let trailer = unsafe { pointer.cast::<Trailer>().read() };
+        let word = unsafe { pointer.cast::<u64>().read() };
         // SAFETY: as in `version`.
         let len = unsafe { pointer.add(12).cast::<u32>().read() };
-        (trailer.seqno(), len & SHORTCUT != 0)
+        (Trailer::seqno_of(word), len & SHORTCUT != 0)
     }
 
     #[inline]
@@ -292,13 +295,19 @@ impl Versions {
         // SAFETY: `address` came from a link of this store, loaded with Acquire.
         let pointer = unsafe { self.arena.pointer(address) };
         // SAFETY: a version header is at this address, written before the address was published.
-        let trailer = unsafe { pointer.cast::<Trailer>().read() };
+        let word = unsafe { pointer.cast::<u64>().read() };
         // SAFETY: as above.
         let len = unsafe { pointer.add(12).cast::<u32>().read() };
         // SAFETY: as above.
         let check = EntryCheck::from_u32(unsafe { pointer.add(16).cast::<u32>().read() });
         let is_shortcut = len & SHORTCUT != 0;
-        let header = if is_shortcut { SHORTCUT_HEADER } else { VERSION_HEADER };
+        let mut header = if is_shortcut { SHORTCUT_HEADER } else { VERSION_HEADER };
+        let trailer = Trailer::from_word(word, || {
+            // SAFETY: as above; the word says that an expiry follows the header.
+            let millis = unsafe { pointer.add(header).cast::<u64>().read_unaligned() };
+            header += EXPIRY_BYTES;
+            Moment::from_millis(millis)
+        });
         let len = (len & !SHORTCUT) as usize;
         // SAFETY: the value's bytes follow the header and never change.
         let value = unsafe { std::slice::from_raw_parts(pointer.add(header), len) };
@@ -360,7 +369,14 @@ impl<'a> StoredVersion<'a> {
     }
 
     fn computed(&self, key_hash: u64) -> EntryCheck {
-        EntryCheck::of(key_hash, self.trailer.kind(), self.value).at(self.trailer.seqno())
+        EntryCheck::of_trailer(key_hash, self.trailer, self.value)
+    }
+
+    /// The memory that the version takes, with its header.
+    #[inline]
+    pub(super) const fn room(&self) -> usize {
+        let fields = if self.trailer.has_expiry() { EXPIRY_BYTES } else { 0 };
+        VERSION_HEADER + fields + self.value.len()
     }
 
     /// Returns whether the version matches its check.
@@ -386,22 +402,28 @@ impl VersionAt {
 /// Writes a version and its header to `place`.
 ///
 /// # Safety
-/// `place` is aligned to 8, has space for the header and the value, and no reader knows it.
+/// `place` is aligned to 8, has [`StoredVersion::room`], and no reader knows it.
 pub(super) unsafe fn write_version(place: *mut u8, version: StoredVersion<'_>) {
     let StoredVersion { trailer, check, value } = version;
+    let mut header = VERSION_HEADER;
     // SAFETY: by the contract of this function.
-    unsafe { place.cast::<Trailer>().write(trailer) };
+    unsafe { place.cast::<u64>().write(trailer.word()) };
     // SAFETY: as above.
     unsafe { place.add(8).cast::<AtomicU32>().write(AtomicU32::new(0)) };
     // SAFETY: as above; a value has at most 512 MiB.
     unsafe { place.add(12).cast::<u32>().write(value.len() as u32) };
     // SAFETY: as above.
     unsafe { place.add(16).cast::<u32>().write(check.to_u32()) };
+    if let Some(expiry) = trailer.expiry() {
+        // SAFETY: as above.
+        unsafe { place.add(header).cast::<u64>().write_unaligned(expiry.millis()) };
+        header += EXPIRY_BYTES;
+    }
     // SAFETY: as above; fresh memory does not overlap the caller's value.
-    unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(VERSION_HEADER), value.len()) };
+    unsafe { ptr::copy_nonoverlapping(value.as_ptr(), place.add(header), value.len()) };
 }
 
-/// Writes a shortcut and its header to `place`.
+/// Writes a shortcut and its header to `place`. Its trailer has no flags.
 ///
 /// # Safety
 /// `place` is aligned to 8, has space for the header and the value, and no reader knows it.
@@ -411,8 +433,9 @@ unsafe fn write_shortcut(
     version: StoredVersion<'_>,
 ) {
     let StoredVersion { trailer, check, value } = version;
+    debug_assert!(!trailer.has_expiry(), "a shortcut has no expiry");
     // SAFETY: by the contract of this function.
-    unsafe { place.cast::<Trailer>().write(trailer) };
+    unsafe { place.cast::<u64>().write(trailer.word()) };
     // SAFETY: as above.
     unsafe { place.add(8).cast::<AtomicU32>().write(AtomicU32::new(older)) };
     // SAFETY: as above.
