@@ -172,9 +172,8 @@ fn check_same(
     wanted: &WantedContent<'_>,
     options: Option<&KeyspaceOptions>,
 ) -> Result<Arc<KeyspaceCore>> {
-    let WantedContent { content, fold_if_new } = wanted;
-    check_content(&core, content)?;
-    let mismatch = |options| core.record.mismatch(options, content, *fold_if_new);
+    check_content(&core, &wanted.content)?;
+    let mismatch = |options| core.record.mismatch(options, &wanted.content);
     if let Some(text) = options.and_then(mismatch) {
         return Err(Error::invalid(text));
     }

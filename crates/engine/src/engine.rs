@@ -67,7 +67,7 @@ impl Engine {
     /// The keyspaces `names`. Those that are missing are created by one edit of the manifest.
     ///
     /// # Errors
-    /// InvalidInput for a bad name, or a keyspace with other content, routing or fold; Io, OutOfSpace, Poisoned, Closed.
+    /// InvalidInput for a bad name, or a keyspace with other content or another value of an option that is set; Io, OutOfSpace, Poisoned, Closed.
     pub fn keyspaces_of(
         &self,
         names: &[&str],

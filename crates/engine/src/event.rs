@@ -1,6 +1,6 @@
 //! Facts told to listeners: one enum for the log line, the metrics and the bands on a plot.
 
-use flagstone_base::{Error, FileNumber, TreeId};
+use flagstone_base::{Error, FileNumber};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,15 +34,25 @@ pub struct DamagedTable {
     pub error: Error,
 }
 
+/// Shows a partition of a keyspace.
+struct Part<'a>(&'a str, usize);
+
+impl fmt::Display for Part<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "keyspace {:?}, partition {}", self.0, self.1)
+    }
+}
+
 impl fmt::Display for DamagedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, keyspace, partition, smallest, largest, error } = self;
         write!(
             f,
-            "{}, keys {}..={} of keyspace {keyspace:?}, partition {partition}: {error}",
+            "{}, keys {}..={} of {}: {error}",
             file.display(),
             smallest.escape_ascii(),
-            largest.escape_ascii()
+            largest.escape_ascii(),
+            Part(keyspace, *partition)
         )
     }
 }
@@ -64,13 +74,17 @@ pub enum Event {
     },
     /// A memtable began to be written out.
     FlushStarted {
-        /// Whose memtable.
-        tree: TreeId,
+        /// The keyspace, by name; empty if it was dropped meanwhile.
+        keyspace: String,
+        /// Which partition of it.
+        partition: usize,
     },
     /// A memtable stands in tables.
     FlushFinished {
-        /// Whose memtable.
-        tree: TreeId,
+        /// The keyspace, by name; empty if it was dropped meanwhile.
+        keyspace: String,
+        /// Which partition of it.
+        partition: usize,
         /// Tables written.
         tables: usize,
         /// Their bytes.
@@ -80,15 +94,19 @@ pub enum Event {
     },
     /// Tables began to be merged.
     CompactionStarted {
-        /// Of which tree.
-        tree: TreeId,
+        /// The keyspace, by name; empty if it was dropped meanwhile.
+        keyspace: String,
+        /// Which partition of it.
+        partition: usize,
         /// Why and what, for humans.
         job: String,
     },
     /// Tables were merged.
     CompactionFinished {
-        /// Of which tree.
-        tree: TreeId,
+        /// The keyspace, by name; empty if it was dropped meanwhile.
+        keyspace: String,
+        /// Which partition of it.
+        partition: usize,
         /// Tables that went.
         removed: usize,
         /// Tables that came.
@@ -105,10 +123,12 @@ pub enum Event {
         /// What went wrong.
         error: Error,
     },
-    /// Work of one tree failed and rests before it is tried again. Other trees go on.
+    /// Work of one partition failed and rests before it is tried again. Others go on.
     BackedOff {
-        /// Whose work.
-        tree: TreeId,
+        /// The keyspace, by name; empty if it was dropped meanwhile.
+        keyspace: String,
+        /// Which partition of it.
+        partition: usize,
         /// What was being done.
         doing: &'static str,
         /// For how long it rests: twice as long as after the failure before, at most a minute.
@@ -180,18 +200,27 @@ impl fmt::Display for Event {
                 "opened in {took:.1?}: {replayed_records} records replayed, {torn_bytes} torn bytes \
                  dropped, {removed_files} unnamed files removed"
             ),
-            Self::FlushStarted { tree } => write!(f, "{tree}: flush started"),
-            Self::FlushFinished { tree, tables, bytes, took } => {
-                write!(f, "{tree}: flushed {bytes} bytes to {tables} tables in {took:.1?}")
+            Self::FlushStarted { keyspace, partition } => {
+                write!(f, "{}: flush started", Part(keyspace, *partition))
             }
-            Self::CompactionStarted { tree, job } => write!(f, "{tree}: compaction started: {job}"),
-            Self::CompactionFinished { tree, removed, added, bytes, took } => write!(
+            Self::FlushFinished { keyspace, partition, tables, bytes, took } => write!(
                 f,
-                "{tree}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
+                "{}: flushed {bytes} bytes to {tables} tables in {took:.1?}",
+                Part(keyspace, *partition)
             ),
+            Self::CompactionStarted { keyspace, partition, job } => {
+                write!(f, "{}: compaction started: {job}", Part(keyspace, *partition))
+            }
+            Self::CompactionFinished { keyspace, partition, removed, added, bytes, took } => {
+                let part = Part(keyspace, *partition);
+                write!(
+                    f,
+                    "{part}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
+                )
+            }
             Self::BackgroundFailed { doing, error } => write!(f, "{doing} failed: {error}"),
-            Self::BackedOff { tree, doing, delay, error } => {
-                write!(f, "{tree}: {doing} rests for {delay:.1?}: {error}")
+            Self::BackedOff { keyspace, partition, doing, delay, error } => {
+                write!(f, "{}: {doing} rests for {delay:.1?}: {error}", Part(keyspace, *partition))
             }
             Self::TableDamaged(table) => write!(f, "damaged table: {table}"),
             Self::TableQuarantined(table) => write!(f, "quarantined table: {table}"),

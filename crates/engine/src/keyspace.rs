@@ -59,7 +59,7 @@ impl Keyspace {
 
     /// How its keys are spread.
     pub fn routing(&self) -> Routing {
-        self.core.record.options().routing
+        self.core.record.routing()
     }
 
     /// Sets `key` to `value`, with the database's durability.

@@ -113,8 +113,7 @@ mod tests {
             let options = Options { memory_budget, compaction_workers: 1, ..Options::default() };
             let builder = Builder::at("db").options(options);
             let db = builder.environment(environment).open().unwrap();
-            let options =
-                KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+            let options = KeyspaceOptions::new().routing(Routing::Hash(1));
             let names = (0..keyspaces).map(|n| format!("k{n}"));
             let all = db.keyspaces_with(names, &options).unwrap();
             Self { db, all, steps, clock }

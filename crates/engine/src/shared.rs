@@ -393,8 +393,7 @@ mod tests {
     fn a_get_of_a_key_that_is_merged_again_and_again_folds_few_operands() {
         let dir = tempfile::tempdir().unwrap();
         let db = testing::open(dir.path()).unwrap();
-        let options =
-            KeyspaceOptions { fold: Some("count/1".into()), ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions::new().fold("count/1");
         let kv = db.keyspace_with("kv", options).unwrap();
         let (shared, core) = (kv.handle().shared(), kv.core());
         for n in 1..=1000_u64 {

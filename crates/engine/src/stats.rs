@@ -1,7 +1,7 @@
 //! What a database tells of itself: keyspaces, sizes, counters, the result of a verification.
 
 use crate::content::DefinitionKind;
-use crate::options::KeyspaceOptions;
+use crate::options::{KeyspaceOptions, Routing};
 use crate::shared::Shared;
 use crate::space::KeyspaceCore;
 use flagstone_env::sync::atomic::Ordering;
@@ -15,7 +15,9 @@ pub struct KeyspaceInfo {
     pub name: String,
     /// What it holds: `bytes`, `documents` if it is a collection, or the names of its codecs.
     pub content: String,
-    /// What it was made with.
+    /// How its keys are spread over partitions.
+    pub routing: Routing,
+    /// Its options. All are set; the fold only if it has one.
     pub options: KeyspaceOptions,
 }
 
@@ -24,6 +26,7 @@ impl KeyspaceInfo {
         Self {
             name: core.name.clone(),
             content: core.record.content.to_string(),
+            routing: core.record.routing(),
             options: core.record.options(),
         }
     }

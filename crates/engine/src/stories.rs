@@ -64,7 +64,7 @@ impl World {
 }
 
 fn keyspace(db: &Engine, name: &str) -> Keyspace {
-    let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+    let options = KeyspaceOptions::new().routing(Routing::Hash(1));
     db.keyspace_with(name, options).unwrap()
 }
 
@@ -429,7 +429,7 @@ fn a_log_that_is_too_long_flushes_all_trees_that_hold_its_oldest_segment() {
 fn a_panic_in_a_background_job_poisons_instead_of_leaving_waiters() {
     let world = World::new();
     let db = world.open();
-    let options = KeyspaceOptions { fold: Some("panics/1".into()), ..KeyspaceOptions::default() };
+    let options = KeyspaceOptions::new().fold("panics/1");
     let kv = db.keyspace_with("a", options).unwrap();
     kv.put("k", "1").unwrap();
     kv.merge("k", "2").unwrap();
@@ -453,7 +453,7 @@ fn a_panic_in_a_full_compaction_poisons_whoever_works_on_it() {
         }
     };
     let db = world.builder().listener(listener).open().unwrap();
-    let options = KeyspaceOptions { routing: Routing::Hash(4), ..KeyspaceOptions::default() };
+    let options = KeyspaceOptions::new().routing(Routing::Hash(4));
     let kv = db.keyspace_with("a", options).unwrap();
     for value in ["1", "2"] {
         (0..100_u8).for_each(|key| kv.put([key], value).unwrap());

@@ -224,11 +224,7 @@ mod tests {
         let disk = MemDisk::default();
         let db = open(&disk);
         let routing = Routing::Hash(1);
-        let options = KeyspaceOptions {
-            fold: Some("add-i64/1".into()),
-            routing,
-            ..KeyspaceOptions::default()
-        };
+        let options = KeyspaceOptions::new().fold("add-i64/1").routing(routing);
         db.keyspace_with("kv", options).unwrap();
         older(&db);
         db.flush().unwrap();

@@ -30,7 +30,7 @@ impl Fold for Highest {
 
 /// Options of a keyspace that combines merge operands by `fold`.
 fn folded_by(fold: &str) -> KeyspaceOptions {
-    KeyspaceOptions { fold: Some(fold.to_owned()), ..KeyspaceOptions::default() }
+    KeyspaceOptions::new().fold(fold)
 }
 
 fn main() -> Result<()> {

@@ -77,10 +77,23 @@ impl Database {
         self.bytes_or_make(name, None)
     }
 
-    /// The keyspace `name` of bytes, made with `options` if there is none.
+    /// The keyspace `name` of bytes, created with `options` if there is none. If there is one, every option that is set
+    /// must have the stored value.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::KeyspaceOptions;
+    /// let small_blocks = KeyspaceOptions::new().block_bytes(4096);
+    /// db.keyspace_with("kv", small_blocks)?;
+    /// db.keyspace_with("kv", KeyspaceOptions::new())?;    // what is not set is not compared
+    /// let refused = db.keyspace_with("kv", KeyspaceOptions::new().block_bytes(8192)).unwrap_err();
+    /// assert!(refused.to_string().contains("blocks of 4096 bytes: it was opened with blocks of 8192"));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Database::keyspace`]; InvalidInput also when it exists with another routing or fold.
+    /// As [`Database::keyspace`]; InvalidInput also for an option that differs from the stored one: the text names both.
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.bytes_or_make(name, Some(options))
     }

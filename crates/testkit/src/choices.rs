@@ -14,29 +14,27 @@ pub fn random_options(rng: &mut Rng) -> Options {
         Durability::Group,
         Durability::Each,
     ];
-    Options {
-        memory_budget: rng.between(1 << 20, 4 << 20),
-        memtable_bytes: rng.percent(30).then(|| rng.between(64 << 10, 128 << 10)),
-        direct_reads: rng.percent(20),
-        durability: *rng.pick(&durabilities),
-        compaction_workers: rng.between(1, 3) as usize,
-        entry_checks: rng.percent(80),
-        ..Options::default()
-    }
+    Options::new()
+        .memory_budget(rng.between(1 << 20, 4 << 20))
+        .memtable_bytes(rng.percent(30).then(|| rng.between(64 << 10, 128 << 10)))
+        .direct_reads(rng.percent(20))
+        .durability(*rng.pick(&durabilities))
+        .compaction_workers(rng.between(1, 3) as usize)
+        .entry_checks(rng.percent(80))
 }
 
 /// Options of a keyspace: 1 to 8 partitions by hash or range, any compression, any block size.
 pub fn random_keyspace(rng: &mut Rng, fold: Option<&str>) -> KeyspaceOptions {
     let compressions =
         [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(3)];
-    KeyspaceOptions {
-        routing: random_routing(rng),
-        compression: *rng.pick(&compressions),
-        bottom_compression: *rng.pick(&compressions),
-        block_bytes: 1 << rng.between(10, 16),
-        filter_bits: *rng.pick(&[0, 1, 5, 10, 10, 20]),
-        fold: fold.map(str::to_owned),
-    }
+    let mut options = KeyspaceOptions::new()
+        .routing(random_routing(rng))
+        .compression(*rng.pick(&compressions))
+        .bottom_compression(*rng.pick(&compressions))
+        .block_bytes(1 << rng.between(10, 16))
+        .filter_bits(*rng.pick(&[0, 1, 5, 10, 10, 20]));
+    options.fold = fold.map(str::to_owned);
+    options
 }
 
 fn random_routing(rng: &mut Rng) -> Routing {

@@ -2,7 +2,9 @@
 
 use super::{Engine, EngineEvent, EngineOptions, Gauges, Outcome};
 use crate::record::EventKind;
-use flagstone::{Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats};
+use flagstone::{
+    Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats,
+};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,12 +40,12 @@ impl EventLog {
 impl Listener for EventLog {
     fn event(&self, event: &Event) {
         match event {
-            Event::FlushFinished { tree, tables, bytes, took } => {
-                let what = format!("{tree} to {tables} tables");
+            Event::FlushFinished { partition, tables, bytes, took, .. } => {
+                let what = format!("partition {partition} to {tables} tables");
                 self.add(EventKind::Flush, *took, *bytes, what);
             }
-            Event::CompactionFinished { tree, removed, added, bytes, took } => {
-                let what = format!("{tree}, {removed} tables to {added}");
+            Event::CompactionFinished { partition, removed, added, bytes, took, .. } => {
+                let what = format!("partition {partition}, {removed} tables to {added}");
                 self.add(EventKind::Compaction, *took, *bytes, what);
             }
             Event::StallFinished { cause, took } => {
@@ -103,41 +105,35 @@ impl FlagstoneEngine {
     pub fn open(options: &EngineOptions) -> flagstone::Result<Self> {
         let events = Arc::new(EventLog::default());
         let heard = Arc::clone(&events);
-        let defaults = Options::default();
-        let chosen = Options {
-            memory_budget: options.memory_bytes,
-            durability: options.durability,
-            memtable_bytes: options.memtable_bytes,
-            direct_reads: options.direct_reads,
-            space_amplification_max: options
-                .space_amplification_max
-                .unwrap_or(defaults.space_amplification_max),
-            entry_checks: options.entry_checks,
-            ..defaults
-        };
+        let mut chosen = Options::new()
+            .memory_budget(options.memory_bytes)
+            .durability(options.durability)
+            .memtable_bytes(options.memtable_bytes)
+            .direct_reads(options.direct_reads)
+            .entry_checks(options.entry_checks);
+        if let Some(space) = options.space_amplification_max {
+            chosen = chosen.space_amplification_max(space);
+        }
         let workers = chosen.compaction_workers;
         let space = chosen.space_amplification_max;
         let builder = Database::builder(&options.dir).options(chosen);
         let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
-        let defaults = KeyspaceOptions::default();
-        let chosen = KeyspaceOptions {
-            routing: Routing::Hash(options.partitions),
-            block_bytes: options.block_bytes.unwrap_or(defaults.block_bytes),
-            filter_bits: options.filter_bits.unwrap_or(defaults.filter_bits),
-            ..defaults
-        };
+        let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(options.partitions));
+        (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
+        let keyspace = database.keyspace_with("bench", wanted)?;
+        let chosen = database.keyspaces().into_iter().find(|info| info.name == "bench");
+        let chosen = chosen.map(|info| info.options).unwrap_or_default();
         let tuning = format!(
             "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
              {workers} compaction workers, space amplification at most {space}{}{}",
             options.partitions,
-            chosen.block_bytes,
-            chosen.filter_bits,
-            chosen.compression,
-            chosen.bottom_compression,
+            chosen.block_bytes.unwrap_or_default(),
+            chosen.filter_bits.unwrap_or_default(),
+            chosen.compression.unwrap_or(Compression::None),
+            chosen.bottom_compression.unwrap_or(Compression::None),
             if options.direct_reads { ", direct reads" } else { "" },
             if options.entry_checks { "" } else { ", no entry checks" },
         );
-        let keyspace = database.keyspace_with("bench", chosen)?;
         Ok(Self { database, keyspace, events, tuning })
     }
 

@@ -63,7 +63,7 @@ fn collection(database: &Database, args: &LoadArgs) -> Result<Collection, Failur
     Ok(match args.partitions {
         Some(partitions) => {
             let routing = Routing::Hash(partitions);
-            let options = KeyspaceOptions { routing, ..KeyspaceOptions::default() };
+            let options = KeyspaceOptions::new().routing(routing);
             database.collection_with(name, options)?
         }
         None => database.collection(name)?,

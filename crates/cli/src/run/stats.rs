@@ -70,9 +70,8 @@ pub(super) fn draw(stats: &Stats) -> String {
 
 fn draw_keyspace(out: &mut String, keyspace: &KeyspaceStats) {
     let info = &keyspace.info;
-    let partitions = info.options.routing.partitions();
-    let head =
-        format!("{} ({}, {partitions} {})", info.name, info.content, kind(&info.options.routing));
+    let partitions = info.routing.partitions();
+    let head = format!("{} ({}, {partitions} {})", info.name, info.content, kind(&info.routing));
     let _always = writeln!(out, "{head}\n  level   tables       bytes      entries   tombstones");
     for LevelReport { level, tables, bytes, entries, deletes } in &keyspace.levels {
         let (tables, bytes) = (grouped(*tables), show_bytes(*bytes));
@@ -168,7 +167,7 @@ fn keyspace_to_json(keyspace: &KeyspaceStats) -> Value {
     json!({
         "name": keyspace.info.name,
         "content": keyspace.info.content,
-        "partitions": keyspace.info.options.routing.partitions(),
+        "partitions": keyspace.info.routing.partitions(),
         "levels": keyspace.levels.iter().map(level).collect::<Vec<_>>(),
         "memtable_bytes": keyspace.memtable_bytes,
         "flush_bytes_written": keyspace.flush_bytes_written,

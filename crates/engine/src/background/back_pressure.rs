@@ -269,7 +269,7 @@ mod tests {
     fn a_cursor_that_is_held_does_not_stop_its_own_writer() {
         let dir = tempfile::tempdir().unwrap();
         let db = Builder::at(dir.path()).memory_budget(1 << 20).open().unwrap();
-        let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions::new().routing(Routing::Hash(1));
         let kv = db.keyspace_with("k", options).unwrap();
         let mut cursors = Vec::new();
         for i in 0..4000_u32 {

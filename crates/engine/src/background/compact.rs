@@ -265,7 +265,7 @@ impl Shared {
             Some(error) => {
                 drop(queue);
                 self.note_failure(&error);
-                self.back_off(id, error);
+                self.back_off(tree, error);
             }
         }
         self.background.ring();
@@ -276,7 +276,8 @@ impl Shared {
 impl CompactionJob {
     pub(super) fn new(shared: Arc<Shared>, tree: Arc<Tree>, compaction: Compaction) -> Self {
         let job = compaction.job().to_string();
-        shared.tell(&Event::CompactionStarted { tree: tree.id(), job });
+        let (keyspace, partition) = shared.part_of(&tree);
+        shared.tell(&Event::CompactionStarted { keyspace, partition, job });
         let started = shared.environment.clock.monotonic();
         Self { shared, tree, compaction: Some(compaction), started }
     }
@@ -308,8 +309,10 @@ impl CompactionJob {
             _ => error,
         });
         let Some(edit) = done? else { return Ok(Progress::Again) };
+        let (keyspace, partition) = self.shared.part_of(&self.tree);
         let event = Event::CompactionFinished {
-            tree: self.tree.id(),
+            keyspace,
+            partition,
             removed: edit.removed.len(),
             added: edit.added.len(),
             bytes: edit.added.iter().map(|(_, meta)| meta.bytes).sum(),

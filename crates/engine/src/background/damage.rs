@@ -3,7 +3,7 @@
 use crate::event::{DamagedTable, Event};
 use crate::shared::Shared;
 use flagstone_base::{Error, TreeId};
-use flagstone_tree::Damage;
+use flagstone_tree::{Damage, Tree};
 
 impl Shared {
     /// Tells of the tables that were found damaged since the last call; whether one was quarantined in `tree`.
@@ -39,7 +39,14 @@ impl Shared {
         }
     }
 
-    /// The keyspace of a tree by name, and which of its partitions the tree is. Looks at all trees.
+    /// The keyspace of a tree by name, empty if it was dropped, and which of its partitions the tree is.
+    pub(super) fn part_of(&self, tree: &Tree) -> (String, usize) {
+        let Some(keyspace) = self.keyspace_of(tree) else { return (String::new(), 0) };
+        let partition = keyspace.trees.iter().position(|other| other.id() == tree.id());
+        (keyspace.name.clone(), partition.unwrap_or_default())
+    }
+
+    /// As [`Shared::part_of`], where only the number of the tree is known. Looks at all trees.
     pub(super) fn place_of(&self, tree: TreeId) -> (String, usize) {
         let keyspaces = self.keyspaces.all();
         let place = keyspaces.iter().find_map(|keyspace| {

@@ -5,8 +5,9 @@ use super::flush::is_of_all;
 use super::groups::SealGroup;
 use crate::event::Event;
 use crate::shared::Shared;
-use flagstone_base::{Error, ErrorKind, TreeId};
+use flagstone_base::{Error, ErrorKind};
 use flagstone_env::{Lane, Progress, is_out_of_descriptors};
+use flagstone_tree::Tree;
 use std::time::Duration;
 
 /// What has no back-off of its own is tried again after this time.
@@ -19,7 +20,7 @@ impl Shared {
         self.note_full(error);
         self.tell(&Event::BackgroundFailed { doing: "flush", error: error.clone() });
         let now = self.environment.clock.monotonic();
-        let (number, tree) = (group.number, group.trees.first().map(|tree| tree.id()));
+        let (number, tree) = (group.number, group.trees.first().cloned());
         let is_of_all = is_of_all(error);
         let delay = {
             let mut queue = self.background.lock();
@@ -44,7 +45,7 @@ impl Shared {
             delay
         };
         if let Some(tree) = tree {
-            self.tell(&Event::BackedOff { tree, doing: "flush", delay, error: error.clone() });
+            self.tell_back_off(&tree, "flush", delay, error.clone());
         }
         self.resume_after(delay, move |shared| {
             let mut queue = shared.background.lock();
@@ -57,7 +58,8 @@ impl Shared {
     }
 
     /// A compaction of `tree` failed: it rests. If the damage that was in its way is quarantined now, it need not.
-    pub(super) fn back_off(&self, tree: TreeId, error: Error) {
+    pub(super) fn back_off(&self, of: &Tree, error: Error) {
+        let tree = of.id();
         self.note_full(&error);
         self.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
         if self.tell_damages(Some(tree)) {
@@ -72,13 +74,19 @@ impl Shared {
             queue.failing.insert(tree, back_off);
             delay
         };
-        self.tell(&Event::BackedOff { tree, doing: "compaction", delay, error });
+        self.tell_back_off(of, "compaction", delay, error);
         self.resume_after(delay, move |shared| {
             if let Some(back_off) = shared.background.lock().failing.get_mut(&tree) {
                 back_off.rests = false;
             }
         });
     }
+
+    fn tell_back_off(&self, tree: &Tree, doing: &'static str, delay: Duration, error: Error) {
+        let (keyspace, partition) = self.part_of(tree);
+        self.tell(&Event::BackedOff { keyspace, partition, doing, delay, error });
+    }
+
     /// Runs `resume` and looks for work again after a while.
     pub(crate) fn resume_later(&self, resume: impl Fn(&Self) + Send + 'static) {
         self.resume_after(RETRY_AFTER, resume);

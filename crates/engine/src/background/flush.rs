@@ -196,8 +196,10 @@ impl FlushJob {
         if let Some(running) = &mut self.current {
             if let Some(edit) = running.flush.step()? {
                 let took = self.shared.environment.clock.monotonic() - running.started;
+                let (keyspace, partition) = self.shared.part_of(&running.tree);
                 self.shared.tell(&Event::FlushFinished {
-                    tree: running.tree.id(),
+                    keyspace,
+                    partition,
                     tables: edit.added.len(),
                     bytes: edit.added.iter().map(|(_, meta)| meta.bytes).sum(),
                     took,
@@ -246,7 +248,8 @@ impl FlushJob {
         let keyspace = self.shared.keyspace_of(&tree);
         let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
         let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
-        self.shared.tell(&Event::FlushStarted { tree: tree.id() });
+        let (keyspace, partition) = self.shared.part_of(&tree);
+        self.shared.tell(&Event::FlushStarted { keyspace, partition });
         let started = self.shared.environment.clock.monotonic();
         Some(Running { tree, bytes: flush.bytes(), flush, started })
     }
@@ -353,8 +356,7 @@ mod tests {
             // The memtables' share is 16 MiB.
             let builder = Builder::at("db").environment(environment).memory_budget(32 << 20);
             let db = change(builder).open().unwrap();
-            let options =
-                KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+            let options = KeyspaceOptions::new().routing(Routing::Hash(2));
             let kv = db.keyspace_with("k", options).unwrap();
             // Its memtable is never the largest: it pins the log.
             db.keyspace("small").unwrap().put("k", "1").unwrap();

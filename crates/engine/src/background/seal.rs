@@ -205,7 +205,7 @@ mod tests {
             builder = builder.memtable_bytes(bytes);
         }
         let db = builder.open().unwrap();
-        let options = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions::new().routing(Routing::Hash(2));
         let kv = db.keyspace_with("k", options).unwrap();
         for i in 0..8192_u32 {
             kv.put(i.to_be_bytes(), [7; 1000]).unwrap();

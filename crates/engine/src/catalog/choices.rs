@@ -1,12 +1,12 @@
 //! What a user chose, to a record and back; and whether a later choice agrees with the first.
 //!
 //! Routing, content and fold are fixed at creation. Compression, block size and filter bits say
-//! only how tables are written from now on, so they may change.
+//! only how tables are written from now on: an edit may change them.
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
-use crate::options::{KeyspaceOptions, Routing};
+use crate::options::{KeyspaceOptions, Routing, TableDefaults};
 use crate::partition::{Route, hash_start};
-use flagstone_base::{KeyspaceId, TreeId};
+use flagstone_base::{Compression, KeyspaceId, TreeId};
 use std::fmt;
 
 impl KeyspaceRecord {
@@ -19,12 +19,12 @@ impl KeyspaceRecord {
         options: &KeyspaceOptions,
         seed: u64,
     ) -> Self {
-        let route = match &options.routing {
+        let route = match options.routing_of_new() {
             Routing::Hash(partitions) => {
-                let n = usize::from(*partitions);
+                let n = usize::from(partitions);
                 Route::Hash { starts: (0..n).map(|i| hash_start(i, n)).collect(), seed }
             }
-            Routing::Range(bounds) => Route::Range { bounds: bounds.clone(), seed },
+            Routing::Range(bounds) => Route::Range { bounds, seed },
         };
         let trees = (tree_first.0..).take(route.partitions()).map(TreeId).collect();
         Self {
@@ -34,66 +34,86 @@ impl KeyspaceRecord {
             route,
             content,
             fold: options.fold.clone(),
-            compression: options.compression,
-            bottom_compression: options.bottom_compression,
-            block_bytes: options.block_bytes,
-            filter_bits: options.filter_bits,
+            compression: TableDefaults::COMPRESSION,
+            bottom_compression: TableDefaults::BOTTOM_COMPRESSION,
+            block_bytes: TableDefaults::BLOCK_BYTES,
+            filter_bits: TableDefaults::FILTER_BITS,
         }
+        .with_options(options)
     }
 
-    /// The options that make such a keyspace.
-    pub(crate) fn options(&self) -> KeyspaceOptions {
-        let routing = match &self.route {
+    /// How its keys are spread.
+    pub(crate) fn routing(&self) -> Routing {
+        match &self.route {
             Route::Hash { starts, .. } => {
                 Routing::Hash(u16::try_from(starts.len()).unwrap_or(u16::MAX))
             }
             Route::Range { bounds, .. } => Routing::Range(bounds.clone()),
-        };
+        }
+    }
+
+    /// The options that make such a keyspace. All are set, the fold only if there is one.
+    pub(crate) fn options(&self) -> KeyspaceOptions {
         KeyspaceOptions {
-            routing,
-            compression: self.compression,
-            bottom_compression: self.bottom_compression,
-            block_bytes: self.block_bytes,
-            filter_bits: self.filter_bits,
+            routing: Some(self.routing()),
+            compression: Some(self.compression),
+            bottom_compression: Some(self.bottom_compression),
+            block_bytes: Some(self.block_bytes),
+            filter_bits: Some(self.filter_bits),
             fold: self.fold.clone(),
         }
     }
 
-    /// The same keyspace with what may change taken from `options`.
+    /// The same keyspace with what may change taken from `options`, as far as it is set there.
     pub(crate) fn with_options(&self, options: &KeyspaceOptions) -> Self {
         Self {
-            compression: options.compression,
-            bottom_compression: options.bottom_compression,
-            block_bytes: options.block_bytes,
-            filter_bits: options.filter_bits,
+            compression: options.compression.unwrap_or(self.compression),
+            bottom_compression: options.bottom_compression.unwrap_or(self.bottom_compression),
+            block_bytes: options.block_bytes.unwrap_or(self.block_bytes),
+            filter_bits: options.filter_bits.unwrap_or(self.filter_bits),
             ..self.clone()
         }
     }
 
-    /// Why the keyspace cannot be opened with these options as one of `content`, if it cannot: the
-    /// text names what it has and what was asked for.
+    /// Why the keyspace cannot be opened as one of `content` with what `options` set, if it cannot: the text names what
+    /// the keyspace has and what was asked for.
     pub(crate) fn mismatch(
         &self,
         options: &KeyspaceOptions,
         content: &KeyspaceContent,
-        fold_if_new: Option<&str>,
     ) -> Option<String> {
-        if let Some(text) = self.content_mismatch(content) {
-            return Some(text);
-        }
-        let name = &self.name;
-        let routing = self.options().routing;
-        if routing != options.routing {
-            let (has, asked) = (Routed(&routing), Routed(&options.routing));
-            return Some(format!("keyspace {name:?} has {has}: it was opened with {asked}"));
-        }
-        // One that would get a fold unasked may have another, or none if it is old.
-        let takes_any = fold_if_new.is_some() && options.fold.is_none();
-        if self.fold != options.fold && !takes_any {
-            let (has, asked) = (Folded(self.fold.as_deref()), Folded(options.fold.as_deref()));
-            return Some(format!("keyspace {name:?} has {has}: it was opened with {asked}"));
-        }
-        None
+        self.content_mismatch(content).or_else(|| {
+            let (has, asked) = self.difference(options)?;
+            Some(format!("keyspace {:?} has {has}: it was opened with {asked}", self.name))
+        })
+    }
+
+    /// The first option that `asked` sets to another value: the keyspace's value and that of `asked`, each with the name
+    /// of the option.
+    fn difference(&self, asked: &KeyspaceOptions) -> Option<(String, String)> {
+        let has = self.options();
+        let compression = |what: &str, one: Compression| format!("{what} {one}");
+        differing(&has.routing, &asked.routing, |routing| Routed(routing).to_string())
+            .or_else(|| {
+                let has = (Some(has.fold.as_deref()), asked.fold.as_deref().map(Some));
+                differing(&has.0, &has.1, |fold| Folded(*fold).to_string())
+            })
+            .or_else(|| {
+                let show = |one: &Compression| compression("compression", *one);
+                differing(&has.compression, &asked.compression, show)
+            })
+            .or_else(|| {
+                let show = |one: &Compression| compression("bottom compression", *one);
+                differing(&has.bottom_compression, &asked.bottom_compression, show)
+            })
+            .or_else(|| {
+                let show = |bytes: &usize| format!("blocks of {bytes} bytes");
+                differing(&has.block_bytes, &asked.block_bytes, show)
+            })
+            .or_else(|| {
+                let show = |bits: &u8| format!("{bits} filter bits a key");
+                differing(&has.filter_bits, &asked.filter_bits, show)
+            })
     }
 
     /// Why the keyspace cannot be opened as one of `content`, if it cannot.
@@ -103,6 +123,16 @@ impl KeyspaceRecord {
             format!("keyspace {:?} holds {}: it was opened for {content}", self.name, self.content)
         })
     }
+}
+
+/// Both values of an option, shown, if `asked` sets it and it differs.
+fn differing<T: PartialEq>(
+    has: &Option<T>,
+    asked: &Option<T>,
+    show: impl Fn(&T) -> String,
+) -> Option<(String, String)> {
+    let (has, asked) = (has.as_ref()?, asked.as_ref()?);
+    (has != asked).then(|| (show(has), show(asked)))
 }
 
 /// Shows a routing in an error text.
@@ -139,10 +169,9 @@ impl fmt::Display for Folded<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flagstone_base::Compression;
 
     fn options(routing: Routing) -> KeyspaceOptions {
-        KeyspaceOptions { routing, ..KeyspaceOptions::default() }
+        KeyspaceOptions::new().routing(routing)
     }
 
     fn record(options: &KeyspaceOptions) -> KeyspaceRecord {
@@ -153,47 +182,74 @@ mod tests {
     fn options_come_back_from_a_record() {
         let bounds = vec![b"g".to_vec()];
         for routing in [Routing::Hash(1), Routing::Hash(256), Routing::Range(bounds)] {
-            let options = options(routing);
-            let record = record(&options);
-            assert_eq!(record.options(), options);
+            let record = record(&options(routing.clone()).block_bytes(4096));
+            let all = record.options();
+            assert_eq!((all.routing, all.block_bytes), (Some(routing.clone()), Some(4096)));
+            assert_eq!(all.compression, Some(TableDefaults::COMPRESSION));
             assert_eq!(record.route.seed(), 9);
             assert_eq!(record.trees[0], TreeId(5));
-            assert_eq!(record.trees.len(), options.routing.partitions());
+            assert_eq!(record.trees.len(), routing.partitions());
         }
     }
 
     #[test]
-    fn what_is_fixed_at_creation_must_agree_and_both_are_named() {
+    fn every_option_that_is_set_must_agree_and_both_values_are_named() {
         let record = record(&options(Routing::Hash(4)));
-        let ranges = options(Routing::Range(vec![b"g".to_vec(), b"p".to_vec()]));
-        assert_eq!(
-            record.mismatch(&ranges, &KeyspaceContent::of("bytes"), None).unwrap(),
-            "keyspace \"k\" has 4 hash partitions: it was opened with 3 key ranges cut at g p"
+        let bytes = KeyspaceContent::of("bytes");
+        let refused = |options: KeyspaceOptions, text: &str| {
+            assert_eq!(
+                record.mismatch(&options, &bytes).unwrap(),
+                format!("keyspace \"k\" {text}")
+            );
+        };
+        refused(
+            options(Routing::Range(vec![b"g".to_vec(), b"p".to_vec()])),
+            "has 4 hash partitions: it was opened with 3 key ranges cut at g p",
         );
-        let folded = KeyspaceOptions { fold: Some("sum".into()), ..options(Routing::Hash(4)) };
-        assert_eq!(
-            record.mismatch(&folded, &KeyspaceContent::of("bytes"), None).unwrap(),
-            "keyspace \"k\" has no fold: it was opened with fold \"sum\""
+        let new = KeyspaceOptions::new;
+        refused(new().fold("sum"), "has no fold: it was opened with fold \"sum\"");
+        refused(
+            new().compression(Compression::None),
+            "has compression lz4: it was opened with compression none",
+        );
+        refused(
+            new().bottom_compression(Compression::Zstd(7)),
+            "has bottom compression zstd 1: it was opened with bottom compression zstd 7",
+        );
+        refused(
+            new().block_bytes(4096),
+            "has blocks of 16384 bytes: it was opened with blocks of 4096 bytes",
+        );
+        refused(
+            new().filter_bits(0),
+            "has 10 filter bits a key: it was opened with 0 filter bits a key",
         );
         assert_eq!(
-            record
-                .mismatch(&options(Routing::Hash(4)), &KeyspaceContent::of("documents"), None)
-                .unwrap(),
+            record.mismatch(&new(), &KeyspaceContent::of("documents")).unwrap(),
             "keyspace \"k\" holds bytes: it was opened for documents"
         );
     }
 
     #[test]
+    fn what_is_not_set_is_not_compared() {
+        let created = options(Routing::Hash(4)).block_bytes(4096).fold("sum");
+        let record = record(&created);
+        let bytes = KeyspaceContent::of("bytes");
+        for asked in [KeyspaceOptions::new(), created, KeyspaceOptions::new().block_bytes(4096)] {
+            assert_eq!(record.mismatch(&asked, &bytes), None, "{asked:?}");
+        }
+    }
+
+    #[test]
     fn how_tables_are_written_may_change() {
         let record = record(&options(Routing::Hash(4)));
-        let changed = KeyspaceOptions {
-            compression: Compression::None,
-            bottom_compression: Compression::Lz4,
-            block_bytes: 4096,
-            filter_bits: 0,
-            ..options(Routing::Hash(4))
-        };
-        assert_eq!(record.mismatch(&changed, &KeyspaceContent::of("bytes"), None), None);
-        assert_eq!(record.with_options(&changed).options(), changed);
+        let changed = KeyspaceOptions::new()
+            .compression(Compression::None)
+            .bottom_compression(Compression::Lz4)
+            .block_bytes(4096)
+            .filter_bits(0);
+        let altered = record.with_options(&changed);
+        assert_eq!(altered.options(), changed.clone().routing(Routing::Hash(4)));
+        assert_eq!(altered.with_options(&KeyspaceOptions::new()), altered);
     }
 }

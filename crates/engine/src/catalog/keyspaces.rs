@@ -149,7 +149,7 @@ impl Catalog {
             return Err(Error::invalid(format!("there is a keyspace {name:?} already")));
         }
         let Counters { next_keyspace, next_tree, .. } = *free;
-        let partitions = options.routing.partitions() as u32;
+        let partitions = options.routing_of_new().partitions() as u32;
         if next_keyspace.0 == u32::MAX || next_tree.0.checked_add(partitions).is_none() {
             let text = "the 2^32 numbers of keyspaces and trees are used up";
             return Err(Error::new(ErrorKind::OutOfSpace, text));
@@ -329,7 +329,7 @@ mod tests {
     }
 
     fn plan(catalog: &Catalog, name: &str) -> KeyspaceRecord {
-        let options = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions::new().routing(Routing::Hash(2));
         try_plan(catalog, name, &options).unwrap()
     }
 

@@ -2,7 +2,7 @@
 
 use super::fields::{FieldWriter, Undecoded, number, read_fields};
 use super::keyspaces::check_name;
-use crate::options::KeyspaceOptions;
+use crate::options::TableDefaults;
 use crate::partition::Route;
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
 use flagstone_base::{Compression, Decoder, KeyspaceId, Malformed, TreeId};
@@ -106,7 +106,6 @@ impl KeyspaceRecord {
 
     /// Reads what [`KeyspaceRecord::encode`] appended: all of `bytes`.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
-        let defaults = KeyspaceOptions::default();
         let mut record = Self {
             id: KeyspaceId(0),
             name: String::new(),
@@ -114,10 +113,10 @@ impl KeyspaceRecord {
             route: Route::Range { bounds: Vec::new(), seed: 0 },
             content: KeyspaceContent(String::new()),
             fold: None,
-            compression: defaults.compression,
-            bottom_compression: defaults.bottom_compression,
-            block_bytes: defaults.block_bytes,
-            filter_bits: defaults.filter_bits,
+            compression: TableDefaults::COMPRESSION,
+            bottom_compression: TableDefaults::BOTTOM_COMPRESSION,
+            block_bytes: TableDefaults::BLOCK_BYTES,
+            filter_bits: TableDefaults::FILTER_BITS,
         };
         let mut fixed_seen = 0;
         read_fields(bytes, |tag, field| {
@@ -239,14 +238,14 @@ fn narrow<T: TryFrom<u64>>(field: &[u8]) -> Result<T, Undecoded> {
 
 impl fmt::Display for KeyspaceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let options = self.options();
+        let routing = self.routing();
         write!(
             f,
             "{} {:?}: {}, {}",
             self.id,
             self.name,
             self.content,
-            super::choices::Routed(&options.routing)
+            super::choices::Routed(&routing)
         )?;
         if let Some(fold) = &self.fold {
             write!(f, ", fold {fold:?}")?;
@@ -262,11 +261,11 @@ impl fmt::Display for KeyspaceRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Routing;
+    use crate::options::{KeyspaceOptions, Routing};
 
     fn record(routing: Routing, content: &str) -> KeyspaceRecord {
         let content = KeyspaceContent::of(content);
-        let options = KeyspaceOptions { routing, ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions::new().routing(routing);
         KeyspaceRecord::new(KeyspaceId(3), "posts", TreeId(9), content, &options, 77)
     }
 

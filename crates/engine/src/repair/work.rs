@@ -504,7 +504,7 @@ impl<'a> Work<'a> {
         let known = self.folds.get(&id.0);
         let (content, fold) = self.contents.guess(has_definitions, known.map(String::as_str));
         let fold = known.cloned().or_else(|| fold.map(str::to_owned));
-        let options = KeyspaceOptions { fold, ..KeyspaceOptions::default() };
+        let options = KeyspaceOptions { fold, ..KeyspaceOptions::new() };
         let seed = self.properties.get(&id).map_or(0, |properties| properties.hash_seed);
         KeyspaceRecord::new(id, &self.name_of(id), first_tree, content, &options, seed)
     }

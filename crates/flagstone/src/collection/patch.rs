@@ -136,7 +136,7 @@ mod tests {
     fn a_document_that_patches_make_larger_than_the_limit_is_whole_and_stays_so() {
         let dir = tempfile::tempdir().unwrap();
         let limit = |document_bytes_max| {
-            let mut options = Options { document_bytes_max, ..Options::default() };
+            let mut options = Options::new().document_bytes_max(document_bytes_max);
             options.memory_budget = 64 << 20;
             Database::builder(dir.path()).options(options).open().unwrap()
         };

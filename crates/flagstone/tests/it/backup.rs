@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, small, small_with, threaded};
 use flagstone::env::names::{BackupName, LOCK, parse_backup};
 use flagstone::env::{Disk, Effect, Failure, Fault, Op};
-use flagstone::{Backups, Database, Durability, ErrorKind, Keyspace, Options, Result};
+use flagstone::{Backups, Database, Durability, ErrorKind, Keyspace, Result};
 use flagstone_testkit::{Session, World, dump};
 use std::path::Path;
 use std::sync::Arc;
@@ -418,7 +418,7 @@ fn writers_go_on_while_a_backup_is_made_and_it_never_holds_half_of_a_batch() {
 #[test]
 fn a_backup_keeps_to_its_rate_and_ends_with_the_database() {
     let world = World::new(77);
-    let options = Options { copy_bytes_per_second: 1, ..small() };
+    let options = small().copy_bytes_per_second(1);
     let db = threaded(&world, options);
     fill(&db.keyspace_with("kv", hashed(1)).unwrap(), 0, 50, 1);
     let error = std::thread::scope(|scope| {

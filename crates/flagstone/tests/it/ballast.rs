@@ -10,7 +10,7 @@ use std::time::Duration;
 const BYTES: u64 = 768 << 10;
 
 fn options(ballast: u64) -> Options {
-    Options { ballast_bytes: Some(ballast), ..small_with(Durability::Buffered) }
+    small_with(Durability::Buffered).ballast_bytes(ballast)
 }
 
 fn is_there(world: &World) -> bool {
@@ -229,7 +229,7 @@ fn a_ballast_that_is_as_large_as_what_is_free_is_given_up_for_the_replay() {
 #[test]
 fn an_open_that_finds_no_room_says_how_much_it_needs_or_that_memory_would_do() {
     let world = World::new(7);
-    let large = Options { memory_budget: 4 << 20, ..options(0) };
+    let large = options(0).memory_budget(4 << 20);
     let session = world.open(&large).unwrap();
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
     let mut count = 0_u32;

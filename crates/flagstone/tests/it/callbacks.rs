@@ -3,7 +3,7 @@
 use crate::support::{hashed, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, KeyspaceOptions, Listener};
+use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, Listener};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, mpsc};
@@ -25,7 +25,7 @@ fn a_write_inside_the_closure_of_an_update_is_refused() {
     must_return(|| {
         let world = World::new(8);
         let session = world.open(&small_with(Durability::Buffered)).unwrap();
-        let options = KeyspaceOptions { ..hashed(1) };
+        let options = hashed(1);
         let typed = session.db.typed_with::<u64, u64>("t", options).unwrap();
         let other = session.db.keyspace("other").unwrap();
         typed.put(&1, &1).unwrap();

@@ -3,7 +3,7 @@
 
 use crate::support::{folding, hashed, number, small, small_with, threaded};
 use flagstone::env::{Disk, DiskLock, Effect, Failure, Fault, LockMode, Op, ReadFile, WriteFile};
-use flagstone::{Database, Durability, Environment, ErrorKind, Event, Keyspace, Options, Result};
+use flagstone::{Database, Durability, Environment, ErrorKind, Event, Keyspace, Result};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -383,7 +383,7 @@ fn to_another_device_tables_are_copied() {
     let (environment, _executor) = world.environment();
     let disk = TwoDevices { disk: environment.disk.clone(), border: "/copies".into() };
     let environment = Environment { disk: Arc::new(disk), ..environment };
-    let builder = Database::builder(World::dir()).options(Options { ..small() });
+    let builder = Database::builder(World::dir()).options(small());
     let db = builder.environment(environment).open().unwrap();
     let kv = db.keyspace_with("kv", hashed(2)).unwrap();
     fill(&kv, 0, 250, 1);

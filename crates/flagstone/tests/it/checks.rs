@@ -9,7 +9,7 @@ use flagstone_testkit::{Session, World};
 const BOTH: [Part; 2] = [Part::Key, Part::Value];
 
 fn options(entry_checks: bool) -> Options {
-    Options { entry_checks, ..small_with(Durability::Buffered) }
+    small_with(Durability::Buffered).entry_checks(entry_checks)
 }
 
 /// A database with the key `k` as `old` in a table, and neighbours.

@@ -13,12 +13,8 @@ const FOLDS: [Option<&str>; 3] = [None, Some("add-i64/1"), Some("append/1")];
 
 fn keyspaces() -> Vec<KeyspaceOptions> {
     let bounds = vec![b"k030".to_vec(), vec![0xFF]];
-    let ranged = KeyspaceOptions { routing: Routing::Range(bounds), ..hashed(1) };
-    vec![
-        hashed(4),
-        folding(2, "add-i64/1"),
-        KeyspaceOptions { fold: Some("append/1".into()), ..ranged },
-    ]
+    let ranged = hashed(1).routing(Routing::Range(bounds));
+    vec![hashed(4), folding(2, "add-i64/1"), ranged.fold("append/1")]
 }
 
 /// How many changes of the disk a whole run makes.

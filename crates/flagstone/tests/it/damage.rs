@@ -15,7 +15,7 @@ const BATCHES: usize = 145;
 const FLUSHED: usize = 120;
 
 fn keyspaces() -> Vec<KeyspaceOptions> {
-    let small_blocks = KeyspaceOptions { block_bytes: 1024, ..hashed(3) };
+    let small_blocks = hashed(3).block_bytes(1024);
     vec![small_blocks, folding(2, "add-i64/1")]
 }
 

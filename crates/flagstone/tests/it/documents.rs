@@ -30,7 +30,7 @@ fn round_trip(name: &str, limit: usize) {
     let path = dir.join(format!("{name}.jsonl.zst"));
     let lines = lines(&path, if is_long() { usize::MAX } else { limit });
     let temporary = tempfile::tempdir().unwrap();
-    let options = Options { memory_budget: 16 << 20, ..Options::default() };
+    let options = Options::new().memory_budget(16 << 20);
     let open = || Database::builder(temporary.path()).options(options.clone()).open().unwrap();
     let db = open();
     let collection = db.collection_with(name, hashed(4)).unwrap();

@@ -6,7 +6,7 @@
 
 use crate::support::{folding, hashed, number, small, threaded};
 use flagstone::fold::{AddI64, Append};
-use flagstone::{Builder, Database, Fold, Keyspace, Options, Patch};
+use flagstone::{Builder, Database, Fold, Keyspace, Patch};
 use flagstone_testkit::{Session, World};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -225,7 +225,7 @@ fn folded_chains_survive_kills_and_power_cuts() {
 #[test]
 fn concurrent_increments_beside_flushes_and_snapshots_lose_nothing() {
     let world = World::new(7);
-    let db = threaded(&world, Options { memtable_bytes: Some(64 << 10), ..small() });
+    let db = threaded(&world, small().memtable_bytes(64 << 10));
     let kv = db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
     let one = 1_i64.to_le_bytes();
     std::thread::scope(|scope| {

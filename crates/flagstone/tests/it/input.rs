@@ -233,19 +233,17 @@ fn options_out_of_range_are_refused_before_anything_is_made() {
     bad(&|o| o.durability = Durability::Interval(Duration::ZERO));
     assert!(world.files().is_empty());
     let session = open(&world, &small());
-    let bad = |change: &dyn Fn(&mut KeyspaceOptions)| {
-        let mut options = hashed(4);
-        change(&mut options);
+    let bad = |options: KeyspaceOptions| {
         assert!(session.db.keyspace_with("kv", options).is_err());
     };
-    bad(&|o| o.routing = Routing::Hash(0));
-    bad(&|o| o.routing = Routing::Hash(257));
-    bad(&|o| o.routing = Routing::Range(vec![b"b".to_vec(), b"a".to_vec()]));
-    bad(&|o| o.block_bytes = 1023);
-    bad(&|o| o.block_bytes = (1 << 20) + 1);
-    bad(&|o| o.filter_bits = 21);
-    bad(&|o| o.compression = Compression::Zstd(20));
-    bad(&|o| o.fold = Some("nobody registered this/1".into()));
+    bad(hashed(0));
+    bad(hashed(257));
+    bad(hashed(4).routing(Routing::Range(vec![b"b".to_vec(), b"a".to_vec()])));
+    bad(hashed(4).block_bytes(1023));
+    bad(hashed(4).block_bytes((1 << 20) + 1));
+    bad(hashed(4).filter_bits(21));
+    bad(hashed(4).compression(Compression::Zstd(20)));
+    bad(hashed(4).fold("nobody registered this/1"));
     assert!(session.db.keyspaces().is_empty());
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
     let mut batch = session.db.batch();
@@ -422,7 +420,7 @@ fn a_database_whose_fold_is_not_registered_is_not_opened() {
 #[test]
 fn documents_that_are_none_are_refused_and_change_nothing() {
     let world = World::new(1);
-    let options = Options { document_bytes_max: 10_000, ..small() };
+    let options = small().document_bytes_max(10_000);
     let session = open(&world, &options);
     let documents = session.db.collection_with("documents", hashed(2)).unwrap();
     documents.put_json("a", r#"{"score":1}"#).unwrap();

@@ -1,9 +1,9 @@
 //! Many keyspaces: made together, there together after a crash, or not at all.
 
 use crate::support::{hashed, open, small};
-use flagstone::ErrorKind;
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
+use flagstone::{Compression, ErrorKind, KeyspaceOptions};
 use flagstone_testkit::World;
 
 fn names() -> impl Iterator<Item = String> {
@@ -31,6 +31,36 @@ fn keyspaces_made_by_one_call_cost_one_write_of_the_disk_and_survive_a_power_cut
     let after = world.after_power_cut(0);
     let session = open(&after, &small());
     assert_eq!(session.db.keyspaces().len(), 302);
+}
+
+#[test]
+fn an_option_that_is_set_to_another_value_is_refused_and_both_values_are_named() {
+    let world = World::new(3);
+    let session = open(&world, &small());
+    let chosen = || hashed(2).block_bytes(2048).compression(Compression::None);
+    session.db.keyspace_with("kv", chosen()).unwrap();
+    session.db.collection_with("docs", chosen()).unwrap();
+    session.db.close().unwrap();
+    let db = open(&world, &small()).db;
+    for (other, has, asked) in [
+        (chosen().block_bytes(4096), "blocks of 2048 bytes", "blocks of 4096 bytes"),
+        (chosen().compression(Compression::Lz4), "compression none", "compression lz4"),
+        (chosen().bottom_compression(Compression::None), "compression zstd 1", "compression none"),
+        (chosen().filter_bits(3), "10 filter bits", "3 filter bits"),
+    ] {
+        for error in [
+            db.keyspace_with("kv", other.clone()).unwrap_err(),
+            db.collection_with("docs", other).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            let text = error.to_string();
+            assert!(text.contains(has) && text.contains(asked), "{text}");
+        }
+    }
+    for same in [chosen(), KeyspaceOptions::new(), KeyspaceOptions::new().block_bytes(2048)] {
+        db.keyspace_with("kv", same.clone()).unwrap();
+        db.collection_with("docs", same).unwrap();
+    }
 }
 
 #[test]

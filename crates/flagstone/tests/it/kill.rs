@@ -15,7 +15,7 @@ const DURABILITY: &str = "FLAGSTONE_TEST_CHILD_DURABILITY";
 const FIRST: &str = "FLAGSTONE_TEST_CHILD_FIRST";
 
 fn open(dir: &Path, durability: Durability) -> (Database, Keyspace, Keyspace) {
-    let options = Options { memory_budget: 2 << 20, durability, ..Options::default() };
+    let options = Options::new().memory_budget(2 << 20).durability(durability);
     let db = Database::builder(dir).options(options).open().unwrap();
     let (a, b) = (db.keyspace_with("a", hashed(4)), db.keyspace_with("b", hashed(2)));
     (db, a.unwrap(), b.unwrap())

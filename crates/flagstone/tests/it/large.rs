@@ -2,7 +2,7 @@
 //! after the process was killed?
 
 use crate::support::{hashed, small};
-use flagstone::{Batch, Document, Options, Patch};
+use flagstone::{Batch, Document, Patch};
 use flagstone_testkit::World;
 
 /// Text that tells its number, longer than a small write.
@@ -17,7 +17,7 @@ fn json(n: u64) -> String {
 #[test]
 fn large_writes_of_every_kind_are_there_after_a_kill() {
     let world = World::new(1);
-    let options = Options { memory_budget: 4 << 20, ..small() };
+    let options = small().memory_budget(4 << 20);
     let session = world.open(&options).unwrap();
     let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
     let documents = session.db.collection("documents").unwrap();

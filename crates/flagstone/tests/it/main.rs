@@ -15,6 +15,7 @@ mod crashes;
 mod damage;
 mod deletes;
 mod documents;
+mod events;
 mod faults;
 mod folds;
 mod guide;

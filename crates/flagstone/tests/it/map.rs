@@ -1,7 +1,7 @@
 //! Is it a map? Random steps on the database and the model side by side, under random options, with
 //! flushes, compactions and reopening in between. And: do options matter to results? They must not.
 
-use flagstone::{KeyspaceOptions, Options};
+use flagstone::KeyspaceOptions;
 use flagstone_testkit::workload::{Step, Workload};
 use flagstone_testkit::{Driver, Rng, random_keyspace, random_options, rounds, seed};
 
@@ -22,7 +22,7 @@ fn run(seed: u64, steps: u64) {
     for at in 0..steps {
         let step = workload.step();
         if rng.percent(1) && matches!(step, Step::Get(..)) {
-            let options = Options { ..random_options(&mut rng) };
+            let options = random_options(&mut rng);
             driver.reopen(Some(options));
         }
         driver.run(&step);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[test]
 fn every_key_has_a_partition() {
     let world = World::new(1);
-    let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(64 << 20));
     for partitions in [1, 2, 3, 7, 255, 256] {
         let kv = session.db.keyspace_with(&format!("{partitions}"), hashed(partitions)).unwrap();
         let mut batch = session.db.batch();
@@ -40,7 +40,7 @@ fn another_number_of_partitions_is_refused_and_loses_nothing() {
     drop(kv);
     session.db.close().unwrap();
     let session = open(&world, &small());
-    let range = KeyspaceOptions { routing: Routing::Range(vec![b"m".to_vec()]), ..hashed(1) };
+    let range = hashed(1).routing(Routing::Range(vec![b"m".to_vec()]));
     for other in [hashed(8), hashed(1), range, folding(4, "append/1")] {
         let error = session.db.keyspace_with("kv", other).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error:?}");
@@ -225,7 +225,7 @@ fn a_torn_tail_of_the_log_is_dropped() {
 #[test]
 fn a_log_of_many_segments_is_replayed() {
     let world = World::new(8);
-    let options = Options { memory_budget: 16 << 20, ..small() };
+    let options = small().memory_budget(16 << 20);
     let session = open(&world, &options);
     let kv = session.db.keyspace_with("kv", hashed(4)).unwrap();
     for n in 0..600_u32 {
@@ -312,11 +312,7 @@ fn tables_of_many_trees_are_installed_together() {
 fn damaged_bytes_are_detected() {
     let world = World::new(11);
     let session = open(&world, &small());
-    let plain = KeyspaceOptions {
-        compression: Compression::None,
-        bottom_compression: Compression::None,
-        ..hashed(1)
-    };
+    let plain = hashed(1).compression(Compression::None).bottom_compression(Compression::None);
     let kv = session.db.keyspace_with("kv", plain.clone()).unwrap();
     (0..200_u32).for_each(|n| kv.put(n.to_be_bytes(), [b'v'; 100]).unwrap());
     drop(kv);
@@ -462,26 +458,20 @@ fn every_option_changes_something() {
         let stats = session.db.stats();
         (upper, stats.table_bytes(), stats.tables(), world.mem.counts().of(Op::Append))
     };
-    let with = |change: fn(&mut KeyspaceOptions)| {
-        let mut options = KeyspaceOptions {
-            compression: Compression::None,
-            bottom_compression: Compression::None,
-            filter_bits: 0,
-            ..hashed(1)
-        };
-        change(&mut options);
-        tables_of(options)
+    let with = |change: fn(KeyspaceOptions) -> KeyspaceOptions| {
+        let plain = hashed(1).compression(Compression::None).bottom_compression(Compression::None);
+        tables_of(change(plain.filter_bits(0)))
     };
-    let plain = with(|_| {});
-    assert!(with(|o| o.compression = Compression::Lz4).0 * 2 < plain.0);
-    assert!(with(|o| o.bottom_compression = Compression::Zstd(1)).1 * 2 < plain.1);
-    assert!(with(|o| o.filter_bits = 20).1 > plain.1 + 1500);
-    assert!(with(|o| o.block_bytes = 1024).1 > plain.1);
-    assert_eq!(with(|o| o.routing = Routing::Hash(4)).2, 4);
+    let plain = with(|o| o);
+    assert!(with(|o| o.compression(Compression::Lz4)).0 * 2 < plain.0);
+    assert!(with(|o| o.bottom_compression(Compression::Zstd(1))).1 * 2 < plain.1);
+    assert!(with(|o| o.filter_bits(20)).1 > plain.1 + 1500);
+    assert!(with(|o| o.block_bytes(1024)).1 > plain.1);
+    assert_eq!(with(|o| o.routing(Routing::Hash(4))).2, 4);
     // The memory budget: how often a flood is flushed.
     let flushes = |memory_budget: u64| {
         let world = World::new(15);
-        let session = open(&world, &Options { memory_budget, ..small() });
+        let session = open(&world, &small().memory_budget(memory_budget));
         let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
         (0..2000_u32).for_each(|n| kv.put(n.to_be_bytes(), [7; 1000]).unwrap());
         session.settle();
@@ -529,7 +519,7 @@ fn concurrent_updates_lose_no_increment() {
 #[test]
 fn a_flood_of_puts_stays_within_the_memory_budget() {
     let world = World::new(18);
-    let options = Options { memory_budget: 2 << 20, ..small() };
+    let options = small().memory_budget(2 << 20);
     let db = threaded(&world, options.clone());
     let kv = db.keyspace_with("kv", hashed(8)).unwrap();
     std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 use crate::support::{hashed, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Database, ErrorKind, Event, Options, ScrubReport};
+use flagstone::{Database, ErrorKind, Event, ScrubReport};
 use flagstone_testkit::{Session, World};
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ fn open(world: &World, damages: &Arc<Mutex<Vec<String>>>) -> Session {
         }
     };
     let (environment, executor) = world.environment();
-    let options = Options { scrub_bytes_per_second: RATE, ..small() };
+    let options = small().scrub_bytes_per_second(RATE);
     let builder = Database::builder(World::dir()).options(options).listener(listener);
     let db = builder.environment(environment).open().unwrap();
     Session::of(world, db, executor)

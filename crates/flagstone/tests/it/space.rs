@@ -1,7 +1,7 @@
 //! The room that overwritten entries take, and full compactions in pieces.
 
 use crate::support::{hashed, small, threaded};
-use flagstone::{ErrorKind, Options};
+use flagstone::ErrorKind;
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn overwrites_take_no_more_room_than_the_option_allows() {
 #[test]
 fn an_amplification_out_of_range_is_refused() {
     for wrong in [0.0, 1.1, 101.0, f64::NAN] {
-        let options = Options { space_amplification_max: wrong, ..small() };
+        let options = small().space_amplification_max(wrong);
         let error = World::new(1).open(&options).err().map(|error| error.kind());
         assert_eq!(error, Some(ErrorKind::InvalidInput), "{wrong}");
     }

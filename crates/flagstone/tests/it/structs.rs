@@ -1,7 +1,7 @@
 //! Rust structs as documents of a collection: they are documents like any other, and their names are safe.
 
 use crate::support::{hashed, small};
-use flagstone::{Database, DateTime, ErrorKind, Options, Patch, Value, adapt, doc};
+use flagstone::{Database, DateTime, ErrorKind, Patch, Value, adapt, doc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ fn batches_take_structs_and_snapshots_give_them() {
 #[test]
 fn a_document_that_does_not_fit_the_type_is_named_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { document_bytes_max: 1000, ..small() };
+    let options = small().document_bytes_max(1000);
     let db = Database::builder(dir.path()).options(options).open().unwrap();
     let comments = db.collection("comments").unwrap();
     let json = r#"{"author":"x","score":1,"votes":{"8":{"Down":{"weight":300}}},"at":5}"#;

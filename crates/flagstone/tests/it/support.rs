@@ -5,22 +5,22 @@ use flagstone_testkit::{Session, World};
 
 /// Options of a small database.
 pub(crate) fn small() -> Options {
-    Options { memory_budget: 1 << 20, compaction_workers: 1, ..Options::default() }
+    Options::new().memory_budget(1 << 20).compaction_workers(1)
 }
 
 /// The same with a durability.
 pub(crate) fn small_with(durability: Durability) -> Options {
-    Options { durability, ..small() }
+    small().durability(durability)
 }
 
 /// A keyspace of so many hash partitions.
 pub(crate) fn hashed(partitions: u16) -> KeyspaceOptions {
-    KeyspaceOptions { routing: Routing::Hash(partitions), ..KeyspaceOptions::default() }
+    KeyspaceOptions::new().routing(Routing::Hash(partitions))
 }
 
 /// A keyspace of so many hash partitions that folds.
 pub(crate) fn folding(partitions: u16, fold: &str) -> KeyspaceOptions {
-    KeyspaceOptions { fold: Some(fold.to_owned()), ..hashed(partitions) }
+    hashed(partitions).fold(fold)
 }
 
 /// A database in memory with threads of its own.

@@ -60,7 +60,7 @@ fn mixed_operations(kv: &Keyspace, thread: u64, mix: (u64, u64), operations: u64
 fn ten_threads_with_keys_of_their_own_read_what_they_wrote() {
     let seed = seed("ten_threads_with_keys_of_their_own_read_what_they_wrote", 2);
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { memory_budget: 16 << 20, ..Options::default() };
+    let options = Options::new().memory_budget(16 << 20);
     let db = Database::builder(dir.path()).options(options).open().unwrap();
     let kv = db.keyspace_with("kv", hashed(4)).unwrap();
     std::thread::scope(|scope| {
@@ -146,7 +146,7 @@ fn sixteen_threads_that_share_keys_see_one_history() {
     let seed = seed("sixteen_threads_that_share_keys_see_one_history", 4);
     let operations = rounds(3000, 100_000);
     let world = World::new(seed);
-    let db = threaded(&world, Options { memory_budget: 2 << 20, ..Options::default() });
+    let db = threaded(&world, Options::new().memory_budget(2 << 20));
     let kv = db.keyspace_with("kv", hashed(4)).unwrap();
     let done = AtomicBool::new(false);
     let seen: Vec<Seen> = std::thread::scope(|scope| {

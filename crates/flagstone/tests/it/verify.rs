@@ -4,7 +4,7 @@
 use crate::support::{folding, hashed, open, small, small_with, threaded};
 use flagstone::env::Disk;
 use flagstone::env::names::{CURRENT, FileKind, Name, parse};
-use flagstone::{Database, Durability, Error, ErrorKind, Options};
+use flagstone::{Database, Durability, Error, ErrorKind};
 use flagstone_testkit::{Rng, Session, World};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ fn files_of(world: &World, kind: FileKind) -> Vec<String> {
 fn at_work() -> (World, Session) {
     let world = World::new(11);
     // Segments of 1 MiB, and memtables that are not flushed before there are some.
-    let options = Options { memory_budget: 16 << 20, ..small_with(Durability::Each) };
+    let options = small_with(Durability::Each).memory_budget(16 << 20);
     let session = open(&world, &options);
     let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
     (0..300_u32).for_each(|n| kv.put(n.to_be_bytes(), [1; 500]).unwrap());

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) fn options(durability: Durability) -> Options {
-    Options { memory_budget: 1 << 20, compaction_workers: 1, durability, ..Options::default() }
+    Options::new().memory_budget(1 << 20).compaction_workers(1).durability(durability)
 }
 
 pub(crate) fn hashed(partitions: u16) -> KeyspaceOptions {
-    KeyspaceOptions { routing: Routing::Hash(partitions), ..KeyspaceOptions::default() }
+    KeyspaceOptions::new().routing(Routing::Hash(partitions))
 }
 
 fn open(world: &World, durability: Durability) -> (Database, Keyspace) {

@@ -12,7 +12,7 @@ const THREADS: u64 = 2;
 pub(super) fn documents(place: &Place, meter: &mut Meter) {
     let count = place.sized(200, 8);
     let db = place.open();
-    let options = KeyspaceOptions { routing: Routing::Hash(4), ..KeyspaceOptions::default() };
+    let options = KeyspaceOptions::new().routing(Routing::Hash(4));
     let documents = db.collection_with("documents", options).expect("a collection");
     let texts: Vec<Vec<u8>> = (0..THREADS).map(json).collect();
     let made: Vec<Document> =

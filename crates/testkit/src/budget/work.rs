@@ -27,7 +27,7 @@ impl Place {
     }
 
     pub(super) fn builder(&self) -> flagstone::Builder {
-        let options = Options { memory_budget: self.budget, ..Options::default() };
+        let options = Options::new().memory_budget(self.budget);
         Database::builder(&self.dir).options(options)
     }
 
@@ -43,7 +43,7 @@ impl Place {
 
 pub(super) fn hashed(db: &Database, name: &str, partitions: u16) -> Keyspace {
     let routing = Routing::Hash(partitions);
-    let options = KeyspaceOptions { routing, ..KeyspaceOptions::default() };
+    let options = KeyspaceOptions::new().routing(routing);
     db.keyspace_with(name, options).expect("a keyspace")
 }
 

@@ -17,12 +17,7 @@ struct Base {
 }
 
 fn options() -> Options {
-    Options {
-        memory_budget: 1 << 20,
-        compaction_workers: 1,
-        durability: Durability::Group,
-        ..Options::default()
-    }
+    Options::new().memory_budget(1 << 20).compaction_workers(1).durability(Durability::Group)
 }
 
 fn base() -> &'static Base {
@@ -41,14 +36,11 @@ fn base() -> &'static Base {
 }
 
 fn fill(db: &Database, life: u64) -> Result<()> {
-    let hash = KeyspaceOptions { routing: Routing::Hash(2), ..KeyspaceOptions::default() };
-    let range = KeyspaceOptions {
-        routing: Routing::Range(vec![b"k2".to_vec()]),
-        fold: Some("add-i64/1".to_owned()),
-        ..KeyspaceOptions::default()
-    };
+    let hash = KeyspaceOptions::new().routing(Routing::Hash(2));
+    let range =
+        KeyspaceOptions::new().routing(Routing::Range(vec![b"k2".to_vec()])).fold("add-i64/1");
     let (kv, sums) = (db.keyspace_with("kv", hash)?, db.keyspace_with("sums", range)?);
-    let one = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+    let one = KeyspaceOptions::new().routing(Routing::Hash(1));
     let docs = db.collection_with("docs", one)?;
     for n in 0..4 {
         kv.put(format!("k{n}"), format!("value {life}"))?;

@@ -69,7 +69,7 @@ impl Setting {
 
     /// Options of every life.
     pub(super) fn options(&self) -> Options {
-        Options { memory_budget: self.memory_budget, ..Options::default() }
+        Options::new().memory_budget(self.memory_budget)
     }
 }
 
@@ -107,11 +107,8 @@ pub(super) struct Handles {
 /// Opens the database of a life.
 pub(super) fn open(dir: &Path, options: Options) -> Result<(Database, Handles)> {
     let db = Database::builder(dir).options(options).open()?;
-    let hashed = |partitions| KeyspaceOptions {
-        routing: Routing::Hash(partitions),
-        ..KeyspaceOptions::default()
-    };
-    let sums = KeyspaceOptions { fold: Some("add-i64/1".into()), ..hashed(2) };
+    let hashed = |partitions| KeyspaceOptions::new().routing(Routing::Hash(partitions));
+    let sums = hashed(2).fold("add-i64/1");
     let handles = Handles {
         slots: db.keyspace_with("slots", hashed(4))?,
         queue: db.keyspace_with("queue", hashed(2))?,

@@ -83,7 +83,7 @@ pub(super) fn upkeep(db: &Database, dir: &Path, told: &Told, setting: &Setting) 
     while wait(told, CHECKPOINT_EVERY) {
         let _none = std::fs::remove_dir_all(&copy);
         db.checkpoint(&copy).map_err(failed)?;
-        let options = Options { memory_budget: 4 << 20, ..Options::default() };
+        let options = Options::new().memory_budget(4 << 20);
         let (opened, handles) = open(&copy, options).map_err(failed)?;
         opened.verify_quickly().map_err(failed)?;
         let sums = handles.sums.count().map_err(failed)?;

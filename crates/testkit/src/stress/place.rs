@@ -43,24 +43,19 @@ pub(super) fn number(found: Option<Slice>) -> i64 {
 /// Options of one opening.
 pub(super) fn draw_options(rng: &mut Rng, mode: Mode) -> Options {
     let largest = if mode == Mode::Power { 4 << 20 } else { 64 << 20 };
-    Options {
-        memory_budget: if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, largest) },
-        memtable_bytes: rng.percent(40).then_some(64 << 10),
-        direct_reads: rng.percent(20),
-        compaction_workers: rng.between(1, 3) as usize,
-        ..Options::default()
-    }
+    Options::new()
+        .memory_budget(if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, largest) })
+        .memtable_bytes(rng.percent(40).then_some(64 << 10))
+        .direct_reads(rng.percent(20))
+        .compaction_workers(rng.between(1, 3) as usize)
 }
 
 /// Opens or makes all keyspaces; an empty bank gets its money.
 pub(super) fn handles(db: &Database) -> Result<Handles> {
-    let hashed = |partitions| KeyspaceOptions {
-        routing: Routing::Hash(partitions),
-        ..KeyspaceOptions::default()
-    };
+    let hashed = |partitions| KeyspaceOptions::new().routing(Routing::Hash(partitions));
     let bounds = ["t00/0030", "t01/", "t02/0010", "t03/"].map(|bound| bound.as_bytes().to_vec());
-    let ranged = KeyspaceOptions { routing: Routing::Range(bounds.to_vec()), ..hashed(1) };
-    let sums = KeyspaceOptions { fold: Some("add-i64/1".into()), ..hashed(2) };
+    let ranged = hashed(1).routing(Routing::Range(bounds.to_vec()));
+    let sums = hashed(2).fold("add-i64/1");
     let handles = Handles {
         hashed: db.keyspace_with("hashed", hashed(4))?,
         ranged: db.keyspace_with("ranged", ranged)?,

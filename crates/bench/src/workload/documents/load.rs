@@ -122,26 +122,16 @@ impl LoadOptions {
 
     /// Opens the database in `dir`, with its collection, and hears its events.
     fn open(&self, dir: &Path, events: &Arc<EventLog>) -> Outcome<(Database, Collection)> {
-        let options = Options {
-            memory_budget: self.memory_bytes,
-            durability: self.durability,
-            ..Options::default()
-        };
+        let options = Options::new().memory_budget(self.memory_bytes).durability(self.durability);
         let heard = Arc::clone(events);
         let builder = Database::builder(dir).options(options);
         let builder = builder.listener(move |event: &Event| {
             flagstone::Listener::event(&*heard, event);
         });
         let database = builder.open()?;
-        let defaults = KeyspaceOptions::default();
-        let collection = database.collection_with(
-            &self.collection,
-            KeyspaceOptions {
-                routing: Routing::Hash(self.partitions),
-                block_bytes: self.block_bytes.unwrap_or(defaults.block_bytes),
-                ..defaults
-            },
-        )?;
+        let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(self.partitions));
+        wanted.block_bytes = self.block_bytes;
+        let collection = database.collection_with(&self.collection, wanted)?;
         Ok((database, collection))
     }
 }

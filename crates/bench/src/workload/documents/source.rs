@@ -112,11 +112,7 @@ impl DocumentStore {
     fn open(&self, data: &Path, took: Duration) -> Outcome<Opened> {
         let events = Arc::new(EventLog::default());
         let heard = Arc::clone(&events);
-        let options = Options {
-            memory_budget: self.memory_bytes,
-            create_if_missing: false,
-            ..Options::default()
-        };
+        let options = Options::new().memory_budget(self.memory_bytes).create_if_missing(false);
         let builder = Database::builder(data).options(options);
         let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
         let found = database.existing_collection(&self.collection)?;

@@ -78,7 +78,7 @@ impl DocumentTrial<'_> {
         }
         let stats = opened.database.stats();
         let found = stats.keyspaces.iter().find(|of| of.info.name == self.store.collection);
-        let partitions = found.map_or(0, |keyspace| keyspace.info.options.routing.partitions());
+        let partitions = found.map_or(0, |keyspace| keyspace.info.routing.partitions());
         let mut told = options.describe(how, partitions);
         told.insert("keys".into(), self.store.keys.len().into());
         told.insert("memory".into(), stats.memory_budget.into());

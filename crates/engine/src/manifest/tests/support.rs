@@ -17,7 +17,7 @@ pub(crate) const ID: DatabaseId = DatabaseId(*b"0123456789abcdef");
 
 /// A keyspace of one partition, whose tree is `tree`.
 pub(crate) fn keyspace(id: u32, name: &str, tree: u32) -> KeyspaceRecord {
-    let options = KeyspaceOptions { routing: Routing::Hash(1), ..KeyspaceOptions::default() };
+    let options = KeyspaceOptions::new().routing(Routing::Hash(1));
     let content = KeyspaceContent::of("bytes");
     KeyspaceRecord::new(KeyspaceId(id), name, TreeId(tree), content, &options, 7)
 }

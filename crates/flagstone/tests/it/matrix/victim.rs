@@ -16,15 +16,13 @@ struct Life {
 }
 
 fn hash(db: &Database) -> Keyspace {
-    db.keyspace_with("hash", KeyspaceOptions { block_bytes: 1024, ..hashed(3) }).unwrap()
+    db.keyspace_with("hash", hashed(3).block_bytes(1024)).unwrap()
 }
 
 fn sums(db: &Database) -> Keyspace {
-    let options = KeyspaceOptions {
-        routing: Routing::Range(vec![b"k06".to_vec(), b"k12".to_vec()]),
-        fold: Some("add-i64/1".to_owned()),
-        ..KeyspaceOptions::default()
-    };
+    let options = KeyspaceOptions::new()
+        .routing(Routing::Range(vec![b"k06".to_vec(), b"k12".to_vec()]))
+        .fold("add-i64/1");
     db.keyspace_with("sums", options).unwrap()
 }
 

@@ -180,7 +180,7 @@ fn a_power_cut_around_listing_rotation_recycling_and_release_loses_nothing_synce
 
 /// Segments of 4 MiB, and memory for several of them.
 fn roomy() -> Options {
-    Options { memory_budget: 64 << 20, ..small_with(Durability::Buffered) }
+    small_with(Durability::Buffered).memory_budget(64 << 20)
 }
 
 /// Puts until so many files of the log are in use. There is no background work.

@@ -8,7 +8,7 @@ use flagstone_testkit::{Session, World};
 const KEYSPACES: usize = 100;
 
 fn options() -> Options {
-    Options { files_open_max: Some(16), memtable_bytes: Some(64 << 10), ..small() }
+    small().files_open_max(16).memtable_bytes(64 << 10)
 }
 
 fn keyspaces(session: &Session) -> Vec<Keyspace> {
@@ -61,7 +61,7 @@ fn a_hundred_keyspaces_are_flushed_and_compacted_with_forty_descriptors() {
 #[test]
 fn a_process_that_runs_out_of_descriptors_closes_tables_and_goes_on() {
     let world = World::new(2);
-    let options = Options { files_open_max: Some(1000), ..options() };
+    let options = options().files_open_max(1000);
     let session = open(&world, &options);
     let all = keyspaces(&session);
     world.disk.set_open_files_max(Some(40));
@@ -75,7 +75,7 @@ fn a_process_that_runs_out_of_descriptors_closes_tables_and_goes_on() {
 #[test]
 fn scans_that_stand_in_many_tables_go_on_when_these_are_closed() {
     let world = World::new(3);
-    let options = Options { files_open_max: Some(8), ..small_with(Durability::Buffered) };
+    let options = small_with(Durability::Buffered).files_open_max(8);
     let session = open(&world, &options);
     let keyspace = session.db.keyspace_with("k", hashed(32)).unwrap();
     for n in 0..2000_u32 {
@@ -96,7 +96,7 @@ fn scans_that_stand_in_many_tables_go_on_when_these_are_closed() {
 #[test]
 fn direct_reads_stay_within_the_limit() {
     let world = World::new(4);
-    let options = Options { direct_reads: true, ..options() };
+    let options = options().direct_reads(true);
     let session = open(&world, &options);
     let all = keyspaces(&session);
     world.disk.set_open_files_max(Some(40));
@@ -111,7 +111,7 @@ fn direct_reads_stay_within_the_limit() {
 #[ignore = "minutes, and 2 GB of disk"]
 fn thirty_thousand_tables_are_opened_read_scanned_and_compacted() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let options = Options { memory_budget: 256 << 20, ..Options::default() };
+    let options = Options::new().memory_budget(256 << 20);
     let open = || Database::builder(dir.path()).options(options.clone()).open().unwrap();
     let keyspaces = |db: &Database| -> Vec<Keyspace> {
         (0..120).map(|n| db.keyspace_with(&format!("k{n}"), hashed(256)).unwrap()).collect()

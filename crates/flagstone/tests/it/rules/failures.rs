@@ -6,8 +6,8 @@ use crate::support::{hashed, small};
 use flagstone::env::names::{FileKind, Name, parse};
 use flagstone::env::{Disk, Effect, Executor, Failure, Fault, Op, StepExecutor};
 use flagstone::{
-    DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, KeyspaceOptions,
-    Listener, Options, StallCause,
+    DamagedTable, Database, Durability, Error, ErrorKind, Event, Keyspace, Listener, Options,
+    StallCause,
 };
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ struct Watched {
 
 impl Watched {
     fn options() -> Options {
-        Options { memtable_bytes: Some(64 << 10), ..small() }
+        small().memtable_bytes(64 << 10)
     }
 
     fn open(world: &World) -> Self {
@@ -140,8 +140,8 @@ fn index_parts(world: &World, table: &str) -> u64 {
 #[test]
 fn a_damaged_part_of_an_index_is_told_with_its_place_and_stays_in_its_keyspace() {
     let world = World::new(9);
-    let options = Options { memory_budget: 8 << 20, ..small() };
-    let blocks = KeyspaceOptions { block_bytes: 1024, ..hashed(1) };
+    let options = small().memory_budget(8 << 20);
+    let blocks = hashed(1).block_bytes(1024);
     let open = || {
         let watched = Watched::open_with(&world, options.clone(), |_: &Event| {});
         let a = watched.db.keyspace_with("a", blocks.clone()).unwrap();
@@ -315,14 +315,14 @@ fn a_missing_table_is_told_of_by_the_read_that_needs_it() {
     assert_eq!(damaged[0].file, World::path(&table));
 }
 
-/// The flush of keyspace `a`, which is made first, fails as long as this says so: no table of it can be made.
+/// The flush of keyspace `a` fails as long as this says so: no table of it can be made.
 fn failing_flushes(world: &World, options: Options) -> (Watched, Arc<AtomicBool>) {
     let fails = Arc::new(AtomicBool::new(true));
     let (heard, disk) = (Arc::clone(&fails), world.disk.clone());
     let listener = move |event: &Event| {
-        if let Event::FlushStarted { tree } = event {
+        if let Event::FlushStarted { keyspace, .. } = event {
             disk.heal();
-            if tree.0 == 1 && heard.load(Ordering::Relaxed) {
+            if keyspace == "a" && heard.load(Ordering::Relaxed) {
                 let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
                 disk.inject(fault.of(FileKind::Table).forever());
             }

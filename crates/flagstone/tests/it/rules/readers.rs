@@ -1,7 +1,7 @@
 //! Rules 10 to 13: snapshots and long scans while everything moves below them; folds.
 
 use crate::support::{folding, hashed, number, open, owned, small, threaded};
-use flagstone::{Keyspace, Options, Scan, Snapshot};
+use flagstone::{Keyspace, Scan, Snapshot};
 use flagstone_testkit::{Rng, Session, World, seed};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -98,7 +98,7 @@ fn a_long_scan_shows_one_moment_while_everything_moves_below_it() {
 #[test]
 fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
     let world = World::new(3);
-    let session = open(&world, &Options { memory_budget: 4 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(4 << 20));
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
     let fill = || (0..500_u32).for_each(|n| kv.put(n.to_be_bytes(), [7; 1000]).unwrap());
     fill();
@@ -130,7 +130,7 @@ fn a_scan_that_moves_on_or_is_parked_pins_no_memory() {
 #[test]
 fn scans_that_wait_share_one_allowance() {
     let world = World::new(6);
-    let session = open(&world, &Options { memory_budget: 8 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(8 << 20));
     let kv = session.db.keyspace_with("kv", hashed(16)).unwrap();
     let value = |n: u32| vec![n as u8; 1000];
     (0..6000_u32).for_each(|n| kv.put(n.to_be_bytes(), value(n)).unwrap());
@@ -171,7 +171,7 @@ fn scan_place(n: usize, at: u32, steps: u32) -> u32 {
 #[test]
 fn a_scan_that_waits_loses_its_memtables_and_keeps_what_it_lent() {
     let world = World::new(7);
-    let session = open(&world, &Options { memory_budget: 16 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(16 << 20));
     for (values, partitions) in [(100, 1), (100, 4), (9_000, 1), (9_000, 4)] {
         let name = format!("{values} {partitions}");
         let kv = session.db.keyspace_with(&name, hashed(partitions)).unwrap();
@@ -245,7 +245,7 @@ fn a_scan_merges_any_number_of_partitions_both_ways() {
 #[test]
 fn a_scan_over_huge_values_holds_few_of_them() {
     let world = World::new(8);
-    let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(64 << 20));
     let kv = session.db.keyspace_with("kv", hashed(8)).unwrap();
     let value = |n: u32| [n.to_be_bytes().repeat(500_000), vec![7; n as usize]].concat();
     for run in 0..4 {

@@ -2,7 +2,7 @@
 
 use crate::support::{folding, hashed, open, small, small_with};
 use flagstone::env::{MemDisk, StepExecutor};
-use flagstone::{Database, Durability, ErrorKind, Event, KeyspaceOptions, Options, Routing};
+use flagstone::{Database, Durability, ErrorKind, Event, Routing};
 use flagstone_testkit::{Rng, World};
 use std::sync::{Arc, Mutex};
 
@@ -87,7 +87,7 @@ fn log_bytes(world: &World) -> u64 {
 #[test]
 fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
     let world = World::new(3);
-    let options = Options { memory_budget: 4 << 20, ..small() };
+    let options = small().memory_budget(4 << 20);
     let session = open(&world, &options);
     let quiet = session.db.keyspace_with("quiet", hashed(1)).unwrap();
     let busy = session.db.keyspace_with("busy", hashed(2)).unwrap();
@@ -114,7 +114,7 @@ fn the_log_is_bounded_although_a_quiet_tree_pins_it() {
 #[test]
 fn a_new_database_takes_little_room() {
     let world = World::new(4);
-    let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(64 << 20));
     session.db.keyspace_with("kv", hashed(16)).unwrap().put("a", "1").unwrap();
     session.settle();
     let bytes: usize = world.contents().iter().map(|(_, content)| content.len()).sum();
@@ -197,7 +197,7 @@ fn the_manifest_is_rolled() {
         // An edit of about 60 KB.
         let bound = [&[n], &[b'x'; 60_000][..]].concat();
         let routing = Routing::Range(vec![bound]);
-        let options = KeyspaceOptions { routing, ..hashed(1) };
+        let options = hashed(1).routing(routing);
         session.db.keyspace_with("large", options).unwrap();
         assert!(session.db.drop_keyspace("large").unwrap());
         for (name, content) in manifests(&world) {

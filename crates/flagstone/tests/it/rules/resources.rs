@@ -1,7 +1,7 @@
 //! Rules 22 and 24: filters in one of many partitions, memory; and writes that are refused, not blocked.
 
 use crate::support::{hashed, open, small, threaded};
-use flagstone::{Database, ErrorKind, Options};
+use flagstone::{Database, ErrorKind};
 use flagstone_testkit::{Rng, World};
 
 /// Rule 22: inside a partition the high bits of the hash are constant; a filter that used them would
@@ -9,7 +9,7 @@ use flagstone_testkit::{Rng, World};
 #[test]
 fn filters_work_in_one_of_256_partitions() {
     let world = World::new(1);
-    let session = open(&world, &Options { memory_budget: 64 << 20, ..small() });
+    let session = open(&world, &small().memory_budget(64 << 20));
     let kv = session.db.keyspace_with("kv", hashed(256)).unwrap();
     for start in (0..100_000_u32).step_by(1000) {
         let mut batch = session.db.batch();
@@ -50,7 +50,7 @@ fn a_thousand_empty_trees_take_little_memory() {
 fn memtables_and_cache_stay_within_the_budget() {
     let world = World::new(3);
     let budget = 2 << 20;
-    let db = threaded(&world, Options { memory_budget: budget, ..small() });
+    let db = threaded(&world, small().memory_budget(budget));
     let kv = db.keyspace_with("kv", hashed(4)).unwrap();
     let mut rng = Rng::new(3);
     for n in 0..8000_u64 {
@@ -98,7 +98,7 @@ fn try_commit_is_busy_instead_of_waiting() {
 #[test]
 fn a_log_that_does_not_fit_into_memory_is_refused_for_reading_only() {
     let world = World::new(4);
-    let large = Options { memory_budget: 512 << 20, ..small() };
+    let large = small().memory_budget(512 << 20);
     let session = open(&world, &large);
     let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
     for n in 0..80_u32 {
@@ -107,7 +107,7 @@ fn a_log_that_does_not_fit_into_memory_is_refused_for_reading_only() {
     let read_only = |budget: u64| {
         let after = world.after_kill(1);
         Database::builder(World::dir())
-            .options(Options { memory_budget: budget, ..small() })
+            .options(small().memory_budget(budget))
             .environment(after.environment().0)
             .open_read_only()
     };

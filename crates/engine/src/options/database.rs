@@ -1,149 +1,17 @@
-//! What a user can choose: few options, with units in their names, checked before anything is
-//! written.
+//! The options of a database: few, with units in their names, checked before anything is written.
 
-use flagstone_base::{Compression, Error, Result};
-use std::time::Duration;
+use super::durability::{Durability, check_interval};
+use flagstone_base::{Error, Result};
 
-/// When a commit returns, and so what its acknowledgement promises.
+/// The options of a database, chosen each time it is opened; nothing of them is stored.
 ///
-/// A commit is acknowledged only when everything before it in the log is as durable as itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Durability {
-    /// Not logged. Kept only once a later [`flush`](crate::Engine::flush) or
-    /// [`close`](crate::Engine::close) has returned; a crash before keeps a whole cut of history.
-    None,
-    /// Handed to the operating system: survives the death of the process (kill -9), not of the
-    /// machine. The default: about a microsecond a commit.
-    #[default]
-    Buffered,
-    /// As `Buffered`, and synced in the background, each time so long after the last sync has ended. A
-    /// power cut loses what came since the last finished sync began: about this time and that of a sync,
-    /// more while a flush keeps the disk busy.
-    Interval(Duration),
-    /// Synced before it returns; commits that wait at the same time share one sync.
-    Group,
-    /// Synced before it returns, by a sync of its own. For devices where latency is all that counts.
-    Each,
-}
-
-impl Durability {
-    /// Whether the write-ahead log gets the commit.
-    pub(crate) const fn is_logged(self) -> bool {
-        !matches!(self, Self::None)
-    }
-}
-
-/// How the keys of a keyspace are spread over partitions. Fixed at creation.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Routing {
-    /// By ranges of the hash of the key: 1 to 256 partitions. Even load for any keys; a scan merges
-    /// all partitions.
-    Hash(u16),
-    /// By ranges of the key itself, given the ascending first keys of the second partition and those
-    /// behind it (at most 255). A scan reads the partitions one after another.
-    Range(Vec<Vec<u8>>),
-}
-
-impl Routing {
-    /// The default: hash partitions, the next power of two of the processor's cores within 4..=32.
-    pub(crate) fn by_cores() -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::Hash(cores.next_power_of_two().clamp(4, 32) as u16)
-    }
-
-    /// How many partitions there are.
-    pub fn partitions(&self) -> usize {
-        match self {
-            Self::Hash(partitions) => usize::from(*partitions),
-            Self::Range(bounds) => bounds.len() + 1,
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        match self {
-            Self::Hash(1..=256) => Ok(()),
-            Self::Hash(n) => Err(Error::invalid(format!("{n} hash partitions: expected 1 to 256"))),
-            Self::Range(bounds) if bounds.len() > 255 => {
-                Err(Error::invalid(format!("{} range bounds: expected at most 255", bounds.len())))
-            }
-            Self::Range(bounds) => {
-                for bound in bounds {
-                    flagstone_base::key::check_key(bound)?;
-                }
-                if bounds.is_sorted_by(|a, b| a < b) {
-                    Ok(())
-                } else {
-                    Err(Error::invalid("range bounds must ascend, each above the one before"))
-                }
-            }
-        }
-    }
-}
-
-/// What is chosen for a keyspace when it is created; stored, and checked when it is opened again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyspaceOptions {
-    /// How keys find their partition.
-    pub routing: Routing,
-    /// Compression of all but the deepest level. lz4, for speed: these levels are rewritten soon.
-    pub compression: Compression,
-    /// Compression of the deepest level, which holds most of the data and is rewritten seldom. zstd 1,
-    /// for space. What comes in the order of its keys is moved there as it is, and gets it by
-    /// [`Database::compact`](crate::Engine::compact_with).
-    pub bottom_compression: Compression,
-    /// Bytes of a block before compression, 1 KiB to 1 MiB. 16 KiB: larger compresses better, smaller
-    /// reads less for one uncached get.
-    pub block_bytes: usize,
-    /// Bits of filter a key, 0 (none) to 20. 10: about one absent key in a hundred costs a read.
-    pub filter_bits: u8,
-    /// The name of the fold that combines merge operands, registered with
-    /// `Builder::fold` of crate flagstone; without one, merges are refused. A collection made
-    /// without one gets the fold of `Collection::patch`.
-    pub fold: Option<String>,
-}
-
-impl Default for KeyspaceOptions {
-    fn default() -> Self {
-        Self {
-            routing: Routing::by_cores(),
-            compression: Compression::Lz4,
-            bottom_compression: Compression::Zstd(1),
-            block_bytes: 16 << 10,
-            filter_bits: 10,
-            fold: None,
-        }
-    }
-}
-
-impl KeyspaceOptions {
-    /// Refuses what is out of range.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.routing.check()?;
-        if !((1 << 10)..=(1 << 20)).contains(&self.block_bytes) {
-            return Err(Error::invalid(format!(
-                "blocks of {} bytes: expected 1,024 to 1,048,576",
-                self.block_bytes
-            )));
-        }
-        if self.filter_bits > 20 {
-            return Err(Error::invalid(format!(
-                "{} filter bits a key: expected 0 to 20",
-                self.filter_bits
-            )));
-        }
-        for compression in [self.compression, self.bottom_compression] {
-            if let Compression::Zstd(level) = compression
-                && !(1..=19).contains(&level)
-            {
-                return Err(Error::invalid(format!("zstd level {level}: expected 1 to 19")));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What is chosen for a database each time it is opened.
+/// ```
+/// # use flagstone_engine::{Durability, Options};
+/// let options = Options::new().memory_budget(512 << 20).durability(Durability::Group);
+/// assert!(options.create_if_missing);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
     /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes of open
@@ -229,6 +97,105 @@ impl Default for Options {
             copy_bytes_per_second: 0,
             create_if_missing: true,
         }
+    }
+}
+
+/// Setters, one for each option.
+impl Options {
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`Options::memory_budget`](#structfield.memory_budget).
+    #[must_use]
+    pub const fn memory_budget(mut self, bytes: u64) -> Self {
+        self.memory_budget = bytes;
+        self
+    }
+
+    /// Sets [`Options::durability`](#structfield.durability).
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets [`Options::compaction_workers`](#structfield.compaction_workers).
+    #[must_use]
+    pub const fn compaction_workers(mut self, workers: usize) -> Self {
+        self.compaction_workers = workers;
+        self
+    }
+
+    /// Sets [`Options::space_amplification_max`](#structfield.space_amplification_max).
+    #[must_use]
+    pub const fn space_amplification_max(mut self, times: f64) -> Self {
+        self.space_amplification_max = times;
+        self
+    }
+
+    /// Sets [`Options::document_bytes_max`](#structfield.document_bytes_max).
+    #[must_use]
+    pub const fn document_bytes_max(mut self, bytes: usize) -> Self {
+        self.document_bytes_max = bytes;
+        self
+    }
+
+    /// Sets [`Options::memtable_bytes`](#structfield.memtable_bytes).
+    #[must_use]
+    pub fn memtable_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.memtable_bytes = bytes.into();
+        self
+    }
+
+    /// Sets [`Options::direct_reads`](#structfield.direct_reads).
+    #[must_use]
+    pub const fn direct_reads(mut self, on: bool) -> Self {
+        self.direct_reads = on;
+        self
+    }
+
+    /// Sets [`Options::files_open_max`](#structfield.files_open_max).
+    #[must_use]
+    pub fn files_open_max(mut self, files: impl Into<Option<usize>>) -> Self {
+        self.files_open_max = files.into();
+        self
+    }
+
+    /// Sets [`Options::entry_checks`](#structfield.entry_checks).
+    #[must_use]
+    pub const fn entry_checks(mut self, on: bool) -> Self {
+        self.entry_checks = on;
+        self
+    }
+
+    /// Sets [`Options::ballast_bytes`](#structfield.ballast_bytes).
+    #[must_use]
+    pub fn ballast_bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.ballast_bytes = bytes.into();
+        self
+    }
+
+    /// Sets [`Options::scrub_bytes_per_second`](#structfield.scrub_bytes_per_second).
+    #[must_use]
+    pub const fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.scrub_bytes_per_second = bytes;
+        self
+    }
+
+    /// Sets [`Options::copy_bytes_per_second`](#structfield.copy_bytes_per_second).
+    #[must_use]
+    pub const fn copy_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.copy_bytes_per_second = bytes;
+        self
+    }
+
+    /// Sets [`Options::create_if_missing`](#structfield.create_if_missing).
+    #[must_use]
+    pub const fn create_if_missing(mut self, on: bool) -> Self {
+        self.create_if_missing = on;
+        self
     }
 }
 
@@ -340,7 +307,7 @@ impl Options {
 }
 
 /// 1 MiB: tests fill a tree with it in a moment.
-pub(crate) const MEMORY_BUDGET_MIN: u64 = 1 << 20;
+const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 /// 64 KiB: below it a memtable is mostly its own bookkeeping.
 const MEMTABLE_BYTES_MIN: u64 = 64 << 10;
 /// 4 GiB: one memtable has addresses for 8 GiB, and all may lie in one tree.
@@ -352,14 +319,6 @@ const DESCRIPTORS_LEFT: u64 = 64;
 /// Replay at open reads at most about this much.
 const WAL_BYTES_MAX: u64 = 512 << 20;
 
-/// Refuses an interval that nothing can keep.
-pub(crate) fn check_interval(interval: Duration) -> Result<()> {
-    if interval < Duration::from_millis(1) {
-        return Err(Error::invalid(format!("a sync every {interval:?}: expected at least 1 ms")));
-    }
-    Ok(())
-}
-
 /// The machine's memory in bytes; 4 GiB where it cannot be found.
 fn machine_memory() -> u64 {
     flagstone_env::os::memory_bytes().unwrap_or(4 << 30)
@@ -368,6 +327,7 @@ fn machine_memory() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn options_out_of_range_are_refused() {
@@ -393,23 +353,5 @@ mod tests {
         let options = Options { memory_budget: 800 << 20, ..Options::default() };
         let mib = |memtables: u64| options.cache_bytes(memtables << 20) >> 20;
         assert_eq!([0, 400, 650, 900].map(mib), [700, 300, 100, 100]);
-    }
-
-    #[test]
-    fn keyspace_options_out_of_range_are_refused() {
-        let refused = |change: fn(&mut KeyspaceOptions)| {
-            let mut options = KeyspaceOptions::default();
-            change(&mut options);
-            assert!(options.check().is_err(), "{options:?}");
-        };
-        assert!(KeyspaceOptions::default().check().is_ok());
-        refused(|o| o.routing = Routing::Hash(0));
-        refused(|o| o.routing = Routing::Hash(257));
-        refused(|o| o.routing = Routing::Range(vec![b"b".to_vec(), b"a".to_vec()]));
-        refused(|o| o.routing = Routing::Range(vec![b"a".to_vec(), b"a".to_vec()]));
-        refused(|o| o.routing = Routing::Range(vec![vec![]]));
-        refused(|o| o.block_bytes = 100);
-        refused(|o| o.filter_bits = 21);
-        refused(|o| o.compression = Compression::Zstd(0));
     }
 }

@@ -1,0 +1,12 @@
+//! The options that a user can set, and their bounds.
+
+mod durability;
+mod keyspace;
+
+mod database;
+
+pub use database::Options;
+pub use durability::Durability;
+pub(crate) use durability::check_interval;
+pub(crate) use keyspace::TableDefaults;
+pub use keyspace::{KeyspaceOptions, Routing};

@@ -1,0 +1,41 @@
+//! Events name what users know: keyspaces and their partitions.
+
+use crate::support::{hashed, small};
+use flagstone::{Database, Event, Routing};
+use flagstone_testkit::World;
+use std::sync::{Arc, Mutex};
+
+#[test]
+fn flushes_and_compactions_are_told_by_keyspace_and_partition() {
+    let world = World::new(1);
+    let (environment, _executor) = world.environment();
+    let heard = Arc::<Mutex<Vec<String>>>::default();
+    let told = Arc::clone(&heard);
+    let listener = move |event: &Event| {
+        let part = match event {
+            Event::FlushStarted { keyspace, partition } => (keyspace, *partition, "flush"),
+            Event::FlushFinished { keyspace, partition, .. } => (keyspace, *partition, "flushed"),
+            Event::CompactionStarted { keyspace, partition, .. } => (keyspace, *partition, "merge"),
+            Event::CompactionFinished { keyspace, partition, .. } => {
+                (keyspace, *partition, "merged")
+            }
+            _ => return,
+        };
+        assert!(event.to_string().starts_with("keyspace \"letters\", partition 1: "), "{event}");
+        told.lock().unwrap().push(format!("{} {} {}", part.0, part.1, part.2));
+    };
+    let builder = Database::builder(World::dir()).options(small()).environment(environment);
+    let db = builder.listener(listener).open().unwrap();
+    db.keyspace("idle").unwrap();
+    let ranges = hashed(1).routing(Routing::Range(vec![b"m".to_vec()]));
+    let letters = db.keyspace_with("letters", ranges).unwrap();
+    for round in 0..2 {
+        letters.put("z", [round]).unwrap();
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    let heard = heard.lock().unwrap();
+    for what in ["flush", "flushed", "merge", "merged"] {
+        assert!(heard.contains(&format!("letters 1 {what}")), "{what}: {heard:?}");
+    }
+}
