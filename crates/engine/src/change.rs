@@ -1,6 +1,6 @@
-//! Changes of the catalog: keyspaces are found, made and dropped.
+//! Changes of the catalog: keyspaces are found, created, renamed and dropped.
 
-use crate::catalog::{KeyspaceContent, Wanted, check_name};
+use crate::catalog::{KeyspaceContent, KeyspaceRecord, Wanted, check_name};
 use crate::content::Content;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{make_core, open_content, tree_options};
@@ -116,20 +116,10 @@ impl Shared {
         let Some(core) = self.keyspaces.named(name) else { return Ok(false) };
         let Some(manifest) = room.as_mut() else { return Err(closed(self)) };
         let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-        let was_in_doubt = manifest.is_in_doubt();
-        if let Err(error) = self.append_edit(manifest, edit) {
-            // In doubt before, it stands nowhere.
-            if !was_in_doubt && manifest.is_in_doubt() {
-                let numbering = self.numbering.lock();
-                core.set_fate(Fate::InDoubt);
-                drop(numbering);
-                self.end_doubt_of(manifest);
-                if manifest.is_in_doubt() {
-                    self.end_doubt_later();
-                }
-            }
-            return Err(error);
-        }
+        self.append_or_rule_out(manifest, edit, || {
+            let _numbering = self.numbering.lock();
+            core.set_fate(Fate::InDoubt);
+        })?;
         {
             // Commits look under this lock: none gets numbers behind the discard.
             let mut numbering = self.numbering.lock();
@@ -149,6 +139,68 @@ impl Shared {
         self.schedule();
         Ok(true)
     }
+
+    /// Gives the keyspace `old` the name `new`.
+    pub(crate) fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
+        self.check_may_wait("the renaming of a keyspace")?;
+        self.check_open_for_writing()?;
+        check_name(new)?;
+        self.alterable(old)?;
+        self.secure_history()?;
+        self.alter(old, |record| {
+            if self.keyspaces.named(new).is_some() {
+                return Err(Error::invalid(format!(
+                    "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
+                )));
+            }
+            Ok(KeyspaceRecord { name: new.to_owned(), ..record.clone() })
+        })
+    }
+
+    /// Makes `change` of the record of the keyspace `name` durable, then current.
+    fn alter(
+        &self,
+        name: &str,
+        change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
+    ) -> Result<()> {
+        let mut room = self.manifest.lock();
+        let Some(manifest) = room.as_mut() else { return Err(closed(self)) };
+        let core = self.alterable(name)?;
+        let edit = Edit { keyspaces_altered: vec![change(&core.record())?], ..Edit::default() };
+        self.append_or_rule_out(manifest, edit, || {})?;
+        if let Some(record) = manifest.state().catalog.by_id(core.id) {
+            self.keyspaces.replace_record(&core, record);
+        }
+        Ok(())
+    }
+
+    fn alterable(&self, name: &str) -> Result<Arc<KeyspaceCore>> {
+        let core = self.keyspaces.named(name);
+        let core = core.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
+        core.check_not_dropped()?;
+        Ok(core)
+    }
+
+    /// Appends an edit of the catalog. If it is refused, tries to rule out that a crash brings it back; `note_doubt` is
+    /// called while one could.
+    fn append_or_rule_out(
+        &self,
+        manifest: &mut Manifest,
+        edit: Edit,
+        note_doubt: impl FnOnce(),
+    ) -> Result<()> {
+        let was_in_doubt = manifest.is_in_doubt();
+        let appended = self.append_edit(manifest, edit);
+        // If the manifest was in doubt before, the edit is in no file.
+        if appended.is_err() && !was_in_doubt && manifest.is_in_doubt() {
+            note_doubt();
+            self.end_doubt_of(manifest);
+            if manifest.is_in_doubt() {
+                self.end_doubt_later();
+            }
+        }
+        appended
+    }
 }
 
 pub(crate) fn closed(shared: &Shared) -> Error {
@@ -164,7 +216,7 @@ pub struct WantedContent<'a> {
 }
 
 pub(crate) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
-    core.record.content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
+    core.record().content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
 }
 
 fn check_same(
@@ -173,7 +225,7 @@ fn check_same(
     options: Option<&KeyspaceOptions>,
 ) -> Result<Arc<KeyspaceCore>> {
     check_content(&core, &wanted.content)?;
-    let mismatch = |options| core.record.mismatch(options, &wanted.content);
+    let mismatch = |options| core.record().mismatch(options, &wanted.content);
     if let Some(text) = options.and_then(mismatch) {
         return Err(Error::invalid(text));
     }

@@ -115,6 +115,14 @@ impl Engine {
         self.shared().drop_keyspace(name)
     }
 
+    /// Gives the keyspace `old` the name `new`. Its handles stay valid.
+    ///
+    /// # Errors
+    /// InvalidInput when there is no keyspace `old`, or one named `new`; Io, OutOfSpace, Poisoned, Closed.
+    pub fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
+        self.shared().rename_keyspace(old, new)
+    }
+
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         let keyspaces = self.shared().keyspaces.all_by_name();

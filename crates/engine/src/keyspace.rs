@@ -52,14 +52,14 @@ impl Keyspace {
         Snapshot::new(&self.handle)
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.core.name
+    /// Its name as of now: [`Engine::rename_keyspace`](crate::Engine::rename_keyspace) changes it.
+    pub fn name(&self) -> String {
+        self.core.name()
     }
 
     /// How its keys are spread.
     pub fn routing(&self) -> Routing {
-        self.core.record.routing()
+        self.core.record().routing()
     }
 
     /// Sets `key` to `value`, with the database's durability.
@@ -192,7 +192,7 @@ impl Keyspace {
 
 impl fmt::Debug for Keyspace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Keyspace({:?})", self.core.name)
+        write!(f, "Keyspace({:?})", self.core.name())
     }
 }
 

@@ -3,6 +3,7 @@
 //! Gets, puts and commits do not come here: their handles know the keyspace. So one lock serves, a leaf that is held for
 //! lines, and making or dropping a keyspace costs the same however many there are.
 
+use crate::catalog::KeyspaceRecord;
 use crate::space::KeyspaceCore;
 use flagstone_base::KeyspaceId;
 use flagstone_env::sync::RwLock;
@@ -67,13 +68,21 @@ impl Keyspaces {
     pub(crate) fn insert(&self, core: &Arc<KeyspaceCore>) {
         self.next.fetch_max(core.id.0.saturating_add(1), Ordering::AcqRel);
         let mut maps = self.maps.write();
-        maps.by_name.insert(core.name.clone(), core.id);
+        maps.by_name.insert(core.name(), core.id);
         maps.by_id.insert(core.id, Arc::clone(core));
+    }
+
+    /// An edit has changed what the catalog says of `core`, its name perhaps.
+    pub(crate) fn replace_record(&self, core: &KeyspaceCore, record: &Arc<KeyspaceRecord>) {
+        let mut maps = self.maps.write();
+        maps.by_name.remove(&core.name());
+        core.set_record(Arc::clone(record));
+        maps.by_name.insert(record.name.clone(), core.id);
     }
 
     pub(crate) fn remove(&self, core: &KeyspaceCore) {
         let mut maps = self.maps.write();
-        maps.by_name.remove(&core.name);
+        maps.by_name.remove(&core.name());
         maps.by_id.remove(&core.id);
     }
 }

@@ -2,11 +2,12 @@
 
 use crate::catalog::KeyspaceRecord;
 use crate::commit::Gate;
-use crate::content::{Definition, DefinitionKind, DefinitionTable};
+use crate::content::{Content, Definition, DefinitionKind, DefinitionTable};
 use crate::fold::Fold;
 use crate::partition::Route;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
+use flagstone_env::sync::ArcSwap;
 use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use flagstone_tree::{Tree, TreeContext};
 use smallvec::SmallVec;
@@ -19,8 +20,8 @@ pub(crate) type Trees<'a> = SmallVec<[&'a Arc<Tree>; 1]>;
 /// A keyspace, shared by all its handles, its batches and its background work.
 pub(crate) struct KeyspaceCore {
     pub(crate) id: KeyspaceId,
-    pub(crate) name: String,
-    pub(crate) record: Arc<KeyspaceRecord>,
+    /// What the catalog says of it. Replaced under the manifest's lock, after the edit that changed it.
+    record: ArcSwap<KeyspaceRecord>,
     pub(crate) route: Route,
     /// One tree a partition, in the order of the route.
     pub(crate) trees: Vec<Arc<Tree>>,
@@ -32,7 +33,7 @@ pub(crate) struct KeyspaceCore {
     /// Whether entries carry checks.
     pub(crate) entry_checks: bool,
     /// A [`Fate`].
-    pub(crate) fate: AtomicU8,
+    fate: AtomicU8,
     /// Keeps deletes of ranges out of updates.
     pub(crate) gate: Gate,
     /// The length of the value of the last update if that was large; else 0.
@@ -53,6 +54,38 @@ const DROPPED: u8 = Fate::Dropped as u8;
 const IN_DOUBT: u8 = Fate::InDoubt as u8;
 
 impl KeyspaceCore {
+    /// A keyspace of `record` without trees.
+    pub(crate) fn new(record: Arc<KeyspaceRecord>, content: Content) -> Self {
+        Self {
+            id: record.id,
+            route: record.route.clone(),
+            trees: Vec::with_capacity(record.trees.len()),
+            fold: content.fold,
+            definitions: content.definitions,
+            attachment: content.attachment,
+            fate: AtomicU8::new(Fate::Lives as u8),
+            gate: Gate::default(),
+            updated_bytes: AtomicUsize::new(0),
+            entry_checks: false,
+            record: ArcSwap::from(record),
+        }
+    }
+
+    /// What the catalog says of it now.
+    pub(crate) fn record(&self) -> Arc<KeyspaceRecord> {
+        self.record.load_full()
+    }
+
+    /// An edit has changed what the catalog says of it.
+    pub(crate) fn set_record(&self, record: Arc<KeyspaceRecord>) {
+        self.record.store(record);
+    }
+
+    /// Its name as of now.
+    pub(crate) fn name(&self) -> String {
+        self.record.load().name.clone()
+    }
+
     #[inline]
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
         key_hash(key, self.route.seed())
@@ -106,21 +139,24 @@ impl KeyspaceCore {
         if self.fold.is_some() {
             return Ok(());
         }
-        Err(Error::invalid(format!("keyspace {:?} has no fold, so it takes no merges", self.name)))
+        Err(Error::invalid(format!(
+            "keyspace {:?} has no fold, so it takes no merges",
+            self.name()
+        )))
     }
 
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        let name = &self.name;
         match self.fate.load(Ordering::Acquire) {
             LIVES => Ok(()),
             IN_DOUBT => {
+                let name = self.name();
                 let text = format!(
                     "the disk refused to remove keyspace {name:?}, and a crash could still do it: it \
                      takes no writes until that is ruled out"
                 );
                 Err(Error::new(ErrorKind::Io, text))
             }
-            _ => Err(Error::invalid(format!("keyspace {name:?} was dropped"))),
+            _ => Err(Error::invalid(format!("keyspace {:?} was dropped", self.name()))),
         }
     }
 

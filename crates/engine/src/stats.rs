@@ -23,11 +23,12 @@ pub struct KeyspaceInfo {
 
 impl KeyspaceInfo {
     pub(crate) fn of(core: &KeyspaceCore) -> Self {
+        let record = core.record();
         Self {
-            name: core.name.clone(),
-            content: core.record.content.to_string(),
-            routing: core.record.routing(),
-            options: core.record.options(),
+            name: record.name.clone(),
+            content: record.content.to_string(),
+            routing: record.routing(),
+            options: record.options(),
         }
     }
 }

@@ -145,8 +145,8 @@ fn difference(state: &State, keyspaces: &[Arc<KeyspaceCore>]) -> Option<String> 
         return Some(format!("names {found} keyspaces, expected {expected}"));
     }
     keyspaces.iter().find_map(|core| {
-        if state.catalog.by_id(core.id).is_none_or(|record| *record != core.record) {
-            return Some(format!("expected {} {:?} as it was opened", core.id, core.name));
+        if state.catalog.by_id(core.id).is_none_or(|record| **record != *core.record()) {
+            return Some(format!("expected {} {:?} as it was opened", core.id, core.name()));
         }
         wrong_definitions(state, core)
             .or_else(|| core.trees.iter().find_map(|tree| wrong_tables(state, tree)))

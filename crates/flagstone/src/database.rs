@@ -194,6 +194,31 @@ impl Database {
         self.0.drop_keyspace(name)
     }
 
+    /// Gives the keyspace, collection or typed keyspace `old` the name `new`. All its handles stay valid and tell the new
+    /// name. One edit of the manifest does it, synced when this returns: after a crash there is one of the two names. What
+    /// was acknowledged before is made durable first, unless the disk is full, so a crash never shows the new name over
+    /// older content. That waits for flushes if there are unlogged writes.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let next = db.keyspace("prices.next")?;
+    /// next.put("apple", "3")?;
+    /// db.keyspace("prices")?;
+    /// db.rename_keyspace("prices", "prices.old")?;
+    /// db.rename_keyspace("prices.next", "prices")?;
+    /// assert_eq!(next.name(), "prices");
+    /// assert!(db.existing_keyspace("prices.next")?.is_none());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput when there is no keyspace `old`, when there is one named `new`, or for a name of 0 or over 255 bytes;
+    /// Io, OutOfSpace, Poisoned, Closed. After a failure of the disk the old name stays, or a crash shows the new one.
+    pub fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
+        self.0.rename_keyspace(old, new)
+    }
+
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         self.0.keyspaces()

@@ -11,9 +11,8 @@ use std::ops::RangeBounds;
 pub struct Keyspace(pub(crate) flagstone_engine::Keyspace);
 
 impl Keyspace {
-    /// Its name.
-    #[inline]
-    pub fn name(&self) -> &str {
+    /// The name of the keyspace as of now: [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
+    pub fn name(&self) -> String {
         self.0.name()
     }
 

@@ -43,7 +43,7 @@ impl Shared {
     pub(super) fn part_of(&self, tree: &Tree) -> (String, usize) {
         let Some(keyspace) = self.keyspace_of(tree) else { return (String::new(), 0) };
         let partition = keyspace.trees.iter().position(|other| other.id() == tree.id());
-        (keyspace.name.clone(), partition.unwrap_or_default())
+        (keyspace.name(), partition.unwrap_or_default())
     }
 
     /// As [`Shared::part_of`], where only the number of the tree is known. Looks at all trees.
@@ -51,7 +51,7 @@ impl Shared {
         let keyspaces = self.keyspaces.all();
         let place = keyspaces.iter().find_map(|keyspace| {
             let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;
-            Some((keyspace.name.clone(), partition))
+            Some((keyspace.name(), partition))
         });
         place.unwrap_or_default()
     }

@@ -196,7 +196,11 @@ impl Catalog {
             self.by_id.insert(record.id, Arc::new(record.clone()));
         }
         for record in change.altered {
-            self.by_id.insert(record.id, Arc::new(record.clone()));
+            let before = self.by_id.insert(record.id, Arc::new(record.clone()));
+            if let Some(before) = before.filter(|before| before.name != record.name) {
+                self.by_name.remove(&before.name);
+                self.by_name.insert(record.name.clone(), record.id);
+            }
         }
         for id in change.dropped {
             let Some(record) = self.by_id.remove(id) else { continue };
@@ -266,11 +270,7 @@ impl<'a> Changed<'a> {
         if id < free.next_keyspace || self.has(id) {
             return Err(wrong(format!("{id} is created, but that number was given before")));
         }
-        let known = self.catalog.by_name.get(&record.name).copied();
-        if let Some(other) = known.or_else(|| self.names.insert(&record.name, id)) {
-            let name = &record.name;
-            return Err(wrong(format!("{id} is created as {name:?}, the name of {other}")));
-        }
+        self.take_name(record)?;
         for &tree in &record.trees {
             let is_given = tree < free.next_tree || self.catalog.by_tree.contains_key(&tree);
             if is_given || self.trees.insert(tree, id).is_some() {
@@ -283,15 +283,29 @@ impl<'a> Changed<'a> {
         Ok(())
     }
 
+    /// Refuses a name that another keyspace has, or had before this change.
+    fn take_name(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
+        let known = self.catalog.by_name.get(&record.name).copied();
+        let Some(other) = known.or_else(|| self.names.insert(&record.name, record.id)) else {
+            return Ok(());
+        };
+        let KeyspaceRecord { id, name, .. } = record;
+        Err(wrong(format!("{id} gets the name {name:?}, which {other} has")))
+    }
+
     fn alter(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
         let Some(found) = self.record(record.id) else {
             return Err(wrong(format!("{} is altered, but there is none", record.id)));
         };
-        if found.with_options(&record.options()) != *record {
+        let may_become = found.with_options(&record.options());
+        if (KeyspaceRecord { name: record.name.clone(), ..may_become }) != *record {
             return Err(wrong(format!(
-                "{} {:?} is altered in more than compression, blocks and filters",
+                "{} {:?} is altered in more than name, compression, blocks and filters",
                 found.id, found.name
             )));
+        }
+        if found.name != record.name {
+            self.take_name(record)?;
         }
         self.records.insert(record.id, record);
         Ok(())
@@ -374,6 +388,19 @@ mod tests {
     }
 
     #[test]
+    fn a_renamed_keyspace_is_found_by_its_new_name_alone() {
+        let catalog = with(&Catalog::default(), &["a", "b"]);
+        let a = catalog.get("a").unwrap();
+        let renamed = [KeyspaceRecord { name: "z".into(), ..(**a).clone() }];
+        let next = changed(&catalog, &CatalogChange { altered: &renamed, ..NOTHING }).unwrap();
+        assert!(next.get("a").is_none());
+        assert_eq!(next.get("z").unwrap().id, a.id);
+        assert_eq!(next.epoch(), catalog.epoch() + 1);
+        let again = with(&next, &["a"]);
+        assert_eq!(again.get("a").unwrap().id, KeyspaceId(3), "the old name is free");
+    }
+
+    #[test]
     fn changes_that_do_not_fit_are_refused() {
         let catalog = with(&Catalog::default(), &["a", "b"]);
         let refused = |change: CatalogChange<'_>, text: &str| {
@@ -382,16 +409,18 @@ mod tests {
             assert!(error.to_string().contains(text), "{error}");
         };
         let same_name = [KeyspaceRecord { name: "a".into(), ..plan(&catalog, "c") }];
-        refused(CatalogChange { created: &same_name, ..NOTHING }, "the name of keyspace 1");
+        refused(CatalogChange { created: &same_name, ..NOTHING }, "which keyspace 1 has");
         let old_tree = [KeyspaceRecord { trees: vec![TreeId(2); 2], ..plan(&catalog, "c") }];
         refused(CatalogChange { created: &old_tree, ..NOTHING }, "tree 2 is created");
         let twice = [plan(&catalog, "c"), plan(&catalog, "d")];
         refused(CatalogChange { created: &twice, ..NOTHING }, "keyspace 3 is created");
         let absent = [plan(&catalog, "c")];
         refused(CatalogChange { altered: &absent, ..NOTHING }, "keyspace 3 is altered");
-        let renamed =
-            [KeyspaceRecord { name: "z".into(), ..(**catalog.get("a").unwrap()).clone() }];
-        refused(CatalogChange { altered: &renamed, ..NOTHING }, "more than");
+        let a = || (**catalog.get("a").unwrap()).clone();
+        let renamed = [KeyspaceRecord { name: "b".into(), ..a() }];
+        refused(CatalogChange { altered: &renamed, ..NOTHING }, "which keyspace 2 has");
+        let folded = [KeyspaceRecord { fold: Some("sum".into()), ..a() }];
+        refused(CatalogChange { altered: &folded, ..NOTHING }, "more than");
         refused(CatalogChange { dropped: &[KeyspaceId(9)], ..NOTHING }, "keyspace 9 is dropped");
         let counters = Counters { next_keyspace: KeyspaceId(2), ..catalog.counters() };
         refused(CatalogChange { counters: Some(counters), ..NOTHING }, "given already");

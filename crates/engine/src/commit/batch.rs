@@ -297,7 +297,7 @@ impl<'a> Write<'a> {
             if core.entry_checks && EntryCheck::of(core.hash(key), op.kind, value) != op.check {
                 return Err(changed(format_args!(
                     "an operation of a batch on keyspace {:?}, whose key reads as {} now",
-                    core.name,
+                    core.name(),
                     Short(key)
                 )));
             }

@@ -43,7 +43,7 @@ impl Shared {
             format!(
                 "key {} of keyspace {:?} is {state}, {expected}",
                 condition.key.escape_ascii(),
-                keyspace.name
+                keyspace.name()
             ),
         ))
     }

@@ -1,11 +1,9 @@
 //! From a record of the catalog to a keyspace ready for use.
 
 use crate::catalog::KeyspaceRecord;
-use crate::commit::Gate;
 use crate::content::{Content, ContentFactory, Described};
-use crate::space::{Fate, KeyspaceCore};
+use crate::space::KeyspaceCore;
 use flagstone_base::{Result, TreeId};
-use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize};
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;
 
@@ -27,22 +25,9 @@ pub(crate) fn make_core(
     content: Content,
     mut make_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
-    let mut core = KeyspaceCore {
-        id: record.id,
-        name: record.name.clone(),
-        route: record.route.clone(),
-        trees: Vec::with_capacity(record.trees.len()),
-        fold: content.fold,
-        definitions: content.definitions,
-        attachment: content.attachment,
-        fate: AtomicU8::new(Fate::Lives as u8),
-        gate: Gate::default(),
-        updated_bytes: AtomicUsize::new(0),
-        entry_checks: false,
-        record,
-    };
-    for at in 0..core.record.trees.len() {
-        let tree = make_tree(core.record.trees[at], &core)?;
+    let mut core = KeyspaceCore::new(Arc::clone(&record), content);
+    for &id in &record.trees {
+        let tree = make_tree(id, &core)?;
         core.entry_checks = tree.context().entry_checks;
         core.trees.push(tree);
     }
@@ -57,7 +42,8 @@ const LONE_TURN: u8 = 4;
 /// Trees of one keyspace fill alike: they take turns, those of neighbours far apart. A single tree has nobody
 /// to be out of step with.
 pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
-    let turn = match core.record.trees.len() {
+    let record = core.record();
+    let turn = match record.trees.len() {
         1 => LONE_TURN,
         _ => (id.0 as u8).reverse_bits() >> 5,
     };
@@ -65,10 +51,10 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
         turn,
         keyspace: core.id,
         hash_seed: core.route.seed(),
-        block_bytes: core.record.block_bytes,
-        filter_bits: core.record.filter_bits,
-        upper_compression: core.record.compression,
-        bottom_compression: core.record.bottom_compression,
+        block_bytes: record.block_bytes,
+        filter_bits: record.filter_bits,
+        upper_compression: record.compression,
+        bottom_compression: record.bottom_compression,
         fold: core.fold.clone(),
         ..TreeOptions::default()
     }

@@ -375,7 +375,7 @@ fn check_definitions_known(state: &State, keyspaces: &Keyspaces) -> Result<()> {
         if let Some(keyspace) = keyspace.filter(|keyspace| keyspace.table_of(kind).is_none()) {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("keyspace {:?} has {kind}, unknown to this version", keyspace.name),
+                format!("keyspace {:?} has {kind}, unknown to this version", keyspace.name()),
             ));
         }
     }

@@ -123,7 +123,7 @@ fn define(dir: &Path, keyspaces: &Keyspaces, record: &Record<'_>) -> Result<()> 
                 "{}, offset {}: keyspace {:?} has {}, unknown to this version",
                 path(dir, FileKind::Wal, record.segment).display(),
                 record.offset,
-                keyspace.name,
+                keyspace.name(),
                 definition.kind
             ),
         ));

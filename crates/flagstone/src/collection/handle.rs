@@ -47,8 +47,8 @@ impl Collection {
         }
     }
 
-    /// Its name.
-    pub fn name(&self) -> &str {
+    /// The name of the collection as of now: [`Database::rename_keyspace`](crate::Database::rename_keyspace) changes it.
+    pub fn name(&self) -> String {
         self.keyspace.name()
     }
 

@@ -3,7 +3,7 @@
 use crate::support::{hashed, open, small};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Compression, ErrorKind, KeyspaceOptions};
+use flagstone::{Compression, Database, ErrorKind, Keyspace, KeyspaceOptions};
 use flagstone_testkit::World;
 
 fn names() -> impl Iterator<Item = String> {
@@ -21,7 +21,7 @@ fn keyspaces_made_by_one_call_cost_one_write_of_the_disk_and_survive_a_power_cut
     let (_, of_one) = operations(vec!["one".to_owned()]);
     let (made, of_all) = operations(names().collect());
     assert_eq!(of_all, of_one, "one append and one sync");
-    assert!(made.iter().map(|keyspace| keyspace.name().to_owned()).eq(names()));
+    assert!(made.iter().map(Keyspace::name).eq(names()));
     made[299].put("a", "1").unwrap();
     // Those that are there are opened, a name given twice is one keyspace.
     let again = session.db.keyspaces_with(["new", "keyspace 299", "new"], &hashed(2)).unwrap();
@@ -61,6 +61,104 @@ fn an_option_that_is_set_to_another_value_is_refused_and_both_values_are_named()
         db.keyspace_with("kv", same.clone()).unwrap();
         db.collection_with("docs", same).unwrap();
     }
+}
+
+fn names_in(db: &Database) -> Vec<String> {
+    db.keyspaces().into_iter().map(|info| info.name).collect()
+}
+
+#[test]
+fn a_renamed_keyspace_keeps_its_content_and_its_handles() {
+    let world = World::new(4);
+    let session = open(&world, &small());
+    let (kv, docs) = (session.db.keyspace("kv").unwrap(), session.db.collection("docs").unwrap());
+    kv.put("a", "1").unwrap();
+    docs.put_json("a", r#"{"n":1}"#).unwrap();
+    let snapshot = session.db.snapshot();
+    let mut scan = kv.scan_all();
+    session.db.rename_keyspace("kv", "bytes").unwrap();
+    session.db.rename_keyspace("docs", "documents").unwrap();
+    assert_eq!((kv.name(), docs.name()), ("bytes".to_owned(), "documents".to_owned()));
+    assert_eq!(scan.next().unwrap().unwrap().0, b"a");
+    assert_eq!(snapshot.get(&kv, "a").unwrap().unwrap(), b"1");
+    kv.put("b", "2").unwrap();
+    docs.put_json("b", r#"{"other":2}"#).unwrap();
+    // The old name is free for another keyspace.
+    assert_eq!(session.db.keyspace("kv").unwrap().count().unwrap(), 0);
+    drop((kv, docs, snapshot, scan));
+    session.db.close().unwrap();
+    let db = open(&world, &small()).db;
+    assert_eq!(names_in(&db), ["bytes", "documents", "kv"]);
+    assert_eq!(db.keyspace("bytes").unwrap().get("b").unwrap().unwrap(), b"2");
+    assert_eq!(db.collection("documents").unwrap().count().unwrap(), 2);
+    db.verify().unwrap();
+}
+
+#[test]
+fn a_name_that_is_taken_or_missing_or_bad_is_refused() {
+    let world = World::new(5);
+    let db = open(&world, &small()).db;
+    db.keyspace("a").unwrap();
+    db.collection("b").unwrap();
+    for (old, new, text) in [
+        ("a", "b", "there is a keyspace \"b\" already"),
+        ("a", "a", "there is a keyspace \"a\" already"),
+        ("c", "d", "there is no keyspace \"c\""),
+        ("a", "", "expected 1 to 255"),
+    ] {
+        let error = db.rename_keyspace(old, new).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    assert_eq!(names_in(&db), ["a", "b"]);
+}
+
+#[test]
+fn a_power_cut_in_a_renaming_leaves_one_of_the_two_names_and_all_content() {
+    let mut cuts = 0;
+    for nth in 1.. {
+        let world = World::new(nth);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("old", hashed(2)).unwrap();
+        kv.put("a", "1").unwrap();
+        world.disk.cut_power_at(nth);
+        let renamed = session.db.rename_keyspace("old", "new");
+        cuts += u64::from(renamed.is_err());
+        for luck in 0..4 {
+            let after = world.after_power_cut(luck);
+            let db = open(&after, &small()).db;
+            let names = names_in(&db);
+            assert!(names == ["old"] || names == ["new"], "cut at {nth}: {names:?}");
+            if names == ["new"] {
+                let kv = db.keyspace("new").unwrap();
+                assert_eq!(kv.get("a").unwrap().unwrap(), b"1", "cut at {nth}");
+            }
+            assert!(renamed.is_err() || names == ["new"], "an acknowledged name was lost");
+        }
+        if renamed.is_ok() {
+            break;
+        }
+    }
+    assert!(cuts >= 3, "{cuts} cuts: of the log, and of the manifest's append and sync");
+}
+
+#[test]
+fn a_renaming_that_the_disk_refuses_changes_nothing() {
+    let world = World::new(6);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("old", hashed(1)).unwrap();
+    kv.put("a", "1").unwrap();
+    let full = Fault::new(Effect::Fail(Failure::NoSpace)).of(FileKind::Manifest);
+    world.disk.inject(full.on(&[Op::Append]).forever());
+    let refused = session.db.rename_keyspace("old", "new").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::OutOfSpace, "{refused}");
+    assert_eq!((kv.name(), names_in(&session.db)), ("old".to_owned(), vec!["old".to_owned()]));
+    world.disk.heal();
+    session.db.rename_keyspace("old", "new").unwrap();
+    kv.put("b", "2").unwrap();
+    let db = open(&world.after_kill(1), &small()).db;
+    assert_eq!(names_in(&db), ["new"]);
+    assert_eq!(db.keyspace("new").unwrap().count().unwrap(), 2);
 }
 
 #[test]
