@@ -25,7 +25,7 @@ cargo xtask COMMAND
   ci              everything that must hold before a change is merged, stopping at the
                   first failure: fmt, also of peers/, the lock file of peers/, deny (where it is
                   installed), tidy, clippy, tests, examples, shuttle (30 seconds), smoke (every
-                  workload of flagstone bench for a moment), sim (60 s), docs
+                  workload of flagstone-bench for a moment), sim (60 s), docs
   deny            licences, sources, advisories and double versions of outside crates, as
                   deny.toml allows them; needs cargo-deny, and says so where it is missing
   examples        runs each program of crates/flagstone/examples

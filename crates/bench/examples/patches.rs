@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
 use flagstone::{Collection, Database, Document, Patch};
-use flagstone_bench::Comments;
+use flagstone_comments::Comments;
 use std::path::Path;
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
-//! The comment generator, the workloads of flagstone, and their reports.
+//! The workloads of flagstone and their reports, for the binary `flagstone-bench` and for `peers/`.
 //!
 //! ```text
-//! comments   engine   record      data, what is measured, what is written
+//!             engine   record      what is measured, what is written
 //!               \    /  |
 //!                \  / sample       the process, the machine, the store's directory
 //!                 run              threads in a closed loop, a row an interval, a summary
@@ -10,12 +10,9 @@
 //! ```
 //! `report` draws what stands in result files, and needs `record` alone. A module uses only modules above it.
 
-pub mod comments;
 pub mod engine;
 pub mod record;
 pub mod report;
 pub mod run;
 pub mod sample;
 pub mod workload;
-
-pub use comments::{Comments, Key};

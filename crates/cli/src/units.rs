@@ -53,24 +53,6 @@ fn duration(text: &str) -> Option<Duration> {
     number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
 }
 
-/// Reads a time in seconds above 0: `20`, `0.5`.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let expected = || "expected seconds above 0, as in 20 or 0.5".to_owned();
-    let seconds: f64 = text.parse().map_err(|_no_number| expected())?;
-    if !(0.001..=1e9).contains(&seconds) {
-        return Err(expected());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-/// Reads a share: `0.5`.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("expected a share from 0 to 1".to_owned()),
-    }
-}
-
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -134,18 +116,6 @@ mod tests {
         assert_eq!(durability("interval:2s"), interval(2000));
         for text in ["", "sync", "interval", "interval:", "interval:5", "interval:-1s"] {
             assert!(durability(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn seconds_and_shares_are_numbers_within_bounds() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        assert_eq!(share("1"), Ok(1.0));
-        for text in ["", "0", "-1", "inf", "nan", "1e99", "1s"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
-        for text in ["", "-0.1", "1.1", "nan"] {
-            assert!(share(text).is_err(), "{text}");
         }
     }
 

@@ -49,7 +49,7 @@ impl Work {
         )
     }
 
-    /// The workload of its result files, as `flagstone bench` calls it: cells of one workload differ in
+    /// The workload of its result files, as `flagstone-bench` calls it: cells of one workload differ in
     /// options. Sustained mixes are workloads of their own.
     pub(crate) fn workload(self) -> String {
         match self {

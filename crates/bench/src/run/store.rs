@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A file that says: what is here was made by a benchmark, and may be removed by one.
 const MARK: &str = "FLAGSTONE-BENCH-STORE";
-const MARK_TEXT: &str = "Made by flagstone bench, which removes this directory when it needs it.\n";
+const MARK_TEXT: &str = "Made by flagstone-bench, which removes this directory when it needs it.\n";
 
 /// A directory with our mark and, below it, the store.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What the threads do: mixes of puts, gets and deletes, YCSB, durabilities, and matrices of them.
 //!
 //! A workload takes plain options and a [`Stage`]: which engine, where, and where the result goes. So
-//! `flagstone bench` and the adapters of other engines run the same code over the same keys and
+//! `flagstone-bench` and the adapters of other engines run the same code over the same keys and
 //! values.
 
 mod caller;

@@ -2,7 +2,7 @@
 //! number of the key and a version, with both stamped in front.
 
 use super::random::{Random, mix64};
-use crate::comments::Comments;
+use flagstone_comments::Comments;
 use std::fmt;
 
 /// What values are made of.

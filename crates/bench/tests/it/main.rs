@@ -1,9 +1,11 @@
-//! The crate from outside: comments as a whole, reports of result files, workloads on small stores.
+//! The crate from outside: workloads on small stores, reports of result files, the binary as users run it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code")]
 
-mod distributions;
-mod documents;
+mod run;
+
+mod commands;
 mod recorder;
 mod report;
+mod report_command;
 mod workloads;

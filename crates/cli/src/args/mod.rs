@@ -1,11 +1,6 @@
 //! The arguments: one struct a command. What they mean stands here, once.
 
 mod backup;
-mod bench;
-mod bench_documents;
-mod bench_report;
-mod bench_stores;
-mod bench_workloads;
 mod demo;
 mod document;
 mod generate;
@@ -14,21 +9,6 @@ mod scan;
 mod upkeep;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
-pub(crate) use bench::{
-    Bench, BenchArgs, DataArgs, EngineName, Kind, PaceArgs, PlaceArgs, StoreArgs,
-};
-pub(crate) use bench_documents::{
-    BenchGetArgs, BenchLoadArgs, BenchUpdateArgs, DocumentMatrixArgs, DocumentTrialArgs,
-    DocumentWorkload, How, LoadThreads, SourceArgs,
-};
-pub(crate) use bench_report::ReportArgs;
-pub(crate) use bench_stores::{
-    DeviceArgs, FullScanArgs, GetsArgs, LargerArgs, OverwriteArgs, OverwritePattern,
-    SequentialArgs, SequentialBytes, ShortScanArgs, SizesArgs,
-};
-pub(crate) use bench_workloads::{
-    DurabilityArgs, DurableWritersArgs, MatrixArgs, MatrixWorkload, MixArgs, SmokeArgs, YcsbArgs,
-};
 pub(crate) use demo::DemoArgs;
 pub(crate) use document::{DeleteArgs, GetArgs, KeyArgs, PutArgs, UpdateArgs};
 pub(crate) use generate::{CommentsArgs, Generate, GenerateArgs};
@@ -72,7 +52,6 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Generate(GenerateArgs),
     Demo(DemoArgs),
-    Bench(BenchArgs),
 }
 
 #[cfg(test)]

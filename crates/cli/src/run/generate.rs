@@ -4,7 +4,7 @@ use crate::args::{CommentsArgs, Generate, GenerateArgs};
 use crate::failure::Failure;
 use crate::output::note;
 use crate::units::{grouped, per_second, show_bytes};
-use flagstone_bench::Comments;
+use flagstone_comments::Comments;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;

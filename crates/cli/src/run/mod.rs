@@ -1,7 +1,6 @@
 //! The commands: one file each.
 
 mod backup;
-mod bench;
 mod checkpoint;
 mod compact;
 mod count;
@@ -45,6 +44,5 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
-        Command::Bench(args) => bench::run(&args),
     }
 }

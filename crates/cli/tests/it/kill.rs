@@ -12,7 +12,7 @@ fn endless_load(place: &Place, options: &str) -> (Child, JoinHandle<()>) {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || {
-        let comments = flagstone_bench::Comments::new(1);
+        let comments = flagstone_comments::Comments::new(1);
         let mut lines = Vec::new();
         for start in (0..).step_by(500) {
             lines.clear();
@@ -39,7 +39,7 @@ fn wait_for(child: &mut Child, documents: u64) -> u64 {
 
 /// Every document there must be the generator's; with `is_prefix` there are no gaps.
 fn check(place: &Place, acknowledged: u64, is_prefix: bool) {
-    let comments = flagstone_bench::Comments::new(1);
+    let comments = flagstone_comments::Comments::new(1);
     assert!(place.ok("verify db").contains("hold"));
     let scanned = place.ok("scan db c");
     let mut generated = Vec::new();

@@ -3,8 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
 mod bad_input;
-mod bench;
-mod bench_report;
 mod commands;
 mod kill;
 mod load;

@@ -22,7 +22,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         "best",
         "Best rate by partitions",
         parts,
-        "flagstone bench matrix --workload put-heavy (balanced, delete-heavy, get-heavy) --out DIR",
+        "flagstone-bench matrix --workload put-heavy (balanced, delete-heavy, get-heavy) --out DIR",
     )
 }
 

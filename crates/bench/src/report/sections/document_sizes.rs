@@ -16,7 +16,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         "document-sizes",
         "Document sizes",
         parts,
-        "flagstone bench report DIR --documents FILE.jsonl",
+        "flagstone-bench report DIR --documents FILE.jsonl",
     )
 }
 

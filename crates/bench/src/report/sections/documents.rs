@@ -6,7 +6,7 @@ use crate::report::chart::{Across, CurveChart, CurvePanel, Unit, step};
 use crate::report::data::{Cell, plural};
 use crate::report::model::{Figure, Material, Part, Section, distinct, slug, workloads};
 
-const MISSING: &str = "flagstone bench document-matrix --workload get (update) --out DIR";
+const MISSING: &str = "flagstone-bench document-matrix --workload get (update) --out DIR";
 
 /// Series in one panel over time at most: more are a knot.
 const SERIES_MAX: usize = 6;
@@ -87,7 +87,7 @@ pub(super) fn over_time(material: &Material<'_>) -> Section {
         "documents-time",
         "Documents over time",
         parts,
-        "flagstone bench get (update) with at least five intervals",
+        "flagstone-bench get (update) with at least five intervals",
     )
 }
 

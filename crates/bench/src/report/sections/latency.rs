@@ -33,7 +33,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         "latency",
         "Latency",
         parts,
-        "any workload of flagstone bench that times single operations",
+        "any workload of flagstone-bench that times single operations",
     )
 }
 

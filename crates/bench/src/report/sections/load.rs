@@ -6,7 +6,7 @@ use crate::report::chart::{Across, CurveChart, CurvePanel, Unit, step};
 use crate::report::data::{Cell, Lanes, plural};
 use crate::report::model::{Figure, Material, Part, Section, Table, distinct};
 
-const MISSING: &str = "flagstone bench document-matrix --workload load --out DIR";
+const MISSING: &str = "flagstone-bench document-matrix --workload load --out DIR";
 
 fn is_load(workload: &str) -> bool {
     workload == "load" || workload.starts_with("load ")
@@ -118,6 +118,6 @@ pub(super) fn over_time(material: &Material<'_>) -> Section {
         "load-time",
         "Loading over time",
         parts,
-        "flagstone bench load with at least five intervals",
+        "flagstone-bench load with at least five intervals",
     )
 }

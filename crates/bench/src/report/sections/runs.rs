@@ -39,7 +39,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         "runs",
         "Runs over time",
         parts,
-        "any workload of flagstone bench with at least five intervals",
+        "any workload of flagstone-bench with at least five intervals",
     )
 }
 

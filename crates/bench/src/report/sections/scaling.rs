@@ -9,7 +9,7 @@ const PARTITIONS: u64 = 16;
 const THREADS: u64 = 32;
 
 const MISSING: &str =
-    "flagstone bench matrix --workload put-heavy (balanced, delete-heavy, get-heavy) --out DIR";
+    "flagstone-bench matrix --workload put-heavy (balanced, delete-heavy, get-heavy) --out DIR";
 
 pub(super) fn by_threads(material: &Material<'_>) -> Section {
     let mut cells = material.mixes();

@@ -51,6 +51,6 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         "size-rate",
         "Size against rate",
         parts,
-        "flagstone bench matrix --workload put-heavy (balanced, delete-heavy, get-heavy) --out DIR",
+        "flagstone-bench matrix --workload put-heavy (balanced, delete-heavy, get-heavy) --out DIR",
     )
 }

@@ -54,26 +54,26 @@ pub(super) fn sections(material: &Material<'_>) -> Vec<Section> {
             "durability",
             "Durability",
             durability_parts,
-            "flagstone bench durability --out DIR",
+            "flagstone-bench durability --out DIR",
         ),
-        Section::new("ycsb", "YCSB", ycsb_parts, "flagstone bench ycsb-a (to ycsb-f) --out DIR"),
+        Section::new("ycsb", "YCSB", ycsb_parts, "flagstone-bench ycsb-a (to ycsb-f) --out DIR"),
         Section::new(
             "sequential",
             "Sequential",
             table(&of(Kind::Sequential)),
-            "flagstone bench sequential --out DIR",
+            "flagstone-bench sequential --out DIR",
         ),
         Section::new(
             "device",
             "Device",
             table(&of(Kind::Device)),
-            "flagstone bench device --out DIR",
+            "flagstone-bench device --out DIR",
         ),
         Section::new(
             "other",
             "Other workloads",
             table(&of(Kind::Other)),
-            "flagstone bench larger, full-scan, cached-get, ... --out DIR",
+            "flagstone-bench larger, full-scan, cached-get, ... --out DIR",
         ),
     ]
 }

@@ -18,7 +18,7 @@ pub(super) fn section(material: &Material<'_>) -> Section {
         Part::Folded(title, vec![Part::Table(table)])
     };
     let parts = workloads.into_iter().map(fold).collect();
-    Section::new("trials", "All trials", parts, "flagstone bench WORKLOAD --out DIR")
+    Section::new("trials", "All trials", parts, "flagstone-bench WORKLOAD --out DIR")
 }
 
 /// The medians of trials that repeat each other, one row each.

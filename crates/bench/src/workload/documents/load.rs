@@ -1,12 +1,12 @@
 //! Loading documents: JSON to stored, to the end of flushing.
 
-use crate::comments::Comments;
 use crate::engine::{EventLog, Outcome, durability_name, gauges_of};
 use crate::record::{OpKind, Summary};
 use crate::run::{Meter, Pace, Plan, Probe, Recorder, StoreDir, Tally, Watch, Worker};
 use crate::sample::directory_bytes;
 use crate::workload::fill::unwatched;
 use flagstone::{Collection, Database, Durability, Event, KeyspaceOptions, Options, Routing};
+use flagstone_comments::Comments;
 use flagstone_load::{Count, Input, OnCommit, Watcher, carry_out};
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -3,13 +3,13 @@
 
 use super::keys::read_keys;
 use super::load::{LoadInput, LoadOptions, run_load};
-use crate::comments::Comments;
 use crate::engine::{EventLog, Outcome};
 use crate::record::Described;
 use crate::run::StoreDir;
 use crate::workload::Random;
 use crate::workload::page_cache::drop_files;
 use flagstone::{Collection, Database, Event, Listener, Options, Stats, Value};
+use flagstone_comments::Comments;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

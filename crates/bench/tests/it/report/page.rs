@@ -123,7 +123,7 @@ fn what_was_not_measured_is_said_in_a_line() {
     let dir = tempfile::tempdir().unwrap();
     let empty = Report::new(&[], None);
     assert!(empty.figures().is_empty());
-    assert!(empty.html().contains("Not measured: flagstone bench matrix"));
+    assert!(empty.html().contains("Not measured: flagstone-bench matrix"));
     fixture::one(dir.path());
     let trials = read_dir(dir.path()).unwrap();
     let report = Report::new(&trials, None);
@@ -131,7 +131,7 @@ fn what_was_not_measured_is_said_in_a_line() {
     assert!(
         html.contains("<figure id=\"figure-best\">") && html.contains("<section id=\"trials\">")
     );
-    assert!(html.contains("Not measured: flagstone bench report DIR --documents"));
+    assert!(html.contains("Not measured: flagstone-bench report DIR --documents"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::samples::Samples;
 use crate::failure::Failure;
 use flagstone::env::{Random, SeededRandom};
 use flagstone::{Collection, Document};
-use flagstone_bench::Comments;
+use flagstone_comments::Comments;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 

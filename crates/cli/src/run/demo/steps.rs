@@ -10,7 +10,7 @@ use crate::progress::{Progress, rates};
 use crate::run::stats;
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database};
-use flagstone_bench::Comments;
+use flagstone_comments::Comments;
 use flagstone_load::{Input, Plan, carry_out};
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::samples::Samples;
 use crate::failure::Failure;
 use flagstone::Collection;
 use flagstone::env::SeededRandom;
-use flagstone_bench::Comments;
+use flagstone_comments::Comments;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
