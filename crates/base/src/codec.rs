@@ -4,7 +4,7 @@
 //! Fixed integers are little-endian. A varint is LEB128: 7 bits a byte, low bits first, at most 10
 //! bytes, the shortest form only.
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use std::fmt;
 
 /// The refusal of a decoder: the offset of the malformed bytes, and what was expected there.
@@ -39,6 +39,79 @@ impl fmt::Display for Malformed {
 }
 
 impl std::error::Error for Malformed {}
+
+/// Why bytes were not decoded: they are malformed, or a newer flagstone wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecoded {
+    /// The bytes do not have the form they should.
+    Malformed(Malformed),
+    /// The bytes hold something of a newer flagstone that a reader must not skip.
+    Newer {
+        /// Its offset within the decoded bytes.
+        at: usize,
+        /// What it is, for example `keyspace field`.
+        what: &'static str,
+        /// The number that names it on disk.
+        number: u64,
+    },
+}
+
+impl Undecoded {
+    /// The offset of the refused bytes within the decoded bytes.
+    pub const fn at(&self) -> usize {
+        match self {
+            Self::Malformed(wrong) => wrong.at,
+            Self::Newer { at, .. } => *at,
+        }
+    }
+
+    /// The same refusal, for bytes that begin `by` bytes earlier.
+    #[must_use]
+    pub const fn moved(self, by: usize) -> Self {
+        match self {
+            Self::Malformed(Malformed { at, expected }) => {
+                Self::Malformed(Malformed { at: at + by, expected })
+            }
+            Self::Newer { at, what, number } => Self::Newer { at: at + by, what, number },
+        }
+    }
+
+    /// The error that names `file` and the offset in it: Corruption, or Unsupported for what a
+    /// newer flagstone wrote. `base_offset` is where the decoded bytes begin.
+    #[cold]
+    pub fn in_file(self, file: impl fmt::Display, base_offset: u64) -> Error {
+        match self {
+            Self::Malformed(wrong) => wrong.in_file(file, base_offset),
+            Self::Newer { at, what, number } => Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{file}, offset {}: {what} {number} is unknown to this flagstone: a newer one \
+                     wrote the file",
+                    base_offset.saturating_add(at as u64)
+                ),
+            ),
+        }
+    }
+}
+
+impl From<Malformed> for Undecoded {
+    fn from(wrong: Malformed) -> Self {
+        Self::Malformed(wrong)
+    }
+}
+
+impl fmt::Display for Undecoded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(wrong) => write!(f, "{wrong}"),
+            Self::Newer { at, what, number } => {
+                write!(f, "at byte {at}: {what} {number} of a newer flagstone")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Undecoded {}
 
 /// Appends `value` as a varint: 1 to 10 bytes.
 #[inline]

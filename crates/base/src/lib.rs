@@ -11,6 +11,7 @@ pub mod checksum;
 pub mod codec;
 pub mod compress;
 pub mod entry;
+pub mod fields;
 #[doc(hidden)]
 pub mod flip;
 pub mod hash;
@@ -21,7 +22,7 @@ pub mod room;
 pub mod slice;
 
 pub use check::EntryCheck;
-pub use codec::{Decoder, Malformed};
+pub use codec::{Decoder, Malformed, Undecoded};
 pub use compress::Compression;
 pub use entry::{EntryRef, Kind, Tag, Trailer};
 pub use error::{Error, ErrorKind, Result};

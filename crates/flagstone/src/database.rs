@@ -88,7 +88,7 @@ impl Database {
     /// db.keyspace_with("kv", small_blocks)?;
     /// db.keyspace_with("kv", KeyspaceOptions::new())?;    // what is not set is not compared
     /// let refused = db.keyspace_with("kv", KeyspaceOptions::new().block_bytes(8192)).unwrap_err();
-    /// assert!(refused.to_string().contains("blocks of 4096 bytes: it was opened with blocks of 8192"));
+    /// assert!(refused.to_string().contains("block_bytes 4096: it was opened with block_bytes 8192"));
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     ///

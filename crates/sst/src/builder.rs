@@ -7,7 +7,7 @@ use crate::format::{BLOCK_RAW_MAX, EXPIRIES, FOOTER_BYTES, Footer, HEADER_BYTES,
 use crate::format::{Label, encode_header, seal_block, section_raw_max};
 use crate::index_builder::{BuiltIndex, IndexBuilder};
 use crate::meta::TableMeta;
-use crate::options::{TableIdent, TableOptions};
+use crate::options::{BuilderOptions, TableIdent};
 use crate::output::Output;
 use crate::properties::{FilterParts, Handle, Properties, Sections};
 use crate::ranges::{RangeDelete, RangesBuilder, encode_attachments};
@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 pub struct TableBuilder {
     output: Output,
     ident: TableIdent,
-    options: TableOptions,
+    options: BuilderOptions,
     block: BlockBuilder,
     /// The checks of the entries in `block`; empty if the options turn checks off.
     checks: Vec<EntryCheck>,
@@ -60,7 +60,12 @@ impl TableBuilder {
     ///
     /// # Errors
     /// InvalidInput for options out of their limits; any error of appending to the file.
-    pub fn new(file: Box<dyn WriteFile>, ident: TableIdent, options: TableOptions) -> Result<Self> {
+    pub fn new(
+        file: Box<dyn WriteFile>,
+        ident: TableIdent,
+        options: impl Into<BuilderOptions>,
+    ) -> Result<Self> {
+        let options = options.into();
         options.check()?;
         let mut output = Output::new(file);
         output.append(&encode_header(ident))?;
@@ -68,7 +73,7 @@ impl TableBuilder {
             number: ident.number,
             seqno_min: SeqNo::MAX,
             seqno_max: SeqNo::ZERO,
-            compression: Some(options.compression),
+            compression: Some(options.compression()),
             ..TableMeta::default()
         };
         let properties = Properties {
@@ -142,7 +147,8 @@ impl TableBuilder {
             self.hash(entry.key);
         }
         let size = entry.key.len() + entry.value.len() + 16;
-        if !self.block.is_empty() && self.block.bytes_estimated() + size > self.options.block_bytes
+        if !self.block.is_empty()
+            && self.block.bytes_estimated() + size > self.options.tables.block_bytes
         {
             self.finish_block()?;
         }
@@ -179,7 +185,7 @@ impl TableBuilder {
         let seed = self.options.hash_seed;
         self.last_key_hash = key_hash(key, seed);
         self.last_hash = remix(self.last_key_hash);
-        if self.options.filter_bits == 0 {
+        if self.options.tables.filter_bits == 0 {
             return;
         }
         if self.options.filter_key.id == 0 {
@@ -266,7 +272,8 @@ impl TableBuilder {
     /// Estimates the length of the file if it were finished now, without its attachments, which do
     /// not count towards the size of a table.
     pub fn bytes_estimated(&self) -> u64 {
-        let filter = self.filter_hashes.len() as u64 * u64::from(self.options.filter_bits) / 8;
+        let filter =
+            self.filter_hashes.len() as u64 * u64::from(self.options.tables.filter_bits) / 8;
         let rest = self.block.bytes_estimated() + self.index.bytes() + self.ranges.bytes() + 400;
         self.output.position() + filter + rest as u64
     }
@@ -298,7 +305,7 @@ impl TableBuilder {
         let raw = self.block.finish();
         let raw_len = raw.len() as u64;
         let offset = self.output.position();
-        let compression = self.worth.choose(self.options.compression, raw, &mut self.stored);
+        let compression = self.worth.choose(self.options.compression(), raw, &mut self.stored);
         let shrank = seal_block(raw, compression, self.ident, offset, &mut self.stored);
         self.worth.note(shrank);
         // The check comes after compression, so that it also finds a bit that flipped before or
@@ -349,7 +356,7 @@ impl TableBuilder {
         if self.filter_hashes.is_empty() {
             return Ok(None);
         }
-        let filter = Filter::build(&self.filter_hashes, self.options.filter_bits);
+        let filter = Filter::build(&self.filter_hashes, self.options.tables.filter_bits);
         self.filter_hashes = Vec::new();
         let (offset, blocks) = (self.output.position(), filter.blocks().len() as u32);
         for part in filter.parts() {
@@ -376,7 +383,7 @@ impl TableBuilder {
     }
 
     fn sections(&mut self, index: &[u8]) -> Result<Sections> {
-        let compression = self.options.compression;
+        let compression = self.options.compression();
         let mut sections = Sections::default();
         if !self.ranges.is_empty() {
             // Never compressed: in memory range deletes take many times their stored bytes.

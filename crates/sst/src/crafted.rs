@@ -8,7 +8,7 @@ use crate::builder::TableBuilder;
 use crate::cache::BlockCache;
 use crate::format::{Footer, Label, encode_header, seal_block};
 use crate::index_builder::IndexSection;
-use crate::options::{TableIdent, TableOptions};
+use crate::options::{BuilderOptions, TableIdent};
 use crate::properties::{Handle, Properties, Sections};
 use crate::table::Table;
 use flagstone_base::checksum::crc32c_of_parts;
@@ -203,7 +203,7 @@ fn a_builder_holds_the_bytes_of_its_range_deletes_and_no_more() {
     let count = 20_000_u64;
     let disk = MemDisk::default();
     let file = disk.create(Path::new("/000042.sst")).unwrap();
-    let mut builder = TableBuilder::new(file, IDENT, TableOptions::default()).unwrap();
+    let mut builder = TableBuilder::new(file, IDENT, BuilderOptions::default()).unwrap();
     let add = || {
         for n in 0..count {
             let [start, end] = [8 * n, 8 * n + 4].map(|n| format!("key{n:013}"));

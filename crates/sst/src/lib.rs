@@ -10,7 +10,6 @@
 //! `docs/format/sst.md` draws the bytes. A module uses only modules that are listed above it.
 
 mod expiries;
-mod fields;
 mod options;
 mod prefetch;
 
@@ -57,9 +56,10 @@ pub use builder::TableBuilder;
 pub use cache::{BlockCache, CacheStats};
 pub use cursor::{CursorOptions, TableCursor};
 pub use expiries::Expiries;
+pub use flagstone_base::Compression;
 pub use inspect::{InspectOptions, identify, inspect};
 pub use meta::TableMeta;
-pub use options::{FilterKey, TableIdent, TableOptions};
+pub use options::{BuilderOptions, FilterKey, TableIdent, TableOptions};
 pub use properties::Properties;
 pub use ranges::{RangeDelete, RangeDeletes};
 pub use salvage::{LostPart, Salvage, SalvageCursor};

@@ -1,9 +1,8 @@
 //! The manifest's record of a table: enough to skip the table in a read without opening it.
 
 use crate::expiries::Expiries;
-use crate::fields::{FieldWriter, number, read_fields};
-use flagstone_base::codec::Malformed;
-use flagstone_base::{Compression, FileNumber, KeyRange, Moment, SeqNo};
+use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
+use flagstone_base::{Compression, FileNumber, KeyRange, Malformed, Moment, SeqNo, Undecoded};
 use std::fmt;
 use std::ops::Bound;
 
@@ -60,6 +59,9 @@ pub struct TableMeta {
     pub expiries: Expiries,
 }
 
+const FIELDS: Fields = Fields::of("table field");
+
+// All known to the first readers. A later field has an even tag if older readers may skip it.
 const NUMBER: u64 = 1;
 const BYTES: u64 = 2;
 const TAIL_BYTES: u64 = 3;
@@ -119,33 +121,32 @@ impl TableMeta {
         fields.number_unless_zero(EXPIRY_MAX, max.millis());
     }
 
-    /// Decodes what [`TableMeta::encode`] appended, which must be all of `bytes`. Skips unknown
-    /// fields.
+    /// Decodes what [`TableMeta::encode`] appended, which must be all of `bytes`.
     ///
     /// # Errors
     /// Malformed bytes: a broken field, bounds or expiries that are not in order, or more expiries
-    /// than entries.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// than entries. A field that only a newer flagstone knows and that must not be skipped.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut meta = Self::default();
-        read_fields(bytes, |tag, field| {
+        FIELDS.read(bytes, |tag, field| {
             match tag {
                 SMALLEST => meta.smallest = field.to_vec(),
                 LARGEST => meta.largest = field.to_vec(),
                 COMPRESSION => meta.compression = Compression::of_setting(field)?,
-                _ => meta.set_number(tag, field)?,
+                _ => return meta.set_number(tag, field),
             }
-            Ok(())
+            Ok(true)
         })?;
         if meta.smallest > meta.largest {
-            return Err(Malformed { at: 0, expected: "bounds of a table in order" });
+            return Err(Malformed { at: 0, expected: "bounds of a table in order" }.into());
         }
         if !meta.expiries.is_sound() || meta.expiries.count > meta.entries {
-            return Err(Malformed { at: 0, expected: "expiries of a table in order" });
+            return Err(Malformed { at: 0, expected: "expiries of a table in order" }.into());
         }
         Ok(meta)
     }
 
-    fn set_number(&mut self, tag: u64, field: &[u8]) -> Result<(), Malformed> {
+    fn set_number(&mut self, tag: u64, field: &[u8]) -> Result<bool, Undecoded> {
         let place = match tag {
             NUMBER => &mut self.number.0,
             BYTES => &mut self.bytes,
@@ -159,7 +160,7 @@ impl TableMeta {
             VALUE_BYTES_RAW => &mut self.value_bytes_raw,
             LARGEST_EXCLUSIVE => {
                 self.largest_exclusive = number(field)? != 0;
-                return Ok(());
+                return Ok(true);
             }
             SEQNO_MIN | SEQNO_MAX | GLOBAL_SEQNO => {
                 let seqno = SeqNo::new(number(field)?);
@@ -168,7 +169,7 @@ impl TableMeta {
                     SEQNO_MAX => self.seqno_max = seqno,
                     _ => self.global_seqno = Some(seqno),
                 }
-                return Ok(());
+                return Ok(true);
             }
             EXPIRING => &mut self.expiries.count,
             EXPIRY_MIN | EXPIRY_MEDIAN | EXPIRY_MAX => {
@@ -178,18 +179,16 @@ impl TableMeta {
                     EXPIRY_MEDIAN => self.expiries.median = moment,
                     _ => self.expiries.max = moment,
                 }
-                return Ok(());
+                return Ok(true);
             }
             CHECKSUM | SALT => {
-                let value = u32::try_from(number(field)?)
-                    .map_err(|_too_large| Malformed { at: 0, expected: "a number of 32 bits" })?;
-                *(if tag == SALT { &mut self.salt } else { &mut self.checksum }) = value;
-                return Ok(());
+                *(if tag == SALT { &mut self.salt } else { &mut self.checksum }) = narrow(field)?;
+                return Ok(true);
             }
-            _ => return Ok(()),
+            _ => return Ok(false),
         };
         *place = number(field)?;
-        Ok(())
+        Ok(true)
     }
 
     /// The upper bound of the keys.
@@ -409,11 +408,14 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_a_newer_flagstone_is_skipped() {
+    fn a_field_of_a_newer_flagstone_is_skipped_if_its_tag_is_even() {
         let mut bytes = Vec::new();
         meta().encode(&mut bytes);
-        bytes.extend_from_slice(&[99, 2, 7, 7]);
+        bytes.extend_from_slice(&[98, 2, 7, 7]);
         assert_eq!(TableMeta::decode(&bytes), Ok(meta()));
+        let newer = Undecoded::Newer { at: bytes.len(), what: "table field", number: 99 };
+        bytes.extend_from_slice(&[99, 2, 7, 7]);
+        assert_eq!(TableMeta::decode(&bytes), Err(newer));
     }
 
     #[test]

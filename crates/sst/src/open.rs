@@ -71,7 +71,7 @@ impl Opening<'_> {
         let global = self.meta.and_then(|meta| meta.global_seqno);
         let handle = self.tail.footer.properties;
         let properties = Properties::decode(&self.section(handle, handle.len)?)
-            .map_err(|wrong| self.wrong(handle, wrong))?;
+            .map_err(|wrong| wrong.in_file(self.file.path().display(), handle.offset))?;
         let raw_max = properties.block_bytes_max.min(BLOCK_RAW_MAX as u64);
         let index = self.index(&properties, raw_max)?;
         let filter = self.filter(&properties, raw_max)?;

@@ -1,10 +1,10 @@
 //! The properties of a table, its last section: content, build options, and the places of the other
 //! sections.
 
-use crate::fields::{FieldWriter, number, read_fields};
 use crate::meta::TableMeta;
 use flagstone_base::codec::put_varint;
-use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId};
+use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
+use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
 
 /// The properties that a table records about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,6 +75,8 @@ pub(crate) struct FilterParts {
     pub(crate) blocks: u32,
 }
 
+const FIELDS: Fields = Fields::of("table property");
+
 const CONTENT: u64 = 1;
 const KEYSPACE: u64 = 2;
 const TREE: u64 = 3;
@@ -130,20 +132,20 @@ impl Properties {
         }
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut properties = Self::default();
-        read_fields(bytes, |tag, field| properties.set(tag, field))?;
+        FIELDS.read(bytes, |tag, field| properties.set(tag, field))?;
         Ok(properties)
     }
 
-    fn set(&mut self, tag: u64, field: &[u8]) -> Result<(), Malformed> {
+    fn set(&mut self, tag: u64, field: &[u8]) -> Result<bool, Undecoded> {
         match tag {
             CONTENT => self.content = TableMeta::decode(field)?,
-            KEYSPACE => self.keyspace = KeyspaceId(number_u32(field)?),
-            TREE => self.tree = TreeId(number_u32(field)?),
+            KEYSPACE => self.keyspace = KeyspaceId(narrow(field)?),
+            TREE => self.tree = TreeId(narrow(field)?),
             HASH_SEED => self.hash_seed = number(field)?,
-            FILTER_KEY => self.filter_key = number_u8(field)?,
-            SAMPLE_SHIFT => self.sample_shift = Some(number_u8(field)?),
+            FILTER_KEY => self.filter_key = narrow(field)?,
+            SAMPLE_SHIFT => self.sample_shift = Some(narrow(field)?),
             DATA_BLOCKS => self.data_blocks = number(field)?,
             DATA_BYTES_RAW => self.data_bytes_raw = number(field)?,
             BLOCK_BYTES_MAX => self.block_bytes_max = number(field)?,
@@ -154,9 +156,9 @@ impl Properties {
             FILTER_PARTS => self.sections.filter_parts = Some(filter_parts(field)?),
             SECTION_SAMPLE => self.sections.sample = Some(handle(field)?),
             INDEX_PARTS => self.sections.index_parts = Some(handle(field)?),
-            _ => {}
+            _ => return Ok(false),
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -165,16 +167,6 @@ fn pair(first: u64, second: u64) -> Vec<u8> {
     put_varint(&mut bytes, first);
     put_varint(&mut bytes, second);
     bytes
-}
-
-fn number_u8(field: &[u8]) -> Result<u8, Malformed> {
-    u8::try_from(number(field)?)
-        .map_err(|_large| Malformed { at: 0, expected: "a number up to 255" })
-}
-
-fn number_u32(field: &[u8]) -> Result<u32, Malformed> {
-    u32::try_from(number(field)?)
-        .map_err(|_large| Malformed { at: 0, expected: "a number of 32 bits" })
 }
 
 fn handle(field: &[u8]) -> Result<Handle, Malformed> {

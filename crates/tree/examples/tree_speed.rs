@@ -11,7 +11,7 @@ use flagstone_base::{
     Compression, DatabaseId, EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId,
 };
 use flagstone_env::{Disk, MemDisk, OpenFiles, OsDisk, SeededRandom};
-use flagstone_sst::BlockCache;
+use flagstone_sst::{BlockCache, TableOptions};
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Direction, Flush, FullPass, Obsolete, OutputCheck, ScanOptions,
     Scans, Tree, TreeContext, TreeOptions, Unfinished, Version,
@@ -92,7 +92,8 @@ fn read(tree: &Tree, entries: u64, offset: u64) -> u64 {
 fn checks(context: &Arc<TreeContext>, entries: u64, value: &[u8], compression: Compression) {
     let last = SeqNo::new(entries);
     for check in [OutputCheck::Tail, OutputCheck::Stored, OutputCheck::Entries] {
-        let options = TreeOptions { check, upper_compression: compression, ..options() };
+        let tables = TableOptions { compression, ..TableOptions::default() };
+        let options = TreeOptions { check, tables, ..options() };
         let tree = Tree::new(TreeId(2), Arc::clone(context), options, Version::empty());
         fill(&tree, entries, value, 0);
         tree.seal(last);
@@ -108,11 +109,10 @@ fn checks(context: &Arc<TreeContext>, entries: u64, value: &[u8], compression: C
 }
 
 fn options() -> TreeOptions {
-    TreeOptions {
-        upper_compression: Compression::None,
-        bottom_compression: Compression::None,
-        ..TreeOptions::default()
-    }
+    let none = Compression::None;
+    let tables =
+        TableOptions { compression: none, bottom_compression: none, ..TableOptions::default() };
+    TreeOptions { tables, ..TreeOptions::default() }
 }
 
 fn main() {

@@ -1,8 +1,8 @@
 //! The options of a tree.
 
 use crate::fold::Fold;
-use flagstone_base::{Compression, KeyspaceId, TreeId};
-use flagstone_sst::{FilterKey, TableOptions};
+use flagstone_base::{KeyspaceId, TreeId};
+use flagstone_sst::{BuilderOptions, FilterKey, TableOptions};
 use std::sync::Arc;
 
 /// The direction of a scan.
@@ -43,19 +43,10 @@ pub struct TreeOptions {
     pub keyspace: KeyspaceId,
     /// The hash seed of the keyspace.
     pub hash_seed: u64,
-    /// The size of a block in bytes before compression. 16 KiB takes one device read and compresses
-    /// well.
-    pub block_bytes: usize,
-    /// Filter bits for each key. With 10, one absent key in a hundred passes the filter.
-    pub filter_bits: u8,
+    /// The options of the keyspace's tables.
+    pub tables: TableOptions,
     /// The part of a key that goes into the filter.
     pub filter_key: FilterKey,
-    /// The compression of every level but the last. These levels are written and read often, so it
-    /// should be fast.
-    pub upper_compression: Compression,
-    /// The compression of the last level, which holds nine tenths of the data, so it should
-    /// compress well.
-    pub bottom_compression: Compression,
     /// The size of a full table in bytes. Flushes write tables of a quarter of it, so that nearly
     /// sorted input overlaps in few bytes.
     pub table_bytes: u64,
@@ -90,11 +81,8 @@ impl Default for TreeOptions {
         Self {
             keyspace: KeyspaceId::default(),
             hash_seed: 0,
-            block_bytes: 16 << 10,
-            filter_bits: 10,
+            tables: TableOptions::default(),
             filter_key: FilterKey::WHOLE,
-            upper_compression: Compression::Lz4,
-            bottom_compression: Compression::Zstd(1),
             table_bytes: 32 << 20,
             l0_runs_trigger: 4,
             l0_runs_tiering: 12,
@@ -110,22 +98,22 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    pub(crate) fn table_options(
+    /// How a table of `tree` is built, for the last level or another one.
+    pub(crate) fn builder_options(
         &self,
         tree: TreeId,
-        compression: Compression,
+        is_bottom: bool,
         entry_checks: bool,
-    ) -> TableOptions {
-        TableOptions {
-            block_bytes: self.block_bytes,
-            compression,
-            filter_bits: self.filter_bits,
+    ) -> BuilderOptions {
+        BuilderOptions {
+            tables: self.tables,
+            is_bottom,
             hash_seed: self.hash_seed,
             filter_key: self.filter_key,
             keyspace: self.keyspace,
             tree,
             entry_checks,
-            ..TableOptions::default()
+            ..BuilderOptions::default()
         }
     }
 }

@@ -94,7 +94,7 @@ fn wrong_arguments_are_refused_before_anything_is_made() {
     ] {
         place.fails(args, 2, text);
     }
-    place.fails("balanced --filter-bits 99 --dir s", 2, "99 filter bits");
+    place.fails("balanced --filter-bits 99 --dir s", 2, "filter_bits is 99");
     assert!(!place.path("bench-results").exists());
 }
 

@@ -1,12 +1,13 @@
 //! What a user chose, to a record and back; and whether a later choice agrees with the first.
 //!
-//! Routing, content and fold are fixed at creation. Compression, block size and filter bits say
-//! only how tables are written from now on: an edit may change them.
+//! Routing, content and fold are fixed at creation. The options of tables say how tables are written
+//! from now on: an edit may change them.
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
-use crate::options::{KeyspaceOptions, Routing, TableDefaults};
+use crate::options::{KeyspaceOptions, Routing};
 use crate::partition::{Route, hash_start};
-use flagstone_base::{Compression, KeyspaceId, TreeId};
+use flagstone_base::{KeyspaceId, TreeId};
+use flagstone_sst::TableOptions;
 use std::fmt;
 
 impl KeyspaceRecord {
@@ -34,12 +35,8 @@ impl KeyspaceRecord {
             route,
             content,
             fold: options.fold.clone(),
-            compression: TableDefaults::COMPRESSION,
-            bottom_compression: TableDefaults::BOTTOM_COMPRESSION,
-            block_bytes: TableDefaults::BLOCK_BYTES,
-            filter_bits: TableDefaults::FILTER_BITS,
+            tables: options.over(TableOptions::default()),
         }
-        .with_options(options)
     }
 
     /// How its keys are spread.
@@ -54,25 +51,12 @@ impl KeyspaceRecord {
 
     /// The options that make such a keyspace. All are set, the fold only if there is one.
     pub(crate) fn options(&self) -> KeyspaceOptions {
-        KeyspaceOptions {
+        let fixed = KeyspaceOptions {
             routing: Some(self.routing()),
-            compression: Some(self.compression),
-            bottom_compression: Some(self.bottom_compression),
-            block_bytes: Some(self.block_bytes),
-            filter_bits: Some(self.filter_bits),
             fold: self.fold.clone(),
-        }
-    }
-
-    /// The same keyspace with what may change taken from `options`, as far as it is set there.
-    pub(crate) fn with_options(&self, options: &KeyspaceOptions) -> Self {
-        Self {
-            compression: options.compression.unwrap_or(self.compression),
-            bottom_compression: options.bottom_compression.unwrap_or(self.bottom_compression),
-            block_bytes: options.block_bytes.unwrap_or(self.block_bytes),
-            filter_bits: options.filter_bits.unwrap_or(self.filter_bits),
-            ..self.clone()
-        }
+            ..KeyspaceOptions::new()
+        };
+        fixed.tables(self.tables)
     }
 
     /// Why the keyspace cannot be opened as one of `content` with what `options` set, if it cannot: the text names what
@@ -92,28 +76,12 @@ impl KeyspaceRecord {
     /// of the option.
     fn difference(&self, asked: &KeyspaceOptions) -> Option<(String, String)> {
         let has = self.options();
-        let compression = |what: &str, one: Compression| format!("{what} {one}");
         differing(&has.routing, &asked.routing, |routing| Routed(routing).to_string())
             .or_else(|| {
                 let has = (Some(has.fold.as_deref()), asked.fold.as_deref().map(Some));
                 differing(&has.0, &has.1, |fold| Folded(*fold).to_string())
             })
-            .or_else(|| {
-                let show = |one: &Compression| compression("compression", *one);
-                differing(&has.compression, &asked.compression, show)
-            })
-            .or_else(|| {
-                let show = |one: &Compression| compression("bottom compression", *one);
-                differing(&has.bottom_compression, &asked.bottom_compression, show)
-            })
-            .or_else(|| {
-                let show = |bytes: &usize| format!("blocks of {bytes} bytes");
-                differing(&has.block_bytes, &asked.block_bytes, show)
-            })
-            .or_else(|| {
-                let show = |bits: &u8| format!("{bits} filter bits a key");
-                differing(&has.filter_bits, &asked.filter_bits, show)
-            })
+            .or_else(|| asked.difference(&self.tables))
     }
 
     /// Why the keyspace cannot be opened as one of `content`, if it cannot.
@@ -169,6 +137,7 @@ impl fmt::Display for Folded<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flagstone_base::Compression;
 
     fn options(routing: Routing) -> KeyspaceOptions {
         KeyspaceOptions::new().routing(routing)
@@ -185,7 +154,7 @@ mod tests {
             let record = record(&options(routing.clone()).block_bytes(4096));
             let all = record.options();
             assert_eq!((all.routing, all.block_bytes), (Some(routing.clone()), Some(4096)));
-            assert_eq!(all.compression, Some(TableDefaults::COMPRESSION));
+            assert_eq!(all.compression, Some(Compression::Lz4));
             assert_eq!(record.route.seed(), 9);
             assert_eq!(record.trees[0], TreeId(5));
             assert_eq!(record.trees.len(), routing.partitions());
@@ -214,16 +183,13 @@ mod tests {
         );
         refused(
             new().bottom_compression(Compression::Zstd(7)),
-            "has bottom compression zstd 1: it was opened with bottom compression zstd 7",
+            "has bottom_compression zstd 1: it was opened with bottom_compression zstd 7",
         );
         refused(
             new().block_bytes(4096),
-            "has blocks of 16384 bytes: it was opened with blocks of 4096 bytes",
+            "has block_bytes 16384: it was opened with block_bytes 4096",
         );
-        refused(
-            new().filter_bits(0),
-            "has 10 filter bits a key: it was opened with 0 filter bits a key",
-        );
+        refused(new().filter_bits(0), "has filter_bits 10: it was opened with filter_bits 0");
         assert_eq!(
             record.mismatch(&new(), &KeyspaceContent::of("documents")).unwrap(),
             "keyspace \"k\" holds bytes: it was opened for documents"
@@ -238,18 +204,5 @@ mod tests {
         for asked in [KeyspaceOptions::new(), created, KeyspaceOptions::new().block_bytes(4096)] {
             assert_eq!(record.mismatch(&asked, &bytes), None, "{asked:?}");
         }
-    }
-
-    #[test]
-    fn how_tables_are_written_may_change() {
-        let record = record(&options(Routing::Hash(4)));
-        let changed = KeyspaceOptions::new()
-            .compression(Compression::None)
-            .bottom_compression(Compression::Lz4)
-            .block_bytes(4096)
-            .filter_bits(0);
-        let altered = record.with_options(&changed);
-        assert_eq!(altered.options(), changed.clone().routing(Routing::Hash(4)));
-        assert_eq!(altered.with_options(&KeyspaceOptions::new()), altered);
     }
 }

@@ -297,10 +297,11 @@ impl<'a> Changed<'a> {
         let Some(found) = self.record(record.id) else {
             return Err(wrong(format!("{} is altered, but there is none", record.id)));
         };
-        let may_become = found.with_options(&record.options());
-        if (KeyspaceRecord { name: record.name.clone(), ..may_become }) != *record {
+        let may_become =
+            KeyspaceRecord { name: record.name.clone(), tables: record.tables, ..found.clone() };
+        if may_become != *record {
             return Err(wrong(format!(
-                "{} {:?} is altered in more than name, compression, blocks and filters",
+                "{} {:?} is altered in more than name and options of tables",
                 found.id, found.name
             )));
         }

@@ -1,19 +1,15 @@
 //! Which keyspaces there are, and what each was created with. Numbers are never given twice.
 //!
 //! ```text
-//! fields      tagged fields: how records and edits stand in bytes
 //! record      one keyspace: ids, route, content, options
 //! choices     options to record and back; do they agree?
 //! keyspaces   all of them, by name, id and tree; the next ids; the epoch
 //! ```
 
-mod fields;
-
 mod choices;
 mod keyspaces;
 mod record;
 
-pub(crate) use fields::{FieldWriter, Undecoded, items, number, read_fields};
 pub(crate) use keyspaces::{Catalog, CatalogChange, Changed, Counters, Wanted, check_name};
 pub use record::KeyspaceContent;
 pub(crate) use record::KeyspaceRecord;

@@ -1,11 +1,11 @@
 //! One keyspace as the catalog keeps it: numbers, name, route, content and options.
 
-use super::fields::{FieldWriter, Undecoded, number, read_fields};
 use super::keyspaces::check_name;
-use crate::options::TableDefaults;
 use crate::partition::Route;
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
-use flagstone_base::{Compression, Decoder, KeyspaceId, Malformed, TreeId};
+use flagstone_base::fields::{FieldWriter, Fields, narrow};
+use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
+use flagstone_sst::TableOptions;
 use std::fmt;
 
 /// The longest text of [`KeyspaceContent`].
@@ -57,27 +57,19 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) content: KeyspaceContent,
     /// The name of the fold of its merge operands.
     pub(crate) fold: Option<String>,
-    /// Compression of all but the deepest level.
-    pub(crate) compression: Compression,
-    /// Compression of the deepest level.
-    pub(crate) bottom_compression: Compression,
-    /// Bytes of a block before compression.
-    pub(crate) block_bytes: usize,
-    /// Bits of filter a key.
-    pub(crate) filter_bits: u8,
+    /// How its tables are written.
+    pub(crate) tables: TableOptions,
 }
 
-// Odd: a reader must know it. Even: an older reader goes on with its default.
+const FIELDS: Fields = Fields::of("keyspace field");
+
+// Table options have the tags 12 to 62: they are listed in crate `sst`.
 const ID: u64 = 1;
 const NAME: u64 = 3;
 const TREES: u64 = 5;
 const ROUTE: u64 = 7;
 const CONTENT: u64 = 9;
 const FOLD: u64 = 11;
-const COMPRESSION: u64 = 12;
-const BOTTOM_COMPRESSION: u64 = 14;
-const BLOCK_BYTES: u64 = 16;
-const FILTER_BITS: u64 = 18;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
@@ -98,10 +90,7 @@ impl KeyspaceRecord {
         if let Some(fold) = &self.fold {
             fields.bytes(FOLD, fold.as_bytes());
         }
-        fields.bytes(COMPRESSION, &self.compression.setting());
-        fields.bytes(BOTTOM_COMPRESSION, &self.bottom_compression.setting());
-        fields.number(BLOCK_BYTES, self.block_bytes as u64);
-        fields.number(FILTER_BITS, u64::from(self.filter_bits));
+        self.tables.encode(&mut fields);
     }
 
     /// Reads what [`KeyspaceRecord::encode`] appended: all of `bytes`.
@@ -113,13 +102,10 @@ impl KeyspaceRecord {
             route: Route::Range { bounds: Vec::new(), seed: 0 },
             content: KeyspaceContent(String::new()),
             fold: None,
-            compression: TableDefaults::COMPRESSION,
-            bottom_compression: TableDefaults::BOTTOM_COMPRESSION,
-            block_bytes: TableDefaults::BLOCK_BYTES,
-            filter_bits: TableDefaults::FILTER_BITS,
+            tables: TableOptions::default(),
         };
         let mut fixed_seen = 0;
-        read_fields(bytes, |tag, field| {
+        FIELDS.read(bytes, |tag, field| {
             fixed_seen += u32::from(tag <= CONTENT && tag % 2 == 1);
             record.set(tag, field)
         })?;
@@ -139,11 +125,7 @@ impl KeyspaceRecord {
             ROUTE => self.route = decode_route(field)?,
             CONTENT => self.content = KeyspaceContent(text(field)?),
             FOLD => self.fold = Some(text(field)?),
-            COMPRESSION => self.compression = decode_compression(field)?,
-            BOTTOM_COMPRESSION => self.bottom_compression = decode_compression(field)?,
-            BLOCK_BYTES => self.block_bytes = narrow::<u32>(field)? as usize,
-            FILTER_BITS => self.filter_bits = narrow(field)?,
-            _ => return Ok(false),
+            _ => return self.tables.set(tag, field),
         }
         Ok(true)
     }
@@ -165,8 +147,11 @@ impl KeyspaceRecord {
         if self.trees.len() != self.route.partitions() {
             return Err("as many trees as partitions");
         }
-        if self.options().check().is_err() {
-            return Err("keyspace options within their bounds");
+        if self.routing().check().is_err() {
+            return Err("a routing within its bounds");
+        }
+        if self.tables.check().is_err() {
+            return Err("table options within their bounds");
         }
         Ok(())
     }
@@ -208,7 +193,7 @@ fn decode_route(field: &[u8]) -> Result<Route, Undecoded> {
             }
             Ok(Route::Range { bounds, seed })
         }
-        _ => Err(Undecoded::Newer { at: 0, what: "a kind of routing" }),
+        kind => Err(Undecoded::Newer { at: 0, what: "routing", number: u64::from(kind) }),
     }
 }
 
@@ -221,19 +206,9 @@ fn decode_trees(field: &[u8]) -> Result<Vec<TreeId>, Undecoded> {
     Ok(trees)
 }
 
-fn decode_compression(field: &[u8]) -> Result<Compression, Undecoded> {
-    Compression::of_setting(field)?.ok_or(Undecoded::Newer { at: 0, what: "a compression" })
-}
-
 fn text(field: &[u8]) -> Result<String, Undecoded> {
     let text = std::str::from_utf8(field);
     Ok(text.map_err(|wrong| Malformed { at: wrong.valid_up_to(), expected: "UTF-8" })?.to_owned())
-}
-
-/// A number that must fit a narrower type.
-fn narrow<T: TryFrom<u64>>(field: &[u8]) -> Result<T, Undecoded> {
-    let expected = "a number that fits";
-    Ok(T::try_from(number(field)?).map_err(|_too_large| Malformed { at: 0, expected })?)
 }
 
 impl fmt::Display for KeyspaceRecord {
@@ -250,11 +225,7 @@ impl fmt::Display for KeyspaceRecord {
         if let Some(fold) = &self.fold {
             write!(f, ", fold {fold:?}")?;
         }
-        write!(
-            f,
-            ", {} and {} at the bottom, blocks of {} bytes, {} filter bits",
-            self.compression, self.bottom_compression, self.block_bytes, self.filter_bits
-        )
+        write!(f, ", {}", self.tables)
     }
 }
 
@@ -262,6 +233,7 @@ impl fmt::Display for KeyspaceRecord {
 mod tests {
     use super::*;
     use crate::options::{KeyspaceOptions, Routing};
+    use flagstone_base::Compression;
 
     fn record(routing: Routing, content: &str) -> KeyspaceRecord {
         let content = KeyspaceContent::of(content);
@@ -289,8 +261,8 @@ mod tests {
                 let mut record = record(routing, content);
                 for fold in [None, Some("sum".to_owned())] {
                     record.fold = fold;
-                    record.compression = Compression::None;
-                    record.bottom_compression = Compression::Zstd(19);
+                    record.tables.compression = Compression::None;
+                    record.tables.bottom_compression = Compression::Zstd(19);
                     assert_eq!(KeyspaceRecord::decode(&encoded(&record)), Ok(record.clone()));
                 }
             }
@@ -327,7 +299,8 @@ mod tests {
         bytes.extend_from_slice(&[98, 1, 7]);
         assert_eq!(KeyspaceRecord::decode(&bytes), Ok(record.clone()));
         bytes.extend_from_slice(&[99, 0]);
-        assert!(matches!(KeyspaceRecord::decode(&bytes), Err(Undecoded::Newer { .. })));
+        let newer = Undecoded::Newer { at: bytes.len() - 2, what: "keyspace field", number: 99 };
+        assert_eq!(KeyspaceRecord::decode(&bytes), Err(newer));
         let fixed = encoded(&record).len() - (4 + 4 + 5 + 3);
         assert_eq!(KeyspaceRecord::decode(&encoded(&record)[..fixed]), Ok(record));
     }
@@ -363,8 +336,8 @@ mod tests {
         refused(|r| r.route = Route::Hash { starts: vec![1, 2], seed: 0 });
         refused(|r| r.route = Route::Hash { starts: vec![0, 0], seed: 0 });
         refused(|r| r.route = Route::Range { bounds: vec![vec![]], seed: 0 });
-        refused(|r| r.block_bytes = 1);
-        refused(|r| r.filter_bits = 21);
-        refused(|r| r.compression = Compression::Zstd(99));
+        refused(|r| r.tables.block_bytes = 1);
+        refused(|r| r.tables.filter_bits = 21);
+        refused(|r| r.tables.compression = Compression::Zstd(99));
     }
 }

@@ -1,12 +1,11 @@
 //! One edit: what changes in the database by one frame of the manifest, all of it or nothing.
 
-use crate::catalog::{
-    Counters, FieldWriter, KeyspaceRecord, Undecoded, items, number, read_fields,
-};
+use crate::catalog::{Counters, KeyspaceRecord};
 use crate::commit::HistoryId;
 use crate::content::Definition;
 use flagstone_base::codec::put_varint;
-use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId};
+use flagstone_base::fields::{FieldWriter, Fields, items, narrow, number};
+use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId, Undecoded};
 use flagstone_tree::TreeEdit;
 use std::fmt;
 
@@ -15,7 +14,7 @@ use std::fmt;
 pub(crate) struct Edit {
     /// Keyspaces made.
     pub(crate) keyspaces_created: Vec<KeyspaceRecord>,
-    /// Keyspaces whose compression, blocks or filters change.
+    /// Keyspaces whose table options change.
     pub(crate) keyspaces_altered: Vec<KeyspaceRecord>,
     /// Keyspaces removed, with their trees, tables and definitions.
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
@@ -40,6 +39,8 @@ pub(crate) struct Edit {
     /// Given by a snapshot only: the next numbers of the catalog.
     pub(crate) counters: Option<Counters>,
 }
+
+const FIELDS: Fields = Fields::of("manifest field");
 
 // All odd: nothing in an edit may be skipped. A later field that may gets an even tag.
 const COUNTERS: u64 = 1;
@@ -99,7 +100,7 @@ impl Edit {
     /// for [`State::apply`](super::State::apply) to say.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut edit = Self::default();
-        read_fields(bytes, |tag, field| edit.set(tag, field))?;
+        FIELDS.read(bytes, |tag, field| edit.set(tag, field))?;
         Ok(edit)
     }
 
@@ -109,7 +110,7 @@ impl Edit {
             KEYSPACES_CREATED => self.keyspaces_created = items(field, KeyspaceRecord::decode)?,
             KEYSPACES_ALTERED => self.keyspaces_altered = items(field, KeyspaceRecord::decode)?,
             KEYSPACES_DROPPED => self.keyspaces_dropped = items(field, decode_id)?,
-            TABLES => self.tables = items(field, |item| Ok(TreeEdit::decode(item)?))?,
+            TABLES => self.tables = items(field, TreeEdit::decode)?,
             DEFINITIONS => self.definitions = items(field, |item| Ok(Definition::decode(item)?))?,
             LAST_SEQNO => self.last_seqno = Some(decode_seqno(field)?),
             NEXT_FILE => self.next_file = Some(FileNumber(number(field)?)),
@@ -137,9 +138,7 @@ fn decode_counters(field: &[u8]) -> Result<Counters, Undecoded> {
 }
 
 fn decode_id(item: &[u8]) -> Result<KeyspaceId, Undecoded> {
-    let expected = "a keyspace id";
-    let id = u32::try_from(number(item)?).map_err(|_too_large| Malformed { at: 0, expected })?;
-    Ok(KeyspaceId(id))
+    Ok(KeyspaceId(narrow(item)?))
 }
 
 fn decode_seqno(field: &[u8]) -> Result<SeqNo, Undecoded> {

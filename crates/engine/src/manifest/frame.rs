@@ -13,10 +13,11 @@
 //! of zeroes is never one.
 
 use super::edit::Edit;
-use crate::catalog::Undecoded;
 use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
-use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result};
+use flagstone_base::{
+    DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result, Undecoded,
+};
 use std::fmt::{self, Display};
 
 /// The version this code writes, and the newest it reads.

@@ -51,10 +51,7 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
         turn,
         keyspace: core.id,
         hash_seed: core.route.seed(),
-        block_bytes: record.block_bytes,
-        filter_bits: record.filter_bits,
-        upper_compression: record.compression,
-        bottom_compression: record.bottom_compression,
+        tables: record.tables,
         fold: core.fold.clone(),
         ..TreeOptions::default()
     }

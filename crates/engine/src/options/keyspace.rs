@@ -1,6 +1,7 @@
 //! The options of a keyspace: how its keys are spread, and how its tables are written.
 
-use flagstone_base::{Compression, Error, Result};
+use flagstone_base::{Error, Result};
+use flagstone_sst::TableOptions;
 
 /// How the keys of a keyspace are spread over partitions. Fixed at creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +29,7 @@ impl Routing {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Hash(1..=256) => Ok(()),
             Self::Hash(n) => Err(Error::invalid(format!("{n} hash partitions: expected 1 to 256"))),
@@ -49,46 +50,69 @@ impl Routing {
     }
 }
 
-/// The options of a keyspace. What is set counts when the keyspace is created, and is stored with it. A keyspace that
-/// exists is opened only if every option that is set has the stored value; one that is not set is not compared.
-///
-/// ```
-/// # use flagstone_engine::{KeyspaceOptions, Routing};
-/// let options = KeyspaceOptions::new().routing(Routing::Hash(8)).block_bytes(4096);
-/// assert_eq!(options.filter_bits, None, "not set: 10 for a new keyspace");
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct KeyspaceOptions {
-    /// How keys find their partition. Fixed at creation. Default: hash partitions, the next power of two of the
-    /// processor's cores within 4..=32.
-    pub routing: Option<Routing>,
-    /// Compression of all levels but the deepest. Default: lz4, for speed, since these levels are rewritten soon.
-    pub compression: Option<Compression>,
-    /// Compression of the deepest level, which holds most of the data and is rewritten seldom. Default: zstd 1, for
-    /// space. Tables that arrive in the order of their keys are moved there as they are, and get this compression by
-    /// [`Database::compact`](crate::Engine::compact_with).
-    pub bottom_compression: Option<Compression>,
-    /// The size of a block in bytes before compression, 1 KiB to 1 MiB. Default: 16 KiB. Larger blocks compress better,
-    /// smaller blocks read less for one uncached get.
-    pub block_bytes: Option<usize>,
-    /// Filter bits for each key, 0 (no filter) to 20. Default: 10, with which about one get of an absent key in a
-    /// hundred costs a read.
-    pub filter_bits: Option<u8>,
-    /// The name of the fold that combines merge operands, registered with `Builder::fold` of crate flagstone. Fixed at
-    /// creation. Default: none, and merges are refused; a collection gets the fold of `Collection::patch`.
-    pub fold: Option<String>,
+macro_rules! define {
+    ($($(#[$doc:meta])* $tag:literal $name:ident: $type:ty = $default:expr, $bounds:expr;)*) => {
+        /// The options of a keyspace. What is set counts when the keyspace is created, and is stored with it. A keyspace
+        /// that exists is opened only if every option that is set has the stored value; one that is not set is not
+        /// compared.
+        ///
+        /// ```
+        /// # use flagstone_engine::{KeyspaceOptions, Routing};
+        /// let options = KeyspaceOptions::new().routing(Routing::Hash(8)).block_bytes(4096);
+        /// assert_eq!(options.filter_bits, None, "not set: 10 for a new keyspace");
+        /// ```
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct KeyspaceOptions {
+            /// How keys find their partition. Fixed at creation. Default: hash partitions, the next power of two of the
+            /// processor's cores within 4..=32.
+            pub routing: Option<Routing>,
+            $($(#[$doc])* pub $name: Option<$type>,)*
+            /// The name of the fold that combines merge operands, registered with `Builder::fold` of crate flagstone.
+            /// Fixed at creation. Default: none, and merges are refused; a collection gets the fold of
+            /// `Collection::patch`.
+            pub fold: Option<String>,
+        }
+
+        /// Options of tables.
+        impl KeyspaceOptions {
+            $(
+                #[doc = concat!(
+                    "Sets [`KeyspaceOptions::", stringify!($name), "`](#structfield.", stringify!($name), ")."
+                )]
+                #[must_use]
+                pub const fn $name(mut self, $name: $type) -> Self {
+                    self.$name = Some($name);
+                    self
+                }
+            )*
+
+            /// Returns `tables` with everything replaced that is set here.
+            pub(crate) fn over(&self, tables: TableOptions) -> TableOptions {
+                TableOptions { $($name: self.$name.unwrap_or(tables.$name),)* }
+            }
+
+            /// The first option that is set here and that `tables` has otherwise, as two texts: what `tables` has, and
+            /// what is set here.
+            pub(crate) fn difference(&self, tables: &TableOptions) -> Option<(String, String)> {
+                $(
+                    if let Some(set) = self.$name && set != tables.$name {
+                        let text = |value: $type| format!("{} {value}", stringify!($name));
+                        return Some((text(tables.$name), text(set)));
+                    }
+                )*
+                None
+            }
+
+            /// Sets all options of tables.
+            pub(crate) fn tables(self, tables: TableOptions) -> Self {
+                Self { $($name: Some(tables.$name),)* ..self }
+            }
+        }
+    };
 }
 
-/// How tables are written where nothing is set.
-pub(crate) struct TableDefaults;
-
-impl TableDefaults {
-    pub(crate) const COMPRESSION: Compression = Compression::Lz4;
-    pub(crate) const BOTTOM_COMPRESSION: Compression = Compression::Zstd(1);
-    pub(crate) const BLOCK_BYTES: usize = 16 << 10;
-    pub(crate) const FILTER_BITS: u8 = 10;
-}
+flagstone_sst::each_table_option!(define);
 
 impl KeyspaceOptions {
     /// No option is set.
@@ -100,34 +124,6 @@ impl KeyspaceOptions {
     #[must_use]
     pub fn routing(mut self, routing: Routing) -> Self {
         self.routing = Some(routing);
-        self
-    }
-
-    /// Sets [`KeyspaceOptions::compression`](#structfield.compression).
-    #[must_use]
-    pub const fn compression(mut self, compression: Compression) -> Self {
-        self.compression = Some(compression);
-        self
-    }
-
-    /// Sets [`KeyspaceOptions::bottom_compression`](#structfield.bottom_compression).
-    #[must_use]
-    pub const fn bottom_compression(mut self, compression: Compression) -> Self {
-        self.bottom_compression = Some(compression);
-        self
-    }
-
-    /// Sets [`KeyspaceOptions::block_bytes`](#structfield.block_bytes).
-    #[must_use]
-    pub const fn block_bytes(mut self, bytes: usize) -> Self {
-        self.block_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets [`KeyspaceOptions::filter_bits`](#structfield.filter_bits).
-    #[must_use]
-    pub const fn filter_bits(mut self, bits: u8) -> Self {
-        self.filter_bits = Some(bits);
         self
     }
 
@@ -146,30 +142,14 @@ impl KeyspaceOptions {
     /// Refuses what is out of range.
     pub(crate) fn check(&self) -> Result<()> {
         self.routing.as_ref().map_or(Ok(()), Routing::check)?;
-        if let Some(bytes) = self.block_bytes
-            && !((1 << 10)..=(1 << 20)).contains(&bytes)
-        {
-            return Err(Error::invalid(format!(
-                "blocks of {bytes} bytes: expected 1,024 to 1,048,576"
-            )));
-        }
-        if let Some(bits) = self.filter_bits.filter(|bits| *bits > 20) {
-            return Err(Error::invalid(format!("{bits} filter bits a key: expected 0 to 20")));
-        }
-        for compression in [self.compression, self.bottom_compression] {
-            if let Some(Compression::Zstd(level)) = compression
-                && !(1..=19).contains(&level)
-            {
-                return Err(Error::invalid(format!("zstd level {level}: expected 1 to 19")));
-            }
-        }
-        Ok(())
+        self.over(TableOptions::default()).check()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flagstone_base::Compression;
 
     #[test]
     fn keyspace_options_out_of_range_are_refused() {
@@ -190,5 +170,17 @@ mod tests {
         refused(new().filter_bits(21));
         refused(new().compression(Compression::Zstd(0)));
         refused(new().bottom_compression(Compression::Zstd(20)));
+    }
+    #[test]
+    fn what_is_set_replaces_and_what_differs_is_named() {
+        let set = KeyspaceOptions::new().filter_bits(3);
+        let tables = set.over(TableOptions::default());
+        assert_eq!(tables, TableOptions { filter_bits: 3, ..TableOptions::default() });
+        assert_eq!(set.difference(&tables), None);
+        let texts = ("filter_bits 10".to_owned(), "filter_bits 3".to_owned());
+        assert_eq!(set.difference(&TableOptions::default()), Some(texts));
+        let all = KeyspaceOptions::new().tables(tables);
+        assert_eq!((all.filter_bits, all.block_bytes), (Some(3), Some(16 << 10)));
+        assert_eq!(all.over(TableOptions::default()), tables);
     }
 }

@@ -8,5 +8,4 @@ mod database;
 pub use database::Options;
 pub use durability::Durability;
 pub(crate) use durability::check_interval;
-pub(crate) use keyspace::TableDefaults;
 pub use keyspace::{KeyspaceOptions, Routing};

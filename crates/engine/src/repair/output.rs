@@ -7,7 +7,7 @@ use flagstone_base::{DatabaseId, EntryRef, FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::names::{self, FileKind};
 use flagstone_env::{Disk, Random, SystemRandom};
 use flagstone_sst::{
-    BlockCache, RangeDelete, Table, TableBuilder, TableIdent, TableMeta, TableOptions,
+    BlockCache, BuilderOptions, RangeDelete, Table, TableBuilder, TableIdent, TableMeta,
 };
 use flagstone_tree::LEVELS;
 use std::collections::BTreeMap;
@@ -64,17 +64,13 @@ impl<'a> Outputs<'a> {
         let salt = (SystemRandom.next_u64() as u32).max(1);
         let ident = TableIdent { database: self.database, number: self.next_number(), salt };
         let path = names::path(self.dir, FileKind::Table, ident.number);
-        let options = TableOptions {
-            block_bytes: record.block_bytes,
-            compression: match owner.level {
-                BOTTOM => record.bottom_compression,
-                _ => record.compression,
-            },
-            filter_bits: record.filter_bits,
+        let options = BuilderOptions {
+            tables: record.tables,
+            is_bottom: owner.level == BOTTOM,
             hash_seed: record.route.seed(),
             keyspace: record.id,
             tree: owner.tree,
-            ..TableOptions::default()
+            ..BuilderOptions::default()
         };
         let file = self.disk.create(&path)?;
         self.made.push(path.clone());

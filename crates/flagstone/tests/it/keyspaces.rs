@@ -43,10 +43,10 @@ fn an_option_that_is_set_to_another_value_is_refused_and_both_values_are_named()
     session.db.close().unwrap();
     let db = open(&world, &small()).db;
     for (other, has, asked) in [
-        (chosen().block_bytes(4096), "blocks of 2048 bytes", "blocks of 4096 bytes"),
+        (chosen().block_bytes(4096), "block_bytes 2048", "block_bytes 4096"),
         (chosen().compression(Compression::Lz4), "compression none", "compression lz4"),
         (chosen().bottom_compression(Compression::None), "compression zstd 1", "compression none"),
-        (chosen().filter_bits(3), "10 filter bits", "3 filter bits"),
+        (chosen().filter_bits(3), "filter_bits 10", "filter_bits 3"),
     ] {
         for error in [
             db.keyspace_with("kv", other.clone()).unwrap_err(),

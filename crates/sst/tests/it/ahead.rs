@@ -1,6 +1,6 @@
 //! Tests of how much a cursor reads from the file at once.
 
-use crate::tools::{Entry, IDENT};
+use crate::tools::{Entry, IDENT, plain};
 use flagstone_base::SeqNo;
 use flagstone_env::{Disk, MemDisk, Op};
 use flagstone_sst::{BlockCache, CursorOptions, Table, TableBuilder, TableOptions};
@@ -14,7 +14,7 @@ const SCAN: CursorOptions = CursorOptions::SCAN;
 /// A table of 2.4 MB in blocks of three and four kilobytes, on a disk that counts reads.
 fn table(disk: &MemDisk, cache: &Arc<BlockCache>) -> Arc<Table> {
     let path = Path::new("/000042.sst");
-    let options = TableOptions { block_bytes: BLOCK_MAX as usize, ..TableOptions::default() };
+    let options = TableOptions { block_bytes: BLOCK_MAX as usize, ..plain() };
     let mut builder = TableBuilder::new(disk.create(path).unwrap(), IDENT, options).unwrap();
     for n in 0..ENTRIES {
         let value = vec![7; 900 + (n * n * 37 % 200) as usize];
@@ -170,8 +170,7 @@ fn a_row_ends_where_a_cursor_seeks_elsewhere() {
 fn a_cursor_releases_a_huge_block_and_reads_it_again() {
     let (disk, cache) = (MemDisk::default(), BlockCache::new(8 << 20));
     let path = Path::new("/000042.sst");
-    let mut builder =
-        TableBuilder::new(disk.create(path).unwrap(), IDENT, TableOptions::default()).unwrap();
+    let mut builder = TableBuilder::new(disk.create(path).unwrap(), IDENT, plain()).unwrap();
     let value = |n: u64| vec![n as u8; if n == 1 { 100 } else { 2 << 20 }];
     (0..4).for_each(|n| builder.add(Entry::put(key(n), 1, value(n)).as_ref()).unwrap());
     builder.finish().unwrap();

@@ -1,11 +1,11 @@
 //! Tests of the bytes of tables: what version 1 writes never changes.
 
-use crate::tools::{Entry, Folder, IDENT, get};
+use crate::tools::{Entry, Folder, IDENT, get, plain};
 use flagstone_base::{Compression, ErrorKind, KeyspaceId, Kind, Moment, Result, SeqNo, TreeId};
 use flagstone_env::{Disk, MemDisk};
 use flagstone_sst::{
-    BlockCache, Expiries, InspectOptions, Table, TableBuilder, TableIdent, TableMeta, TableOptions,
-    inspect,
+    BlockCache, BuilderOptions, Expiries, InspectOptions, Table, TableBuilder, TableIdent,
+    TableMeta, TableOptions, inspect,
 };
 
 /// The table that `docs/format/sst.md` shows.
@@ -20,13 +20,8 @@ const GOLDEN_NO_COMPRESSION: &[u8] = include_bytes!("golden_no_compression.sst")
 /// A table with two entries that expire.
 const GOLDEN_EXPIRIES: &[u8] = include_bytes!("golden_expiries.sst");
 
-fn options() -> TableOptions {
-    TableOptions {
-        hash_seed: 7,
-        keyspace: KeyspaceId(3),
-        tree: TreeId(4),
-        ..TableOptions::default()
-    }
+fn options() -> BuilderOptions {
+    BuilderOptions { hash_seed: 7, keyspace: KeyspaceId(3), tree: TreeId(4), ..plain().into() }
 }
 
 fn entries() -> Vec<Entry> {
@@ -61,7 +56,8 @@ fn fill_expiring(builder: &mut TableBuilder) -> Result<()> {
 #[test]
 fn the_same_entries_give_the_same_bytes_for_ever() {
     type Fill = fn(&mut TableBuilder) -> Result<()>;
-    let in_parts = TableOptions { block_bytes: 64, index_part_blocks: 1, ..options() };
+    let tables = TableOptions { block_bytes: 64, ..plain() };
+    let in_parts = BuilderOptions { tables, index_part_blocks: 1, ..options() };
     let tables: [(_, _, Fill, _); 3] = [
         ("golden.sst", options(), fill, GOLDEN),
         ("golden_index_parts.sst", in_parts, fill, GOLDEN_INDEX_PARTS),
@@ -166,7 +162,7 @@ fn every_compression_holds_the_same_and_packs_what_repeats() {
     let folder = Folder::new();
     let write = |compression| {
         let meta = folder
-            .write(TableOptions { compression, ..options() }, |builder| {
+            .write(TableOptions { compression, ..plain() }, |builder| {
                 (0..2000).try_for_each(|i| {
                     builder.add(Entry::put(format!("{i:05}"), 1, [b'v'; 90]).as_ref())
                 })

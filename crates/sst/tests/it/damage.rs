@@ -1,10 +1,11 @@
 //! Tests of damaged files: damage is reported, and nothing panics or takes much memory.
 
-use crate::tools::{Dice, Entry, Folder, IDENT, get, seed};
+use crate::tools::{Dice, Entry, Folder, IDENT, get, plain, seed};
 use flagstone_base::{Compression, DatabaseId, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_sst::{
-    BlockCache, CursorOptions, InspectOptions, Table, TableIdent, TableMeta, TableOptions, inspect,
+    BlockCache, BuilderOptions, CursorOptions, InspectOptions, Table, TableIdent, TableMeta,
+    TableOptions, inspect,
 };
 
 /// Writes a table of some blocks with every kind of section.
@@ -12,7 +13,7 @@ fn write(folder: &Folder, compression: Compression) -> (TableMeta, Vec<u8>) {
     write_with(folder, TableOptions { block_bytes: 256, compression, ..TableOptions::default() })
 }
 
-fn write_with(folder: &Folder, options: TableOptions) -> (TableMeta, Vec<u8>) {
+fn write_with(folder: &Folder, options: impl Into<BuilderOptions>) -> (TableMeta, Vec<u8>) {
     let meta = folder
         .write(options, |builder| {
             builder.attach(1, b"an attachment");
@@ -53,7 +54,8 @@ fn every_flipped_bit_is_found_and_nothing_panics() {
     {
         let folder = Folder::new();
         let options = TableOptions { block_bytes: 256, compression, ..TableOptions::default() };
-        let (meta, good) = write_with(&folder, TableOptions { index_part_blocks, ..options });
+        let options = BuilderOptions { index_part_blocks, ..options.into() };
+        let (meta, good) = write_with(&folder, options);
         read_all(&folder, Some(&meta), 0).unwrap();
         folder.open(Some(&meta)).unwrap().verify_stored().unwrap();
         for at in 0..good.len() {
@@ -139,7 +141,7 @@ fn a_feature_bit_of_expiries_that_does_not_fit_the_entries_is_found() {
     let folder = Folder::new();
     let (_, expiring) = write(&folder, Compression::None);
     let entry = Entry::put("key", 1, "value");
-    folder.write(TableOptions::default(), |builder| builder.add(entry.as_ref())).unwrap();
+    folder.write(plain(), |builder| builder.add(entry.as_ref())).unwrap();
     let plain = std::fs::read(folder.path()).unwrap();
     for (good, bits) in [(expiring, 2), (plain, 0)] {
         let (footer, mut bytes) = (good.len() - 80, good);

@@ -1,10 +1,10 @@
 //! Tests of filters that do not fit into memory: their parts are read as needed.
 
-use crate::tools::{Entry, Folder, IDENT, get};
+use crate::tools::{Entry, Folder, IDENT, get, plain};
 use flagstone_base::ErrorKind;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_env::Disk;
-use flagstone_sst::{BlockCache, Table, TableBuilder, TableMeta, TableOptions};
+use flagstone_sst::{BlockCache, Table, TableBuilder, TableMeta};
 use std::sync::Arc;
 
 const KEYS: u32 = 200_000;
@@ -21,7 +21,7 @@ fn written() -> (Folder, TableMeta) {
     let fill = |builder: &mut TableBuilder| {
         (0..KEYS).try_for_each(|n| builder.add(Entry::put(key(n * 2), 1, "v").as_ref()))
     };
-    let meta = folder.write(TableOptions::default(), fill).unwrap();
+    let meta = folder.write(plain(), fill).unwrap();
     (folder, meta)
 }
 

@@ -1,12 +1,12 @@
 //! Tests of indexes in parts: what a table keeps in memory, and what it reads if the whole index
 //! does not fit.
 
-use crate::tools::{Entry, Folder, IDENT, get};
+use crate::tools::{Entry, Folder, IDENT, get, plain};
 use flagstone_base::{ErrorKind, SeqNo};
 use flagstone_env::{Disk, MemDisk, Op};
 use flagstone_sst::{
-    BlockCache, CursorOptions, InspectOptions, Table, TableBuilder, TableMeta, TableOptions,
-    inspect,
+    BlockCache, BuilderOptions, CursorOptions, InspectOptions, Table, TableBuilder, TableMeta,
+    TableOptions, inspect,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ fn key(number: u32) -> String {
     format!("key{number:08}")
 }
 
-fn options(index_part_blocks: usize) -> TableOptions {
-    TableOptions { block_bytes: 64, filter_bits: 0, index_part_blocks, ..TableOptions::default() }
+fn options(index_part_blocks: usize) -> BuilderOptions {
+    let tables = TableOptions { block_bytes: 64, filter_bits: 0, ..plain() };
+    BuilderOptions { tables, index_part_blocks, ..BuilderOptions::default() }
 }
 
 /// Writes a table of 10,000 small blocks of one entry each, without a filter.

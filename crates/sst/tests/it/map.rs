@@ -1,8 +1,10 @@
 //! Tests that a table is the map it was written from, by comparison with the sorted entries.
 
-use crate::tools::{Dice, Entry, Folder, get, seed};
+use crate::tools::{Dice, Entry, Folder, get, plain, seed};
 use flagstone_base::{Compression, Kind, SeqNo};
-use flagstone_sst::{BlockCache, CursorOptions, FilterKey, Table, TableCursor, TableOptions};
+use flagstone_sst::{
+    BlockCache, BuilderOptions, CursorOptions, FilterKey, Table, TableCursor, TableOptions,
+};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,14 +53,18 @@ fn entries(model: &Model) -> Vec<Entry> {
     model.iter().map(entry).collect()
 }
 
-fn random_options(dice: &mut Dice) -> TableOptions {
-    TableOptions {
+fn random_options(dice: &mut Dice) -> BuilderOptions {
+    let tables = TableOptions {
         block_bytes: dice.pick(&[64, 200, 1000, 4096, 16 << 10]),
         compression: dice.pick(&[Compression::None, Compression::Lz4, Compression::Zstd(1)]),
         filter_bits: dice.pick(&[0, 10, 10, 16]),
+        ..TableOptions::default()
+    };
+    BuilderOptions {
+        tables,
         index_part_blocks: dice.pick(&[1, 2, 3, 7, 256]),
         hash_seed: dice.word(),
-        ..TableOptions::default()
+        ..BuilderOptions::default()
     }
 }
 
@@ -197,8 +203,8 @@ fn a_key_with_many_versions_is_read_at_every_seqno() {
     entries.extend((1..=400).rev().map(|seqno| Entry::put("hot", seqno * 2, seqno.to_string())));
     entries.push(Entry::put("z", 3, "last"));
     for (index_part_blocks, cache_bytes) in [(256, 1 << 20), (3, 1 << 20), (3, 0), (1, 8 << 10)] {
-        let options =
-            TableOptions { block_bytes: 64, index_part_blocks, ..TableOptions::default() };
+        let tables = TableOptions { block_bytes: 64, ..plain() };
+        let options = BuilderOptions { tables, index_part_blocks, ..BuilderOptions::default() };
         folder
             .write(options, |builder| entries.iter().try_for_each(|e| builder.add(e.as_ref())))
             .unwrap();
@@ -248,7 +254,7 @@ fn keys_of_the_greatest_length_come_back() {
     let folder = Folder::new();
     let keys: Vec<Vec<u8>> = (0..40_u8).map(|i| [vec![7; 65_534], vec![i]].concat()).collect();
     let meta = folder
-        .write(TableOptions::default(), |builder| {
+        .write(plain(), |builder| {
             keys.iter().try_for_each(|key| builder.add(Entry::put(key, 5, "v").as_ref()))
         })
         .unwrap();
@@ -261,7 +267,7 @@ fn keys_of_the_greatest_length_come_back() {
 fn a_table_of_range_deletes_alone_is_a_table() {
     let folder = Folder::new();
     let meta = folder
-        .write(TableOptions::default(), |builder| {
+        .write(plain(), |builder| {
             builder.add_range_delete(b"m", b"p", SeqNo::new(4))?;
             builder.add_range_delete(b"b", b"n", SeqNo::new(9))
         })
@@ -286,7 +292,7 @@ fn a_table_of_range_deletes_alone_is_a_table() {
 fn range_deletes_widen_the_bounds_of_entries() {
     let folder = Folder::new();
     let write = |end: &[u8]| {
-        let meta = folder.write(TableOptions::default(), |builder| {
+        let meta = folder.write(plain(), |builder| {
             builder.add_range_delete(b"a", end, SeqNo::new(4))?;
             builder.add(Entry::put("k", 5, "v").as_ref())
         });
@@ -304,7 +310,7 @@ fn range_deletes_widen_the_bounds_of_entries() {
 fn an_ingested_table_reads_at_its_global_seqno() {
     let folder = Folder::new();
     let mut meta = folder
-        .write(TableOptions::default(), |builder| {
+        .write(plain(), |builder| {
             builder.add(Entry::put("k", 0, "v").as_ref())?;
             builder.add_range_delete(b"x", b"y", SeqNo::ZERO)
         })
@@ -326,7 +332,7 @@ fn an_ingested_table_reads_at_its_global_seqno() {
 fn attachments_come_back_by_id() {
     let folder = Folder::new();
     let meta = folder
-        .write(TableOptions::default(), |builder| {
+        .write(plain(), |builder| {
             builder.attach(9, b"nine");
             builder.attach(3, b"three");
             builder.attach(9, b"nine again");
@@ -345,7 +351,7 @@ fn attachments_neither_fill_a_table_nor_stay_in_memory() {
     let folder = Folder::new();
     let mut estimated = 0;
     let meta = folder
-        .write(TableOptions::default(), |builder| {
+        .write(plain(), |builder| {
             builder.attach(9, &[7; 1 << 20]);
             builder.add(Entry::put("k", 1, "v").as_ref())?;
             estimated = builder.bytes_estimated();
@@ -363,7 +369,7 @@ fn a_filter_of_parts_of_keys_is_asked_by_the_caller_alone() {
     use flagstone_base::hash::{key_hash, remix};
     let folder = Folder::new();
     let filter_key = FilterKey { id: 1, extract: |key| &key[..3] };
-    let options = TableOptions { filter_key, ..TableOptions::default() };
+    let options = BuilderOptions { filter_key, ..plain().into() };
     let meta = folder
         .write(options, |builder| {
             builder.add(Entry::put("abc1", 1, "v").as_ref())?;
@@ -383,7 +389,7 @@ fn what_is_out_of_order_or_out_of_bounds_is_refused() {
     let folder = Folder::new();
     let refused = |second: Entry| {
         folder
-            .write(TableOptions::default(), |builder| {
+            .write(plain(), |builder| {
                 builder.add(Entry::put("k", 5, "v").as_ref())?;
                 builder.add(second.as_ref())
             })
@@ -395,7 +401,7 @@ fn what_is_out_of_order_or_out_of_bounds_is_refused() {
     assert_eq!(refused(Entry::put("a", 6, "w")), InvalidInput);
     assert_eq!(refused(Entry::put(vec![b'z'; 65_536], 6, "w")), InvalidInput);
     assert_eq!(refused(Entry { kind: Kind::RangeDelete, ..Entry::put("l", 1, "m") }), InvalidInput);
-    let empty = folder.write(TableOptions::default(), |_| Ok(()));
+    let empty = folder.write(plain(), |_| Ok(()));
     assert_eq!(empty.unwrap_err().kind(), InvalidInput);
 }
 
@@ -404,7 +410,7 @@ fn estimates_come_from_the_index_and_add_up() {
     use flagstone_base::KeyRange;
     let folder = Folder::new();
     let meta = folder
-        .write(TableOptions::default(), |builder| {
+        .write(plain(), |builder| {
             (0..5000).try_for_each(|i| {
                 builder.add(Entry::put(format!("{i:06}"), 1, [b'v'; 100]).as_ref())
             })

@@ -3,7 +3,9 @@
 
 use flagstone_base::{Compression, DatabaseId, EntryRef, FileNumber, Kind, SeqNo};
 use flagstone_env::{Disk, MemDisk};
-use flagstone_sst::{Salvage, SalvageCursor, TableBuilder, TableIdent, TableMeta, TableOptions};
+use flagstone_sst::{
+    BuilderOptions, Salvage, SalvageCursor, TableBuilder, TableIdent, TableMeta, TableOptions,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,13 +20,9 @@ fn table(disk: &MemDisk) -> TableMeta {
 }
 
 fn table_with(disk: &MemDisk, index_part_blocks: usize) -> TableMeta {
-    let compression = Compression::Lz4;
-    let options = TableOptions {
-        block_bytes: 256,
-        compression,
-        index_part_blocks,
-        ..TableOptions::default()
-    };
+    let tables =
+        TableOptions { block_bytes: 256, compression: Compression::Lz4, ..TableOptions::default() };
+    let options = BuilderOptions { tables, index_part_blocks, ..BuilderOptions::default() };
     let mut builder =
         TableBuilder::new(disk.create(Path::new(PATH)).unwrap(), IDENT, options).unwrap();
     for n in 0..KEYS {

@@ -1,9 +1,12 @@
 //! Helpers of the tests: a folder for tables, and functions to write, open and read them.
 
+use flagstone_base::Compression;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, Result, SeqNo, Trailer};
 use flagstone_env::{Disk, OsDisk, Random, SeededRandom};
-use flagstone_sst::{BlockCache, Table, TableBuilder, TableIdent, TableMeta, TableOptions};
+use flagstone_sst::{
+    BlockCache, BuilderOptions, Table, TableBuilder, TableIdent, TableMeta, TableOptions,
+};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +18,11 @@ pub(crate) const IDENT: TableIdent =
 pub(crate) struct Folder {
     pub(crate) disk: OsDisk,
     folder: tempfile::TempDir,
+}
+
+/// The default options, but tables are not compressed.
+pub(crate) fn plain() -> TableOptions {
+    TableOptions { compression: Compression::None, ..TableOptions::default() }
 }
 
 impl Folder {
@@ -29,7 +37,7 @@ impl Folder {
     /// Writes a table with the entries that `fill` adds.
     pub(crate) fn write(
         &self,
-        options: TableOptions,
+        options: impl Into<BuilderOptions>,
         fill: impl FnOnce(&mut TableBuilder) -> Result<()>,
     ) -> Result<TableMeta> {
         let _ = std::fs::remove_file(self.path());

@@ -14,7 +14,7 @@ pub(super) fn body(bytes: &[u8]) {
             assert_eq!(TreeEdit::decode(&again).as_ref(), Ok(&edit), "{edit}");
         }
         Err(wrong) => {
-            assert!(wrong.at <= bytes.len(), "{wrong}");
+            assert!(wrong.at() <= bytes.len(), "{wrong}");
             note(wrong);
         }
     }

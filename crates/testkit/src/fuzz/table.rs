@@ -7,8 +7,8 @@ use flagstone_base::{
 };
 use flagstone_env::{Disk, MemDisk};
 use flagstone_sst::{
-    BlockCache, CursorOptions, InspectOptions, Table, TableBuilder, TableIdent, TableOptions,
-    inspect,
+    BlockCache, BuilderOptions, CursorOptions, InspectOptions, Table, TableBuilder, TableIdent,
+    TableOptions, inspect,
 };
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -116,7 +116,7 @@ pub(super) fn body(bytes: &[u8]) {
     }
 }
 
-fn table(options: TableOptions, fill: impl FnOnce(&mut TableBuilder)) -> Vec<u8> {
+fn table(options: impl Into<BuilderOptions>, fill: impl FnOnce(&mut TableBuilder)) -> Vec<u8> {
     let disk = MemDisk::default();
     let file = disk.create(Path::new(PATH)).unwrap();
     let mut builder = TableBuilder::new(file, IDENT, options).unwrap();
@@ -146,18 +146,22 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         }));
     }
     // One key over many blocks, no filter.
-    let options = TableOptions { block_bytes: 64, filter_bits: 0, ..TableOptions::default() };
+    let plain = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let options = TableOptions { block_bytes: 64, filter_bits: 0, ..plain };
     let versions = |builder: &mut TableBuilder| {
         for seqno in (1..20).rev() {
             let entry = EntryRef::new(b"k", SeqNo::new(seqno), Kind::Merge, &[1; 40]);
             builder.add(entry).unwrap();
         }
     };
-    seeds.push(table(options.clone(), versions));
+    seeds.push(table(options, versions));
     // The same with an index in parts, and one of many keys.
-    seeds.push(table(TableOptions { index_part_blocks: 3, ..options.clone() }, versions));
+    seeds.push(table(BuilderOptions { index_part_blocks: 3, ..options.into() }, versions));
     seeds.push(table(
-        TableOptions { index_part_blocks: 2, filter_bits: 10, ..options },
+        BuilderOptions {
+            index_part_blocks: 2,
+            ..TableOptions { filter_bits: 10, ..options }.into()
+        },
         |builder| {
             for n in 0..24 {
                 let (key, value) = (format!("key{n:02}"), [n; 30]);
@@ -168,7 +172,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         },
     ));
     // Range deletes alone; long keys that share their front.
-    seeds.push(table(TableOptions::default(), |builder| {
+    seeds.push(table(plain, |builder| {
         builder.add_range_delete(b"", b"z", SeqNo::new(3)).unwrap();
     }));
     seeds.push(table(options_of_long_keys(), |builder| {

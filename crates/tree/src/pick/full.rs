@@ -71,7 +71,7 @@ fn not_final(inputs: Tables, options: &TreeOptions) -> Tables {
             && meta.range_deletes == 0
             && meta.merges == 0
             && meta.older_versions == 0;
-        let is_packed = meta.compression == Some(options.bottom_compression);
+        let is_packed = meta.compression == Some(options.tables.bottom_compression);
         is_clean && is_packed && !spans.iter().any(|span| span.overlaps(meta))
     };
     inputs.into_iter().filter(|(level, table)| !is_last(*level) || !is_final(table)).collect()

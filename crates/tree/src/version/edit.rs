@@ -1,20 +1,17 @@
 //! A change of a tree's shape, and its bytes in the manifest (`docs/format/edit.md`).
 //!
 //! ```text
-//! edit    = field*
-//! field   = tag varint | length varint | bytes
+//! edit    = tagged fields of crate base
 //! tag 1   tree             varint; always present
 //! tag 2   table added      level u8 | table meta; once a table
 //! tag 3   tables removed   varint*
 //! tag 4   flushed through  varint SeqNo
 //! tag 5   watermark        varint SeqNo; absent = 0
 //! ```
-//!
-//! An unknown tag below 64 is refused: it would change the meaning of the edit. Unknown tags from
-//! 64 on are skipped.
 
-use flagstone_base::codec::{put_bytes, put_varint};
-use flagstone_base::{Decoder, FileNumber, Malformed, SeqNo, TreeId};
+use flagstone_base::codec::put_varint;
+use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
+use flagstone_base::{Decoder, FileNumber, Malformed, SeqNo, TreeId, Undecoded};
 use flagstone_sst::TableMeta;
 use std::fmt;
 
@@ -23,8 +20,8 @@ const ADDED: u64 = 2;
 const REMOVED: u64 = 3;
 const FLUSHED_THROUGH: u64 = 4;
 const WATERMARK: u64 = 5;
-/// A reader may skip unknown tags from here on.
-const TAG_OPTIONAL: u64 = 64;
+
+const FIELDS: Fields = Fields::of("tree edit field").repeating(ADDED);
 
 /// Tables that are added to and removed from a tree at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,79 +50,64 @@ impl TreeEdit {
     /// caller that appends more must write their length first.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut field = Vec::new();
-        put_number(out, TREE, u64::from(self.tree.0));
+        let mut fields = FieldWriter::new(out);
+        fields.number(TREE, u64::from(self.tree.0));
         for (level, meta) in &self.added {
             field.clear();
             field.push(*level);
             meta.encode(&mut field);
-            put_varint(out, ADDED);
-            put_bytes(out, &field);
+            fields.bytes(ADDED, &field);
         }
         if !self.removed.is_empty() {
             field.clear();
             self.removed.iter().for_each(|number| put_varint(&mut field, number.0));
-            put_varint(out, REMOVED);
-            put_bytes(out, &field);
+            fields.bytes(REMOVED, &field);
         }
         if let Some(seqno) = self.flushed_through {
-            put_number(out, FLUSHED_THROUGH, seqno.get());
+            fields.number(FLUSHED_THROUGH, seqno.get());
         }
-        if self.watermark > SeqNo::ZERO {
-            put_number(out, WATERMARK, self.watermark.get());
-        }
+        fields.number_unless_zero(WATERMARK, self.watermark.get());
     }
 
     /// Decodes what [`TreeEdit::encode`] appended, which must be all of `bytes`.
     ///
     /// # Errors
-    /// Malformed bytes, a missing tree, or an unknown field that may not be skipped.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes);
+    /// Malformed bytes, a missing tree, or a field that only a newer flagstone knows and that must
+    /// not be skipped.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut edit = Self::default();
-        let mut tree = None;
-        while !decoder.is_done() {
-            let at = decoder.position();
-            let tag = decoder.varint("the tag of an edit's field")?;
-            let field = decoder.bytes("an edit's field")?;
-            let mut field_decoder = Decoder::new(field);
-            let inner = match tag {
-                TREE => number(field).and_then(|value| {
-                    let id = u32::try_from(value).map_err(|_too_large| Malformed {
-                        at: 0,
-                        expected: "a tree id of 32 bits",
-                    })?;
-                    tree = Some(TreeId(id));
-                    Ok(())
-                }),
-                ADDED => field_decoder.u8("the level of a table").and_then(|level| {
-                    edit.added.push((level, TableMeta::decode(field_decoder.rest())?));
-                    Ok(())
-                }),
-                REMOVED => removed(&mut field_decoder, &mut edit.removed),
-                FLUSHED_THROUGH => seqno(field).map(|seqno| edit.flushed_through = Some(seqno)),
-                WATERMARK => seqno(field).map(|seqno| edit.watermark = seqno),
-                TAG_OPTIONAL.. => Ok(()),
-                _ => Err(Malformed { at: 0, expected: "a field that this flagstone knows" }),
-            };
-            let header = decoder.position() - field.len();
-            inner.map_err(|m| Malformed { at: header.max(at) + m.at, expected: m.expected })?;
+        let mut has_tree = false;
+        FIELDS.read(bytes, |tag, field| {
+            has_tree |= tag == TREE;
+            edit.set(tag, field)
+        })?;
+        if !has_tree {
+            return Err(Malformed { at: bytes.len(), expected: "the tree of an edit" }.into());
         }
-        edit.tree = tree.ok_or_else(|| decoder.refuse("the tree of an edit"))?;
         Ok(edit)
     }
-}
 
-fn put_number(out: &mut Vec<u8>, tag: u64, value: u64) {
-    put_varint(out, tag);
-    put_varint(out, flagstone_base::codec::varint_len(value) as u64);
-    put_varint(out, value);
-}
-
-fn number(field: &[u8]) -> Result<u64, Malformed> {
-    let mut decoder = Decoder::new(field);
-    let value = decoder.varint("a number")?;
-    decoder.finish("the end of a number")?;
-    Ok(value)
+    fn set(&mut self, tag: u64, field: &[u8]) -> Result<bool, Undecoded> {
+        let mut decoder = Decoder::new(field);
+        match tag {
+            TREE => self.tree = TreeId(narrow(field)?),
+            ADDED => {
+                let level = decoder.u8("the level of a table")?;
+                let meta = TableMeta::decode(decoder.rest()).map_err(|wrong| wrong.moved(1))?;
+                self.added.push((level, meta));
+            }
+            REMOVED => {
+                while !decoder.is_done() {
+                    let number = decoder.varint("the number of a removed table")?;
+                    self.removed.push(FileNumber(number));
+                }
+            }
+            FLUSHED_THROUGH => self.flushed_through = Some(seqno(field)?),
+            WATERMARK => self.watermark = seqno(field)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 fn seqno(field: &[u8]) -> Result<SeqNo, Malformed> {
@@ -134,13 +116,6 @@ fn seqno(field: &[u8]) -> Result<SeqNo, Malformed> {
         return Err(Malformed { at: 0, expected: "a SeqNo of 56 bits" });
     }
     Ok(SeqNo::new(value))
-}
-
-fn removed(decoder: &mut Decoder<'_>, out: &mut Vec<FileNumber>) -> Result<(), Malformed> {
-    while !decoder.is_done() {
-        out.push(FileNumber(decoder.varint("the number of a removed table")?));
-    }
-    Ok(())
 }
 
 /// For example `tree 3 +L0 000042 [a..m] ... -000017 flushed through #9 watermark #7`.
@@ -220,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_refused_unless_it_is_optional() {
+    fn an_unknown_field_is_refused_if_its_tag_is_odd() {
         let mut bytes = Vec::new();
         edit().encode(&mut bytes);
-        let mut newer = bytes.clone();
-        newer.extend_from_slice(&[64, 1, 9]);
-        assert_eq!(TreeEdit::decode(&newer), Ok(edit()));
         bytes.extend_from_slice(&[6, 1, 9]);
-        assert!(TreeEdit::decode(&bytes).is_err());
+        assert_eq!(TreeEdit::decode(&bytes), Ok(edit()));
+        let newer = Undecoded::Newer { at: bytes.len(), what: "tree edit field", number: 7 };
+        bytes.extend_from_slice(&[7, 1, 9]);
+        assert_eq!(TreeEdit::decode(&bytes), Err(newer));
     }
 
     #[test]

@@ -167,13 +167,8 @@ impl Compaction {
             retention.set_dropped();
         }
         let below = Below::new(&self.version, &self.job);
-        let is_last = usize::from(self.job.output_level) == LEVELS - 1;
         let plan = OutputPlan {
             level: self.job.output_level,
-            compression: match is_last {
-                true => options.bottom_compression,
-                false => options.upper_compression,
-            },
             table_bytes: table_bytes_max(&self.version, options),
             attachments,
             ranges: RangesToWrite::new(&ranges, &retention, |piece| below.is_empty_under(piece)),

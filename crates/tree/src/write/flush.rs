@@ -174,7 +174,6 @@ impl Flush {
         let version = Arc::clone(self.tree.view().version());
         let plan = OutputPlan {
             level: 0,
-            compression: options.upper_compression,
             table_bytes: options.table_bytes / 4,
             attachments: self.attachments.iter().cloned().collect(),
             ranges: RangesToWrite::new(&ranges, &retention, |_| false),

@@ -3,9 +3,10 @@
 use super::ranges::RangesToWrite;
 use crate::options::OutputCheck;
 use crate::tree::Tree;
+use crate::version::LEVELS;
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
-use flagstone_base::{Compression, EntryCheck, EntryRef, FileNumber, Result};
+use flagstone_base::{EntryCheck, EntryRef, FileNumber, Result};
 use flagstone_sst::{TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +17,6 @@ const STEP_BYTES: u64 = 1 << 20;
 /// Which tables to write, and how.
 pub(super) struct OutputPlan {
     pub(super) level: u8,
-    pub(super) compression: Compression,
     pub(super) table_bytes: u64,
     pub(super) attachments: BTreeMap<u32, Vec<u8>>,
     /// The deleted ranges to write, cut at the bounds of the tables.
@@ -93,8 +93,9 @@ impl Outputs {
         self.created.push(number);
         let salt = (context.random.next_u64() as u32).max(1);
         let ident = TableIdent { database: context.database, number, salt };
-        let (tree, compression) = (&self.tree, self.plan.compression);
-        let options = tree.options().table_options(tree.id(), compression, context.entry_checks);
+        let is_bottom = usize::from(self.plan.level) == LEVELS - 1;
+        let tree = &self.tree;
+        let options = tree.options().builder_options(tree.id(), is_bottom, context.entry_checks);
         let mut builder = TableBuilder::new(file, ident, options)?;
         for (id, bytes) in &self.plan.attachments {
             builder.attach(*id, bytes);

@@ -3,7 +3,7 @@
 use flagstone_base::hash::key_hash;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
-use flagstone_sst::BlockCache;
+use flagstone_sst::{BlockCache, TableOptions};
 use flagstone_tree::{
     ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Scans, Tree,
     TreeContext, TreeEdit, TreeOptions, Unfinished, Version, pick,
@@ -53,7 +53,7 @@ pub(crate) fn first_full(version: &Version, options: &TreeOptions) -> Option<Job
 
 pub(crate) fn small_options() -> TreeOptions {
     TreeOptions {
-        block_bytes: 256,
+        tables: TableOptions { block_bytes: 256, ..TableOptions::default() },
         table_bytes: 4096,
         l0_runs_trigger: 2,
         level_fanout: 4,

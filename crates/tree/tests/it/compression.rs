@@ -55,7 +55,9 @@ fn another_compression_is_given_to_all_tables_by_the_next_full_compaction() {
     }
     tree.flush();
     for compression in [Compression::None, Compression::Zstd(3), Compression::Lz4] {
-        tree.reopen_with(TreeOptions { bottom_compression: compression, ..small_options() });
+        let mut options = small_options();
+        options.tables.bottom_compression = compression;
+        tree.reopen_with(options);
         assert!(tree.compact_full());
         assert!(compressions(&tree).iter().all(|t| *t == (6, Some(compression))));
         assert!(!tree.compact_full());

@@ -139,13 +139,12 @@ fn operands_without_a_base_are_written_as_they_come() {
 #[test]
 fn what_is_read_again_is_read_once_however_many_snapshots_divide_it() {
     for has_bases in [false, true] {
-        let mut tree = BenchTree::new(TreeOptions {
-            fold: Some(Arc::new(AppendApart)),
-            fold_bytes: 2000,
-            upper_compression: Compression::None,
-            bottom_compression: Compression::None,
-            ..small_options()
-        });
+        let mut options = small_options();
+        options.fold = Some(Arc::new(AppendApart));
+        options.fold_bytes = 2000;
+        options.tables.compression = Compression::None;
+        options.tables.bottom_compression = Compression::None;
+        let mut tree = BenchTree::new(options);
         let (mut value, mut expected) = ("_".to_owned(), Vec::new());
         for n in 0..20 {
             if has_bases {

@@ -3,7 +3,7 @@
 use crate::bench_tree::{context, first_full, small_options};
 use flagstone_base::{Compression, FileNumber, SeqNo, TreeId};
 use flagstone_env::MemDisk;
-use flagstone_sst::TableMeta;
+use flagstone_sst::{TableMeta, TableOptions};
 use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pressure};
 
 /// Parses a table: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo and bytes. The word
@@ -186,7 +186,10 @@ fn picked_fully(options: &TreeOptions, tables: &[&str]) -> String {
 
 #[test]
 fn a_full_compaction_takes_tables_that_were_not_written_with_the_last_levels_compression() {
-    let with = |bottom_compression| TreeOptions { bottom_compression, ..options() };
+    let with = |bottom_compression| {
+        let tables = TableOptions { bottom_compression, ..TableOptions::default() };
+        TreeOptions { tables, ..options() }
+    };
     let tables = ["L6 1 a..b #3 10", "L6 2 c..d #3 10 lz4", "L6 3 e..f #3 10 zstd"];
     let full = |compression| picked_fully(&with(compression), &tables);
     assert_eq!(full(Compression::Zstd(1)), "full: L6 000001 000002 -> L6");

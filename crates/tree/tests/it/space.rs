@@ -31,7 +31,9 @@ fn filled(options: TreeOptions) -> BenchTree {
 }
 
 fn options() -> TreeOptions {
-    TreeOptions { block_bytes: 4096, table_bytes: 256 << 10, ..small_options() }
+    let mut options = TreeOptions { table_bytes: 256 << 10, ..small_options() };
+    options.tables.block_bytes = 4096;
+    options
 }
 
 fn space(tree: &BenchTree) -> Space {
