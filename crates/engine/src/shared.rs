@@ -4,9 +4,10 @@
 //! Recovering --open--> Open --poison--> Poisoned (reads go on, writes are refused)
 //!                        \---close_down---+--close_down--> Closed
 //! ```
-//! Locks, in the order in which they may be taken together (before all of them the `door` of large writes, never under
+//! Locks, in the order in which they may be taken together (before all of them the door of large writes, never under
 //! a stripe):
-//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is visible
+//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is visible; then the door of
+//!    large updates
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
 //! 3. `numbering`, held for lines
 //! 4. the state of a full compaction that is asked for, held for lines

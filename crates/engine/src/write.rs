@@ -93,8 +93,8 @@ impl Keyspace {
         change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
     ) -> Result<bool> {
         let (shared, core) = (self.handle().shared(), self.core());
-        // The length of the new value is not known: assume that of the last update. The room is not kept, since the key
-        // is locked next and `change` may write to another database.
+        // The length of the new value is not known: assume that of the last update. The room is not kept, since nobody
+        // knows how long `change` takes.
         let hash = core.hash(key);
         let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
         drop(shared.before_write(like_the_last, true, || core.tree_of(key, hash))?);
@@ -106,8 +106,7 @@ impl Keyspace {
         };
         let Some((kind, value)) = changed else { return Ok(false) };
         check_value(&value)?;
-        // An update does not wait: it holds its key, and the writer that is admitted may need that key.
-        let admitted = shared.count_write(value.len());
+        let admitted = shared.admit_update(value.len())?;
         if admitted.is_some() {
             core.updated_bytes.store(value.len(), Ordering::Relaxed);
             let large = LargeWrite::of_value(core, kind, key, value);

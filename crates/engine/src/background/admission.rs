@@ -6,13 +6,21 @@
 //! ```
 //! Without turns, many threads that find room at the same moment could fill the memory several times over. Small writes
 //! are not counted and never wait here.
+//!
+//! An update learns how long its value is when it holds its key. A large write that was admitted may wait for that key, so
+//! an update waits for flushes and for other updates alone, which hold all they need. Later writes wait for both:
+//!
+//! ```text
+//! memtables + updates <= share        what an update waits for
+//! memtables + all large writes <= share        what any other large write waits for
+//! ```
 
-use crate::commit::{LARGE_WRITE, Stall};
+use crate::commit::{LARGE_WRITE, Stall, Turns};
 use crate::event::StallCause;
 use crate::inside::is_inside_any;
 use crate::shared::Shared;
 use flagstone_base::Result;
-use flagstone_env::sync::atomic::Ordering;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 
 /// After this many flushes a large write that is alone may exceed the share: small writes may have taken all the room
 /// that the flushes made. A flush frees at least about one part in this many of the share.
@@ -22,24 +30,31 @@ const PATIENCE: u64 = 64;
 pub struct Admitted<'a> {
     stall: &'a Stall,
     bytes: u64,
+    /// Those of them that are counted as an update's, too.
+    updating: u64,
 }
 
-impl Admitted<'_> {
+impl<'a> Admitted<'a> {
+    const fn of(stall: &'a Stall, bytes: u64) -> Self {
+        Self { stall, bytes, updating: 0 }
+    }
+
     /// Raises the count to `bytes` if the write is longer than estimated. Later writes wait for the difference, this one
     /// does not.
     pub(crate) fn grow_to(&mut self, bytes: usize) {
         let more = (bytes as u64).saturating_sub(self.bytes);
-        self.stall.admitted.fetch_add(more, Ordering::Relaxed);
+        self.stall.large.bytes.fetch_add(more, Ordering::Relaxed);
         self.bytes += more;
     }
 }
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum, or its flag is seen
-        // here and it is woken.
-        self.stall.admitted.fetch_sub(self.bytes, Ordering::SeqCst);
-        if self.stall.is_awaited.load(Ordering::SeqCst) {
+        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum, or it is seen here
+        // that somebody waits.
+        self.stall.updates.bytes.fetch_sub(self.updating, Ordering::SeqCst);
+        self.stall.large.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
             self.stall.ring();
         }
     }
@@ -58,24 +73,53 @@ impl Shared {
             // that key, so waiting for its bytes could deadlock.
             return Ok(self.count_write(bytes as usize));
         }
-        if !wait {
-            let is_next = !self.stall.is_awaited.load(Ordering::SeqCst);
-            let admitted = is_next.then(|| self.try_admit(bytes, false)).flatten();
-            return admitted.map(Some).ok_or_else(super::back_pressure::busy);
+        let large = &self.stall.large;
+        if wait {
+            self.take_turn(large, bytes)?;
+        } else {
+            let is_next = self.stall.awaiting.load(Ordering::SeqCst) == 0;
+            if !is_next || !self.try_count(&large.bytes, bytes, false) {
+                return Err(super::back_pressure::busy());
+            }
         }
-        let _door = self.stall.door.lock();
-        if let Some(admitted) = self.try_admit(bytes, false) {
-            return Ok(Some(admitted));
+        Ok(Some(Admitted::of(&self.stall, bytes)))
+    }
+
+    /// Admits an update, which holds its key. Returns `None` for a small one. One of more bytes than a batch may have does
+    /// not wait: the commit path refuses it.
+    #[inline]
+    pub(crate) fn admit_update(&self, bytes: usize) -> Result<Option<Admitted<'_>>> {
+        // Counted from here on: who comes later waits for it.
+        let Some(mut admitted) = self.count_write(bytes) else { return Ok(None) };
+        if admitted.bytes <= self.batch_bytes_max() {
+            self.take_turn(&self.stall.updates, admitted.bytes)?;
+            admitted.updating = admitted.bytes;
+        }
+        Ok(Some(admitted))
+    }
+
+    /// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.
+    #[cold]
+    fn take_turn(&self, turns: &Turns, bytes: u64) -> Result<()> {
+        let _door = turns.door.try_lock().unwrap_or_else(|| {
+            let started = self.environment.clock.monotonic();
+            let door = turns.door.lock();
+            self.note_waited(self.environment.clock.monotonic() - started);
+            door
+        });
+        if self.try_count(&turns.bytes, bytes, false) {
+            return Ok(());
         }
         let installed = self.background.lock().installed;
         let look = || {
-            let admitted = self.try_admit(bytes, self.has_no_hope_of_room(installed));
-            Ok(admitted.ok_or(StallCause::Memory))
+            let is_hopeless = self.has_no_hope_of_room(installed);
+            let has_room = self.try_count(&turns.bytes, bytes, is_hopeless);
+            Ok(has_room.then_some(()).ok_or(StallCause::Memory))
         };
-        self.stall.is_awaited.store(true, Ordering::SeqCst);
-        let admitted = self.stop(true, StallCause::Memory, look);
-        self.stall.is_awaited.store(false, Ordering::SeqCst);
-        admitted.map(Some)
+        self.stall.awaiting.fetch_add(1, Ordering::SeqCst);
+        let found = self.stop(true, StallCause::Memory, look);
+        self.stall.awaiting.fetch_sub(1, Ordering::SeqCst);
+        found
     }
 
     /// Whether a writer that waits since flush number `installed` cannot hope for room: flushes fail, or other writers
@@ -86,23 +130,23 @@ impl Shared {
         is_failing || queue.rest_of_flushes.is_some() || queue.installed >= installed + PATIENCE
     }
 
-    fn try_admit(&self, bytes: u64, is_hopeless: bool) -> Option<Admitted<'_>> {
-        let (stall, share) = (&self.stall, self.options.memtable_share());
+    /// Adds `bytes` to `counted` if they may pass.
+    fn try_count(&self, counted: &AtomicU64, bytes: u64, is_hopeless: bool) -> bool {
+        let share = self.options.memtable_share();
         let more = |others: u64| {
             // Read after `others`: a write that is no longer in that sum is in the memtables by now.
             let held = self.memtable_bytes();
             let sum = others.saturating_add(bytes);
             may_pass(others, sum, held, share, is_hopeless).then_some(sum)
         };
-        let order = Ordering::SeqCst;
-        stall.admitted.fetch_update(order, order, more).ok().map(|_| Admitted { stall, bytes })
+        counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
 
-    /// Counts a large write that must not wait, such as an update that holds its key. Later writes wait for it.
+    /// Counts a large write that must not wait. Later writes wait for it.
     #[inline]
     pub(crate) fn count_write(&self, bytes: usize) -> Option<Admitted<'_>> {
         (bytes >= LARGE_WRITE).then(|| {
-            let mut admitted = Admitted { stall: &self.stall, bytes: 0 };
+            let mut admitted = Admitted::of(&self.stall, 0);
             admitted.grow_to(bytes);
             admitted
         })
@@ -124,16 +168,22 @@ mod tests {
     use crate::testing::Builder;
     use crate::{Engine, Environment, ErrorKind, Keyspace};
     use flagstone_base::Kind;
-    use flagstone_env::{ManualClock, MemDisk, SeededRandom, StepExecutor};
+    use flagstone_env::{Clock, ManualClock, MemDisk, SeededRandom, StepExecutor};
     use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
 
     const MIB: usize = 1 << 20;
 
     /// 8 MiB are the memtables' share.
     fn builder() -> Builder {
+        builder_with(Arc::new(ManualClock::default()))
+    }
+
+    fn builder_with(clock: Arc<dyn Clock>) -> Builder {
         let environment = Environment {
             disk: Arc::new(MemDisk::default()),
-            clock: Arc::new(ManualClock::default()),
+            clock,
             random: Arc::new(SeededRandom::new(1)),
             executor: Some(Arc::new(StepExecutor::default())),
         };
@@ -183,11 +233,11 @@ mod tests {
             kv.put([i], vec![i; 2 * MIB + 7 * usize::from(i)]).unwrap();
             assert!(shared.memtable_bytes() <= 8 << 20, "{i}: {}", shared.memtable_bytes());
         }
-        assert_eq!(shared.stall.admitted.load(Ordering::Relaxed), 0);
+        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
         assert!(db.stats().flushes > 5);
     }
 
-    /// An update holds the key when it learns how long its value is, so it never waits with that in hand.
+    /// Other writers of the key need not wait for its flush then.
     #[test]
     fn an_update_waits_before_it_locks_its_key_when_the_last_one_was_large() {
         let (_db, kv) = open(builder());
@@ -203,7 +253,91 @@ mod tests {
         assert!(hint() > 2 * MIB);
         updated(1, 100);
         assert_eq!(hint(), 0, "small ones wait for no room");
-        assert_eq!(shared.stall.admitted.load(Ordering::Relaxed), 0);
+        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    /// All of them had found room, before the first was in a memtable.
+    #[test]
+    fn updates_of_many_threads_stay_within_the_share_together() {
+        const THREADS: usize = 6;
+        let (_db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        let met = AtomicUsize::new(0);
+        let change = |key: u8| {
+            met.fetch_add(1, Ordering::Relaxed);
+            // Two keys may have one lock: then not all meet.
+            let is_alone = || met.load(Ordering::Relaxed) < THREADS;
+            (0..100_000).take_while(|_| is_alone()).for_each(|_| std::thread::yield_now());
+            Ok(Some((Kind::Put, vec![key; 3 * MIB])))
+        };
+        std::thread::scope(|scope| {
+            for key in 0..THREADS as u8 {
+                let (kv, change) = (&kv, &change);
+                scope.spawn(move || {
+                    kv.read_modify_write(&[key], |_| change(key)).unwrap();
+                    let held = shared.memtable_bytes();
+                    assert!(held <= 8 << 20, "{held}");
+                });
+            }
+        });
+        assert_eq!(met.load(Ordering::Relaxed), THREADS);
+        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(shared.stall.updates.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(kv.count().unwrap(), THREADS as u64);
+    }
+
+    /// The put is admitted and waits for the key, the update holds the key and waits for room.
+    #[test]
+    fn an_update_does_not_wait_for_a_large_write_of_its_key() {
+        let (_db, kv) = open(builder());
+        let shared = kv.handle().shared();
+        let value = |byte: u8| vec![byte; 3 * MIB];
+        kv.put("other", value(0)).unwrap();
+        std::thread::scope(|scope| {
+            let change = || {
+                scope.spawn(|| kv.put("key", value(1)).unwrap());
+                while shared.stall.large.bytes.load(Ordering::Relaxed) == 0 {
+                    std::thread::yield_now();
+                }
+                Ok(Some((Kind::Put, value(2))))
+            };
+            kv.read_modify_write(b"key", |_| change()).unwrap();
+        });
+        assert_eq!(kv.get("key").unwrap().unwrap(), value(1));
+    }
+
+    /// A second goes by with every look.
+    #[derive(Default)]
+    struct Ticking(AtomicU64);
+
+    impl Clock for Ticking {
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+
+        fn wall(&self) -> Duration {
+            self.monotonic()
+        }
+    }
+
+    #[test]
+    fn the_time_that_a_large_write_waits_for_its_turn_is_counted() {
+        let clock = Arc::new(Ticking::default());
+        let (db, kv) = open(builder_with(Arc::<Ticking>::clone(&clock)));
+        let shared = kv.handle().shared();
+        let looks = || clock.0.load(Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let door = shared.stall.large.door.lock();
+            let before = looks();
+            scope.spawn(|| kv.put("a", vec![0; MIB]).unwrap());
+            let waits = (0..1_000_000).any(|_| {
+                std::thread::yield_now();
+                looks() > before
+            });
+            drop(door);
+            assert!(waits);
+        });
+        assert!(db.stats().stalled_for >= Duration::from_secs(1), "{:?}", db.stats());
     }
 
     #[test]
@@ -216,14 +350,14 @@ mod tests {
                     for i in 0..50 {
                         let bytes = (1 + (thread + i) % 4) * MIB;
                         let admitted = shared.before_write(bytes, true, Trees::new).unwrap();
-                        assert!(shared.stall.admitted.load(Ordering::Relaxed) <= 8 << 20);
+                        assert!(shared.stall.large.bytes.load(Ordering::Relaxed) <= 8 << 20);
                         std::thread::yield_now();
                         drop(admitted);
                     }
                 });
             }
         });
-        assert_eq!(shared.stall.admitted.load(Ordering::Relaxed), 0);
+        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
     }
 
     /// Two writers wait, one of them at the door, while `end` happens.
@@ -235,7 +369,7 @@ mod tests {
         std::thread::scope(|scope| {
             let put = |key: &'static str| kv.put(key, vec![0; MIB]);
             let waiters = [scope.spawn(move || put("a")), scope.spawn(move || put("b"))];
-            while !shared.stall.is_awaited.load(Ordering::Relaxed) {
+            while shared.stall.awaiting.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
             end(&db, shared);

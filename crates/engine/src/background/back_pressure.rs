@@ -127,7 +127,7 @@ impl Shared {
         self.note_waited(self.environment.clock.monotonic() - started);
     }
 
-    fn note_waited(&self, took: Duration) {
+    pub(super) fn note_waited(&self, took: Duration) {
         self.background.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 

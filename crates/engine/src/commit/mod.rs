@@ -19,7 +19,7 @@ pub(crate) use gate::Gate;
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use numbering::Numbering;
 pub(crate) use publish::Publisher;
-pub(crate) use stall::{Pressure, STOP, Stall, free_bytes, graded};
+pub(crate) use stall::{Pressure, STOP, Stall, Turns, free_bytes, graded};
 pub(crate) use stripes::{Held, Stripes};
 pub use ticket::Ticket;
 pub(crate) use version::HistoryId;

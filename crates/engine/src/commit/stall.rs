@@ -10,7 +10,7 @@
 //! one waits for.
 
 use crate::event::StallCause;
-use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use flagstone_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use flagstone_env::sync::{Condvar, FairMutex, Mutex};
 use std::time::Duration;
 
@@ -39,16 +39,25 @@ pub(crate) enum Pressure {
 pub(crate) struct Stall {
     /// That of the tree whose writers are held back most: others look at their own trees then.
     compaction_fill: AtomicU32,
-    /// Bytes of large writes that are let through and not in a memtable yet.
-    pub(crate) admitted: AtomicU64,
-    /// Held by the large write that is the next to be let through.
-    pub(crate) door: FairMutex<()>,
-    /// It waits for others to be done.
-    pub(crate) is_awaited: AtomicBool,
+    /// All large writes.
+    pub(crate) large: Turns,
+    /// Those of them that are updates: they hold their keys.
+    pub(crate) updates: Turns,
+    /// How many writers wait for their turn at the head of a line.
+    pub(crate) awaiting: AtomicU32,
     pub(crate) stopped: Stopped,
     /// How often the bell rang.
     rung: Mutex<u64>,
     bell: Condvar,
+}
+
+/// Writers that take turns.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// Bytes of those that were admitted and are not in a memtable yet.
+    pub(crate) bytes: AtomicU64,
+    /// Held by the writer at the head of the line.
+    pub(crate) door: FairMutex<()>,
 }
 
 /// Writers that are stopped: how many, and since when there are any.
