@@ -16,6 +16,7 @@ fn histories_of_everything_keep_what_was_promised() {
             ),
         }
     }
+    assert!(totals.large > 0, "{totals}");
     eprintln!("{totals}");
 }
 

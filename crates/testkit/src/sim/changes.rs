@@ -1,7 +1,7 @@
 //! Changes as calls of the database.
 
 use super::life::Handle;
-use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
+use super::model::{PAD, SLOTS, key_bytes, operand_bytes, pad, value_bytes};
 use super::step::{Change, Edit};
 use flagstone::{Batch, Document, Patch, Result, Value};
 
@@ -20,7 +20,10 @@ fn document_of(fields: &[(u16, i16)]) -> Result<Document> {
     let mut value = Value::object();
     if let Value::Map(map) = &mut value {
         for (name, number) in fields {
-            map.insert(format!("f{name}"), i64::from(*number));
+            match *name {
+                PAD => map.insert("pad", pad(*number)),
+                name => map.insert(format!("f{name}"), i64::from(*number)),
+            };
         }
     }
     Document::from_value(&value)
@@ -72,8 +75,11 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
             keyspace.delete_range(key_bytes(*from)..key_bytes(*to))
         }
         (Handle::Documents(collection), Change::Document(_, key, fields)) => {
-            let json: Vec<_> =
-                fields.iter().map(|(name, value)| format!("\"f{name}\":{value}")).collect();
+            let field = |&(name, value): &(u16, i16)| match name {
+                PAD => format!("\"pad\":\"{}\"", pad(value)),
+                name => format!("\"f{name}\":{value}"),
+            };
+            let json: Vec<_> = fields.iter().map(field).collect();
             collection.put_json(i64::from(*key), format!("{{{}}}", json.join(",")))
         }
         (Handle::Documents(collection), Change::Delete(_, key)) => {

@@ -2,7 +2,7 @@
 
 use super::executor::Shuffled;
 use super::model::{Digests, Entries, KINDS, Key, Kind, SLOTS, State, digest_of, document_bytes};
-use super::model::{Fields, key_of};
+use super::model::{Fields, PAD, key_of, pad};
 use super::oracle::Shown;
 use flagstone::{
     Collection, Database, DocumentScan, Keyspace, KeyspaceOptions, Result, Scan, Snapshot, Ticket,
@@ -106,10 +106,20 @@ pub(super) fn fields_of(value: &Value) -> Fields {
     let pairs = value.as_map().into_iter().flat_map(|map| map.iter());
     let field = |(name, value): &(Value, Value)| {
         let number = name.as_str().and_then(|name| name.strip_prefix('f')?.parse().ok());
-        let Value::Int(value) = value else { return (u16::MAX, 0) };
-        (number.unwrap_or(u16::MAX), *value)
+        match value {
+            Value::Int(value) => (number.unwrap_or(u16::MAX), *value),
+            text if name.as_str() == Some("pad") => {
+                text.as_str().and_then(pad_of).unwrap_or((u16::MAX, 0))
+            }
+            _ => (u16::MAX, 0),
+        }
     };
     pairs.map(field).collect()
+}
+
+fn pad_of(text: &str) -> Option<(u16, i64)> {
+    let number = i16::try_from(text.len() / 4).ok()?;
+    (text == pad(number)).then_some((PAD, number.into()))
 }
 
 /// A snapshot and what it must show.

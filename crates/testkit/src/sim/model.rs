@@ -58,7 +58,7 @@ pub(super) fn value_bytes(slot: usize, value: ValueOf) -> Vec<u8> {
     if KINDS[slot] == Kind::Counters && !value.seed.is_multiple_of(16) {
         return rng.number().to_le_bytes().to_vec();
     }
-    let len = usize::from(value.len);
+    let len = value.len as usize;
     if value.seed.is_multiple_of(2) {
         return rng.bytes(len);
     }
@@ -78,6 +78,16 @@ pub(super) fn operand_bytes(slot: usize, seed: u32) -> Vec<u8> {
     }
 }
 
+/// The engine takes values from this length on for large ones.
+pub(super) const LARGE_FROM: u32 = 64 << 10;
+/// The field that makes a document large: a text of [`pad`].
+pub(super) const PAD: u16 = u16::MAX - 1;
+
+/// The text of a pad: four letters for each of its number.
+pub(super) fn pad(number: i16) -> String {
+    "pad ".repeat(number as usize)
+}
+
 /// A document: field number to value.
 pub(super) type Fields = BTreeMap<u16, i64>;
 
@@ -88,7 +98,7 @@ pub(super) fn document_bytes(fields: &Fields) -> Vec<u8> {
     fields.iter().flat_map(pair).collect()
 }
 
-fn fields_of(bytes: &[u8]) -> Fields {
+pub(super) fn fields_of(bytes: &[u8]) -> Fields {
     let pair = |pair: &[u8]| {
         let (name, value) = pair.split_at(2);
         (u16::from_le_bytes([name[0], name[1]]), i64::from_le_bytes(value.try_into().unwrap()))

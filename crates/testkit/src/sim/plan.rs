@@ -1,7 +1,7 @@
 //! A history, drawn from a seed: what it is good at is drawn first, then its steps.
 
 use super::disk::Mood;
-use super::model::{KEYS, KINDS, Key, Kind, SLOTS};
+use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, PAD, SLOTS};
 use super::place::Crash;
 use super::step::{Change, Edit, Ending, Expect, How, Planned, Step, ValueOf};
 use crate::choices::random_keyspace;
@@ -21,6 +21,8 @@ pub(super) struct Profile {
     /// Of a hundred logged ones, so many are synced.
     synced_percent: u64,
     value_bytes_max: u64,
+    /// Of a hundred values, so many are large.
+    large_percent: u64,
     ills: Ills,
 }
 
@@ -48,6 +50,7 @@ impl Setting {
             unlogged_percent: *rng.pick(&[0, 0, 10, 30, 100]),
             synced_percent: *rng.pick(&[10, 50, 80]),
             value_bytes_max: *rng.pick(&[30, 30, 200, 1000, 8000]),
+            large_percent: *Rng::new(remix(seed ^ 4)).pick(&[0, 0, 2, 10]),
             ills: *rng.pick(&[Ills::None, Ills::None, Ills::Faults, Ills::Moods, Ills::Full]),
         };
         let keyspace = |kind: Kind| {
@@ -91,7 +94,9 @@ fn durability(rng: &mut Rng, profile: &Profile) -> Durability {
 pub fn plan(seed: u64) -> Vec<Planned> {
     let profile = Setting::draw(seed).profile;
     let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
-    let mut planner = Planner { rng, flips, profile, names: 1, steps: vec![] };
+    let larges = Rng::new(remix(seed ^ 5));
+    let (names, may_be_large) = (1, false);
+    let mut planner = Planner { rng, flips, larges, profile, names, may_be_large, steps: vec![] };
     for _ in 0..planner.rng.between(2, 6) {
         planner.life();
     }
@@ -102,9 +107,13 @@ struct Planner {
     rng: Rng,
     /// Of flips alone, so that they leave a history of old as it was but for them.
     flips: Rng,
+    /// Of large values alone, for the same reason.
+    larges: Rng,
     profile: Profile,
     /// Names of fields used so far.
     names: u16,
+    /// There is room for a large value in the batch.
+    may_be_large: bool,
     steps: Vec<Planned>,
 }
 
@@ -168,7 +177,10 @@ impl Planner {
     fn fault(&mut self) -> Fault {
         let (failure, nth) = (self.failure(), self.rng.between(1, 300));
         // Of a log a longer piece may hold a whole record, which must not come back.
-        let piece = self.rng.below(300) as usize;
+        let mut piece = self.rng.below(300) as usize;
+        if self.profile.large_percent > 0 && self.larges.percent(50) {
+            piece = self.larges.index(LARGE_FROM as usize);
+        }
         match self.rng.below(10) {
             0..=3 => Fault::new(Effect::Fail(failure)).on(&Op::CHANGES).nth(nth),
             4 => Fault::new(Effect::Fail(failure)).nth(nth),
@@ -225,7 +237,20 @@ impl Planner {
             1..=12 => self.rng.below(40),
             _ => self.rng.below(most + 1),
         };
-        ValueOf { len: len as u16, seed: self.rng.number() as u32 }
+        let seed = self.rng.number() as u32;
+        let len = if self.is_large() {
+            LARGE_FROM + self.larges.below(40_000) as u32
+        } else {
+            len as u32
+        };
+        ValueOf { len, seed }
+    }
+
+    /// Whether the next value is a large one: one of a batch at most, which must fit into a quarter of the memory.
+    fn is_large(&mut self) -> bool {
+        let is_large = self.may_be_large && self.larges.percent(self.profile.large_percent);
+        self.may_be_large &= !is_large;
+        is_large
     }
 
     /// A name, now and then one that was never there.
@@ -250,6 +275,10 @@ impl Planner {
                         (0..self.rng.between(1, 8)).map(|_| (self.name(), self.number())).collect();
                     fields.sort_unstable();
                     fields.dedup_by_key(|field| field.0);
+                    if self.is_large() {
+                        let fours = LARGE_FROM / 4 + self.larges.below(10_000) as u32;
+                        fields.push((PAD, fours as i16));
+                    }
                     Change::Document(slot, key, fields)
                 }
                 _ => self.patch(slot, key),
@@ -291,6 +320,7 @@ impl Planner {
             4..=49 => 1,
             _ => self.rng.between(1, 5),
         };
+        self.may_be_large = len <= 5;
         (0..len)
             .map(|_| {
                 let slot = self.slot();
@@ -322,6 +352,7 @@ impl Planner {
     fn step(&mut self) -> Step {
         let (slot, key, which) = (self.slot(), self.key(), self.rng.index(100));
         let reverse = self.rng.percent(50);
+        self.may_be_large = true;
         match self.rng.below(1000) {
             0..=449 => self.commit(),
             450..=549 => Step::Single(self.change(slot)),

@@ -34,6 +34,8 @@ pub struct Totals {
     pub flips: u64,
     /// Commits that happened.
     pub commits: u64,
+    /// Values of 64 KiB and more that were written.
+    pub large: u64,
     /// Steps run.
     pub steps: u64,
     /// Checkpoints opened and compared.
@@ -50,6 +52,7 @@ impl AddAssign for Totals {
         self.faults += other.faults;
         self.flips += other.flips;
         self.commits += other.commits;
+        self.large += other.large;
         self.steps += other.steps;
         self.copies += other.copies;
         self.poisoned += other.poisoned;
@@ -59,11 +62,12 @@ impl AddAssign for Totals {
 impl fmt::Display for Totals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { histories, kills, power_cuts, faults, flips, commits, .. } = self;
-        let Self { steps, copies, poisoned, .. } = self;
+        let Self { large, steps, copies, poisoned, .. } = self;
         write!(
             f,
             "{histories} histories, {} crashes ({kills} kills, {power_cuts} power cuts), {faults} \
-             faults, {flips} flipped bits, {commits} commits, {steps} steps, {copies} checkpoints, {poisoned} poisoned",
+             faults, {flips} flipped bits, {commits} commits, {large} large values, {steps} steps, {copies} \
+             checkpoints, {poisoned} poisoned",
             kills + power_cuts
         )
     }

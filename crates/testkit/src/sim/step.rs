@@ -1,7 +1,7 @@
 //! The steps of a history: each says all it does, so that others can be left out around it.
 
 use super::disk::Mood;
-use super::model::Key;
+use super::model::{Key, LARGE_FROM, PAD, fields_of};
 use super::place::Crash;
 use flagstone::Durability;
 use flagstone::env::Fault;
@@ -10,7 +10,7 @@ use flagstone_base::flip::Part;
 /// A value by its length and the seed of its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValueOf {
-    pub(super) len: u16,
+    pub(super) len: u32,
     pub(super) seed: u32,
 }
 
@@ -43,6 +43,16 @@ pub(super) enum Change {
 }
 
 impl Change {
+    /// Whether it writes a value that the log shares with the writer, and that waits for its turn.
+    pub(super) fn is_large(&self) -> bool {
+        match self {
+            Self::Put(_, _, value) => value.len >= LARGE_FROM,
+            Self::Document(.., fields) => fields.iter().any(|(name, _)| *name == PAD),
+            Self::Result(.., bytes) => fields_of(bytes).contains_key(&PAD),
+            _ => false,
+        }
+    }
+
     pub(super) const fn slot(&self) -> usize {
         match self {
             Self::Put(slot, ..)

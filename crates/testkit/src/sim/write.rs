@@ -169,6 +169,7 @@ impl Run {
             }
         }
         self.totals.commits += 1;
+        self.totals.large += changes.iter().filter(|change| change.is_large()).count() as u64;
         Ok(self.oracle.happened(changes.to_vec(), durability != Durability::None))
     }
 
