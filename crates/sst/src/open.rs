@@ -28,7 +28,7 @@ impl Table {
     /// tail: one read if `meta` (the result of [`crate::TableBuilder::finish`]) is given, otherwise
     /// one or two. Index and filter take one more read each if the budget of the cache allows
     /// keeping them in memory. Together they are 1.1% of a table of 100-byte values
-    /// (`examples/table.rs`).
+    /// (`benches/table.rs`).
     ///
     /// # Errors
     /// Corruption if the file is damaged, cut short, or another table; Unsupported for a newer

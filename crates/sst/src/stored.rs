@@ -18,7 +18,7 @@ impl Table {
     /// and the checksum of the whole file if the manifest's is known. Sections in memory were
     /// checked at open. Nothing is decompressed except the sample, and no entry is decoded.
     ///
-    /// Cost: about 0.1 us for each stored KiB, from the page cache (`examples/table.rs`).
+    /// Cost: about 0.1 us for each stored KiB, from the page cache (`benches/table.rs`).
     ///
     /// # Errors
     /// Corruption, which names the first fault found; any error of reading the file.

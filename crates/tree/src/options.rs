@@ -25,7 +25,7 @@ pub enum OutputCheck {
     Stored,
     /// In addition, every block is decompressed, and order, hashes and counts of all entries are
     /// checked: the bytes that were meant to be written are right. Costs 30 to 540 ns more for each
-    /// entry, by its size and compression (`verify` in `examples/table.rs` of `flagstone-sst`).
+    /// entry, by its size and compression (`benches/table.rs` of `flagstone-sst`).
     Entries,
 }
 
