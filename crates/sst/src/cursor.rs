@@ -227,18 +227,6 @@ impl TableCursor {
         EntryRef { key: &self.key, trailer: self.trailer, value }
     }
 
-    /// The key of the current entry.
-    #[inline]
-    pub fn key(&self) -> &[u8] {
-        &self.key
-    }
-
-    /// SeqNo and kind of the current entry.
-    #[inline]
-    pub const fn trailer(&self) -> Trailer {
-        self.trailer
-    }
-
     /// The value of the current entry, which shares the memory of its block.
     #[inline]
     pub fn value(&self) -> Slice {

@@ -222,15 +222,6 @@ impl TableIndex {
         }
     }
 
-    /// The part of the index that is always in memory: the index of the data blocks, or that of the
-    /// parts.
-    pub(crate) const fn pieces(&self) -> &Index {
-        match self {
-            Self::Resident(index) => index,
-            Self::InParts(parts) => &parts.top,
-        }
-    }
-
     /// The offset where the data blocks of piece `number` begin; for the number after the last
     /// piece, where they end.
     pub(crate) fn piece_offset(&self, number: usize) -> u64 {

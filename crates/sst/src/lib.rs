@@ -42,7 +42,6 @@ mod table;
 mod lookup;
 
 mod cursor;
-mod estimate;
 mod inspect;
 mod salvage;
 mod stored;

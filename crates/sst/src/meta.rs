@@ -2,7 +2,7 @@
 
 use crate::expiries::Expiries;
 use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
-use flagstone_base::{Compression, FileNumber, KeyRange, Malformed, Moment, SeqNo, Undecoded};
+use flagstone_base::{Compression, FileNumber, Malformed, Moment, SeqNo, Undecoded};
 use std::fmt;
 use std::ops::Bound;
 
@@ -217,28 +217,6 @@ impl TableMeta {
             && self.expiries.max <= moment
     }
 
-    /// Returns whether `key` is within the bounds.
-    #[inline]
-    pub fn contains_key(&self, key: &[u8]) -> bool {
-        key >= self.smallest.as_slice()
-            && if self.largest_exclusive {
-                key < self.largest.as_slice()
-            } else {
-                key <= self.largest.as_slice()
-            }
-    }
-
-    /// Returns whether `range` and the bounds overlap.
-    pub fn overlaps(&self, range: &KeyRange) -> bool {
-        let range_reaches = range.ends_behind(&self.smallest);
-        let table_reaches = match &range.start {
-            Bound::Unbounded => true,
-            Bound::Included(start) => self.reaches(start),
-            Bound::Excluded(start) => start < &self.largest,
-        };
-        range_reaches && table_reaches
-    }
-
     /// Returns whether the bounds of the two tables overlap.
     pub fn overlaps_table(&self, other: &Self) -> bool {
         self.reaches(&other.smallest) && other.reaches(&self.smallest)
@@ -421,13 +399,6 @@ mod tests {
     #[test]
     fn an_exclusive_end_does_not_belong_to_the_table() {
         let meta = meta();
-        assert!(meta.contains_key(b"a") && meta.contains_key(b"lzz"));
-        assert!(!meta.contains_key(b"m") && !meta.contains_key(b"A"));
-        let range = |s: Bound<&[u8]>, e: Bound<&[u8]>| KeyRange::of(s, e);
-        assert!(!meta.overlaps(&range(Bound::Included(b"m"), Bound::Unbounded)));
-        assert!(meta.overlaps(&range(Bound::Excluded(b"l"), Bound::Unbounded)));
-        assert!(meta.overlaps(&range(Bound::Unbounded, Bound::Included(b"a"))));
-        assert!(!meta.overlaps(&range(Bound::Unbounded, Bound::Excluded(b"a"))));
         let next = TableMeta { smallest: b"m".to_vec(), largest: b"z".to_vec(), ..meta.clone() };
         assert!(!meta.overlaps_table(&next) && !next.overlaps_table(&meta));
         let inclusive = TableMeta { largest_exclusive: false, ..meta };

@@ -63,11 +63,6 @@ impl RangeDeletes {
         self.count
     }
 
-    /// Returns whether the table has no range delete.
-    pub const fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     /// Returns all range deletes, decoded one at a time.
     pub fn iter(&self) -> impl Iterator<Item = RangeDelete<'_>> + Clone {
         let mut walk = Walk { decoder: Decoder::new(&self.section), left: 0, global: self.global };

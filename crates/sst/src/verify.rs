@@ -41,24 +41,6 @@ impl fmt::Display for VerifyReport {
 }
 
 impl Table {
-    /// Returns the record of this table for a manifest. If the table was opened without one (by a
-    /// repair), reads the whole file to compute its checksum.
-    ///
-    /// # Errors
-    /// Any error of reading the file.
-    pub fn meta(&self) -> Result<TableMeta> {
-        match &self.meta {
-            Some(meta) => Ok(meta.clone()),
-            None => Ok(TableMeta {
-                bytes: self.bytes(),
-                tail_bytes: self.bytes() - self.footer.tail_offset,
-                salt: self.ident.salt,
-                checksum: self.read_stored(|_index, _number, _stored| Ok(()))?,
-                ..self.properties.content.clone()
-            }),
-        }
-    }
-
     /// Reads the whole file past the cache and checks the header; the checksum of every block and
     /// of the whole file; the order of entries; that every block begins as the index says; bounds,
     /// SeqNos and counts; that the filter denies no key; that the attachments can be decoded; and

@@ -200,13 +200,12 @@ fn flush(bencher: Bencher<'_, '_>, check: OutputCheck) {
 #[divan::bench(sample_size = 1, sample_count = 20)]
 fn compaction(bencher: Bencher<'_, '_>) {
     let last = SeqNo::new(2 * ENTRIES);
-    bencher
-        .counter(ItemsCount::new(2 * ENTRIES))
-        .with_inputs(|| flushed_tree(2))
-        .bench_local_refs(|tree| {
+    bencher.counter(ItemsCount::new(2 * ENTRIES)).with_inputs(|| flushed_tree(2)).bench_local_refs(
+        |tree| {
             let view = tree.view();
             let job = FullPass::new(view.version()).next(view.version(), tree.options()).unwrap();
             let mut compaction = Compaction::start(tree, job, &[], last).unwrap();
             while compaction.step().unwrap().is_none() {}
-        });
+        },
+    );
 }

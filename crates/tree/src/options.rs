@@ -18,8 +18,6 @@ pub enum Direction {
 /// it was written from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputCheck {
-    /// Only the tail, which opening the table reads.
-    Tail,
     /// The checksums of all blocks and of the file: the file holds the bytes that were meant to be
     /// written.
     Stored,

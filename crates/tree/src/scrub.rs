@@ -3,7 +3,7 @@
 
 use crate::version::TableHandle;
 use flagstone_base::checksum::{Crc32c, fits};
-use flagstone_base::{Error, FileNumber, Result};
+use flagstone_base::{Error, Result};
 use flagstone_env::ReadFile;
 use flagstone_env::disk::Access;
 use std::sync::Arc;
@@ -35,11 +35,6 @@ impl Scrub {
         file.advise(Access::Random);
         let (sum, buffer) = (Crc32c::default(), Vec::new());
         Ok(Self { handle: Arc::clone(handle), file, at: 0, sum, buffer })
-    }
-
-    /// The number of the table.
-    pub fn number(&self) -> FileNumber {
-        self.handle.meta().number
     }
 
     /// Reads the next piece. Returns its length, or 0 once the whole file was read and is as

@@ -43,11 +43,7 @@ fn maintain(log: &Log) {
     }
 }
 
-fn commit_each(
-    bencher: Bencher<'_, '_>,
-    payload_bytes: usize,
-    finish: impl Fn(&Log, Lsn) + Sync,
-) {
+fn commit_each(bencher: Bencher<'_, '_>, payload_bytes: usize, finish: impl Fn(&Log, Lsn) + Sync) {
     let log = create_log();
     maintain(&log);
     let payload: Vec<u8> = (0..payload_bytes).map(|i| i as u8).collect();

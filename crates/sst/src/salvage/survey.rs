@@ -33,7 +33,6 @@ pub struct Salvage {
     range_deletes: Option<RangeDeletes>,
     attachments: Option<Vec<(u32, Slice)>>,
     lost: Vec<LostPart>,
-    entries: u64,
 }
 
 /// A part of a table that cannot be read.
@@ -67,7 +66,6 @@ impl Salvage {
             range_deletes: None,
             attachments: None,
             lost: Vec::new(),
-            entries: 0,
             file,
         };
         let mut survey = Survey { salvage, last: None, pending: None, known };
@@ -99,16 +97,6 @@ impl Salvage {
     /// The lost parts, ordered by offset.
     pub fn lost(&self) -> &[LostPart] {
         &self.lost
-    }
-
-    /// The number of entries that can be read.
-    pub const fn entries(&self) -> u64 {
-        self.entries
-    }
-
-    /// Returns whether nothing can be read: neither an entry nor a range delete.
-    pub fn is_lost(&self) -> bool {
-        self.entries == 0 && self.range_deletes.as_ref().is_none_or(RangeDeletes::is_empty)
     }
 }
 
@@ -225,13 +213,12 @@ impl Survey<'_> {
         let wrong = |wrong: flagstone_base::Malformed| wrong.in_file(path.display(), handle.offset);
         let block = Block::new(Slice::from(raw), self.salvage.global).map_err(wrong)?;
         let mut last = self.last.clone();
-        let (mut first, mut entries, mut in_order) = (None, 0, true);
+        let (mut first, mut in_order) = (None, true);
         visit_entries(&block, |entry: EntryRef<'_>| {
             in_order &= last.as_ref().is_none_or(|(key, seqno)| {
                 key[..] < *entry.key || (key[..] == *entry.key && *seqno > entry.seqno())
             });
             first.get_or_insert_with(|| entry.key.to_vec());
-            entries += 1;
             let (key, seqno) = last.get_or_insert_default();
             key.clear();
             key.extend_from_slice(entry.key);
@@ -242,7 +229,6 @@ impl Survey<'_> {
             return Err(Error::corruption(path.display(), handle.offset, "entries out of order"));
         }
         self.last = last;
-        self.salvage.entries += entries;
         self.salvage.blocks.push(handle);
         if let Some(mut part) = self.pending.take() {
             part.to = first;

@@ -60,7 +60,7 @@ fn reads(
     for n in first + 1..first + count {
         cursor.next().unwrap();
         assert!(cursor.valid());
-        assert_eq!(cursor.key(), key(n));
+        assert_eq!(cursor.entry().key, key(n));
         note();
     }
     reads
@@ -102,7 +102,7 @@ fn a_cursor_that_goes_back_reads_more_at_once_too() {
     let mut cursor = table.cursor(SCAN);
     cursor.seek_last().unwrap();
     for n in (0..ENTRIES).rev() {
-        assert_eq!(cursor.key(), key(n));
+        assert_eq!(cursor.entry().key, key(n));
         cursor.prev().unwrap();
     }
     assert!(!cursor.valid());
@@ -182,7 +182,7 @@ fn a_cursor_releases_a_huge_block_and_reads_it_again() {
             let n = if back { 3 - n } else { n };
             let huge = cursor.let_go();
             assert_eq!((huge, cursor.block_bytes() > 0), (cursor.block_bytes() == 0, !huge));
-            assert_eq!((cursor.valid(), cursor.key()), (true, &key(n)[..]));
+            assert_eq!((cursor.valid(), cursor.entry().key), (true, &key(n)[..]));
             assert_eq!(cursor.entry().value.is_empty(), huge);
             cursor.take_again().unwrap();
             assert_eq!(cursor.entry().value, value(n));
@@ -214,7 +214,7 @@ fn scans_read_ahead_as_long_as_there_is_room_for_all() {
         let mut cursor = table.cursor(most);
         cursor.seek_first().unwrap();
         (0..ENTRIES / 2).for_each(|_| cursor.next().unwrap());
-        assert_eq!(cursor.key(), key(ENTRIES / 2));
+        assert_eq!(cursor.entry().key, key(ENTRIES / 2));
         held.push(cursor);
         assert!(cache.scans().used() <= max);
     }

@@ -35,7 +35,7 @@ fn read_all(folder: &Folder, meta: Option<&TableMeta>, cache_bytes: u64) -> Resu
     let mut cursor = table.cursor(CursorOptions::COMPACTION);
     cursor.seek_first()?;
     while cursor.valid() {
-        let key = cursor.key().to_vec();
+        let key = cursor.entry().key.to_vec();
         assert!(!get(&table, &key, SeqNo::MAX.get())?.is_empty());
         cursor.next()?;
     }

@@ -259,29 +259,3 @@ fn a_part_in_the_place_of_another_is_corruption() {
         assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     }
 }
-
-#[test]
-fn estimates_of_an_index_in_parts_are_those_of_its_parts() {
-    use flagstone_base::KeyRange;
-    let disk = MemDisk::default();
-    let meta = written(&disk, 256);
-    let (whole, parted) =
-        (open(&disk, &meta, &BlockCache::new(64 << 20)), open(&disk, &meta, &BlockCache::new(0)));
-    let part = meta.bytes / PARTS;
-    let (_, bytes) = reads(&disk, || {
-        assert_eq!(
-            parted.approximate_bytes(&KeyRange::ALL),
-            whole.approximate_bytes(&KeyRange::ALL)
-        );
-        for number in (0..KEYS).step_by(777) {
-            let key = key(number);
-            let offsets = [&whole, &parted].map(|t| t.approximate_offset(key.as_bytes()));
-            assert!(offsets[0].abs_diff(offsets[1]) <= part, "{offsets:?}");
-        }
-        let few = KeyRange::prefix(b"key000100");
-        let bytes = [&whole, &parted].map(|t| t.approximate_bytes(&few));
-        assert!(bytes[0].abs_diff(bytes[1]) <= 2 * part, "{bytes:?}");
-        assert_eq!(parted.split_keys(4).len(), 3);
-    });
-    assert_eq!(bytes, 0);
-}

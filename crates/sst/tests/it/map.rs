@@ -73,8 +73,6 @@ fn here(cursor: &TableCursor) -> Option<Entry> {
         return None;
     }
     let entry = cursor.entry();
-    assert_eq!(cursor.key(), entry.key);
-    assert_eq!(cursor.trailer(), entry.trailer);
     assert_eq!(cursor.value(), *entry.value);
     Some(Entry::of(entry))
 }
@@ -188,7 +186,6 @@ fn a_table_is_the_map_it_was_written_from() {
         // some are kept.
         let cache = BlockCache::new(dice.pick(&[0, 4 << 10, 40 << 10, 1 << 20]));
         let table = folder.open_in((dice.below(2) == 0).then_some(&meta), &cache).unwrap();
-        assert_eq!(table.meta().unwrap(), meta);
         table.verify().unwrap();
         let options = cursor_options(&mut dice);
         check_walks(&mut table.cursor(options), &entries);
@@ -223,7 +220,6 @@ fn check_versions(table: &Arc<Table>, entries: &[Entry]) {
         let expected = newest.first().unwrap_or(&entries[entries.len() - 1]);
         assert_eq!(here(&cursor).as_ref(), Some(expected));
     }
-    assert!(table.split_keys(10).len() < 3, "versions of a key are not cut apart");
 }
 
 #[test]
@@ -301,9 +297,9 @@ fn range_deletes_widen_the_bounds_of_entries() {
     };
     let inside = write(b"k");
     assert_eq!((inside.smallest.as_slice(), inside.largest.as_slice()), (&b"a"[..], &b"k"[..]));
-    assert!(!inside.largest_exclusive && inside.contains_key(b"k"));
+    assert!(!inside.largest_exclusive);
     let beyond = write(b"k\0");
-    assert!(beyond.largest_exclusive && beyond.contains_key(b"k"));
+    assert!(beyond.largest_exclusive);
 }
 
 #[test]
@@ -403,28 +399,4 @@ fn what_is_out_of_order_or_out_of_bounds_is_refused() {
     assert_eq!(refused(Entry { kind: Kind::RangeDelete, ..Entry::put("l", 1, "m") }), InvalidInput);
     let empty = folder.write(plain(), |_| Ok(()));
     assert_eq!(empty.unwrap_err().kind(), InvalidInput);
-}
-
-#[test]
-fn estimates_come_from_the_index_and_add_up() {
-    use flagstone_base::KeyRange;
-    let folder = Folder::new();
-    let meta = folder
-        .write(plain(), |builder| {
-            (0..5000).try_for_each(|i| {
-                builder.add(Entry::put(format!("{i:06}"), 1, [b'v'; 100]).as_ref())
-            })
-        })
-        .unwrap();
-    let table = folder.open(Some(&meta)).unwrap();
-    let whole = table.approximate_bytes(&KeyRange::ALL);
-    // Ten bits a key in blocks of 32 bytes, and the trailer of one part.
-    let filter = (5000_u64 * 10).div_ceil(256) * 32 + 9;
-    assert_eq!(whole, meta.bytes - meta.tail_bytes - 64 - filter);
-    let keys = table.split_keys(4);
-    assert_eq!(keys.len(), 3);
-    let half = table.approximate_offset(&keys[1]);
-    assert!((whole * 45 / 100..whole * 55 / 100).contains(&half), "{half} of {whole}");
-    let few = table.approximate_bytes(&KeyRange::prefix(b"0010"));
-    assert!(few < whole / 10, "{few} of {whole}");
 }

@@ -133,19 +133,6 @@ impl TreeScan {
         unsafe { &*lent }
     }
 
-    /// Returns the next live key and its value, or `None` at the end.
-    ///
-    /// # Errors
-    /// As [`TreeScan::advance`].
-    #[expect(clippy::should_implement_trait, reason = "an iterator could not fail and go on")]
-    pub fn next(&mut self) -> Result<Option<(Slice, Slice)>> {
-        if !self.advance()? {
-            return Ok(None);
-        }
-        self.show()?;
-        Ok(Some((Slice::copy_of(self.key()), self.value())))
-    }
-
     /// Releases memtables and tables but keeps the position: for a scan that will be idle for a
     /// while. Other threads may do the same to an idle scan.
     pub fn park(&mut self) {

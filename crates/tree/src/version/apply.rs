@@ -7,40 +7,10 @@ use super::levels::{LEVELS, Run, Version, check_run, wrong};
 use crate::context::TreeContext;
 use flagstone_base::{FileNumber, Result};
 use flagstone_sst::Table;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 impl Version {
-    /// Returns the version that results from `edits`, oldest first. Recovery builds versions from
-    /// the manifest with it.
-    ///
-    /// # Errors
-    /// Corruption if an edit does not fit the edits before it.
-    pub fn from_edits<'a>(
-        context: &Arc<TreeContext>,
-        edits: impl IntoIterator<Item = &'a TreeEdit>,
-    ) -> Result<Self> {
-        let mut tables = BTreeMap::new();
-        let mut whole = TreeEdit::default();
-        for edit in edits {
-            whole.tree = edit.tree;
-            for number in &edit.removed {
-                if tables.remove(number).is_none() {
-                    return Err(missing(*number));
-                }
-            }
-            for (level, meta) in &edit.added {
-                if tables.insert(meta.number, (*level, meta)).is_some() {
-                    return Err(wrong(format!("table {} is added twice", meta.number)));
-                }
-            }
-            whole.flushed_through = whole.flushed_through.max(edit.flushed_through);
-            whole.watermark = whole.watermark.max(edit.watermark);
-        }
-        whole.added = tables.into_values().map(|(level, meta)| (level, meta.clone())).collect();
-        Self::empty().apply(context, &whole)
-    }
-
     /// Returns this version with `edit` applied. The cost is proportional to the tables of the
     /// levels that the edit changes.
     ///

@@ -10,12 +10,10 @@
 
 use super::handle::TableHandle;
 use super::span::ends_before;
-use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::sync::atomic::{AtomicBool, Ordering};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
-
-use super::edit::TreeEdit;
 
 /// The number of levels of a tree: L0 to L6.
 pub const LEVELS: usize = 7;
@@ -130,17 +128,6 @@ impl Version {
     /// Returns the damage of the first quarantined table, which compactions skip.
     pub fn damage(&self) -> Option<Error> {
         self.tables().find(|(_, table)| table.is_quarantined())?.1.damage()
-    }
-
-    /// Returns an edit that creates this version from an empty tree.
-    pub fn to_edit(&self, tree: TreeId) -> TreeEdit {
-        TreeEdit {
-            tree,
-            added: self.tables().map(|(level, t)| (level, t.meta().clone())).collect(),
-            removed: Vec::new(),
-            flushed_through: Some(self.flushed_through),
-            watermark: self.watermark,
-        }
     }
 
     /// Checks what must always hold: order and disjointness in every run, and each file only once.

@@ -24,7 +24,6 @@ pub struct Compaction {
     snapshots: Vec<SeqNo>,
     visible: SeqNo,
     work: Option<Work>,
-    bytes_done: u64,
     is_finished: bool,
 }
 
@@ -60,7 +59,6 @@ impl Compaction {
             snapshots: snapshots.to_vec(),
             visible,
             work: None,
-            bytes_done: 0,
             is_finished: false,
         })
     }
@@ -68,11 +66,6 @@ impl Compaction {
     /// The job of the compaction.
     pub const fn job(&self) -> &Job {
         &self.job
-    }
-
-    /// Bytes of entries processed so far, before compression.
-    pub const fn bytes_done(&self) -> u64 {
-        self.bytes_done
     }
 
     /// Does about 1 MiB of work. Returns an edit when the compaction is finished: the tables and
@@ -126,7 +119,7 @@ impl Compaction {
             Some(work) => work,
             None => self.begin()?,
         };
-        let result = work.step(&mut self.bytes_done);
+        let result = work.step();
         if !matches!(result, Ok(true)) {
             self.work = Some(work);
             result?;
@@ -227,7 +220,7 @@ impl Compaction {
 
 impl Work {
     /// Returns true when everything is written and checked.
-    fn step(&mut self, bytes_done: &mut u64) -> Result<bool> {
+    fn step(&mut self) -> Result<bool> {
         if self.is_written {
             return Ok(!self.outputs.check_one()?);
         }
@@ -249,7 +242,6 @@ impl Work {
             }
         }
         outputs.note_written();
-        *bytes_done += bytes;
         Ok(false)
     }
 }

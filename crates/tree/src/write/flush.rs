@@ -98,12 +98,6 @@ impl Flush {
         self.work.as_ref().is_some_and(|work| work.is_written)
     }
 
-    /// The newest SeqNo that the flush writes. The log must be synced through it before the edit is
-    /// appended.
-    pub fn seqno_max(&self) -> SeqNo {
-        self.tables.iter().map(|table| table.last()).max().unwrap_or_default()
-    }
-
     /// Does about 1 MiB of work. Returns an edit when the flush is finished: the tables and their
     /// names are synced; pass the edit to the manifest, then to [`Tree::install`] or
     /// [`Tree::abandon`].

@@ -157,7 +157,6 @@ impl Outputs {
         let Some(meta) = self.finished.get(self.checked) else { return Ok(false) };
         let table = self.tree.context().open_table(meta)?;
         match self.tree.options().check {
-            OutputCheck::Tail => {}
             OutputCheck::Stored => table.verify_stored()?,
             OutputCheck::Entries => {
                 let _report = table.verify()?;

@@ -201,11 +201,11 @@ impl BenchTree {
     }
 
     pub(crate) fn reopen_with(&mut self, options: TreeOptions) {
-        let edits: Vec<TreeEdit> =
-            self.edits.iter().map(|bytes| TreeEdit::decode(bytes).unwrap()).collect();
         let next = (self.tree.context().next_file)();
         let context = context(&self.disk, next.0 + 1, true);
-        let version = Version::from_edits(&context, &edits).unwrap();
+        let edits = self.edits.iter().map(|bytes| TreeEdit::decode(bytes).unwrap());
+        let version =
+            edits.fold(Version::empty(), |version, edit| version.apply(&context, &edit).unwrap());
         assert_eq!(version.to_string(), self.tree.view().version().to_string());
         self.tree = Tree::new(TreeId(3), context, options, version);
     }

@@ -263,7 +263,7 @@ fn a_compaction_that_meets_fewer_entries_than_there_are_is_refused() {
     let mut edit = TreeEdit::decode(&tree.edits[0]).unwrap();
     edit.added[0].1.entries += 1;
     let context = context(&tree.disk, 100, true);
-    let version = Version::from_edits(&context, &[edit]).unwrap();
+    let version = Version::empty().apply(&context, &edit).unwrap();
     tree.tree = Tree::new(TreeId(3), context, small_options(), version);
     tree.put("c", "3");
     tree.flush();

@@ -85,7 +85,10 @@ fn operands_that_a_deleted_range_divides_are_not_read_combined() {
     let read = |tree: &BenchTree, at| {
         let scanned = [Direction::Forward, Direction::Reverse].map(|way| {
             let mut scan = tree.tree.scan(KeyRange::ALL, at, way, ScanOptions::default());
-            scan.next().unwrap().map(|(_, value)| value.to_vec())
+            scan.advance().unwrap().then(|| {
+                scan.show().unwrap();
+                scan.value().to_vec()
+            })
         });
         let found = tree.get(b"k", at);
         assert_eq!(scanned, [found.clone(), found.clone()]);

@@ -130,8 +130,9 @@ impl Run {
             let mut scan =
                 self.real.tree.scan(range.clone(), at, direction, ScanOptions::default());
             let mut found = Vec::new();
-            while let Some((key, value)) = scan.next().unwrap() {
-                found.push((key.to_vec(), value.to_vec()));
+            while scan.advance().unwrap() {
+                scan.show().unwrap();
+                found.push((scan.key().to_vec(), scan.value().to_vec()));
                 if self.rng.below(20) == 0 {
                     scan.park();
                 }

@@ -33,7 +33,7 @@ fn version(tables: &[&str]) -> Version {
         };
         edit.added.push((words[0][1..].parse().unwrap(), meta));
     }
-    Version::from_edits(&context(&MemDisk::default(), 1, true), [&edit]).unwrap()
+    Version::empty().apply(&context(&MemDisk::default(), 1, true), &edit).unwrap()
 }
 
 fn options() -> TreeOptions {
