@@ -1,77 +1,46 @@
-//! Links in the documents lead somewhere: every relative one to a file or folder of the repository.
+//! Links in the documents lead somewhere: to a file, a folder or a heading of the repository.
 
 use super::tree::{Finding, Tree, finding};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// Checks the links of every Markdown file.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, text) in tree.ending(".md") {
-        let shown = without_code(text);
-        for (at, target) in targets(&shown) {
-            let there = resolve(path, target).is_some_and(|place| tree.has(&place));
-            if !there {
-                found.push(finding(path, text, at, format!("the link leads nowhere: {target}")));
-            }
-        }
-    }
-    found
-}
-
-/// `text` with fenced and inline code blanked, each offset as it was.
-fn without_code(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut fence: Option<&str> = None;
-    for line in text.split_inclusive('\n') {
-        let start = line.trim_start();
-        let mark = ["```", "~~~"].into_iter().find(|mark| start.starts_with(mark));
-        let inside = fence.is_some() || mark.is_some();
-        fence = match (fence, mark) {
-            (None, opened) => opened,
-            (Some(open), Some(mark)) if open == mark => None,
-            (open, _) => open,
-        };
-        let mut code = inside;
-        for character in line.chars() {
-            if character == '`' {
-                code = inside || !code;
-            }
-            if (code || character == '`') && character != '\n' {
-                shown.extend(std::iter::repeat_n(' ', character.len_utf8()));
-            } else {
-                shown.push(character);
-            }
-        }
-    }
-    shown
-}
-
-/// The relative targets of `[text](target)` and `[name]: target`, with where they stand.
-fn targets(text: &str) -> Vec<(usize, &str)> {
-    let mut found = Vec::new();
-    for mark in ["](", "]: "] {
-        for (at, _) in text.match_indices(mark) {
-            let start = at + mark.len();
-            let line = text[start..].lines().next().unwrap_or("");
-            let begins_line = text[..at].rsplit('\n').next().unwrap_or("").starts_with('[');
-            if mark == "]: " && !begins_line {
+        for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+            let Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) = event
+            else {
                 continue;
-            }
-            let target = match line.strip_prefix('<') {
-                Some(rest) => rest.split('>').next().unwrap_or(""),
-                None => line.split([')', ' ', '"']).next().unwrap_or(""),
             };
-            let elsewhere = target.contains("://") || target.starts_with("mailto:");
-            if !elsewhere && !target.starts_with('#') {
-                found.push((start, target));
+            let is_elsewhere = dest_url.contains("://") || dest_url.starts_with("mailto:");
+            if !is_elsewhere && !exists(tree, path, &dest_url) {
+                let what = format!("the link leads nowhere: {dest_url}");
+                found.push(finding(path, text, range.start, what));
             }
         }
     }
     found
 }
 
-/// Where `target` leads from the file `from`; none when it leaves the repository or is empty.
+/// Returns whether `target`, a relative link in the file `from`, leads to a file or a folder, and
+/// to a heading of it if it names one.
+fn exists(tree: &Tree, from: &str, target: &str) -> bool {
+    let (place, heading) = target.split_once('#').unwrap_or((target, ""));
+    let place = match place {
+        "" if heading.is_empty() => return false,
+        "" => from.to_owned(),
+        _ => match resolve(from, place) {
+            Some(place) if tree.has(&place) => place,
+            _ => return false,
+        },
+    };
+    let document = tree.ending(".md").find(|(path, _)| *path == place);
+    heading.is_empty()
+        || document.is_none_or(|(_, text)| headings(text).iter().any(|id| id == heading))
+}
+
+/// Returns the path that `target` has from the root, or `None` if it leaves the repository.
 fn resolve(from: &str, target: &str) -> Option<String> {
-    let target = target.split(['#', '?']).next().filter(|target| !target.is_empty())?;
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
     if target.starts_with('/') {
@@ -89,6 +58,31 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
+/// Returns the names by which links reach the headings of a document, as GitHub forms them.
+fn headings(text: &str) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    let mut title: Option<String> = None;
+    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        match (event, &mut title) {
+            (Event::Start(Tag::Heading { .. }), _) => title = Some(String::new()),
+            (Event::Text(words) | Event::Code(words), Some(title)) => title.push_str(&words),
+            (Event::End(TagEnd::Heading(_)), _) => {
+                let id = id_of(&title.take().unwrap_or_default());
+                let again = ids.iter().filter(|other| **other == id).count();
+                ids.push(if again == 0 { id } else { format!("{id}-{again}") });
+            }
+            _ => {}
+        }
+    }
+    ids
+}
+
+/// Returns the words of a heading in small letters, joined by hyphens, without punctuation.
+fn id_of(title: &str) -> String {
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +90,7 @@ mod tests {
     fn found(text: &str) -> Vec<String> {
         let tree = Tree::of(&[
             ("docs/guide/a.md", text),
-            ("docs/b.md", ""),
+            ("docs/b.md", "# A `part`, or two\n## Part\n## Part"),
             ("crates/base/src/lib.rs", "//! B."),
         ]);
         check(&tree).iter().map(|f| format!("{} {}", f.line, f.text)).collect()
@@ -104,13 +98,13 @@ mod tests {
 
     #[test]
     fn a_link_to_nothing_is_refused_with_its_line() {
-        let text =
-            "[b](../b.md)\n[c](../c.md) and [d](d.md#part)\n\n[e]: <../../f.md>\n[g](/docs/b.md)";
+        let text = "[b](../b.md)\n[c](../c.md) and [d](d.md#part)\n\n\
+                    [e]: <../../f.md>\n\n[e] [g](/docs/b.md)";
         let expected = [
             "2 the link leads nowhere: ../c.md",
             "2 the link leads nowhere: d.md#part",
-            "5 the link leads nowhere: /docs/b.md",
-            "4 the link leads nowhere: ../../f.md",
+            "6 the link leads nowhere: ../../f.md",
+            "6 the link leads nowhere: /docs/b.md",
         ];
         assert_eq!(found(text), expected);
         assert_eq!(found("[out](../../../x.md)").len(), 1);
@@ -119,10 +113,23 @@ mod tests {
 
     #[test]
     fn files_folders_parts_and_other_sites_are_not_refused() {
-        let text = "[b](../b.md#part) [folder](../../crates/base/) [src](../../crates/base/src)\n\
+        let text = "# Part\n\n[b](../b.md#part) [folder](../../crates/base/) [src](../../crates/base/src)\n\
                     [part](#part) [site](https://example.org/x) [mail](mailto:a@example.org)\n\
-                    [title](../b.md \"B\")\n[ref]: ../b.md\n[root](../..)";
+                    [title](../b.md \"B\") [root](../..) [line](../../crates/base/src/lib.rs#L1)\n\n\
+                    [ref]: ../b.md\n\n[ref]";
         assert!(found(text).is_empty());
+    }
+
+    #[test]
+    fn a_link_to_a_heading_that_is_not_there_is_refused() {
+        assert!(
+            found("[a](../b.md#a-part-or-two) [b](../b.md#part) [c](../b.md#part-1)").is_empty()
+        );
+        for text in
+            ["[a](../b.md#a-part)", "[b](../b.md#Part)", "[c](../b.md#part-2)", "[d](#part)"]
+        {
+            assert_eq!(found(text).len(), 1, "{text}");
+        }
     }
 
     #[test]
