@@ -1,13 +1,12 @@
-//! `cargo xtask ci`: the steps one after another, their times, and a summary.
+//! `cargo xtask ci`: runs the steps one after another, and prints their times and a summary.
 
 use crate::tidy;
 use std::fmt;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// One thing that must hold.
+/// One check of a change.
 struct Step {
     name: &'static str,
     work: Work,
@@ -17,16 +16,14 @@ enum Work {
     Tidy,
     /// The rules for outside crates, where the tool is installed.
     Deny,
-    /// The programs that users copy.
+    /// The example programs of crate `flagstone`.
     Examples,
-    /// `cargo xtask` with these words.
+    /// `cargo xtask` with these arguments.
     Xtask(&'static [&'static str]),
-    /// `cargo` with these words.
+    /// `cargo` with these arguments.
     Cargo(&'static [&'static str]),
     /// The same, with warnings of rustdoc denied.
     Docs(&'static [&'static str]),
-    /// The same, and the results of the test binaries are added up.
-    Tests(&'static [&'static str]),
 }
 
 const STEPS: [Step; 12] = [
@@ -35,8 +32,8 @@ const STEPS: [Step; 12] = [
         name: "peers",
         work: Work::Cargo(&["fmt", "--manifest-path", "peers/Cargo.toml", "--", "--check"]),
     },
-    // Prints one line, and fails when the lock file does not fit the manifests: nothing else here
-    // builds the peers. Without RocksDB, whose sources are large.
+    // Prints one line, and fails if the lock file does not fit the manifests: no other step builds
+    // the peers. Without RocksDB, whose sources are large.
     Step {
         name: "lock",
         work: Work::Cargo(&[
@@ -62,7 +59,7 @@ const STEPS: [Step; 12] = [
             "warnings",
         ]),
     },
-    Step { name: "tests", work: Work::Tests(&["test", "--locked", "--workspace"]) },
+    Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
     Step { name: "examples", work: Work::Examples },
     Step { name: "shuttle", work: Work::Xtask(&["shuttle", "--seconds", "30"]) },
     Step {
@@ -76,7 +73,7 @@ const STEPS: [Step; 12] = [
 /// The parts of a toolchain that the steps need: the cargo command, and the component it is in.
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// How a developer runs this step and nothing else.
+/// The command that runs this step alone.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.work {
@@ -84,22 +81,22 @@ impl fmt::Display for Step {
             Work::Deny => f.write_str("cargo xtask deny"),
             Work::Examples => f.write_str("cargo xtask examples"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
-            Work::Cargo(words) | Work::Tests(words) => write!(f, "cargo {}", words.join(" ")),
+            Work::Cargo(words) => write!(f, "cargo {}", words.join(" ")),
             Work::Docs(words) => write!(f, "RUSTDOCFLAGS='-D warnings' cargo {}", words.join(" ")),
         }
     }
 }
 
-/// How a step ended.
+/// The result of a step.
 #[derive(Default)]
 struct Ending {
     ok: bool,
     took: Duration,
-    /// More than that it is well, if there is more to say.
+    /// A note for the summary, or empty.
     note: String,
 }
 
-/// Runs all steps; true when all is well.
+/// Runs all steps. Returns true if all succeeded.
 pub(crate) fn run(root: &Path) -> bool {
     let missing = missing_components(|command| {
         let probe = cargo(root).args([command, "--version"]).stdin(Stdio::null()).output();
@@ -117,7 +114,7 @@ pub(crate) fn run(root: &Path) -> bool {
     endings.len() == STEPS.len() && endings.iter().all(|ending| ending.ok)
 }
 
-/// The compiler of this run, and whether it is the one that `rust-version` claims.
+/// Returns the version of the compiler, and whether it is the one that `rust-version` claims.
 fn compiler(root: &Path) -> String {
     let output = Command::new("rustc").arg("--version").current_dir(root).output();
     let version =
@@ -168,16 +165,15 @@ fn perform(root: &Path, step: &Step) -> Ending {
         Work::Docs(words) => {
             (succeeds(cargo(root).args(words).env("RUSTDOCFLAGS", "-D warnings")), String::new())
         }
-        Work::Tests(words) => run_tests(cargo(root).args(words)),
     };
     Ending { ok, took: start.elapsed(), note }
 }
 
-/// The cargo that runs this, so that no second toolchain comes in.
+/// Returns the cargo that runs this program, so that only one toolchain takes part.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // What cargo tells this package must not reach the packages that it builds next.
+    // Variables that cargo set for this package must not reach the packages built next.
     for (name, _) in std::env::vars_os() {
         let private = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
@@ -196,65 +192,6 @@ fn succeeds(command: &mut Command) -> bool {
             println!("cannot run {}: {error}", command.get_program().display());
             false
         }
-    }
-}
-
-/// Runs the tests: every line is shown as it comes, and the closing lines are added up.
-fn run_tests(command: &mut Command) -> (bool, String) {
-    let mut child = match command.stdout(Stdio::piped()).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let note = format!("cannot run {}: {error}", command.get_program().display());
-            return (false, note);
-        }
-    };
-    let mut totals = Totals::default();
-    if let Some(pipe) = child.stdout.take() {
-        let mut lines = BufReader::new(pipe);
-        let mut line = Vec::new();
-        while lines.read_until(b'\n', &mut line).is_ok_and(|bytes| bytes > 0) {
-            // A closed terminal does not make the tests fail.
-            let _shown = std::io::stdout().write_all(&line);
-            totals.add(&String::from_utf8_lossy(&line));
-            line.clear();
-        }
-    }
-    let ok = child.wait().is_ok_and(|status| status.success());
-    (ok, totals.to_string())
-}
-
-/// What all test binaries together report.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Totals {
-    binaries: usize,
-    passed: usize,
-    failed: usize,
-    ignored: usize,
-}
-
-impl Totals {
-    /// Takes in `line` if it closes the report of a test binary:
-    /// `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; ...`.
-    fn add(&mut self, line: &str) {
-        let Some(result) = line.strip_prefix("test result: ") else { return };
-        self.binaries += 1;
-        let words: Vec<&str> = result.split_whitespace().collect();
-        for pair in words.windows(2) {
-            let Ok(number) = pair[0].parse::<usize>() else { continue };
-            match pair[1].trim_end_matches(';') {
-                "passed" => self.passed += number,
-                "failed" => self.failed += number,
-                "ignored" => self.ignored += number,
-                _ => {}
-            }
-        }
-    }
-}
-
-impl fmt::Display for Totals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { binaries, passed, failed, ignored } = self;
-        write!(f, "{passed} passed, {failed} failed, {ignored} ignored in {binaries} binaries")
     }
 }
 
@@ -346,15 +283,6 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
     }
 
     #[test]
-    fn the_closing_lines_of_the_test_binaries_are_added_up() {
-        let mut totals = Totals::default();
-        totals.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; ");
-        totals.add("test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured\n");
-        totals.add("test a_test ... ok");
-        assert_eq!(totals, Totals { binaries: 2, passed: 7, failed: 2, ignored: 1 });
-    }
-
-    #[test]
     fn every_step_says_how_it_is_run_alone() {
         let line =
             |name: &str| STEPS.iter().find(|step| step.name == name).map(Step::to_string).unwrap();
@@ -370,7 +298,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
         assert_eq!(line("docs"), docs);
     }
 
-    /// A lock file that a run itself brings up to date guards nothing.
+    /// A lock file that a run may update itself guards nothing.
     #[test]
     fn no_step_may_change_a_lock_file() {
         for step in &STEPS {
@@ -380,7 +308,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
                 // Its own test looks at its words.
                 Work::Examples => {}
                 Work::Xtask(words) => assert!(["shuttle", "sim"].contains(&words[0])),
-                Work::Cargo(words) | Work::Docs(words) | Work::Tests(words) => {
+                Work::Cargo(words) | Work::Docs(words) => {
                     assert_eq!(words[1], "--locked", "{step}");
                 }
             }

@@ -1,21 +1,21 @@
-//! `cargo xtask deny`: what outside crates bring, by `cargo-deny` and the rules in `deny.toml`.
+//! `cargo xtask deny`: checks outside crates by `cargo-deny` and the rules in `deny.toml`.
 
 use crate::ci::cargo;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The workspaces, each with its own lock file.
+/// The workspaces. Each has a lock file of its own.
 const MANIFESTS: [&str; 2] = ["./Cargo.toml", "./peers/Cargo.toml"];
 
 /// The checks that depend on the lock files alone.
 const STEADY: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// What is said where `cargo-deny` is missing.
+/// The message when `cargo-deny` is not installed.
 pub(crate) const ABSENT: &str = "not checked: cargo-deny is not installed";
 const INSTALL: &str = "to install it: cargo install --locked cargo-deny";
 
-/// Runs all checks, and so those of advisories, which are fetched; true when nothing is refused.
-/// A missing tool is a failure here: whoever asks wants an answer.
+/// Runs all checks, also that of advisories, which downloads them. Returns true if nothing is
+/// refused. A missing tool is a failure: the developer asked for this check.
 pub(crate) fn run(root: &Path) -> bool {
     if !is_installed(root) {
         println!("{ABSENT}; {INSTALL}");
@@ -24,8 +24,8 @@ pub(crate) fn run(root: &Path) -> bool {
     check(root, &[])
 }
 
-/// The step of ci: no advisories, since a change must not fail because somebody published one.
-/// Where the tool is missing the step says so, and is no failure.
+/// Runs the checks that belong to ci. Advisories do not: a change must not fail because an advisory
+/// was published meanwhile. A missing tool is reported and is no failure.
 pub(crate) fn step(root: &Path) -> (bool, String) {
     if !is_installed(root) {
         println!("{ABSENT}; {INSTALL}");
@@ -47,7 +47,7 @@ fn check(root: &Path, checks: &[&str]) -> bool {
     })
 }
 
-/// What cargo is told to check the workspace of `manifest`.
+/// Returns the arguments with which cargo checks the workspace of `manifest`.
 fn words<'a>(manifest: &'a str, checks: &[&'a str]) -> Vec<&'a str> {
     let first = ["deny", "--locked", "--manifest-path", manifest, "check", "--config", "deny.toml"];
     [&first, checks].concat()

@@ -1,4 +1,4 @@
-//! `cargo xtask COMMAND`: everything a developer or a continuous-integration job runs.
+//! `cargo xtask COMMAND`: the commands of developers and of continuous integration.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,53 +22,53 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  ci              everything that must hold before a change is merged, stopping at the
-                  first failure: fmt, also of peers/, the lock file of peers/, deny (where it is
-                  installed), tidy, clippy, tests, examples, shuttle (30 seconds), smoke (every
-                  workload of flagstone-bench for a moment), sim (60 s), docs
-  deny            licences, sources, advisories and double versions of outside crates, as
-                  deny.toml allows them; needs cargo-deny, and says so where it is missing
+  ci              all checks of a change, up to the first that fails: fmt, also of peers/, the lock
+                  file of peers/, deny (where cargo-deny is installed), tidy, clippy, tests,
+                  examples, shuttle (30 s), smoke (each workload of flagstone-bench for a moment),
+                  sim (60 s), docs
+  deny            checks licences, sources, advisories and double versions of outside crates
+                  against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
-  tidy [--long]   the rules of the house that the compiler does not check. Files of one
-                  crate that need each other in a circle are refused, with a way around it;
-                  old circles may not grow. --long lists what the files in old circles need
-                  of each other, and the long files and functions; else they are only counted
+  tidy [--long]   checks the house rules that the compiler does not know. Refuses files of one
+                  crate that need each other in a circle, and prints a way around it; old
+                  circles may not grow. --long lists what the files in old circles need of each
+                  other, and the long files and functions, which are only counted otherwise
   peers [--quick] [--without-rocksdb] [OPTIONS]
-                  the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite,
-                  and their tables into docs/bench/peers.md and README.md; --quick: in
-                  minutes; that, and a run of chosen cells or engines, prints only, unless
-                  --write is given; OPTIONS as docs/bench/peers.md has them
-  peers --lint    clippy over that program, without RocksDB
+                  runs the workloads over flagstone, RocksDB, fjall, LMDB, redb and SQLite, and
+                  writes their tables into docs/bench/peers.md and README.md. --quick takes
+                  minutes; it only prints the tables, as does a run of chosen cells or engines,
+                  unless --write is given. docs/bench/peers.md lists OPTIONS
+  peers --lint    runs clippy over that program, without RocksDB
   shuttle [--seconds N] [--seed N] [--model NAME]
-                  the models of concurrency (crates/flagstone/tests/models) under random
-                  schedules, N seconds in all (60); a failing one prints how to repeat it
+                  runs the models of concurrency (crates/flagstone/tests/models) under random
+                  schedules, N seconds in all (60); a failure prints how to repeat it
   sim [--seconds N | --hours N] [--seed S] [--threads N] [--only] [--trace]
-                  the simulator: histories drawn from seeds on a disk in memory, with faults
-                  and crashes, compared with what was promised; 60 s and a seed by chance
-                  unless told; --only: the history of that seed alone; --trace: each step of
-                  it. A failure prints its seed and the fewest steps that show it
+                  runs the simulator: random histories on a disk in memory, with faults and
+                  crashes, compared with the guarantees; by default 60 s from a random seed.
+                  --only runs the history of that seed alone, --trace prints its steps. A
+                  failure prints its seed and the fewest steps that show it
   stress [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
-                  a process works on a real database, is killed at some moment, and what is
-                  left is compared with what it was told; again, for 60 s or so many kills
+                  a process works on a real database and is killed at a random moment; then
+                  the database is compared with what was acknowledged; for 60 s or N kills
   powercut [--seconds N | --hours N] [--ends N] [--seed S] [--dir DIR]
-                  the same on an ext4 in a file, which is shut down without flushing its log,
-                  and at times runs full; needs root, and says so where it may not mount
+                  the same on an ext4 file system in a file, which is shut down without flushing
+                  its journal and sometimes runs full; needs root, to mount it
   soak [--minutes N] [--ops N] [--live MIB] [--memory MIB] [--threads N] [--every SECONDS]
        [--dir DIR] [--csv FILE] [--seed S]
-                  a process works on one database for 10 or N minutes, with reopens, and what is
-                  alive keeps its size; a row a minute of what it takes: memory, threads,
-                  descriptors, bytes on disk. Fails when the last third of the time took more
-                  than the middle third, or more room than Options allow; --ops: a second
+                  a process works on one database for N minutes (10), with reopens, while the
+                  live data keeps its size; prints a row a minute: memory, threads, descriptors,
+                  bytes on disk. Fails if the last third of the time took more of these than the
+                  middle third, or more disk space than the options allow. --ops: a second
   memory [--case NAME] [--scale FACTOR] [--dir DIR]
-                  databases with a budget of 64 MiB under loads that are hard on memory, each in a
-                  process of its own: peaks against budget x 1.15 + 100 MiB. All cases take half
-                  an hour and 30 GB of disk; --scale 0.1: a tenth of the data
+                  compares the peak memory of databases with a budget of 64 MiB, each in a process
+                  of its own, with budget x 1.15 + 100 MiB under loads that are hard on memory.
+                  All cases take half an hour and 30 GB of disk; --scale 0.1 takes a tenth
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
-                  hostile bytes for the reader of one format; without a target: the list
-                  of them, and all options
+                  feeds hostile bytes to the reader of one format; without a target it lists the
+                  targets and all options
   help            this text
 
-Exit code: 0 all is well, 1 something is not, 2 the command is unknown.";
+Exit code: 0 success, 1 failure, 2 unknown command.";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs a command; `None` when there is none of that name, else whether all is well.
+/// Runs a command and returns whether it succeeded, or `None` if there is no such command.
 fn perform(root: &Path, words: &[&str]) -> Option<bool> {
     Some(match *words {
         ["ci"] => ci::run(root),
@@ -107,7 +107,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
     })
 }
 
-/// The folder of the workspace: the parent of this package's.
+/// Returns the folder of the workspace, the parent of this package's folder.
 fn root() -> PathBuf {
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);

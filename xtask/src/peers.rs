@@ -1,16 +1,16 @@
-//! `cargo xtask peers`: builds the program in `peers/`, which is a workspace of its own, runs it, and
-//! puts its tables into `docs/bench/peers.md`, and those of the headline cells into the README. What is
-//! quick or chosen is printed only, unless `--write` is given. With `--lint` clippy checks the program.
+//! `cargo xtask peers`: builds the program in `peers/`, a workspace of its own, and runs it. Writes its
+//! tables into `docs/bench/peers.md` and the headline tables into the README. A quick run, or a run of
+//! chosen cells, only prints them unless `--write` is given. `--lint` runs clippy over the program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where all tables go, and where those of the headline cells do, between these two lines.
+/// The page that gets all tables, and the one that gets the headline tables, between two marks.
 const PAGE: &str = "docs/bench/peers.md";
 const README: &str = "README.md";
 const BEGIN: &str = "<!-- results: begin -->";
 const END: &str = "<!-- results: end -->";
-/// In the program's output, the end of what the README shows.
+/// The line in the program's output that ends the headline tables.
 const REST: &str = "<!-- the rest -->";
 
 const LINT: [&str; 9] = [
@@ -33,7 +33,8 @@ RocksDB is built from source and bound by bindgen, which needs a C++ compiler an
 If libclang is somewhere else, name its folder: LIBCLANG_PATH=/usr/lib/llvm-18/lib cargo xtask peers.
 To measure the other engines only: cargo xtask peers --without-rocksdb.";
 
-/// Builds and runs it; true when every trial ran. Words it does not know itself go to the program.
+/// Builds and runs the program. Returns true if every trial ran. Options that are not known here go
+/// to the program.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     if words.contains(&"--lint") {
         return lint(root, words);
@@ -80,17 +81,17 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     output.status.success()
 }
 
-/// clippy over the program, without RocksDB, which would have to be built for it.
+/// Runs clippy over the program, without RocksDB, which would have to be built for that.
 fn lint(root: &Path, words: &[&str]) -> bool {
     if *words != ["--lint"] {
-        eprintln!("--lint measures nothing, and takes no other option");
+        eprintln!("--lint measures nothing and takes no other option");
         return false;
     }
     crate::ci::cargo(root).args(LINT).status().is_ok_and(|status| status.success())
 }
 
-/// Whether the pages are to hold the tables: those of a whole run, or whoever says so. A run of a few
-/// cells would take away all others.
+/// Returns whether the tables are written into the pages: after a whole run, or if asked to. A run of
+/// a few cells would remove the tables of all others.
 fn is_written(words: &[&str]) -> bool {
     let chosen = ["--quick", "--cells", "--engines", "--without-rocksdb", "--out", "table"];
     words.contains(&"--write") || !words.iter().any(|word| chosen.contains(word))
@@ -122,7 +123,7 @@ fn is_there(program: &str) -> bool {
     probe.is_ok_and(|output| output.status.success())
 }
 
-/// The folder of libclang: as the environment names it, or where systems put it.
+/// Returns the folder of libclang: the one that the environment names, or one of the usual places.
 fn libclang() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("LIBCLANG_PATH") {
         return Some(named.into());
@@ -152,7 +153,7 @@ fn holds_libclang(folder: &Path) -> bool {
     })
 }
 
-/// `page` with `tables` between its two marks.
+/// Returns `page` with `tables` between its two marks.
 fn insert(page: &str, tables: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

@@ -1,10 +1,10 @@
-//! The programs of the test kit: `cargo xtask sim` and the like build them and pass their options on.
+//! Runs the programs of the testkit for `cargo xtask sim`, `stress`, `soak` and `memory`.
 
 use crate::ci::cargo;
 use std::path::Path;
 
-/// Builds a program with its assertions, optimised, and runs it with its first words and `options`; true when it
-/// found nothing wrong.
+/// Builds a program, optimised and with assertions, and runs it with `options`. `program` is its name
+/// and the arguments before the options. Returns true if it succeeded.
 pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
     let Some((name, first)) = program.split_first() else { return false };
     let mut command = cargo(root);
@@ -12,7 +12,7 @@ pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// What cargo is told to run `program`.
+/// Returns the arguments with which cargo runs `program`.
 pub(crate) fn words(program: &str) -> [&str; 9] {
     [
         "run",

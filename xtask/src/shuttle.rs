@@ -1,4 +1,4 @@
-//! `cargo xtask shuttle`: the models of concurrency under random schedules.
+//! `cargo xtask shuttle`: runs the models of concurrency under random schedules.
 
 use crate::ci::cargo;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 pub(crate) const TEST: [&str; 8] =
     ["test", "--locked", "-q", "-p", "flagstone", "--features", "shuttle", "--test"];
 
-/// Runs the models as `options` say; true when every schedule was right.
+/// Runs the models as `options` say. Returns true if no schedule failed.
 pub(crate) fn run(root: &Path, options: &[&str]) -> bool {
     let (mut seconds, mut seed, mut model) = (60.0, None, None);
     let mut words = options.iter();
@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> bool {
             }
         }
     }
-    // Without a seed every run tries other schedules; each model prints where it began.
+    // Without a seed every run tries other schedules. Each model prints its seed.
     let seed = seed.unwrap_or_else(random_seed);
     let models = model.map_or_else(|| count(root).max(1), |_| 1);
     let mut command = cargo(root);
@@ -38,7 +38,7 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> bool {
     succeeds(&mut command)
 }
 
-/// How many models there are: they share the time.
+/// Returns the number of models, which share the time.
 fn count(root: &Path) -> usize {
     let listed = cargo(root).args(TEST).args(["models", "--", "--list"]).output();
     let text = listed.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into());

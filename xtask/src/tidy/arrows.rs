@@ -1,12 +1,12 @@
-//! Arrows point down: a crate names only the crates below it.
+//! Arrows between crates point down: a crate names only crates below it.
 
 use super::tree::{Finding, Tree};
 
-/// A crate and the crates of ours it may name.
+/// A crate of ours, and those it may name.
 struct Row {
     name: &'static str,
     below: &'static [&'static str],
-    /// Stands on top of the engine, so its tests may look inside every part of it.
+    /// The crate is above the engine, so its tests may use every part of the engine.
     top: bool,
 }
 
@@ -18,7 +18,7 @@ const fn top(name: &'static str, below: &'static [&'static str]) -> Row {
     Row { name, below, top: true }
 }
 
-/// From the ground up; the picture is in `ARCHITECTURE.md`.
+/// All crates, from the ground up. The picture is in `ARCHITECTURE.md`.
 const ROWS: [Row; 15] = [
     row("base", &[]),
     row("env", &["base"]),
@@ -45,7 +45,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         let name = short(&manifest.name);
         let refuse = |line, text| Finding { path: path.into(), line, text };
         let Some(row) = ROWS.iter().find(|row| row.name == name) else {
-            let text = format!("{name} is a new crate: give it a row in xtask's table of arrows");
+            let text = format!("{name} has no row in xtask's table of arrows: add one");
             found.push(refuse(1, text));
             continue;
         };
@@ -72,7 +72,7 @@ impl Row {
     }
 }
 
-/// `flagstone-env` is `env`, `flagstone` itself keeps its name.
+/// Returns `env` for `flagstone-env`; `flagstone` keeps its name.
 fn short(package: &str) -> &str {
     package.strip_prefix("flagstone-").unwrap_or(package)
 }
@@ -83,7 +83,8 @@ struct Dependency {
     dev: bool,
 }
 
-/// What matters of a `Cargo.toml`, read line by line: as much of TOML as such files use.
+/// The name and the dependencies of a `Cargo.toml`. It is read line by line, with as much of TOML as
+/// such files use.
 #[derive(Default)]
 struct Manifest {
     name: String,
@@ -106,7 +107,7 @@ impl Manifest {
         manifest
     }
 
-    /// `[dependencies.name]` is a dependency already.
+    /// Handles a section header; `[dependencies.name]` is a dependency itself.
     fn open(&mut self, section: &str, line: usize) {
         let Some((table, name)) = section.rsplit_once('.') else { return };
         if let Some(dev) = dependency_table(table) {
@@ -122,7 +123,7 @@ impl Manifest {
             let name = renamed(value).unwrap_or(key).into();
             self.dependencies.push(Dependency { name, line, dev });
         } else if key == "package" && dependency_table(section).is_none() {
-            // Of `[dependencies.name]`, opened above.
+            // The package of `[dependencies.name]`, which `open` has added.
             let inside = section.rsplit_once('.').and_then(|(table, _)| dependency_table(table));
             if let (Some(_), Some(last)) = (inside, self.dependencies.last_mut()) {
                 last.name = unquoted(value).into();
@@ -131,7 +132,8 @@ impl Manifest {
     }
 }
 
-/// For a table of dependencies, of every platform or of one: whether it is of the tests alone.
+/// Returns whether a table of dependencies is for tests alone, or `None` if `section` is no such
+/// table. It may be for one platform.
 fn dependency_table(section: &str) -> Option<bool> {
     let table = section
         .strip_prefix("target.")
@@ -147,7 +149,7 @@ fn unquoted(text: &str) -> &str {
     text.trim_matches(['"', '\''])
 }
 
-/// The package in `{ package = "name", .. }`.
+/// Returns the package of `{ package = "name", .. }`.
 fn renamed(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("package")?;
     rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?.split('"').next()

@@ -1,11 +1,11 @@
-//! All rules over the files of the repository, and the report.
+//! Runs all rules over the files of the repository and prints a report.
 
 use super::tree::{Finding, Tree};
 use super::{arrows, circles, claims, links, places, sizes, words};
 use std::path::Path;
 
-/// Checks the repository at `root` and prints what is wrong; true when nothing is. With `long`,
-/// circles, long files and long functions are listed in full.
+/// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With `long`
+/// it lists all circles, long files and long functions.
 pub(crate) fn run(root: &Path, long: bool) -> bool {
     let tree = match Tree::load(root) {
         Ok(tree) => tree,
@@ -28,7 +28,7 @@ pub(crate) fn run(root: &Path, long: bool) -> bool {
     findings.is_empty()
 }
 
-/// What is wrong, in the order of files and lines.
+/// Returns the findings of all rules, in the order of files and lines.
 fn findings(tree: &Tree) -> Vec<Finding> {
     let rules = [
         arrows::check,

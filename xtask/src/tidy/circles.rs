@@ -1,19 +1,19 @@
-//! No circles: inside a crate, too, a file needs only files that do not need it.
+//! No circles between the files of a crate: a file needs only files that do not need it.
 //!
 //! The nodes are the files of `src`. A file needs another if it names something of it, by `use` or
-//! by a path, outside tests, comments and literals. A re-export counts for nothing itself: who uses
-//! it needs the file that defines the item. So a `mod.rs` or `lib.rs` that only declares and
-//! re-exports is no node. Calls of methods cannot be found in text: so the file of a type needs
-//! each file that has an `impl Type` of it, and a type spread over files is a circle. The `impl` of
-//! a trait adds nothing. Programs in `src/bin` are crates of their own and are left out.
+//! by a path, outside tests, comments and literals. A re-export does not count: a file that uses it
+//! needs the file that defines the item. So a `mod.rs` or `lib.rs` that only declares and
+//! re-exports is not a node. Text does not show which method a call means. So the file of a type
+//! needs each file with an `impl Type` of it, and a type spread over files is a circle. The `impl`
+//! of a trait adds nothing. Programs in `src/bin` are crates of their own and are left out.
 
 use super::modules::{Graph, circles, shortest};
 use super::tree::{Finding, Tree};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The crates that still have circles: how many files may be in circles, and how many in the
-/// largest. The numbers only go down. A crate that is not listed may have none.
+/// The crates that still have circles: the number of files that may be in circles, and in the
+/// largest one. These numbers only go down. A crate that is not listed may have none.
 const ALLOWED: &[Allowed] = &[
     allowed("bench", 2, 2),
     allowed("doc", 31, 25),
@@ -26,7 +26,7 @@ const ALLOWED: &[Allowed] = &[
     allowed("wal", 5, 5),
 ];
 
-/// What a crate may have.
+/// The circles that a crate may have.
 #[derive(Clone, Copy)]
 struct Allowed {
     name: &'static str,
@@ -45,7 +45,7 @@ struct Knots {
     circles: Vec<Vec<usize>>,
 }
 
-/// Refuses circles beyond those that are allowed today.
+/// Refuses circles that are not allowed yet.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found(tree, ALLOWED)
 }
@@ -81,8 +81,9 @@ fn found(tree: &Tree, table: &[Allowed]) -> Vec<Finding> {
     findings
 }
 
-/// For each crate that has circles one line. With `long` also a shortest way around in each, and
-/// what all its files need of each other. Says when a number of the table is too high.
+/// Returns a line for each crate that has circles. With `long` it adds a shortest way around each
+/// circle, and what its files need of each other. Also reports numbers of the table that are too
+/// high.
 pub(super) fn report(tree: &Tree, long: bool) -> Vec<String> {
     told(tree, ALLOWED, long)
 }
@@ -116,7 +117,7 @@ fn told(tree: &Tree, table: &[Allowed], long: bool) -> Vec<String> {
     lines
 }
 
-/// The crates that have circles.
+/// Returns the crates that have circles.
 fn crates(tree: &Tree) -> Vec<Knots> {
     let mut sources: BTreeMap<&str, Vec<(&str, &super::code::Code)>> = BTreeMap::new();
     for (path, code) in tree.rust().filter(|(path, _)| !tree.is_test_file(path)) {
@@ -146,7 +147,7 @@ impl Knots {
         self.circles.first().map_or(0, Vec::len)
     }
 
-    /// `12 of 80 files in 3 circles, the largest of 8`.
+    /// Returns a text such as `12 of 80 files in 3 circles, the largest of 8`.
     fn size(&self) -> String {
         let (files, all, count) = (self.files(), self.graph.files.len(), self.circles.len());
         match count {
@@ -158,17 +159,17 @@ impl Knots {
         }
     }
 
-    /// The row of the table that allows what is there.
+    /// Returns the row of the table that allows exactly these circles.
     fn row(&self) -> String {
         format!("allowed(\"{}\", {}, {})", self.name, self.files(), self.largest())
     }
 
-    /// A shortest way around in each circle.
+    /// Returns a shortest way around each circle.
     fn ways(&self) -> impl Iterator<Item = Vec<usize>> {
         self.circles.iter().map(|circle| shortest(&self.graph, circle))
     }
 
-    /// The file and line of the first step that has a line in its own file.
+    /// Returns the file and line of the first step that has a line in its own file.
     fn place(&self, way: Option<&Vec<usize>>) -> (&str, usize) {
         let Some(way) = way else { return ("", 1) };
         for (at, &from) in way.iter().enumerate() {
@@ -180,7 +181,7 @@ impl Knots {
         ("", 1)
     }
 
-    /// `a.rs -> b.rs -> a.rs`, and a line for each step.
+    /// Returns `a.rs -> b.rs -> a.rs`, and a line for each step.
     fn shown(&self, way: &[usize]) -> String {
         let names = way.iter().chain(way.first()).map(|&file| self.graph.files[file].as_str());
         let mut text = format!("  {}", names.collect::<Vec<_>>().join(" -> "));
@@ -191,7 +192,7 @@ impl Knots {
         text
     }
 
-    /// What the files of a circle need of each other.
+    /// Returns a line for each thing that a file of the circle needs of another.
     fn needs(&self, circle: &[usize]) -> Vec<String> {
         let mut lines = vec![format!("  all {} files of this circle:", circle.len())];
         for &from in circle {

@@ -1,11 +1,11 @@
-//! The oldest Rust that flagstone claims is one version, wherever it is written.
+//! Checks that all places name the same oldest version of Rust.
 
 use super::tree::{Finding, Tree, finding};
 
-/// The file whose `rust-version` is the claim.
+/// The file whose `rust-version` counts.
 const CLAIM: &str = "Cargo.toml";
 
-/// The other places: a file, and what surrounds the version there.
+/// The other places: a file, and the text before and after the version.
 const PLACES: [(&str, &str, &str); 4] = [
     ("peers/Cargo.toml", "rust-version = \"", "\""),
     ("README.md", "a Rust toolchain (", " or newer)"),
@@ -13,7 +13,7 @@ const PLACES: [(&str, &str, &str); 4] = [
     (".github/workflows/ci.yml", "toolchain: [\"", "\""),
 ];
 
-/// Checks each place that is there. A place that no longer holds a version is found too.
+/// Checks each of the files that exists. A file that no longer names a version is a finding, too.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let claims = tree.ending(CLAIM).find(|(path, _)| *path == CLAIM);
     let Some((_, claim)) = claims.and_then(|(_, text)| rust_version(text)) else {
@@ -38,12 +38,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The `rust-version` of a manifest, and where it is.
+/// Returns the `rust-version` of a manifest, and its offset.
 pub(crate) fn rust_version(manifest: &str) -> Option<(usize, &str)> {
     between(manifest, "rust-version = \"", "\"")
 }
 
-/// The first version between `before` and `after` on one line, and where it is.
+/// Returns the first version between `before` and `after` on one line, and its offset.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<(usize, &'a str)> {
     text.match_indices(before).find_map(|(at, _)| {
         let start = at + before.len();

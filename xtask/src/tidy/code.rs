@@ -1,20 +1,20 @@
-//! Rust text as a search sees it: without comments and literals, and without test code.
+//! Rust text prepared for a search: without comments and literals, and without test code.
 //!
-//! Not a parser. It knows strings, comments and brackets, which is enough to find words, items
-//! behind an attribute, and bodies of functions. What is left out becomes spaces, so that every
-//! offset and line stays where it was.
+//! This is not a parser. It knows strings, comments and brackets, which is enough to find words,
+//! items with an attribute, and bodies of functions. What is removed becomes spaces, so offsets and
+//! lines do not change.
 
-/// A Rust file in three forms of one length.
+/// A Rust file in three forms of the same length.
 pub(super) struct Code {
-    /// As it is.
+    /// The file itself.
     pub(super) text: String,
-    /// Without comments and without the content of literals.
+    /// The file without comments and without the content of literals.
     pub(super) code: String,
-    /// The same without items that only tests compile.
+    /// `code` without items that only tests compile.
     pub(super) live: String,
-    /// Whether all of it is compiled for tests only.
+    /// Whether the whole file is compiled for tests only.
     pub(super) only_tests: bool,
-    /// The modules of other files that it declares for tests only.
+    /// The modules in other files that the file declares for tests only.
     pub(super) test_modules: Vec<String>,
 }
 
@@ -27,12 +27,12 @@ impl Code {
     }
 }
 
-/// The line of the byte `at`, counted from 1.
+/// Returns the line of the byte `at`, counted from 1.
 pub(super) fn line_at(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&byte| byte == b'\n').count()
 }
 
-/// Where `word` stands in `code` as a word of its own.
+/// Returns the offsets at which `word` occurs in `code` as a whole word.
 pub(super) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let before = code[..at].chars().next_back();
@@ -53,7 +53,7 @@ fn blank(bytes: &mut [u8]) {
 }
 
 fn text_of(bytes: Vec<u8>) -> String {
-    // Only whole characters are blanked, so this is text; if not, losing one character is no harm.
+    // Only whole characters are blanked, so this is valid UTF-8. If not, losing a character does no harm.
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -92,7 +92,7 @@ fn without_literals(text: &str) -> String {
     text_of(out)
 }
 
-/// Whether the byte before `at` belongs to a name, apart from the `b` or `c` of a literal.
+/// Returns whether the byte before `at` belongs to a name. The `b` or `c` of a literal does not.
 fn follows_name(bytes: &[u8], at: usize) -> bool {
     let name = |at: usize| bytes[at].is_ascii_alphanumeric() || bytes[at] == b'_';
     match at {
@@ -130,7 +130,8 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The end of `r"..."` or `r##"..."##` beginning at `start`; none for a name such as `r#type`.
+/// Returns the end of the `r"..."` or `r##"..."##` that begins at `start`, or `None` for a name such as
+/// `r#type`.
 fn raw_string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let hashes = bytes[start + 1..].iter().take_while(|&&byte| byte == b'#').count();
     let open = start + 1 + hashes;
@@ -144,24 +145,24 @@ fn raw_string_end(bytes: &[u8], start: usize) -> Option<usize> {
     Some(found.map_or(bytes.len(), |at| open + 1 + at + close.len()))
 }
 
-/// The end of the character literal beginning at `start`; none for a lifetime.
+/// Returns the end of the character literal that begins at `start`, or `None` for a lifetime.
 fn char_end(text: &str, start: usize) -> Option<usize> {
     let mut rest = text[start + 1..].char_indices();
     let (_, first) = rest.next()?;
     if first == '\\' {
-        // At most `'\u{10FFFF}'`.
+        // The longest is `'\u{10FFFF}'`.
         let (_, _escaped) = rest.next()?;
         return rest.take(10).find(|&(_, c)| c == '\'').map(|(at, _)| start + 1 + at + 1);
     }
     rest.next().filter(|&(_, c)| c == '\'').map(|(at, _)| start + 1 + at + 1)
 }
 
-/// The beginnings of attributes of items that no build outside tests and documentation compiles.
+/// The beginnings of attributes that mark an item as compiled only for tests.
 const MARKS: [&str; 5] =
     ["#[cfg(test)]", "#[cfg(all(test,", "#[test]", "#[cfg(doctest)]", "#[cfg(all(doctest,"];
 
-/// `code` without the items behind `#[cfg(test)]` and `#[test]`, and the names of modules in other
-/// files that such an attribute declares.
+/// Returns `code` without the items that have `#[cfg(test)]` or `#[test]`, and the names of modules
+/// in other files that have such an attribute.
 fn without_tests(code: &str) -> (String, Vec<String>) {
     let mut out = code.as_bytes().to_vec();
     let mut modules = Vec::new();
@@ -176,15 +177,15 @@ fn without_tests(code: &str) -> (String, Vec<String>) {
     (text_of(out), modules)
 }
 
-/// `tests` for `mod tests;`, with or without further attributes and `pub`.
+/// Returns `tests` for `mod tests;`, with or without more attributes and `pub`.
 fn declared_module(item: &str) -> Option<String> {
     let mut words = item.trim().strip_suffix(';')?.split_whitespace().rev();
     let (name, keyword) = (words.next()?, words.next()?);
     (keyword == "mod").then(|| name.into())
 }
 
-/// Where the item that begins at `start` ends: behind its body or its semicolon. A field, a variant
-/// or an arm ends at its comma, or where the braces around it close.
+/// Returns the end of the item that begins at `start`: after its body or its semicolon. A field, a
+/// variant or an arm ends at its comma, or where the braces around it close.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0_usize;
     let mut commas_end = false;
@@ -211,7 +212,8 @@ fn item_end(code: &str, start: usize) -> usize {
     code.len()
 }
 
-/// Whether `text` begins with an item, whose commas (of generics) end nothing.
+/// Returns whether `text` begins with an item. The commas of an item belong to its generics and do
+/// not end it.
 fn begins_item(text: &str) -> bool {
     const ITEMS: [&str; 14] = [
         "fn", "mod", "impl", "struct", "enum", "trait", "type", "const", "static", "use", "unsafe",
@@ -232,13 +234,13 @@ fn begins_item(text: &str) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Function<'a> {
     pub(super) name: &'a str,
-    /// Where its `fn` stands.
+    /// The offset of its `fn`.
     pub(super) at: usize,
-    /// Its lines, from `fn` to the closing brace.
+    /// The number of lines from `fn` to the closing brace.
     pub(super) lines: usize,
 }
 
-/// The functions of `code`, nested ones too.
+/// Returns the functions of `code`, nested ones included.
 pub(super) fn functions(code: &str) -> Vec<Function<'_>> {
     let mut found = Vec::new();
     for at in words(code, "fn") {
@@ -253,7 +255,8 @@ pub(super) fn functions(code: &str) -> Vec<Function<'_>> {
     found
 }
 
-/// The full paths that the `use` declarations of `code` bring in, each with where its `use` stands.
+/// Returns the full paths that the `use` declarations of `code` import, each with the offset of its
+/// `use`.
 pub(super) fn imports(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for at in words(code, "use") {
@@ -265,7 +268,7 @@ pub(super) fn imports(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// `a::{b, c::{d as e, self}}` to `a::b`, `a::c::d`, `a::c`.
+/// Expands `a::{b, c::{d as e, self}}` to `a::b`, `a::c::d`, `a::c`.
 fn expand(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
     let Some((head, inner)) = tree.split_once('{') else {

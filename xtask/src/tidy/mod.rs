@@ -1,8 +1,8 @@
 //! `cargo xtask tidy`: the rules of the house that the compiler does not check.
 //!
-//! Every rule is a function from the files of the repository, held in memory, to findings; so a
-//! test makes up a tree and shows that the rule fires. `arrows` checks the crates, `circles` the files
-//! inside each crate. Modules stand from the ground up.
+//! A rule is a function from the files of the repository, in memory, to findings. So a test can make
+//! up files and show that the rule finds something. `arrows` checks dependencies between crates,
+//! `circles` those between the files of a crate. Modules are listed from the ground up.
 
 mod code;
 mod tree;

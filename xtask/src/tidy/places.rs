@@ -1,8 +1,8 @@
-//! Paths of somebody's machine: what stands in the repository must work on any.
+//! Refuses paths of one machine: what is in the repository must work on any.
 
 use super::tree::{Finding, Tree, finding};
 
-/// Put together here, since this file is searched too.
+/// The paths, in parts, since this file is searched too.
 const PLACES: [&str; 4] = [
     concat!("/wo", "rk/"),
     concat!("/tmp/", "wt"),
@@ -16,12 +16,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     for (path, text) in tree.ending("") {
         for place in PLACES {
             for (at, _) in text.match_indices(place) {
-                // `a/b` inside a longer relative path or an address is somebody else's.
+                // Inside a longer relative path or an address it is another path.
                 let before = text[..at].chars().next_back();
                 if before.is_some_and(|c| c.is_alphanumeric() || "._-".contains(c)) {
                     continue;
                 }
-                let what = format!("{place} is a path of one machine: say it relative to the root");
+                let what = format!("{place} is a path of one machine: use a path from the root");
                 found.push(finding(path, text, at, what));
             }
         }

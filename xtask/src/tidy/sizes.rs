@@ -1,4 +1,4 @@
-//! Sizes: long files and functions are counted, not refused; the one map of the house is.
+//! Counts long files and functions, and refuses an `ARCHITECTURE.md` that is too long.
 
 use super::code::{functions, line_at};
 use super::tree::{Finding, Tree};
@@ -7,7 +7,7 @@ const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 70;
 const ARCHITECTURE_LINES: usize = 300;
 
-/// `ARCHITECTURE.md` stays short enough to be read at one sitting.
+/// Refuses an `ARCHITECTURE.md` that cannot be read in one sitting.
 pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
     let maps = tree.ending("ARCHITECTURE.md").filter(|(path, _)| *path == "ARCHITECTURE.md");
     maps.filter(|(_, text)| text.lines().count() > ARCHITECTURE_LINES)
@@ -18,8 +18,8 @@ pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// One line for long files, one for long functions; with `list`, each of them behind its line,
-/// longest first.
+/// Returns a line about long files and one about long functions. With `list`, the files or functions
+/// follow their line, longest first.
 pub(super) fn report(tree: &Tree, list: bool) -> Vec<String> {
     let mut files = Vec::new();
     let mut bodies = Vec::new();

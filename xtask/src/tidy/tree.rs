@@ -1,4 +1,4 @@
-//! The files of the repository in memory, and what is found in them.
+//! The files of the repository in memory, and findings in them.
 
 use super::code::{self, Code};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::{fmt, fs, io};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Finding {
     pub(super) path: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(super) line: usize,
     pub(super) text: String,
 }
@@ -21,17 +21,17 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The files that are or could be committed: path from the root, with `/`, to content. A file that
-/// is not text has a name here and no content.
+/// The files that are or could be committed, by their path from the root. A file that is not text
+/// has empty content.
 pub(super) struct Tree {
     files: BTreeMap<String, String>,
     code: BTreeMap<String, Code>,
-    /// Files that `#[cfg(test)] mod name;` brings in, or folders of such.
+    /// The files and folders of modules that are declared by `#[cfg(test)] mod name;`.
     test_places: BTreeSet<String>,
 }
 
 impl Tree {
-    /// The files git knows or would add; without git, all below `root` that no dot hides.
+    /// Loads the files that git knows or would add; without git, all that are not hidden.
     pub(super) fn load(root: &Path) -> io::Result<Self> {
         let names = match listed_by_git(root) {
             Some(names) => names,
@@ -47,7 +47,7 @@ impl Tree {
                 Ok(bytes) => {
                     files.insert(name, String::from_utf8(bytes).unwrap_or_default());
                 }
-                // Removed and not yet committed, or a link to a folder.
+                // The file was removed without a commit, or is a link to a folder.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if error.kind() == io::ErrorKind::IsADirectory => {}
                 Err(error) => return Err(io::Error::new(error.kind(), format!("{name}: {error}"))),
@@ -56,7 +56,7 @@ impl Tree {
         Ok(Self::new(files))
     }
 
-    /// A tree that a test makes up.
+    /// Returns a tree of made-up files, for a test.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         Self::new(files.iter().map(|&(path, text)| (path.into(), text.into())).collect())
@@ -79,25 +79,25 @@ impl Tree {
         self.files.len()
     }
 
-    /// All files whose path ends in `end`, with their content.
+    /// Returns the files whose path ends in `end`, with their content.
     pub(super) fn ending(&self, end: &'static str) -> impl Iterator<Item = (&str, &str)> {
         let all = self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         all.filter(move |(path, _)| path.ends_with(end))
     }
 
-    /// All Rust files.
+    /// Returns all Rust files.
     pub(super) fn rust(&self) -> impl Iterator<Item = (&str, &Code)> {
         self.code.iter().map(|(path, code)| (path.as_str(), code))
     }
 
-    /// Whether this Rust file is compiled for tests only.
+    /// Returns whether this Rust file is compiled for tests only.
     pub(super) fn is_test_file(&self, path: &str) -> bool {
         self.code.get(path).is_some_and(|code| code.only_tests)
             || self.test_places.contains(path.trim_end_matches(".rs"))
             || path.match_indices('/').any(|(at, _)| self.test_places.contains(&path[..at]))
     }
 
-    /// Whether a file or a folder stands at `path`; the root is the empty path.
+    /// Returns whether there is a file or folder at `path`. The root is the empty path.
     pub(super) fn has(&self, path: &str) -> bool {
         let inside = format!("{path}/");
         path.is_empty()
@@ -110,7 +110,7 @@ impl Tree {
     }
 }
 
-/// The place of the module `name` that the file `path` declares, without `.rs`.
+/// Returns the path, without `.rs`, of the module `name` that the file `path` declares.
 fn module(path: &str, name: &str) -> String {
     let stem = path.trim_end_matches(".rs");
     let (folder, file) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -118,7 +118,7 @@ fn module(path: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// A finding at the byte `at` of `text`.
+/// Returns a finding at the byte `at` of `text`.
 pub(super) fn finding(path: &str, text: &str, at: usize, what: String) -> Finding {
     Finding { path: path.into(), line: code::line_at(text, at), text: what }
 }

@@ -1,4 +1,5 @@
-//! Words that may not stand in the code: the outside world below `env`, and unfinished work.
+//! Words that the code may not have: those that reach files, clocks and threads past `env`, and
+//! those of unfinished work.
 
 use super::code::{imports, words};
 use super::tree::{Finding, Tree, finding};
@@ -6,7 +7,7 @@ use super::tree::{Finding, Tree, finding};
 /// The crates that reach files, clocks and threads through `env` alone.
 const PURE: [&str; 7] = ["base", "doc", "wal", "sst", "tree", "engine", "flagstone"];
 
-/// The words, the path by which an import could hide them, and what to use.
+/// Each word, the path by which an import could hide it, and what to use instead.
 const OUTSIDE: [(&str, &str, &str); 7] = [
     ("std::fs", "std::fs", "env::Disk"),
     ("SystemTime", "std::time::SystemTime", "env::Clock"),
@@ -17,7 +18,7 @@ const OUTSIDE: [(&str, &str, &str); 7] = [
     ("thread::sleep", "std::thread::sleep", "env::Executor::submit_after, or wait for what comes"),
 ];
 
-/// Files, clocks and threads come in through `env`: no other way in the crates of the engine.
+/// Refuses direct use of files, clocks and threads in the crates of the engine.
 pub(super) fn outside_world(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, code) in tree.rust() {
@@ -45,7 +46,7 @@ pub(super) fn outside_world(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// What is begun is finished, and what is tested is run.
+/// Refuses unfinished code, and tests that do not run.
 pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     const WORDS: [(&str, &str); 4] = [
         ("todo!", "finish it, or leave it out"),
@@ -65,7 +66,7 @@ pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Every Rust file begins by saying what it is for.
+/// Refuses Rust files that do not begin by saying what they are for.
 pub(super) fn header(tree: &Tree) -> Vec<Finding> {
     tree.rust()
         .filter(|(_, code)| !code.text.starts_with("//! "))

@@ -3,7 +3,7 @@
 use super::graph::Graph;
 use std::collections::VecDeque;
 
-/// The components of more than one file, the largest first; the files of each in order.
+/// Returns the components of more than one file, the largest first, each in the order of its files.
 pub(crate) fn circles(graph: &Graph) -> Vec<Vec<usize>> {
     let count = graph.files.len();
     let reached: Vec<Vec<bool>> = (0..count).map(|from| reachable(graph, from)).collect();
@@ -23,7 +23,7 @@ pub(crate) fn circles(graph: &Graph) -> Vec<Vec<usize>> {
     found
 }
 
-/// The files to which a way of at least one step leads from `from`.
+/// Returns the files that `from` reaches in one or more steps.
 fn reachable(graph: &Graph, from: usize) -> Vec<bool> {
     let mut reached = vec![false; graph.files.len()];
     let mut waiting = vec![from];
@@ -37,14 +37,13 @@ fn reachable(graph: &Graph, from: usize) -> Vec<bool> {
     reached
 }
 
-/// One of the shortest ways around among `members`; it begins at its first file, which is not
-/// repeated at the end.
+/// Returns a shortest way around among `members`. The file it begins with is not repeated at the end.
 pub(crate) fn shortest(graph: &Graph, members: &[usize]) -> Vec<usize> {
     let ways = members.iter().filter_map(|&start| around(graph, start));
     ways.min_by_key(Vec::len).unwrap_or_default()
 }
 
-/// The shortest way from `start` back to it.
+/// Returns a shortest way from `start` back to it.
 fn around(graph: &Graph, start: usize) -> Option<Vec<usize>> {
     let mut came_from: Vec<Option<usize>> = vec![None; graph.files.len()];
     let mut waiting = VecDeque::from([start]);

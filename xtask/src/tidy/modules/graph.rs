@@ -1,47 +1,48 @@
-//! Which file of a crate needs which: paths resolved through modules, imports and re-exports.
+//! The graph of files that need each other: paths are resolved through modules, imports and
+//! re-exports.
 
 use super::source::{Import, Scope, Source, join};
 use crate::tidy::code::{Code, line_at};
 use std::collections::BTreeMap;
 
-/// How many imports a name may pass through; what goes on for longer is taken for a ring of imports.
+/// The number of imports that a name may pass through. A longer chain is taken for a ring.
 const STEPS: usize = 12;
 
-/// The files of one crate and what each needs of the others.
+/// The files of one crate, and what each needs of the others.
 pub(crate) struct Graph {
-    /// The paths of the files, below `src/`.
+    /// The paths of the files, relative to `src/`.
     pub(crate) files: Vec<String>,
-    /// For each file the files it needs, and one reason each.
+    /// For each file, the files that it needs and a reason for each.
     pub(crate) needs: Vec<BTreeMap<usize, Reason>>,
 }
 
-/// Where and why a file needs another.
+/// The reason why a file needs another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reason {
-    /// The path in code; or, for an `impl` in the file that is needed, `impl Type`.
+    /// The path in code, or `impl Type` for an `impl` in the needed file.
     pub(crate) what: String,
-    /// The line in the file that needs the other, or else of the `impl` there.
+    /// The line of the path, or that of the `impl`.
     pub(crate) line: usize,
     pub(crate) is_impl: bool,
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Target {
     Module(String),
     File(usize),
-    /// Another crate, or a name that no item of a module has: a variable, a type's parameter.
+    /// Another crate, or a name that is no item of a module: a variable, a type parameter.
     Outside,
     Unknown,
 }
 
 struct Crate {
     sources: Vec<Source>,
-    /// From a module to its scope: index of the file, and of the scope in it.
+    /// The scope of each module: the index of the file, and of the scope in it.
     modules: BTreeMap<String, (usize, usize)>,
 }
 
 impl Graph {
-    /// Reads the files of a crate; each with its path below `src/`.
+    /// Reads the files of a crate, given with their paths below `src/`.
     pub(crate) fn of(files: &[(&str, &Code)]) -> Self {
         let sources: Vec<Source> =
             files.iter().map(|(path, code)| Source::of(&module_of(path), &code.live)).collect();
@@ -73,7 +74,7 @@ impl Graph {
     }
 }
 
-/// `a::b` for `a/b.rs` and `a/b/mod.rs`, nothing for `lib.rs` and `main.rs`.
+/// Returns `a::b` for `a/b.rs` and `a/b/mod.rs`, and nothing for `lib.rs` and `main.rs`.
 fn module_of(path: &str) -> String {
     let stem = path.trim_end_matches(".rs");
     let stem = match stem.rsplit_once('/') {
@@ -85,7 +86,7 @@ fn module_of(path: &str) -> String {
 }
 
 impl Crate {
-    /// Adds what `file` needs, and what needs it for its `impl` blocks.
+    /// Adds the files that `file` needs, and those that need it because of its `impl` blocks.
     fn add_needs(&self, file: usize, text: &str, graph: &mut Graph) {
         let source = &self.sources[file];
         if !source.has_code {
@@ -129,7 +130,7 @@ impl Crate {
         }
     }
 
-    /// The file a target lies in, if that file counts: it holds code.
+    /// Returns the file of a target, if that file has code and so counts.
     fn node(&self, target: &Target) -> Option<usize> {
         let file = match target {
             Target::Module(module) => self.modules.get(module)?.0,
@@ -139,7 +140,7 @@ impl Crate {
         self.sources[file].has_code.then_some(file)
     }
 
-    /// What `path` means in the module `from`.
+    /// Returns the target of `path` in the module `from`.
     fn resolve(&self, from: &str, path: &[String], steps: usize) -> Target {
         let mut module = String::from(from);
         let mut anchored = false;
@@ -152,7 +153,7 @@ impl Crate {
                 _ => match self.look_up(&module, name, tail.is_empty(), steps) {
                     Target::Module(next) => module = next,
                     Target::Unknown if anchored => {
-                        // What a macro declares has no name of its own here.
+                        // Items that a macro declares are not known by name.
                         return self
                             .modules
                             .get(&module)
@@ -167,7 +168,8 @@ impl Crate {
         Target::Module(module)
     }
 
-    /// What `name` means in `module`: as the last of a path an item first, else a module first.
+    /// Returns the target of `name` in `module`. The last name of a path is first looked for among
+    /// items, every other one among modules.
     fn look_up(&self, module: &str, name: &str, last: bool, steps: usize) -> Target {
         let Some((&(file, scope), steps)) = self.modules.get(module).zip(steps.checked_sub(1))
         else {
@@ -183,7 +185,7 @@ impl Crate {
             return Target::File(file);
         }
         let named = |import: &&Import| import.name.as_deref() == Some(name);
-        // `use name::..` inside `module` would ask for itself.
+        // `use name::..` inside `module` would look for itself.
         let mut outside = false;
         for import in scope.imports.iter().filter(named) {
             if import.path.len() == 1 && import.path[0] == name {

@@ -1,6 +1,6 @@
 //! The modules of one crate: what each file names, which files need each other, and circles.
 //!
-//! Modules stand from the ground up.
+//! Modules are listed from the ground up.
 
 mod token;
 

@@ -1,7 +1,8 @@
-//! What one Rust file declares and what it names: items, imports, paths, `impl` blocks.
+//! The names that a Rust file declares and uses: items, imports, paths, `impl` blocks.
 //!
-//! It reads tokens, not a syntax tree: a parser takes the arguments of macros for opaque, and there
-//! `crate::a::B` names a file as well. Items count where a module can hold them, paths everywhere.
+//! The reader works on tokens, not on a syntax tree: to a parser the arguments of macros are opaque,
+//! but `crate::a::B` names a file there, too. Items count where a module can have them, paths
+//! everywhere.
 
 use super::token::{Token, tokens};
 use std::collections::BTreeSet;
@@ -9,24 +10,24 @@ use std::collections::BTreeSet;
 /// A module of a file: the file itself, or `mod name { .. }` in it.
 #[derive(Debug, Default)]
 pub(super) struct Scope {
-    /// `a::b` for `crate::a::b`; empty for the root.
+    /// The path, `a::b` for `crate::a::b`; empty for the root.
     pub(super) module: String,
     pub(super) items: BTreeSet<String>,
     pub(super) imports: Vec<Import>,
 }
 
-/// One name that a `use` brings in.
+/// A name that a `use` imports.
 #[derive(Debug)]
 pub(super) struct Import {
-    /// `None` for a glob, whose path is then that of the module.
+    /// The name, or `None` for a glob, whose path is then that of the module.
     pub(super) name: Option<String>,
     pub(super) path: Vec<String>,
     pub(super) at: usize,
-    /// `pub`, `pub(crate)` and so on.
+    /// Whether the import has `pub`, `pub(crate)` or the like.
     pub(super) public: bool,
 }
 
-/// A path in code, beside imports.
+/// A path in code that is not an import.
 #[derive(Debug)]
 pub(super) struct Mention {
     /// The index of the scope in which it occurs.
@@ -35,25 +36,25 @@ pub(super) struct Mention {
     pub(super) at: usize,
 }
 
-/// What a file declares and names.
+/// The declarations and uses of a file.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// The first is the file's own module.
+    /// The modules; the first is that of the file.
     pub(super) scopes: Vec<Scope>,
-    /// Paths of two or more names.
+    /// The paths of two or more names.
     pub(super) mentions: Vec<Mention>,
-    /// Names alone that may be items which a glob brings in, and where they occur first.
+    /// Single names that a glob may import, with their first places.
     pub(super) bare: Vec<(String, usize)>,
-    /// The types of its `impl Type { .. }`, without those of traits.
+    /// The types of all `impl Type { .. }`; an `impl` of a trait does not count.
     pub(super) impls: Vec<Mention>,
-    /// Whether it declares modules of other files.
+    /// Whether the file declares modules in other files.
     pub(super) has_modules: bool,
-    /// Whether it holds more than modules and imports.
+    /// Whether the file has more than modules and imports.
     pub(super) has_code: bool,
 }
 
 impl Source {
-    /// Reads `code`, the live code of the file of `module`.
+    /// Reads `code`, the code of the file of `module` without tests.
     pub(super) fn of(module: &str, code: &str) -> Self {
         let mut reader = Reader {
             tokens: tokens(code),
@@ -67,7 +68,7 @@ impl Source {
         reader.source
     }
 
-    /// Whether it names `name` outside its imports.
+    /// Returns whether the file uses `name` outside of imports.
     pub(super) fn uses(&self, name: &str) -> bool {
         self.bare.iter().any(|(bare, _)| bare == name)
             || self.mentions.iter().any(|mention| mention.path[0] == name)
@@ -77,15 +78,15 @@ impl Source {
 struct Reader<'a> {
     tokens: Vec<Token<'a>>,
     at: usize,
-    /// How many brackets of any kind are open.
+    /// The number of open brackets of any kind.
     depth: usize,
-    /// The modules around this place: index of the scope, depth of its items.
+    /// The modules around this place: the index of the scope and the depth of its items.
     open: Vec<(usize, usize)>,
     source: Source,
 }
 
 impl<'a> Reader<'a> {
-    /// The text of the token `ahead` of this one; empty at the end.
+    /// Returns the text of the token that is `ahead` tokens after this one; empty at the end.
     fn peek(&self, ahead: usize) -> &'a str {
         self.tokens.get(self.at + ahead).map_or("", |token| token.text)
     }
@@ -112,7 +113,7 @@ impl<'a> Reader<'a> {
                     self.import();
                     continue;
                 }
-                // `pub(in path)` says who sees an item, and names nothing of it.
+                // The path of `pub(in path)` says who sees the item and uses nothing.
                 "in" if self.behind(1) == "(" && self.behind(2) == "pub" => {
                     while !matches!(self.peek(0), ")" | "") {
                         self.at += 1;
@@ -132,7 +133,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Notes the item whose keyword is `token`, in a module; false if it is no such keyword.
+    /// Notes the item whose keyword is `token`. Returns false if it is no keyword of an item.
     fn item(&mut self, token: Token<'a>) -> bool {
         let next = self.peek(1);
         match token.text {
@@ -153,7 +154,7 @@ impl<'a> Reader<'a> {
             {
                 self.declare(if next == "mut" { self.peek(2) } else { next });
             }
-            // Not of a generic parameter or a raw pointer.
+            // The `const` of a generic parameter or a raw pointer is no item.
             "const" if !matches!(self.behind(1), "<" | "," | "*") => {
                 if !matches!(next, "fn" | "unsafe" | "async" | "extern") {
                     self.declare(next);
@@ -172,7 +173,7 @@ impl<'a> Reader<'a> {
         true
     }
 
-    /// Notes an item and steps onto its name.
+    /// Notes an item and moves to its name.
     fn declare(&mut self, name: &str) {
         self.source.has_code = true;
         let (scope, _) = self.scope();
@@ -180,8 +181,8 @@ impl<'a> Reader<'a> {
         self.at += 1;
     }
 
-    /// Notes the type of `impl<..> Type<..> {`, unless it is the `impl` of a trait. Nothing is
-    /// consumed: the paths in the head are read as all others are.
+    /// Notes the type of `impl<..> Type<..> {`, unless it is the `impl` of a trait. Consumes nothing:
+    /// the paths in the head are read like all others.
     fn implementation(&mut self) {
         let mut ahead = 1;
         if self.peek(ahead) == "<" {
@@ -207,13 +208,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the `<` that is `ahead` is closed, plus one.
+    /// Returns the distance to the token after the `>` that closes the `<` at distance `ahead`.
     fn behind_generics(&self, mut ahead: usize) -> usize {
         let mut depth = 0_i32;
         loop {
             match self.peek(ahead) {
                 "<" => depth += 1,
-                // Not the arrow of `Fn() -> T`.
+                // The `>` of the arrow in `Fn() -> T` closes nothing.
                 ">" if self.peek(ahead - 1) != "-" => depth -= 1,
                 "" => return ahead,
                 _ => {}
@@ -225,7 +226,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a path that begins with `token`, or one name alone.
+    /// Reads the path, or the single name, that begins with `token`.
     fn path(&mut self, token: Token<'a>) {
         let before = self.behind(1);
         let mut path = vec![token.text];
@@ -233,7 +234,7 @@ impl<'a> Reader<'a> {
             self.at += 2;
             match self.tokens.get(self.at) {
                 Some(next) if next.is_name() => path.push(next.text),
-                // `::<T>`, or the `::` of a macro's pattern.
+                // It is `::<T>`, or the `::` of a macro's pattern.
                 _ => {
                     self.at -= 1;
                     break;
@@ -241,7 +242,7 @@ impl<'a> Reader<'a> {
             }
         }
         self.at += 1;
-        // A field or method, the rest of `<T>::name` or `::name`.
+        // It is a field or method, or the rest of `<T>::name` or `::name`.
         if matches!(before, "." | "::") {
             return;
         }
@@ -268,7 +269,7 @@ impl<'a> Reader<'a> {
         let mut imports = Vec::new();
         self.at += 1;
         if self.peek(0) == "::" {
-            // An outside crate.
+            // It is an outside crate.
             while !matches!(self.peek(0), ";" | "") {
                 self.at += 1;
             }
@@ -280,7 +281,7 @@ impl<'a> Reader<'a> {
         self.source.scopes[scope].imports.extend(imports);
     }
 
-    /// `a::{b, c::{d as e, self}, f::*}`: one import a leaf. Ends behind the tree.
+    /// Reads `a::{b, c::{d as e, self}, f::*}` as one import for each leaf. Ends after the tree.
     fn import_tree(&mut self, prefix: &[String], found: &mut Vec<Import>) {
         let mut path = prefix.to_vec();
         let at = self.tokens.get(self.at).map_or(0, |token| token.at);
@@ -329,7 +330,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `a` and `b` to `a::b`.
+/// Joins `a` and `b` to `a::b`.
 pub(super) fn join(module: &str, name: &str) -> String {
     if module.is_empty() { name.into() } else { format!("{module}::{name}") }
 }

@@ -1,10 +1,10 @@
-//! Rust text as a row of tokens: names and marks, without numbers and lifetimes.
+//! Rust text as a list of tokens: names and marks, without numbers and lifetimes.
 
-/// A name, `::`, `..` or a mark of one character.
+/// A token: a name, `::`, `..` or a mark of one character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token<'a> {
     pub(super) text: &'a str,
-    /// The offset of its first byte.
+    /// The offset of the first byte.
     pub(super) at: usize,
 }
 
@@ -14,7 +14,7 @@ impl Token<'_> {
     }
 }
 
-/// The tokens of `code`, in which comments and literals are already blank.
+/// Returns the tokens of `code`, in which comments and literals are blank already.
 pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -23,7 +23,7 @@ pub(super) fn tokens(code: &str) -> Vec<Token<'_>> {
         let length = match first {
             '\'' => 1 + name_length(&rest[1..]),
             'r' if rest.starts_with("r#") => {
-                // A raw name is no keyword: the mark stays with it.
+                // A raw name is no keyword, so it keeps its `r#`.
                 2 + name_length(&rest[2..])
             }
             _ if begins_name(first) || first.is_numeric() => name_length(rest),
