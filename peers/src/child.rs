@@ -2,7 +2,8 @@
 
 use crate::args::Options;
 use crate::cells::{Trial, run as run_cell};
-use flagstone_bench::engine::{EngineOptions, Outcome};
+use flagstone_bench::engine::Outcome;
+use flagstone_bench::options::StoreOptions;
 use flagstone_bench::run::show_summary;
 use flagstone_bench::workload::Stage;
 
@@ -14,7 +15,7 @@ pub(crate) fn run(options: &Options) -> Outcome<()> {
     let ([cell], [engine]) = (&options.cells[..], &options.engines[..]) else {
         return Err("a trial is of one cell over one engine".into());
     };
-    let open = |given: &EngineOptions| engine.open(given, cell.work.only_reads());
+    let open = |given: &StoreOptions| engine.open(given, cell.work.only_reads());
     let out = options.result_file(cell, engine, options.rounds);
     let dir = options.dir.join(format!("{}-{}", cell.name, engine.to_string().replace(':', "-")));
     let name = engine.to_string();

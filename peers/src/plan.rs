@@ -6,7 +6,7 @@ use crate::cells::Cell;
 use crate::engines::{Choice, KINDS};
 use crate::report;
 use flagstone_bench::engine::Outcome;
-use flagstone_bench::record::{Trial, read_file};
+use flagstone_bench::record::read_file;
 use flagstone_bench::sample::{DiskClock, program};
 use std::fs;
 use std::path::Path;
@@ -71,15 +71,9 @@ fn is_measured(
     engine: &Choice,
     program: &str,
 ) -> bool {
-    let Ok(Trial { header, .. }) = read_file(path) else { return false };
-    header.program == program
-        && header.engine == engine.to_string()
-        && header.workload == cell.work.workload()
-        && options
-            .setup(cell)
-            .describe()
-            .iter()
-            .all(|(name, value)| header.options.get(name) == Some(value))
+    let (engine, workload) = (engine.to_string(), cell.work.workload());
+    let described = options.setup(cell).describe();
+    read_file(path).is_ok_and(|trial| trial.is_of(program, &engine, &workload, &described))
 }
 
 /// The engines that were asked for, or those of the cell that this program has.

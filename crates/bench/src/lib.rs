@@ -1,18 +1,31 @@
-//! The workloads of flagstone and their reports, for the binary `flagstone-bench` and for `peers/`.
+//! The benchmarks of flagstone: the program `flagstone-bench`, and its workloads for `peers/`.
 //!
 //! ```text
-//!             engine   record      what is measured, what is written
-//!               \    /  |
-//!                \  / sample       the process, the machine, the store's directory
-//!                 run              threads in a closed loop, a row an interval, a summary
-//!                  |
-//!               workload           what the threads do
+//!    record  options          what is written, what is chosen
+//!       |  \     |
+//!       | sample engine       the process and the machine, what is measured
+//!       |      \  |
+//!       |       run           threads in a closed loop, a row an interval, a summary
+//!       |        |
+//!    report   workload        what the threads do
+//!         \    |
+//!          command            the command line
 //! ```
-//! `report` draws what stands in result files, and needs `record` alone. A module uses only modules above it.
+//! `report` draws what result files hold, and needs `record` alone. A module uses only modules above it.
+
+#![allow(missing_docs, reason = "no API for users: a name that says it all needs no comment")]
+
+pub mod record;
+pub mod stats;
+
+pub mod options;
+pub mod sample;
 
 pub mod engine;
-pub mod record;
+
 pub mod report;
 pub mod run;
-pub mod sample;
+
 pub mod workload;
+
+pub mod command;

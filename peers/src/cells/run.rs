@@ -3,13 +3,11 @@
 use super::list::{Cell, Scale, Work};
 use flagstone::Durability;
 use flagstone_bench::engine::Outcome;
+use flagstone_bench::options::{Length, Pace, StoreOptions};
 use flagstone_bench::record::{Described, Summary};
-use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{
     Asked, DataOptions, DurableWriters, FullScanOptions, GetsOptions, LargerOptions, Mix,
-    MixOptions, OverwriteOptions, ShortScanOptions, Stage, StoreOptions, ValueKind,
-    run_durable_writers, run_full_scan, run_gets, run_larger, run_mix_as, run_overwrite,
-    run_short_scan,
+    MixOptions, OverwriteOptions, Setup as Options, ShortScanOptions, Stage, ValueKind, Workload,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -67,22 +65,19 @@ pub(crate) fn run(trial: &Trial<'_>) -> Outcome<Summary> {
     match trial.setup.plan() {
         Plan::Mix(options) => {
             let settles = matches!(work, Work::Mix { sustained: true, .. });
-            run_mix_as(stage, &work.workload(), &options, |recorder, engine, _| {
+            options.run_as(stage, &work.workload(), |recorder, engine, _| {
                 if settles {
                     recorder.settle(engine)?;
                 }
                 Ok(())
             })
         }
-        Plan::Durable(what) => {
-            let done = run_durable_writers(stage, &what, &out)?.pop();
-            Ok(done.ok_or("no trial")?.1)
-        }
-        Plan::Larger(what) => Ok(run_larger(stage, &what, &out)?.pop().ok_or("no trial")?.summary),
-        Plan::Gets(options) => run_gets(stage, &options),
-        Plan::ShortScan(options) => run_short_scan(stage, &options),
-        Plan::FullScan(options) => run_full_scan(stage, &options),
-        Plan::Overwrite(options) => run_overwrite(stage, &options),
+        Plan::Durable(what) => Ok(what.run(stage, &out)?.pop().ok_or("no trial")?.1),
+        Plan::Larger(what) => Ok(what.run(stage, &out)?.pop().ok_or("no trial")?.summary),
+        Plan::Gets(options) => options.run(stage),
+        Plan::ShortScan(options) => options.run(stage),
+        Plan::FullScan(options) => options.run(stage),
+        Plan::Overwrite(options) => options.run(stage),
     }
 }
 
@@ -93,7 +88,7 @@ impl Setup<'_> {
             Plan::Mix(options) => options.describe(),
             Plan::Durable(what) => what.base.describe(),
             Plan::Gets(options) => options.describe(),
-            Plan::Larger(what) => what.describe(what.blocks[0], &self.pace()),
+            Plan::Larger(what) => what.describe(what.blocks[0], self.cell.threads),
             Plan::ShortScan(options) => options.describe(),
             Plan::FullScan(options) => options.describe(),
             Plan::Overwrite(options) => options.describe(),
@@ -101,38 +96,38 @@ impl Setup<'_> {
     }
 
     fn plan(&self) -> Plan {
-        let (store, pace, records) = (self.store(), self.pace(), self.scale.entries);
-        let data = DataOptions { seed: self.seed, ..DataOptions::default() };
+        let (setup, records) = (self.options(), self.scale.entries);
         let gets = |asked, values, records| {
-            let (store, data) = (store.clone(), DataOptions { values, ..data.clone() });
-            GetsOptions { store, data, pace, records, ..GetsOptions::new(asked) }
+            let mut setup = setup.clone();
+            setup.data.values = values;
+            GetsOptions { asked, setup, records, as_written: false }
         };
-        let scans = |records| ShortScanOptions {
-            store: store.clone(),
-            data: data.clone(),
-            pace,
+        let scans = |records, as_written| ShortScanOptions {
+            setup: setup.clone(),
             records,
-            ..ShortScanOptions::default()
+            limit: 50,
+            as_written,
         };
         let written = self.scale.written_entries;
+        let times = |factor: f64| Length::Time(Duration::from_secs_f64(self.seconds * factor));
         match self.cell.work {
             Work::Mix { mix, sustained } => {
                 let mut options = self.mix(mix);
                 if sustained {
-                    options.pace.length = Length::Time(Duration::from_secs_f64(self.seconds * 6.0));
-                    options.pace.closing_sync = true;
+                    options.setup.pace.length = times(6.0);
+                    options.setup.pace.closing_sync = true;
                 }
                 Plan::Mix(options)
             }
             Work::Fill => {
                 let mut options = self.mix(Mix::PUTS);
-                options.pace.length = Length::Operations(records);
+                options.setup.pace.length = Length::Operations(records);
                 Plan::Mix(options)
             }
             Work::Durable => {
                 let mut base = self.mix(Mix::PUTS);
-                base.store.durability = Durability::Group;
-                base.data.value_bytes = 128;
+                base.setup.store.durability = Durability::Group;
+                base.setup.data.value_bytes = 128;
                 Plan::Durable(DurableWriters { base, writers: vec![self.cell.threads] })
             }
             Work::CachedGet { values } => {
@@ -141,60 +136,50 @@ impl Setup<'_> {
             Work::PagedGet => Plan::Gets(gets(Asked::Present, ValueKind::Random, records)),
             Work::AbsentGet => Plan::Gets(gets(Asked::Absent, ValueKind::Random, records)),
             Work::WrittenGet => {
-                let behind = gets(Asked::Present, ValueKind::Random, written);
-                Plan::Gets(GetsOptions { as_written: true, ..behind })
+                let after = gets(Asked::Present, ValueKind::Random, written);
+                Plan::Gets(GetsOptions { as_written: true, ..after })
             }
-            Work::ShortScans => Plan::ShortScan(scans(records)),
-            Work::WrittenScans => {
-                Plan::ShortScan(ShortScanOptions { as_written: true, ..scans(written) })
+            Work::ShortScans => Plan::ShortScan(scans(records, false)),
+            Work::WrittenScans => Plan::ShortScan(scans(written, true)),
+            Work::FullScan => {
+                let mut setup = setup;
+                setup.data.value_bytes = 16;
+                let records = self.scale.small_entries;
+                Plan::FullScan(FullScanOptions { setup, records, rounds: 3 })
             }
-            Work::FullScan => Plan::FullScan(FullScanOptions {
-                store,
-                data: DataOptions { value_bytes: 16, ..data },
-                pace,
-                records: self.scale.small_entries,
-                ..FullScanOptions::default()
-            }),
-            Work::Overwrite { pattern } => Plan::Overwrite(OverwriteOptions {
-                store,
-                data,
-                pace: Pace {
-                    length: Length::Time(Duration::from_secs_f64(self.seconds * 3.0)),
-                    ..pace
-                },
-                records: self.scale.overwritten_entries,
-                pattern,
-            }),
-            Work::ColdGet { block_bytes } => Plan::Larger(LargerOptions {
-                store: StoreOptions { direct_reads: true, ..store },
-                data,
-                pace,
-                times: self.scale.cold_times as f64,
-                blocks: vec![block_bytes],
-                threads: vec![self.cell.threads],
-                device_time: Duration::from_secs_f64(self.seconds.min(5.0)),
-            }),
+            Work::Overwrite { pattern } => {
+                let mut setup = setup;
+                setup.pace.length = times(3.0);
+                let records = self.scale.overwritten_entries;
+                Plan::Overwrite(OverwriteOptions { setup, records, pattern })
+            }
+            Work::ColdGet { block_bytes } => {
+                let mut setup = setup;
+                setup.store.direct_reads = true;
+                Plan::Larger(LargerOptions {
+                    setup,
+                    times: self.scale.cold_times as f64,
+                    blocks: vec![block_bytes.unwrap_or(0)],
+                    threads: vec![self.cell.threads],
+                    device_seconds: Duration::from_secs_f64(self.seconds.min(5.0)),
+                })
+            }
         }
     }
 
-    fn store(&self) -> StoreOptions {
-        StoreOptions {
+    fn options(&self) -> Options {
+        let store = StoreOptions {
             partitions: self.partitions,
             memory_bytes: self.memory_bytes,
             ..StoreOptions::default()
-        }
-    }
-
-    fn pace(&self) -> Pace {
-        Pace {
-            threads: self.cell.threads,
-            length: Length::Time(Duration::from_secs_f64(self.seconds)),
-            ..Pace::default()
-        }
+        };
+        let data = DataOptions { seed: self.seed, ..DataOptions::default() };
+        let length = Length::Time(Duration::from_secs_f64(self.seconds));
+        let pace = Pace { threads: self.cell.threads, length, ..Pace::default() };
+        Options { store, data, pace }
     }
 
     fn mix(&self, mix: Mix) -> MixOptions {
-        let data = DataOptions { seed: self.seed, ..DataOptions::default() };
-        MixOptions { store: self.store(), pace: self.pace(), data, ..MixOptions::new(mix) }
+        MixOptions { setup: self.options(), ..MixOptions::new(mix) }
     }
 }

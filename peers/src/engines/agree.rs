@@ -2,7 +2,8 @@
 
 use super::{Choice, KINDS};
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions};
+use flagstone_bench::engine::Engine;
+use flagstone_bench::options::StoreOptions;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -50,18 +51,13 @@ impl Place {
         Self(dir)
     }
 
-    fn options(&self, durability: Durability) -> EngineOptions {
-        EngineOptions {
+    fn options(&self, durability: Durability) -> StoreOptions {
+        StoreOptions {
             dir: self.0.clone(),
             memory_bytes: 16 << 20,
-            memtable_bytes: None,
-            block_bytes: None,
-            filter_bits: None,
-            direct_reads: false,
-            space_amplification_max: None,
-            entry_checks: true,
             partitions: 2,
             durability,
+            ..StoreOptions::default()
         }
     }
 }

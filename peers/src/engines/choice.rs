@@ -1,7 +1,8 @@
 //! An engine by its name: `rocksdb`, or `rocksdb:universal` for one of its variants.
 
 use super::{fjall, flagstone, lmdb, redb, sqlite};
-use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
+use flagstone_bench::engine::{Engine, Outcome};
+use flagstone_bench::options::StoreOptions;
 use std::fmt;
 use std::str::FromStr;
 
@@ -14,7 +15,7 @@ pub(crate) struct Kind {
     pub(crate) variants: &'static [(&'static str, &'static str)],
     /// The variant of cells that only read, where memory can be shared out for them alone.
     for_reads: Option<&'static str>,
-    open: fn(&str, &EngineOptions) -> Outcome<Box<dyn Engine>>,
+    open: fn(&str, &StoreOptions) -> Outcome<Box<dyn Engine>>,
 }
 
 /// All of them, flagstone first.
@@ -49,7 +50,7 @@ impl Choice {
     /// Opens a store, for a cell that only reads or for any.
     pub(crate) fn open(
         &self,
-        options: &EngineOptions,
+        options: &StoreOptions,
         only_reads: bool,
     ) -> Outcome<Box<dyn Engine>> {
         let kind = &KINDS[self.kind];

@@ -26,7 +26,8 @@ use fjall::config::{
 };
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode};
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome, Stillness};
+use flagstone_bench::engine::{Engine, Gauges, Outcome, Stillness};
+use flagstone_bench::options::StoreOptions;
 
 /// Ways of tuning it that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
@@ -44,7 +45,7 @@ struct Fjall {
 }
 
 /// Opens a store.
-pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let memtable = options.memtable_bytes.unwrap_or((options.memory_bytes / 8).max(1 << 20));
     let cache = if has(variant, "reads") {
         options.memory_bytes.saturating_sub(memtable).max(options.memory_bytes / 2)

@@ -1,7 +1,8 @@
 //! flagstone, as it is unless a variant says how much garbage it may keep.
 
 use super::choice::has;
-use flagstone_bench::engine::{Engine, EngineOptions, Outcome, open_flagstone};
+use flagstone_bench::engine::{Engine, Outcome, open_flagstone};
+use flagstone_bench::options::StoreOptions;
 
 /// Other bounds on space, for comparisons at the space that a peer takes.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
@@ -13,10 +14,10 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
 ];
 
 /// Opens a store.
-pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let asked = VARIANTS.iter().find(|(name, _)| has(variant, name));
     let times = asked.and_then(|(name, _)| name.strip_prefix("space")?.parse().ok());
-    open_flagstone(&EngineOptions {
+    open_flagstone(&StoreOptions {
         space_amplification_max: times.or(options.space_amplification_max),
         ..options.clone()
     })

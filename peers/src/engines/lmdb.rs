@@ -17,7 +17,8 @@ use super::choice::has;
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
+use flagstone_bench::engine::{Engine, Outcome};
+use flagstone_bench::options::StoreOptions;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 use std::ops::Bound;
@@ -36,7 +37,7 @@ struct Lmdb {
 }
 
 /// Opens a store.
-pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     std::fs::create_dir_all(&options.dir)?;
     let mut flags = EnvFlags::NO_READ_AHEAD;
     if !matches!(options.durability, Durability::Group | Durability::Each) {

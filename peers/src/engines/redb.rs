@@ -11,7 +11,8 @@
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineError, EngineOptions, Outcome};
+use flagstone_bench::engine::{Engine, EngineError, Outcome};
+use flagstone_bench::options::StoreOptions;
 use redb::{Database, ReadableDatabase, TableDefinition};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ struct Redb {
 }
 
 /// Opens a store.
-pub(super) fn open(options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+pub(super) fn open(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let cache = usize::try_from(options.memory_bytes)?;
     std::fs::create_dir_all(&options.dir)?;
     let db = Database::builder().set_cache_size(cache).create(options.dir.join("redb"))?;

@@ -26,7 +26,8 @@ use super::choice::has;
 use super::ticker::Ticker;
 use super::versions::locked;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Gauges, Outcome, Stillness};
+use flagstone_bench::engine::{Engine, Gauges, Outcome, Stillness};
+use flagstone_bench::options::StoreOptions;
 use rocksdb::{
     BlockBasedOptions, BlockBasedTablePinningTier, Cache, CompactOptions, DB, DBCompactionStyle,
     DBCompressionType, DataBlockIndexType, ErrorKind, LogLevel, Options, ReadOptions,
@@ -66,7 +67,7 @@ struct Rocks {
 }
 
 /// Opens a store.
-pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let jobs = if has(variant, "jobs4") { 4 } else { cores };
     let memory = usize::try_from(options.memory_bytes)?;
@@ -159,7 +160,7 @@ pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn En
     Ok(Box::new(Rocks { ticker, db, read: ReadOptions::default(), write, flush_on_close, tuning }))
 }
 
-fn tables(variant: &str, options: &EngineOptions, cache: &Cache) -> BlockBasedOptions {
+fn tables(variant: &str, options: &StoreOptions, cache: &Cache) -> BlockBasedOptions {
     let mut tables = BlockBasedOptions::default();
     let default_block = if has(variant, "16k") { 16 << 10 } else { 4 << 10 };
     tables.set_block_size(options.block_bytes.unwrap_or(default_block));

@@ -17,7 +17,8 @@
 use super::choice::has;
 use super::ticker::Ticker;
 use flagstone::Durability;
-use flagstone_bench::engine::{Engine, EngineOptions, Outcome};
+use flagstone_bench::engine::{Engine, Outcome};
+use flagstone_bench::options::StoreOptions;
 use rusqlite::{Connection, OpenFlags};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +47,7 @@ struct Pragmas {
 }
 
 impl Pragmas {
-    fn new(variant: &str, options: &EngineOptions) -> Self {
+    fn new(variant: &str, options: &StoreOptions) -> Self {
         let page_bytes = match () {
             () if has(variant, "16k") => 16 << 10,
             () if has(variant, "4k") => 4 << 10,
@@ -96,7 +97,7 @@ impl Pragmas {
 }
 
 /// Opens a store.
-pub(super) fn open(variant: &str, options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
+pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     std::fs::create_dir_all(&options.dir)?;
     let path = options.dir.join("kv.sqlite");
     let pragmas = Pragmas::new(variant, options);

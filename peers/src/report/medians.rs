@@ -1,7 +1,7 @@
 //! The medians of a cell's trials, by engine.
 
 use flagstone_bench::record::{OpKind, Trial};
-use flagstone_bench::run::median;
+use flagstone_bench::stats::median;
 use std::collections::BTreeMap;
 
 /// One engine in one cell: medians over its rounds.
@@ -84,7 +84,7 @@ pub(crate) fn by_cell(trials: &[Trial]) -> BTreeMap<String, Vec<Measured>> {
 fn measure(engine: &str, trials: &[&Trial]) -> Measured {
     let of = |value: &dyn Fn(&Trial) -> f64| {
         let values: Vec<f64> = trials.iter().map(|trial| value(trial)).collect();
-        median(&values).unwrap_or(f64::NAN)
+        median(values.iter().copied()).unwrap_or(f64::NAN)
     };
     let rates = trials.iter().map(|trial| trial.summary.ops_per_s);
     let first = trials.first().map(|trial| &trial.summary.latency);

@@ -1,69 +1,29 @@
-//! What an engine does for a workload, and what it is given.
+//! What an engine does for a workload.
 
-use super::Stillness;
+use crate::options::StoreOptions;
 use crate::record::EventKind;
 use crate::sample::ProcessSample;
-use flagstone::Durability;
-use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Errors of any engine.
+/// The error of any engine.
 pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a call answers.
+/// The result of a call of an engine.
 pub type Outcome<T> = Result<T, EngineError>;
-
-/// What every engine is given. Engines without a knob for something ignore it, and say so in
-/// [`Engine::tuning`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct EngineOptions {
-    /// The directory of the store; made if there is none.
-    pub dir: PathBuf,
-    /// Bytes of memtables and caches together.
-    pub memory_bytes: u64,
-    /// Bytes of one memtable, where it is not left to the engine.
-    pub memtable_bytes: Option<u64>,
-    /// Bytes of a block of a table, where it is not left to the engine.
-    pub block_bytes: Option<usize>,
-    /// Bits of filter a key, where it is not left to the engine.
-    pub filter_bits: Option<u8>,
-    /// Blocks that are not in the cache are read past the page cache of the system.
-    pub direct_reads: bool,
-    /// How many times what is alive the store may take, where it is not left to the engine and it has such an option.
-    pub space_amplification_max: Option<f64>,
-    /// Entries carry checks against changes in memory, where the engine can.
-    pub entry_checks: bool,
-    /// Hash partitions.
-    pub partitions: u16,
-    /// What a write promises.
-    pub durability: Durability,
-}
 
 /// A store of keys and values, called by many threads at once.
 pub trait Engine: Send + Sync {
     /// Sets `key` to `value`.
-    ///
-    /// # Errors
-    /// What the engine says.
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
 
-    /// Hands the value of `key` to `found`, uncopied where the engine can; false when there is none.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Passes the value of `key` to `found`, without a copy where the engine can. Returns false if there is none.
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool>;
 
-    /// Removes `key`, blindly.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Removes `key` without reading it.
     fn delete(&self, key: &[u8]) -> Outcome<()>;
 
-    /// Removes `key` and tells whether it was there. Unless an engine has a call for it, a get and a
-    /// delete, between which others may come.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Removes `key` and returns whether it was there. Unless the engine has a call for it, this is a get and a
+    /// delete, and other writes may come between them.
     fn remove(&self, key: &[u8]) -> Outcome<bool> {
         let found = self.get(key, &mut |_| {})?;
         if found {
@@ -72,36 +32,24 @@ pub trait Engine: Send + Sync {
         Ok(found)
     }
 
-    /// Hands at most `limit` entries from `from` on to `each`, in the order of their keys; answers how
-    /// many.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Passes at most `limit` entries, starting at `from` and in the order of their keys, to `each`. Returns their
+    /// number.
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
     -> Outcome<usize>;
 
-    /// Writes out what is in memory alone; nothing, unless an engine has such.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Writes out data that is only in memory.
     fn flush(&self) -> Outcome<()> {
         Ok(())
     }
 
-    /// Merges everything that can be merged, and waits for it; a flush, unless an engine merges.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Merges everything that can be merged, and waits for it. A flush, unless the engine merges.
     fn compact(&self) -> Outcome<()> {
         self.flush()
     }
 
-    /// Waits for the work that goes on in the background, starting none: five minutes at most. Unless an
-    /// engine can wait, until memtables and levels have kept their sizes for two seconds, and the process has written
-    /// nothing: a long compaction changes no level before its end.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Waits at most five minutes for background work, and starts none. Unless the engine can wait, this waits until
+    /// for two seconds memtables and levels keep their sizes and the process writes nothing: a long compaction
+    /// changes no level before its end.
     fn settle(&self) -> Outcome<()> {
         let _out_of_time = Stillness::USUAL.wait(|| {
             let gauges = self.gauges();
@@ -110,12 +58,12 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Sizes and counters as of now; none, unless an engine tells them.
+    /// The sizes and counters that the engine tells.
     fn gauges(&self) -> Gauges {
         Gauges::default()
     }
 
-    /// What ended since it was asked last; nothing, where the engine tells nothing.
+    /// The events since the last call.
     fn take_events(&self) -> Vec<EngineEvent> {
         Vec::new()
     }
@@ -123,64 +71,112 @@ pub trait Engine: Send + Sync {
     /// `name version`, as in `rocksdb 11.8.1`.
     fn version(&self) -> String;
 
-    /// The choices made for it beyond the options, for the report; empty, unless there are any.
+    /// The choices made for this engine beyond the options, for the report.
     fn tuning(&self) -> String {
         String::new()
     }
 
-    /// Ends it; what it was given is in its files, if it has any.
-    ///
-    /// # Errors
-    /// What the engine says.
+    /// Closes the store.
     fn close(self: Box<Self>) -> Outcome<()> {
         Ok(())
     }
 }
 
-/// Opens a store, or opens it again.
-pub type OpenEngine<'a> = &'a (dyn Fn(&EngineOptions) -> Outcome<Box<dyn Engine>> + Sync);
+/// Opens a store.
+pub type OpenEngine<'a> = &'a (dyn Fn(&StoreOptions) -> Outcome<Box<dyn Engine>> + Sync);
 
-/// Sizes and counters of an engine; what it does not tell is absent.
+/// Sizes as of now, and counters since the store was opened. What an engine does not tell is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
-    /// Bytes of memtables.
     pub memtable_bytes: Option<u64>,
-    /// Bytes by level from L0 down.
+    /// Bytes by level, from L0 down.
     pub level_bytes: Vec<u64>,
-    /// Blocks found in the cache since it was opened.
+    /// Blocks found in the cache.
     pub cache_hits: Option<u64>,
-    /// Blocks read from files since it was opened.
+    /// Blocks read from files.
     pub cache_misses: Option<u64>,
-    /// Bytes written to the log since it was opened.
+    /// Bytes written to the log.
     pub wal_write_bytes: Option<u64>,
-    /// Syncs of the log since it was opened.
+    /// Syncs of the log.
     pub wal_syncs: Option<u64>,
-    /// Seconds that writers stood still since it was opened.
+    /// Seconds for which writers were stopped, added up over threads.
     pub stalled_s: Option<f64>,
 }
 
 /// Something an engine did on its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineEvent {
-    /// When it began.
     pub began: Instant,
-    /// When it ended.
     pub ended: Instant,
-    /// What it is about.
     pub kind: EventKind,
     /// Bytes written by it.
     pub bytes: u64,
-    /// More, for humans.
+    /// More, for people.
     pub what: String,
 }
 
-/// A durability as options spell it: `none`, `buffered`, `interval:100ms`, `group`, `each`.
-pub fn durability_name(durability: Durability) -> String {
-    match durability {
-        Durability::None => "none".into(),
-        Durability::Buffered => "buffered".into(),
-        Durability::Interval(interval) => format!("interval:{}ms", interval.as_millis()),
-        Durability::Group => "group".into(),
-        Durability::Each => "each".into(),
+/// When something that changes counts as ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Stillness {
+    /// The time between two samples.
+    pub step: Duration,
+    /// The time for which nothing must change.
+    pub still: Duration,
+    /// The time after which the wait is given up.
+    pub most: Duration,
+}
+
+impl Stillness {
+    /// Two seconds without a change, within five minutes; ten samples a second.
+    pub const USUAL: Self = Self {
+        step: Duration::from_millis(100),
+        still: Duration::from_secs(2),
+        most: Duration::from_secs(300),
+    };
+
+    /// Waits until `sample` returns the same value for long enough. Returns false if time ran out before.
+    pub fn wait<T: PartialEq>(&self, mut sample: impl FnMut() -> T) -> bool {
+        let began = Instant::now();
+        let (mut seen, mut since) = (sample(), began);
+        loop {
+            let now = Instant::now();
+            if now - since >= self.still {
+                return true;
+            }
+            if now - began >= self.most {
+                return false;
+            }
+            std::thread::sleep(self.step);
+            let next = sample();
+            if next != seen {
+                (seen, since) = (next, Instant::now());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Stillness = Stillness {
+        step: Duration::from_millis(1),
+        still: Duration::from_millis(20),
+        most: Duration::from_millis(500),
+    };
+
+    #[test]
+    fn a_wait_ends_when_nothing_changes_or_time_runs_out() {
+        let mut samples = 0_u32;
+        assert!(QUICK.wait(|| {
+            samples += 1;
+            samples.min(10)
+        }));
+        assert!(samples > 10, "{samples}");
+        let mut restless = 0_u32;
+        assert!(!QUICK.wait(|| {
+            restless += 1;
+            restless
+        }));
     }
 }

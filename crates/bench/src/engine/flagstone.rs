@@ -1,6 +1,7 @@
 //! flagstone, seen as an engine: one keyspace with hash partitions.
 
-use super::{Engine, EngineEvent, EngineOptions, Gauges, Outcome};
+use super::{Engine, EngineEvent, Gauges, Outcome};
+use crate::options::StoreOptions;
 use crate::record::EventKind;
 use flagstone::{
     Compression, Database, Event, Keyspace, KeyspaceOptions, Listener, Options, Routing, Stats,
@@ -8,8 +9,7 @@ use flagstone::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Collects what a database tells until it is asked for it: at most 100,000 events, then the oldest
-/// are kept.
+/// Collects the events of a database until they are taken; at most 100,000 of them.
 #[derive(Debug, Default)]
 pub struct EventLog {
     events: Mutex<Vec<EngineEvent>>,
@@ -18,7 +18,7 @@ pub struct EventLog {
 const EVENTS_MAX: usize = 100_000;
 
 impl EventLog {
-    /// What ended since it was asked last.
+    /// The events since the last call.
     pub fn take(&self) -> Vec<EngineEvent> {
         std::mem::take(&mut *self.lock())
     }
@@ -80,67 +80,49 @@ pub fn gauges_of(stats: &Stats) -> Gauges {
     }
 }
 
-/// A keyspace of a database of its own.
-#[derive(Debug)]
-pub struct FlagstoneEngine {
+/// A keyspace with hash partitions of a database of its own.
+struct FlagstoneEngine {
     database: Database,
     keyspace: Keyspace,
     events: Arc<EventLog>,
     tuning: String,
 }
 
-/// Opens flagstone: an [`OpenEngine`](super::OpenEngine).
-///
-/// # Errors
-/// What [`flagstone::Builder::open`] says.
-pub fn open_flagstone(options: &EngineOptions) -> Outcome<Box<dyn Engine>> {
-    Ok(Box::new(FlagstoneEngine::open(options)?))
-}
-
-impl FlagstoneEngine {
-    /// Opens the database in `options.dir`, made if there is none, and its keyspace `bench`.
-    ///
-    /// # Errors
-    /// What [`flagstone::Builder::open`] says.
-    pub fn open(options: &EngineOptions) -> flagstone::Result<Self> {
-        let events = Arc::new(EventLog::default());
-        let heard = Arc::clone(&events);
-        let mut chosen = Options::new()
-            .memory_budget(options.memory_bytes)
-            .durability(options.durability)
-            .memtable_bytes(options.memtable_bytes)
-            .direct_reads(options.direct_reads)
-            .entry_checks(options.entry_checks);
-        if let Some(space) = options.space_amplification_max {
-            chosen = chosen.space_amplification_max(space);
-        }
-        let workers = chosen.compaction_workers;
-        let space = chosen.space_amplification_max;
-        let builder = Database::builder(&options.dir).options(chosen);
-        let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
-        let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(options.partitions));
-        (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
-        let keyspace = database.keyspace_with("bench", wanted)?;
-        let chosen = database.keyspaces().into_iter().find(|info| info.name == "bench");
-        let chosen = chosen.map(|info| info.options).unwrap_or_default();
-        let tuning = format!(
-            "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
-             {workers} compaction workers, space amplification at most {space}{}{}",
-            options.partitions,
-            chosen.block_bytes.unwrap_or_default(),
-            chosen.filter_bits.unwrap_or_default(),
-            chosen.compression.unwrap_or(Compression::None),
-            chosen.bottom_compression.unwrap_or(Compression::None),
-            if options.direct_reads { ", direct reads" } else { "" },
-            if options.entry_checks { "" } else { ", no entry checks" },
-        );
-        Ok(Self { database, keyspace, events, tuning })
+/// Opens the database in `options.dir` and its keyspace `bench`, both created if there are none: an
+/// [`OpenEngine`](super::OpenEngine).
+pub fn open_flagstone(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
+    let events = Arc::new(EventLog::default());
+    let heard = Arc::clone(&events);
+    let mut chosen = Options::new()
+        .memory_budget(options.memory_bytes)
+        .durability(options.durability)
+        .memtable_bytes(options.memtable_bytes)
+        .direct_reads(options.direct_reads)
+        .entry_checks(options.entry_checks);
+    if let Some(space) = options.space_amplification_max {
+        chosen = chosen.space_amplification_max(space);
     }
-
-    /// The database.
-    pub const fn database(&self) -> &Database {
-        &self.database
-    }
+    let workers = chosen.compaction_workers;
+    let space = chosen.space_amplification_max;
+    let builder = Database::builder(&options.dir).options(chosen);
+    let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
+    let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(options.partitions));
+    (wanted.block_bytes, wanted.filter_bits) = (options.block_bytes, options.filter_bits);
+    let keyspace = database.keyspace_with("bench", wanted)?;
+    let chosen = database.keyspaces().into_iter().find(|info| info.name == "bench");
+    let chosen = chosen.map(|info| info.options).unwrap_or_default();
+    let tuning = format!(
+        "{} hash partitions, blocks of {} bytes, {} filter bits a key, {:?} then {:?}, \
+         {workers} compaction workers, space amplification at most {space}{}{}",
+        options.partitions,
+        chosen.block_bytes.unwrap_or_default(),
+        chosen.filter_bits.unwrap_or_default(),
+        chosen.compression.unwrap_or(Compression::None),
+        chosen.bottom_compression.unwrap_or(Compression::None),
+        if options.direct_reads { ", direct reads" } else { "" },
+        if options.entry_checks { "" } else { ", no entry checks" },
+    );
+    Ok(Box::new(FlagstoneEngine { database, keyspace, events, tuning }))
 }
 
 impl Engine for FlagstoneEngine {

@@ -4,11 +4,7 @@
 mod api;
 mod flagstone;
 mod noop;
-mod settle;
 
-pub use api::{
-    Engine, EngineError, EngineEvent, EngineOptions, Gauges, OpenEngine, Outcome, durability_name,
-};
-pub use flagstone::{EventLog, FlagstoneEngine, gauges_of, open_flagstone};
-pub use noop::{Burner, NoopEngine};
-pub use settle::Stillness;
+pub use api::{Engine, EngineError, EngineEvent, Gauges, OpenEngine, Outcome, Stillness};
+pub use flagstone::{EventLog, gauges_of, open_flagstone};
+pub use noop::NoopEngine;

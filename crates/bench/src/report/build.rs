@@ -1,7 +1,8 @@
 //! A report as a whole.
 
-use super::data::{Distribution, DocumentSizes, TUNING};
-use super::model::{Figure, Material, Part, Section};
+use super::chart::Figure;
+use super::data::{DocumentSizes, TUNING};
+use super::model::{Material, Part, Section};
 use super::{page, sections};
 use crate::record::{Machine, Trial};
 
@@ -18,8 +19,7 @@ impl Report {
     /// About 20 KB and some milliseconds a trial.
     #[must_use]
     pub fn new(trials: &[Trial], documents: Option<&DocumentSizes>) -> Self {
-        let sizes = documents.map(Distribution::from);
-        let material = Material::new(trials, sizes);
+        let material = Material::new(trials, documents);
         Self { sections: sections::all(&material), header: header(&material) }
     }
 

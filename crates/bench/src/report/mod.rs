@@ -18,7 +18,8 @@ mod png;
 mod build;
 
 pub use build::Report;
+pub use chart::Figure;
+pub(crate) use chart::Unit;
 pub use data::DocumentSizes;
-pub use model::Figure;
 #[cfg(feature = "png")]
 pub use png::Painter;

@@ -1,18 +1,8 @@
 //! The parts of a page, before they are written as HTML.
 
-use super::data::{Cell, Cells, Distribution, cells, engine_order};
+use super::chart::Figure;
+use super::data::{Cell, Cells, DocumentSizes, cells, engine_order};
 use crate::record::Trial;
-
-/// A drawn figure.
-#[derive(Clone, Debug)]
-pub struct Figure {
-    /// A name for its file and its place in the page: letters, digits and dashes.
-    pub id: String,
-    /// What is seen.
-    pub title: String,
-    /// A whole SVG element that needs nothing beside it.
-    pub svg: String,
-}
 
 /// A table.
 #[derive(Clone, Debug, Default)]
@@ -23,13 +13,17 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table without rows. Titles of numbers begin with `#`.
-    pub(super) fn new(titles: &[&str]) -> Self {
-        let column = |title: &&str| match title.strip_prefix('#') {
-            Some(title) => (title.to_owned(), true),
-            None => ((*title).to_owned(), false),
-        };
-        Self { columns: titles.iter().map(column).collect(), rows: Vec::new() }
+    /// Adds a row of titles and values. A title of numbers begins with `#`.
+    pub(super) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = (T, String)>) {
+        let (titles, row): (Vec<T>, Vec<String>) = cells.into_iter().unzip();
+        if self.columns.is_empty() {
+            let column = |title: &T| match title.as_ref().strip_prefix('#') {
+                Some(title) => (title.to_owned(), true),
+                None => (title.as_ref().to_owned(), false),
+            };
+            self.columns = titles.iter().map(column).collect();
+        }
+        self.rows.push(row);
     }
 }
 
@@ -71,11 +65,11 @@ pub(super) struct Material<'a> {
     pub(super) cells: Cells<'a>,
     /// The engine of all figures that show only one.
     pub(super) engine: &'a str,
-    pub(super) sizes: Option<Distribution>,
+    pub(super) sizes: Option<&'a DocumentSizes>,
 }
 
 impl<'a> Material<'a> {
-    pub(super) fn new(trials: &'a [Trial], sizes: Option<Distribution>) -> Self {
+    pub(super) fn new(trials: &'a [Trial], sizes: Option<&'a DocumentSizes>) -> Self {
         let engines = trials.iter().map(|trial| trial.header.engine.as_str());
         let engine = engines.min_by_key(|engine| engine_order(engine)).unwrap_or_default();
         Self { trials, cells: cells(trials.iter()), engine, sizes }

@@ -1,6 +1,6 @@
 //! Figures as pictures, by a renderer and a font that need nothing of the system.
 
-use super::model::Figure;
+use super::chart::Figure;
 use resvg::{tiny_skia, usvg};
 use std::io;
 use std::sync::Arc;
@@ -33,9 +33,6 @@ impl Painter {
     }
 
     /// The figure as a PNG file, `width` pixels wide (16,000 at most); some tens of milliseconds.
-    ///
-    /// # Errors
-    /// `InvalidData` when the figure is no SVG, or too large to be drawn.
     pub fn png(&self, figure: &Figure, width: u32) -> io::Result<Vec<u8>> {
         let wrong = |what: String| {
             io::Error::new(io::ErrorKind::InvalidData, format!("figure {}: {what}", figure.id))

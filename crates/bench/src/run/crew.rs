@@ -1,25 +1,23 @@
-//! Threads that work in a closed loop, and the one that looks at them every interval.
+//! Threads that work in a closed loop, and the one that samples them every interval.
 
-use super::ledger::Ledger;
-use super::meter::{Meter, Slot, Worker};
-use super::pace::{Length, Pace};
+use super::meter::{Ledger, Meter, Slot, Worker};
 use crate::engine::{Engine, EngineEvent, Gauges, Outcome};
+use crate::options::{Length, Pace};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What is asked of a store while it is measured.
+/// How a store is sampled while it is measured.
 #[derive(Clone, Copy)]
 pub struct Probe<'a> {
-    /// Sizes and counters.
     pub gauges: &'a dyn Fn() -> Gauges,
-    /// What ended since it was asked last.
+    /// Returns the events since the last call.
     pub events: &'a dyn Fn() -> Vec<EngineEvent>,
 }
 
 impl Probe<'static> {
-    /// For what has neither.
+    /// For stores without gauges and events.
     pub const NONE: Self = Self { gauges: &Gauges::default, events: &Vec::new };
 }
 
@@ -28,42 +26,45 @@ pub(super) fn with_probe<T>(engine: &dyn Engine, call: impl FnOnce(Probe<'_>) ->
     call(Probe { gauges: &|| engine.gauges(), events: &|| engine.take_events() })
 }
 
-/// How a phase went.
+/// What a phase did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Worked {
-    /// Operations.
     pub ops: u64,
-    /// Until the last thread had ended.
+    /// Seconds until the last thread had ended.
     pub seconds: f64,
 }
 
 impl Worked {
-    /// Operations a second.
     pub fn ops_per_s(&self) -> f64 {
         self.ops as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// The time between two looks at the threads.
+/// The time between two samples of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The look before; at first, when the first thread began.
+    /// The sample before; at first, when the first thread began.
     pub from: Instant,
-    /// This look.
+    /// This sample.
     pub to: Instant,
-    /// Whether it is the last of its phase, in which threads end: seldom as long as the others.
+    /// Whether this is the last interval of its phase, in which threads end: it is seldom as long as the others.
     pub is_last: bool,
 }
 
-/// Lets the workers work as `pace` says, each on a thread of its own, and calls `each` with what was
+/// Workers, one a thread.
+pub type Crew<'w> = Vec<Box<dyn Worker + 'w>>;
+
+/// Creates a worker for each thread, by the number of the thread.
+pub fn crew<'w, W: Worker + 'w>(threads: usize, worker: impl Fn(u64) -> W) -> Crew<'w> {
+    (0..threads as u64).map(|thread| Box::new(worker(thread)) as Box<dyn Worker>).collect()
+}
+
+/// Runs the workers as `pace` says, each on a thread of its own, and calls `each` with what was
 /// done every interval and at the end; a late call sees a longer interval. `pace.threads` must be the
-/// number of the workers.
-///
-/// # Errors
-/// The first error of a worker; the others are stopped then.
+/// number of the workers. The first error of a worker stops the others.
 pub fn work<'w>(
     pace: &Pace,
-    workers: Vec<Box<dyn Worker + 'w>>,
+    workers: Crew<'w>,
     each: &mut dyn FnMut(Interval, &Ledger) -> Outcome<()>,
 ) -> Outcome<Worked> {
     let slots: Vec<Slot> = workers.iter().map(|_| Slot::default()).collect();
@@ -97,13 +98,13 @@ pub fn work<'w>(
     })
 }
 
-/// Tells that a thread has ended, even if it panicked.
+/// Sends the outcome of a thread, even if it panicked.
 struct Done(Option<Sender<Outcome<()>>>);
 
 impl Done {
     fn say(mut self, outcome: Outcome<()>) {
         if let Some(done) = self.0.take() {
-            // Nobody listens any more when the watcher failed.
+            // The receiver is gone when the watcher failed.
             let _gone = done.send(outcome);
         }
     }
@@ -189,8 +190,8 @@ impl Watcher<'_> {
         failed.map_or(Ok(Worked { ops, seconds }), Err)
     }
 
-    /// What all threads did since it was asked last, in `spares[1]`. Each ledger is changed for an
-    /// empty one, so that its thread is kept out for a moment only.
+    /// Returns what all threads did since the last call, in `spares[1]`. Each ledger is exchanged for an
+    /// empty one, so that its thread waits for a moment only.
     fn take<'s>(&self, spares: &'s mut [Ledger; 2]) -> &'s Ledger {
         let [empty, sum] = spares;
         sum.clear();
@@ -203,9 +204,9 @@ impl Watcher<'_> {
     }
 }
 
-/// The look behind one that was due at `due` and came at `now`. Looks keep to their clock as long as
-/// that leaves 95 hundredths of an interval; behind a later one the clock begins anew, so that none
-/// but the last row of a phase is shorter.
+/// The time of the sample after one that was due at `due` and came at `now`. Samples keep to their clock as long as
+/// that leaves 95 hundredths of an interval; after a later one the clock starts again, so that only
+/// the last row of a phase is shorter.
 fn following(due: Instant, now: Instant, interval: Duration) -> Instant {
     let next = due + interval;
     if next < now + interval.mul_f64(0.95) { now + interval } else { next }
@@ -228,8 +229,8 @@ mod tests {
         }
     }
 
-    fn counts(n: usize) -> Vec<Box<dyn Worker>> {
-        (0..n).map(|_| Box::new(Counts(0)) as Box<dyn Worker>).collect()
+    fn counts(n: usize) -> Crew<'static> {
+        crew(n, |_| Counts(0))
     }
 
     fn pace(threads: usize, length: Length) -> Pace {
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_look_shortens_no_row_behind_it() {
+    fn a_late_sample_shortens_no_row_after_it() {
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         let at = |ms| start + Duration::from_millis(ms);
         assert_eq!(following(at(1000), at(1003), second), at(2000));
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_behind_late_looks_are_whole_intervals_but_for_the_last() {
+    fn rows_after_late_samples_are_whole_intervals_but_for_the_last() {
         let mut rows = Vec::new();
         let pace = pace(1, Length::Time(Duration::from_millis(400)));
         let late = pace.interval.mul_f64(1.7);

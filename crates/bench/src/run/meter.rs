@@ -1,8 +1,8 @@
-//! What a thread of a workload does, and how it is timed.
+//! What a thread of a workload does, how it is timed, and what it did in an interval.
 
-use super::ledger::Ledger;
 use crate::engine::Outcome;
-use crate::record::OpKind;
+use crate::record::{Latency, OpKind};
+use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 pub trait Worker: Send {
     /// Makes one operation, performs it between [`Meter::begin`] and [`Meter::end`], and checks its
     /// answer; false when there is nothing more to do. Called again and again until the phase ends.
-    ///
-    /// # Errors
-    /// What the engine says, or what is wrong with its answer: it ends the run.
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool>;
 }
 
@@ -124,5 +121,159 @@ impl<'a> Meter<'a> {
     #[inline]
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Nanoseconds told apart at least: below 32 microseconds steps are of this size, above a thousandth
+/// of the value.
+const STEP_NS: u64 = 16;
+/// What a histogram begins with room for; it grows by itself.
+const FIRST_MAX_NS: u64 = 10_000_000;
+/// Digits that are right.
+const DIGITS: u8 = 3;
+
+/// What threads did in an interval: counts and latencies by kind.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Operations; for batches, what they say they hold.
+    pub ops: u64,
+    /// Gets that found their key.
+    pub gets_found: u64,
+    /// Deletes that found their key.
+    pub deletes_found: Option<u64>,
+    /// Entries that scans returned.
+    pub scanned: u64,
+    /// Bytes of keys and values put.
+    pub user_bytes: u64,
+    /// Nanoseconds of all threads outside the timed calls.
+    pub make_ns: u64,
+    histograms: [Option<Histogram<u64>>; OpKind::ALL.len()],
+}
+
+impl Ledger {
+    /// Adds a call of `kind` that took `nanoseconds`.
+    #[inline]
+    pub(super) fn record(&mut self, kind: OpKind, nanoseconds: u64) {
+        if let Some(histogram) = &mut self.histograms[kind as usize] {
+            // Fails only where it may not grow.
+            let _grows = histogram.record(nanoseconds);
+        } else {
+            self.record_first(kind, nanoseconds);
+        }
+    }
+
+    #[cold]
+    fn record_first(&mut self, kind: OpKind, nanoseconds: u64) {
+        let histogram = Histogram::new_with_bounds(STEP_NS, FIRST_MAX_NS, DIGITS);
+        self.histograms[kind as usize] = histogram.ok().map(|mut histogram| {
+            histogram.auto(true);
+            let _grows = histogram.record(nanoseconds);
+            histogram
+        });
+    }
+
+    /// Adds what stands in `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.ops += other.ops;
+        self.gets_found += other.gets_found;
+        if let Some(found) = other.deletes_found {
+            *self.deletes_found.get_or_insert(0) += found;
+        }
+        self.scanned += other.scanned;
+        self.user_bytes += other.user_bytes;
+        self.make_ns += other.make_ns;
+        for (ours, theirs) in self.histograms.iter_mut().zip(&other.histograms) {
+            match (ours, theirs) {
+                (_, None) => {}
+                (Some(ours), Some(theirs)) => {
+                    let _grows = ours.add(theirs);
+                }
+                (ours, Some(theirs)) => *ours = Some(theirs.clone()),
+            }
+        }
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        let mut histograms = std::mem::take(&mut self.histograms);
+        for histogram in histograms.iter_mut().flatten() {
+            if !histogram.is_empty() {
+                histogram.reset();
+            }
+        }
+        *self = Self { histograms, ..Self::default() };
+    }
+
+    /// The latencies of every kind that happened.
+    pub fn latencies(&self) -> impl Iterator<Item = (OpKind, Latency)> + '_ {
+        let kinds = OpKind::ALL.into_iter().zip(&self.histograms);
+        kinds.filter_map(|(kind, histogram)| {
+            let histogram = histogram.as_ref().filter(|histogram| !histogram.is_empty())?;
+            Some((kind, latency(histogram)))
+        })
+    }
+}
+
+/// A histogram of nanoseconds as microseconds.
+pub fn latency(histogram: &Histogram<u64>) -> Latency {
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+    Latency {
+        count: histogram.len(),
+        mean: histogram.mean() / 1000.0,
+        p50: at(0.5),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: histogram.max() as f64 / 1000.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 0.002, "{found}: expected {expected}");
+    }
+
+    #[test]
+    fn latencies_are_right_to_a_thousandth_and_in_microseconds() {
+        let mut ledger = Ledger::default();
+        for i in 1..=100_000_u64 {
+            ledger.record(OpKind::Get, i * 1000);
+        }
+        let latencies: Vec<_> = ledger.latencies().collect();
+        let [(OpKind::Get, found)] = latencies[..] else { panic!("{latencies:?}") };
+        assert_eq!(found.count, 100_000);
+        close(found.mean, 50_000.5);
+        close(found.p50, 50_000.0);
+        close(found.p99, 99_000.0);
+        close(found.p999, 99_900.0);
+        close(found.max, 100_000.0);
+    }
+
+    #[test]
+    fn a_stop_of_minutes_fits() {
+        let mut ledger = Ledger::default();
+        ledger.record(OpKind::Put, 300);
+        ledger.record(OpKind::Put, 600_000_000_000);
+        let (_, found) = ledger.latencies().next().unwrap();
+        assert_eq!(found.count, 2);
+        close(found.max, 600_000_000.0);
+    }
+
+    #[test]
+    fn ledgers_add_up_and_are_emptied() {
+        let (mut a, mut b) = (Ledger::default(), Ledger::default());
+        a.record(OpKind::Put, 1000);
+        b.record(OpKind::Put, 90_000_000);
+        b.record(OpKind::Scan, 2000);
+        b.ops = 2;
+        b.deletes_found = Some(1);
+        a.add(&b);
+        let counts: Vec<_> = a.latencies().map(|(kind, found)| (kind, found.count)).collect();
+        assert_eq!(counts, [(OpKind::Put, 2), (OpKind::Scan, 1)]);
+        assert_eq!((a.ops, a.deletes_found), (2, Some(1)));
+        a.clear();
+        assert_eq!((a.latencies().count(), a.ops, a.deletes_found), (0, 0, None));
     }
 }

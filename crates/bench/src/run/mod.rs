@@ -10,21 +10,16 @@
 //! twice an operation and shares no cache line with others, but for the moment in which its ledger
 //! is taken.
 
-mod crew;
-mod ledger;
 mod meter;
-mod pace;
-mod recorder;
-mod rows;
-mod show;
-mod steadiness;
-mod store;
 
-pub use crew::{Interval, Probe, Worked, work};
-pub use ledger::{Ledger, latency};
-pub use meter::{Meter, Tally, Worker};
-pub use pace::{Length, Pace};
+mod crew;
+mod show;
+
+mod rows;
+
+mod recorder;
+
+pub use crew::{Crew, Interval, Probe, Worked, crew, work};
+pub use meter::{Ledger, Meter, Tally, Worker, latency};
 pub use recorder::{Plan, Recorder, Watch};
 pub use show::{show_row, show_summary, show_tails};
-pub use steadiness::{median, worst_hundredth};
-pub use store::StoreDir;

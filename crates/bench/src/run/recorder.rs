@@ -1,18 +1,15 @@
 //! One trial: its phases, its rows and events, its file, its summary.
 
-use super::crew::{Interval, Probe, Worked, with_probe, work};
-use super::ledger::Ledger;
-use super::meter::Worker;
-use super::pace::Pace;
+use super::crew::{Crew, Interval, Probe, Worked, with_probe, work};
+use super::meter::Ledger;
 use super::rows::Look;
-use super::steadiness::{median, worst_hundredth};
 use crate::engine::{Engine, Outcome};
+use crate::options::Pace;
 use crate::record::{
-    EventKind, EventLine, FORMAT, Header, Line, OpKind, RecordWriter, RowLine, Summary,
+    Described, EventKind, EventLine, FORMAT, Header, Line, OpKind, RecordWriter, RowLine, Summary,
 };
 use crate::sample::{DiskClock, PeakMemory, commit, machine, program, sync_files, utc_now};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::stats::{median, worst_hundredth};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -25,17 +22,15 @@ const CLOSE: &str = "close";
 pub type Watch<'a> = &'a (dyn Fn(&RowLine) + Sync);
 
 /// What a trial is, before it begins.
-#[derive(Clone, Copy)]
 pub struct Plan<'a> {
     /// `put-heavy`, `load`, ...
     pub workload: &'a str,
     /// `flagstone`, `rocksdb`, ...
     pub engine: &'a str,
-    /// The version of the engine.
     pub engine_version: &'a str,
     /// Every option by its long name, defaults included.
-    pub options: &'a BTreeMap<String, Value>,
-    /// What the store holds when the clock starts, for humans.
+    pub options: Described,
+    /// What the store holds when the clock starts, for people.
     pub starting_state: &'a str,
     /// The directory of the store, which must exist: its bytes are rows' `disk_bytes`.
     pub dir: &'a Path,
@@ -89,10 +84,7 @@ struct Totals {
 impl<'a> Recorder<'a> {
     /// Begins a trial and writes its header, which tells commit, machine and time; `watch` will see
     /// the rows.
-    ///
-    /// # Errors
-    /// When the result file cannot be written.
-    pub fn begin(plan: &Plan<'_>, watch: Watch<'a>) -> Outcome<Self> {
+    pub fn begin(plan: Plan<'_>, watch: Watch<'a>) -> Outcome<Self> {
         let header = Header {
             format: FORMAT,
             workload: plan.workload.to_owned(),
@@ -102,7 +94,7 @@ impl<'a> Recorder<'a> {
             program: program(),
             started: utc_now(),
             machine: machine(plan.dir),
-            options: plan.options.clone(),
+            options: plan.options,
             starting_state: plan.starting_state.to_owned(),
         };
         let mut writer = None;
@@ -139,27 +131,16 @@ impl<'a> Recorder<'a> {
     }
 
     /// Lets workers work on an engine: one phase of the trial.
-    ///
-    /// # Errors
-    /// The first error of a worker; or the result file cannot be written.
-    pub fn run<'w>(
-        &mut self,
-        engine: &dyn Engine,
-        pace: &Pace,
-        workers: Vec<Box<dyn Worker + 'w>>,
-    ) -> Outcome<Worked> {
+    pub fn run(&mut self, engine: &dyn Engine, pace: &Pace, workers: Crew<'_>) -> Outcome<Worked> {
         with_probe(engine, |probe| self.run_probed(&probe, pace, workers))
     }
 
     /// Lets workers work on anything that can be probed: one phase of the trial.
-    ///
-    /// # Errors
-    /// As [`Recorder::run`].
-    pub fn run_probed<'w>(
+    pub fn run_probed(
         &mut self,
         probe: &Probe<'_>,
         pace: &Pace,
-        workers: Vec<Box<dyn Worker + 'w>>,
+        workers: Crew<'_>,
     ) -> Outcome<Worked> {
         // What ended before the first phase is none of its business.
         let old_events = (probe.events)();
@@ -193,9 +174,6 @@ impl<'a> Recorder<'a> {
 
     /// Waits for the background work of an engine, an aside. Figures: `settle_s`, `settle_bytes`, and
     /// `write_amplification_settled`, in which its bytes count: in the write amplification they do not.
-    ///
-    /// # Errors
-    /// What the engine says; or the result file cannot be written.
     pub fn settle(&mut self, engine: &dyn Engine) -> Outcome<f64> {
         with_probe(engine, |probe| self.aside(SETTLE, &probe, |_| engine.settle()))
     }
@@ -204,9 +182,6 @@ impl<'a> Recorder<'a> {
     /// and its seconds as the figure `WHAT_s`; its bytes and CPU count, its seconds do not belong to
     /// the rate. The bytes of `settle` and `close` are left out of the write amplification. Answers its
     /// seconds.
-    ///
-    /// # Errors
-    /// What `call` says; or the result file cannot be written.
     pub fn aside(
         &mut self,
         what: &str,
@@ -241,9 +216,6 @@ impl<'a> Recorder<'a> {
     }
 
     /// Adds an event.
-    ///
-    /// # Errors
-    /// When the result file cannot be written.
     pub fn event(&mut self, event: &EventLine) -> Outcome<()> {
         self.line(&Line::Event(event.clone()))
     }
@@ -278,20 +250,12 @@ impl<'a> Recorder<'a> {
         &self.dir
     }
 
-    /// Bytes of keys and values put so far are `bytes`: for what loads without workers' tallies.
-    pub fn set_user_bytes(&mut self, bytes: u64) {
-        self.total.user_bytes = bytes;
-    }
-
     /// Ends the trial: writes the summary and gives the result file its name.
-    ///
-    /// # Errors
-    /// When the result file cannot be written.
     pub fn finish(mut self) -> Outcome<Summary> {
         let mut summary = std::mem::take(&mut self.summary);
         summary.ops_per_s = summary.ops as f64 / summary.seconds.max(1e-9);
         summary.rows = self.rates.len() as u64;
-        summary.row_median = median(&self.rates).unwrap_or(summary.ops_per_s);
+        summary.row_median = median(self.rates.iter().copied()).unwrap_or(summary.ops_per_s);
         summary.row_worst = self.rates.iter().copied().min_by(f64::total_cmp).unwrap_or_default();
         summary.row_worst_hundredth = worst_hundredth(&self.rates).unwrap_or_default();
         if self.rates.is_empty() {

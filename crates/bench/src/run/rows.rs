@@ -1,7 +1,7 @@
 //! A row: the difference of two looks at everything, and what the threads did between them.
 
 use super::crew::{Interval, Probe};
-use super::ledger::Ledger;
+use super::meter::Ledger;
 use crate::engine::Gauges;
 use crate::record::RowLine;
 use crate::sample::{DirectoryBytes, DiskClock, ProcessSample};

@@ -1,8 +1,11 @@
-//! Where a trial runs.
+//! Where and when a trial runs, and which program and commit are measured.
 
 use crate::record::Machine;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// This machine, and the file system that holds `dir`, which must exist.
 pub fn machine(dir: &Path) -> Machine {
@@ -44,10 +47,112 @@ fn file_system_of(mountinfo: &str, place: &Path) -> Option<String> {
     mounts.max_by_key(|(len, _)| *len).map(|(_, name)| name)
 }
 
+/// The commit of this repository, as the working directory has it, or what the environment says in
+/// `FLAGSTONE_COMMIT`; `unknown` outside of it. When files differ from the commit, `+` and a digest
+/// of the difference follow, so that two states of one commit are not taken for the same.
+///
+/// Asked once a process: trials of a matrix are of the program that runs, whatever is committed
+/// meanwhile; and a child that is just being made holds the locks of open databases for a moment.
+pub fn commit() -> String {
+    static COMMIT: OnceLock<String> = OnceLock::new();
+    COMMIT.get_or_init(find_commit).clone()
+}
+
+fn find_commit() -> String {
+    if let Ok(said) = std::env::var("FLAGSTONE_COMMIT")
+        && !said.is_empty()
+    {
+        return said;
+    }
+    from_git().unwrap_or_else(|| "unknown".to_owned())
+}
+
+fn from_git() -> Option<String> {
+    let root = git(&["rev-parse", "--show-toplevel"])?;
+    let ours = std::path::Path::new(root.trim()).join("crates/flagstone/Cargo.toml");
+    if !ours.is_file() {
+        return None;
+    }
+    let head = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let difference = git(&["diff", "HEAD"])?;
+    let head = head.trim();
+    if difference.is_empty() {
+        return Some(head.to_owned());
+    }
+    Some(format!("{head}+{:08x}", digest(difference.as_bytes())))
+}
+
+fn git(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// FNV-1a, folded to 32 bits: tells two differences apart, no more.
+fn digest(bytes: &[u8]) -> u32 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
+    let hash = bytes.iter().fold(0xCBF2_9CE4_8422_2325, step);
+    (hash ^ (hash >> 32)) as u32
+}
+
+/// The size of this program, and when it was written, as headers tell it: another build is another program. Asked once
+/// a process.
+pub fn program() -> String {
+    static PROGRAM: OnceLock<String> = OnceLock::new();
+    PROGRAM.get_or_init(find_program).clone()
+}
+
+fn find_program() -> String {
+    // The first is right even when the file was replaced since.
+    let metadata = std::fs::metadata("/proc/self/exe")
+        .or_else(|_| std::env::current_exe().and_then(std::fs::metadata));
+    metadata.map_or_else(|_| format!("unknown at {}", utc_now()), |metadata| told(&metadata))
+}
+
+fn told(metadata: &Metadata) -> String {
+    let since = metadata.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let written = since.map_or_else(|| "an unknown time".to_owned(), |since| show(since.as_secs()));
+    format!("{} bytes of {written}", metadata.len())
+}
+
+/// Now, in UTC, as in `2026-01-31T12:00:00Z`.
+pub fn utc_now() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    show(since.map_or(0, |since| since.as_secs()))
+}
+
+/// So many seconds after 1970 began, as [`utc_now`] tells them.
+fn show(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a day counted from 1970-01-01.
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
     #[test]
     fn the_file_system_is_that_of_the_deepest_mount() {
         let text = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
@@ -64,5 +169,40 @@ mod tests {
         assert_eq!(cpu_of("processor\t: 0\nmodel name\t: A B\n").unwrap(), "A B");
         assert_eq!(memory_of("MemTotal:       1000 kB\n"), Some(1_024_000));
         assert_eq!(memory_of(""), None);
+    }
+
+    #[test]
+    fn different_differences_have_different_digests() {
+        assert_ne!(digest(b"a"), digest(b"b"));
+        assert_eq!(digest(b"same"), digest(b"same"));
+    }
+
+    #[test]
+    fn there_is_always_an_answer() {
+        assert!(!commit().is_empty());
+    }
+
+    #[test]
+    fn a_program_is_told_by_size_and_time() {
+        let this = program();
+        let exe = std::fs::metadata(std::env::current_exe().unwrap()).unwrap();
+        assert!(this.starts_with(&format!("{} bytes of 20", exe.len())), "{this}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "another").unwrap();
+        assert_ne!(told(&file.as_file().metadata().unwrap()), this);
+    }
+
+    #[test]
+    fn seconds_become_dates() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (1_767_225_600, "2026-01-01T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(show(seconds), expected);
+        }
     }
 }

@@ -3,16 +3,8 @@
 //! It is read from `/proc`. Where there is none, as outside Linux, counters stay at zero, the share
 //! of the device's time is absent, and the machine is `unknown`.
 
-mod commit;
-mod directory;
 mod machine;
 mod process;
-mod program;
-mod time;
 
-pub use commit::commit;
-pub use directory::{DirectoryBytes, directory_bytes, sync_files};
-pub use machine::machine;
-pub use process::{DiskClock, PeakMemory, ProcessSample};
-pub use program::program;
-pub use time::utc_now;
+pub use machine::{commit, machine, program, utc_now};
+pub use process::{DirectoryBytes, DiskClock, PeakMemory, ProcessSample, sync_files};

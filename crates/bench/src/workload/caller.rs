@@ -1,5 +1,5 @@
-//! One thread's calls of an engine: keys and values are made before the clock is read, answers are
-//! checked behind it.
+//! The calls of one thread: keys and values are created before the clock is read, and results are
+//! checked after it.
 
 use super::{DataOptions, Keys, Values};
 use crate::engine::{Engine, EngineError, Outcome};

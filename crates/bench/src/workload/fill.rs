@@ -1,12 +1,12 @@
-//! A store filled with records before anything is measured: numbers from 0 up, each put once.
+//! A store filled with records before anything is measured: numbers from 0 up, each put once; and gets of them.
 
 use super::caller::Caller;
-use super::reads::Gets;
-use super::{DataOptions, Opened, Stage, StoreOptions, Values};
+use super::options::{DataOptions, Setup};
+use super::{Opened, Random, Stage, Values};
 use crate::engine::{Engine, Outcome};
-use crate::run::{Length, Meter, Pace, Worked, Worker, work};
+use crate::options::Pace;
+use crate::run::{Crew, Meter, Worked, Worker, crew, work};
 use std::path::Path;
-use std::time::Duration;
 
 /// Threads that fill a store before anything is measured.
 const FILLERS: usize = 4;
@@ -22,50 +22,42 @@ pub(super) struct FilledStore {
 
 impl FilledStore {
     /// Opens an empty store, fills, flushes and compacts it.
-    pub(super) fn compacted(
-        stage: &Stage<'_>,
-        store: &StoreOptions,
-        data: &DataOptions,
-        records: u64,
-    ) -> Outcome<Self> {
-        let filled = Self::as_written(stage, store, data, records)?;
+    pub(super) fn compacted(stage: &Stage<'_>, setup: &Setup, records: u64) -> Outcome<Self> {
+        let filled = Self::as_written(stage, setup, records)?;
         filled.opened.engine.flush()?;
         filled.opened.engine.compact()?;
         Ok(filled)
     }
 
-    /// Opens an empty store and fills it, compacted and each record read once, or as the puts left it; also tells the
-    /// state it is in.
+    /// Opens an empty store and fills it. Returns it with the state it is in: compacted and each record read once,
+    /// or as the puts left it.
     pub(super) fn ready(
         stage: &Stage<'_>,
-        (store, data, records): (&StoreOptions, &DataOptions, u64),
+        setup: &Setup,
+        records: u64,
         as_written: bool,
-        threads: usize,
     ) -> Outcome<(Self, String)> {
         if as_written {
-            let filled = Self::as_written(stage, store, data, records)?;
+            let filled = Self::as_written(stage, setup, records)?;
             let state = filled.state("as they were written a moment ago");
             return Ok((filled, state));
         }
-        let filled = Self::compacted(stage, store, data, records)?;
-        filled.warm(data, threads)?;
+        let filled = Self::compacted(stage, setup, records)?;
+        let threads = setup.pace.threads;
+        filled.gets(&setup.data).read_each(threads)?;
         let state = filled.state("compacted, each read once");
         Ok((filled, state))
     }
 
-    fn as_written(
-        stage: &Stage<'_>,
-        store: &StoreOptions,
-        data: &DataOptions,
-        records: u64,
-    ) -> Outcome<Self> {
-        let opened = stage.open_fresh(store)?;
+    fn as_written(stage: &Stage<'_>, setup: &Setup, records: u64) -> Outcome<Self> {
+        let opened = stage.open_fresh(&setup.store)?;
         // A compaction holds most of it twice.
-        let bytes = records.saturating_mul((data.key_bytes + data.value_bytes) as u64);
+        let bytes = records.saturating_mul(setup.data.entry_bytes());
         check_free(&opened.place.data(), bytes.saturating_add(bytes / 2 * 3))?;
-        let values = data.make_values();
-        let engine = &*opened.engine;
-        let worked = Fill { engine, data, values: &values, records, threads: FILLERS }.run()?;
+        let (data, values) = (&setup.data, setup.data.make_values());
+        let fill =
+            Fill { engine: &*opened.engine, data, values: &values, records, threads: FILLERS };
+        let worked = fill.run()?;
         Ok(Self { opened, values, worked, records })
     }
 
@@ -73,13 +65,6 @@ impl FilledStore {
     pub(super) fn gets<'e>(&'e self, data: &'e DataOptions) -> Gets<'e> {
         let Self { opened, values, records, .. } = self;
         Gets { engine: &*opened.engine, data, values, records: *records }
-    }
-
-    /// Reads each record once, by so many threads, so that what the caches can hold is in them: not by
-    /// a scan, which engines may keep out of theirs.
-    pub(super) fn warm(&self, data: &DataOptions, threads: usize) -> Outcome<()> {
-        work(&unwatched(threads), self.gets(data).of_each(threads), &mut |_, _| Ok(()))?;
-        Ok(())
     }
 
     /// `123 records, compacted; bytes by level: 0 / 0 / 5000`.
@@ -119,32 +104,21 @@ pub(super) struct Fill<'e> {
     pub(super) threads: usize,
 }
 
-/// What ends when everybody is done, and is not looked at before.
-pub(super) fn unwatched(threads: usize) -> Pace {
-    Pace {
-        threads,
-        length: Length::UntilDone,
-        interval: Duration::from_secs(86_400),
-        closing_sync: false,
-    }
-}
-
 impl<'e> Fill<'e> {
     /// Puts them, by all threads, in no order of their keys.
     pub(super) fn run(&self) -> Outcome<Worked> {
-        work(&unwatched(self.threads), self.workers(), &mut |_, _| Ok(()))
+        work(&Pace::unwatched(self.threads), self.workers(), &mut |_, _| Ok(()))
     }
 
-    /// What puts them, a worker a thread.
-    pub(super) fn workers(&self) -> Vec<Box<dyn Worker + 'e>> {
-        let step = self.threads.max(1) as u64;
-        let worker = |next| Filler {
-            caller: Caller::new(self.engine, self.data, self.values),
+    /// The workers that put them, one a thread.
+    pub(super) fn workers(&self) -> Crew<'e> {
+        let (fill, step) = (*self, self.threads.max(1) as u64);
+        crew(self.threads.max(1), |next| Filler {
+            caller: Caller::new(fill.engine, fill.data, fill.values),
             next,
             step,
-            end: self.records,
-        };
-        (0..step).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
+            end: fill.records,
+        })
     }
 }
 
@@ -162,6 +136,88 @@ impl Worker for Filler<'_> {
         }
         self.caller.put(self.next, 0, meter)?;
         self.next += self.step;
+        Ok(true)
+    }
+}
+
+/// Which keys are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Keys that are there.
+    Present,
+    /// Keys that never were.
+    Absent,
+}
+
+/// Gets over a store of records `0..records`.
+#[derive(Clone, Copy)]
+pub(super) struct Gets<'e> {
+    pub(super) engine: &'e dyn Engine,
+    pub(super) data: &'e DataOptions,
+    pub(super) values: &'e Values,
+    pub(super) records: u64,
+}
+
+/// Numbers from here on are never put.
+const ABSENT: u64 = 1 << 50;
+
+impl<'e> Gets<'e> {
+    /// Random gets, a worker a thread.
+    pub(super) fn random(&self, asked: Asked, threads: usize) -> Crew<'e> {
+        self.workers(threads, |thread| Choice::Random(asked, Random::new(!self.data.seed, thread)))
+    }
+
+    /// Reads each record once, so that the caches hold what they can: not by a scan, which engines may keep out of
+    /// their caches.
+    pub(super) fn read_each(&self, threads: usize) -> Outcome<()> {
+        let each = |thread| Choice::Each { next: thread, step: threads as u64 };
+        work(&Pace::unwatched(threads), self.workers(threads, each), &mut |_, _| Ok(()))?;
+        Ok(())
+    }
+
+    fn workers(&self, threads: usize, choice: impl Fn(u64) -> Choice) -> Crew<'e> {
+        crew(threads, |thread| Getter {
+            caller: Caller::new(self.engine, self.data, self.values),
+            records: self.records,
+            choice: choice(thread),
+        })
+    }
+}
+
+enum Choice {
+    Random(Asked, Random),
+    Each { next: u64, step: u64 },
+}
+
+struct Getter<'e> {
+    caller: Caller<'e>,
+    records: u64,
+    choice: Choice,
+}
+
+impl Getter<'_> {
+    fn choose(&mut self) -> Option<u64> {
+        match &mut self.choice {
+            Choice::Random(Asked::Present, random) => Some(random.below(self.records)),
+            Choice::Random(Asked::Absent, random) => Some(ABSENT + random.below(ABSENT)),
+            Choice::Each { next, step } => {
+                let chosen = *next;
+                *next += *step;
+                (chosen < self.records).then_some(chosen)
+            }
+        }
+    }
+}
+
+impl Worker for Getter<'_> {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+        let Some(number) = self.choose() else { return Ok(false) };
+        if number < ABSENT {
+            self.caller.get_present(number, meter)?;
+        } else if self.caller.get(number, meter)? {
+            let text = format!("wrong answer: key {number} was never put and is found");
+            return Err(text.into());
+        }
         Ok(true)
     }
 }

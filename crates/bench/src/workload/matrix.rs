@@ -3,12 +3,9 @@
 //! A cell is a name, the options that its header will show, and what runs it; so any workload fits
 //! in. A cell that fails is told at the end, and the others still run.
 
-use super::{MixOptions, StoreOptions};
+use super::{MixOptions, Workload};
 use crate::engine::{EngineError, Outcome};
-use crate::record::{Summary, Trial, read_file};
-use crate::run::Pace;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::record::{Described, Summary, read_file};
 use std::path::{Path, PathBuf};
 
 /// One trial of a matrix.
@@ -19,7 +16,7 @@ pub struct Cell<T> {
     /// The name of its result file, without `.jsonl`.
     pub name: String,
     /// The options of its header; those that it has beyond do not matter when cells are compared.
-    pub options: BTreeMap<String, Value>,
+    pub options: Described,
     /// What runs it.
     pub run: T,
 }
@@ -50,10 +47,9 @@ pub enum CellState {
     Failed(EngineError),
 }
 
-/// How all cells went, in their order.
+/// How all cells went, in their order: names and states.
 #[derive(Debug, Default)]
 pub struct MatrixReport {
-    /// Names and states.
     pub cells: Vec<(String, CellState)>,
 }
 
@@ -64,6 +60,22 @@ impl MatrixReport {
             CellState::Failed(error) => Some((name.as_str(), error)),
             _ => None,
         })
+    }
+
+    /// A line a cell.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        for (name, state) in &self.cells {
+            text += &match state {
+                CellState::Skipped => format!("{name:<40} measured before\n"),
+                CellState::Done(summary) => format!(
+                    "{name:<40}{:>12.0} ops/s, worst row {:.0}\n",
+                    summary.ops_per_s, summary.row_worst
+                ),
+                CellState::Failed(error) => format!("{name:<40} FAILED: {error}\n"),
+            };
+        }
+        text
     }
 }
 
@@ -97,14 +109,10 @@ impl<T> MatrixPlan<'_, T> {
         self.out.join(format!("{}.jsonl", cell.name))
     }
 
-    /// Whether the file holds a whole trial of this cell. A file that cannot be read holds none.
     fn is_measured(&self, cell: &Cell<T>, path: &Path) -> bool {
-        let Ok(Trial { header, .. }) = read_file(path) else { return false };
-        let is_same = |(name, value): (&String, &Value)| header.options.get(name) == Some(value);
-        header.program == self.program
-            && header.engine == self.engine
-            && header.workload == cell.workload
-            && cell.options.iter().all(is_same)
+        read_file(path).is_ok_and(|trial| {
+            trial.is_of(self.program, self.engine, &cell.workload, &cell.options)
+        })
     }
 }
 
@@ -115,23 +123,18 @@ pub fn mix_cells(
     partitions: &[u16],
     threads: &[usize],
 ) -> Vec<Cell<MixOptions>> {
-    let mut cells = Vec::new();
-    for &partitions in partitions {
-        for &threads in threads {
-            let run = MixOptions {
-                store: StoreOptions { partitions, ..base.store.clone() },
-                pace: Pace { threads, ..base.pace },
-                ..base.clone()
-            };
-            cells.push(Cell {
-                workload: run.mix.name.to_owned(),
-                name: format!("{}-{engine}-p{partitions}-t{threads}", run.mix.name),
-                options: run.describe(),
-                run,
-            });
+    let pairs = partitions.iter().flat_map(|p| threads.iter().map(move |t| (*p, *t)));
+    let cell = |(partitions, threads)| {
+        let mut run = base.clone();
+        (run.setup.store.partitions, run.setup.pace.threads) = (partitions, threads);
+        Cell {
+            workload: run.mix.name.to_owned(),
+            name: format!("{}-{engine}-p{partitions}-t{threads}", run.mix.name),
+            options: run.describe(),
+            run,
         }
-    }
-    cells
+    };
+    pairs.map(cell).collect()
 }
 
 #[cfg(test)]

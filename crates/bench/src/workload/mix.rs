@@ -5,11 +5,14 @@
 //! before (and maybe deleted since), else any key, which is seldom there.
 
 use super::caller::Caller;
-use super::options::describe;
-use super::{DataOptions, Random, Stage, StoreOptions, Values};
+use super::options::{Setup, Workload};
+use super::{Random, Stage, Values};
 use crate::engine::{Engine, Outcome};
+use crate::options::{defaults, describe, share};
 use crate::record::{Described, OpKind, Summary};
-use crate::run::{Meter, Pace, Recorder, Worked, Worker};
+use crate::run::{Crew, Meter, Recorder, Worked, Worker, crew};
+use clap::Args;
+use serde::Serialize;
 
 /// Shares of operations, in hundredths; what is left are gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,102 +59,87 @@ impl Mix {
 }
 
 /// What a trial of a mix is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct MixOptions {
-    /// The shares of the operations.
+    #[arg(skip = Mix::PUT_HEAVY)]
+    #[serde(skip)]
     pub mix: Mix,
-    /// How the store is opened.
-    pub store: StoreOptions,
-    /// Which keys and values.
-    pub data: DataOptions,
-    /// How long, on how many threads.
-    pub pace: Pace,
-    /// The share of gets and deletes that take a key put before, 0 to 1.
+    /// The share of gets and deletes that use a key put before, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5, value_parser = share)]
     pub known_keys: f64,
-    /// Deletes tell whether the key was there, which costs a get.
+    /// Deletes tell whether the key was there, at the cost of a get
+    #[arg(long)]
     pub telling_deletes: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub setup: Setup,
 }
 
 impl MixOptions {
     /// The defaults: those of the origin, for 20 seconds.
     pub fn new(mix: Mix) -> Self {
-        Self {
-            mix,
-            store: StoreOptions::default(),
-            data: DataOptions::default(),
-            pace: Pace::default(),
-            known_keys: 0.5,
-            telling_deletes: false,
-        }
-    }
-
-    /// Refuses what cannot be.
-    ///
-    /// # Errors
-    /// What is wrong, for people.
-    pub fn check(&self) -> Result<(), String> {
-        self.data.check()?;
-        if !(0.0..=1.0).contains(&self.known_keys) {
-            return Err(format!("a share of {} known keys: expected 0 to 1", self.known_keys));
-        }
-        Ok(())
-    }
-
-    /// All options by their long names.
-    pub fn describe(&self) -> Described {
-        let mut options = describe(&self.store, &self.data, &self.pace);
-        options.insert("known-keys".into(), self.known_keys.into());
-        options.insert("telling-deletes".into(), self.telling_deletes.into());
-        options
+        Self { mix, ..defaults() }
     }
 
     /// The workers of this mix, one a thread.
-    pub fn workers<'e>(
-        &self,
-        engine: &'e dyn Engine,
-        values: &'e Values,
-    ) -> Vec<Box<dyn Worker + 'e>> {
-        let worker = |thread| MixWorker {
-            caller: Caller::new(engine, &self.data, values),
-            random: Random::new(self.data.seed, thread),
+    pub fn workers<'e>(&self, engine: &'e dyn Engine, values: &'e Values) -> Crew<'e> {
+        crew(self.setup.pace.threads, |thread| MixWorker {
+            caller: Caller::new(engine, &self.setup.data, values),
+            random: Random::new(self.setup.data.seed, thread),
             mix: self.mix,
             known_keys: self.known_keys,
             telling_deletes: self.telling_deletes,
             thread,
             puts: 0,
-        };
-        (0..self.pace.threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
+        })
+    }
+
+    /// Runs the mix under another name. `after` is called when the clock has stopped, before the store is
+    /// closed: for figures, or to wait for background work.
+    pub fn run_as(
+        &self,
+        stage: &Stage<'_>,
+        workload: &str,
+        after: impl FnOnce(&mut Recorder<'_>, &dyn Engine, Worked) -> Outcome<()>,
+    ) -> Outcome<Summary> {
+        self.check()?;
+        let opened = stage.open_fresh(&self.setup.store)?;
+        let values = self.setup.data.make_values();
+        let mut recorder = stage.record(workload, &opened, self.describe(), "an empty store")?;
+        let workers = self.workers(&*opened.engine, &values);
+        let worked = recorder.run(&*opened.engine, &self.setup.pace, workers)?;
+        after(&mut recorder, &*opened.engine, worked)?;
+        stage.finish(opened, recorder)
     }
 }
 
-/// Runs a mix over an empty store; a value that is not the one put ends it.
-///
-/// # Errors
-/// What the engine says; or a wrong value.
-pub fn run_mix(stage: &Stage<'_>, options: &MixOptions) -> Outcome<Summary> {
-    run_mix_as(stage, options.mix.name, options, |_, _, _| Ok(()))
-}
+impl Workload for MixOptions {
+    const THREADS: &'static str = "4";
 
-/// The same under another name; `after` is called when the clock has stopped, before the store is
-/// closed: for figures, or to wait for what goes on.
-///
-/// # Errors
-/// As [`run_mix`]; or what `after` says.
-pub fn run_mix_as(
-    stage: &Stage<'_>,
-    workload: &str,
-    options: &MixOptions,
-    after: impl FnOnce(&mut Recorder<'_>, &dyn Engine, Worked) -> Outcome<()>,
-) -> Outcome<Summary> {
-    options.check()?;
-    let opened = stage.open_fresh(&options.store)?;
-    let values = options.data.make_values();
-    let mut recorder = stage.record(workload, &opened, &options.describe(), "an empty store")?;
-    let workers = options.workers(&*opened.engine, &values);
-    let worked = recorder.run(&*opened.engine, &options.pace, workers)?;
-    after(&mut recorder, &*opened.engine, worked)?;
-    stage.close(opened, &mut recorder)?;
-    recorder.finish()
+    fn name(&self) -> &'static str {
+        self.mix.name
+    }
+
+    fn setup(&mut self) -> &mut Setup {
+        &mut self.setup
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.known_keys) {
+            return Err(format!("a share of {} known keys: expected 0 to 1", self.known_keys));
+        }
+        self.setup.data.check()
+    }
+
+    fn describe(&self) -> Described {
+        describe(self)
+    }
+
+    /// Runs the mix over an empty store.
+    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
+        self.run_as(stage, self.mix.name, |_, _, _| Ok(()))
+    }
 }
 
 struct MixWorker<'e> {
@@ -201,7 +189,9 @@ impl Worker for MixWorker<'_> {
 mod tests {
     use super::*;
     use crate::engine::NoopEngine;
-    use crate::run::{Length, work};
+    use crate::options::{Length, Pace};
+    use crate::run::work;
+    use crate::workload::DataOptions;
     use std::collections::HashMap;
     use std::sync::Mutex;
     use std::time::Duration;
@@ -255,13 +245,13 @@ mod tests {
             ..Pace::default()
         };
         let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
-        MixOptions { pace, data, ..MixOptions::new(mix) }
+        MixOptions { setup: Setup { pace, data, ..Setup::default() }, ..MixOptions::new(mix) }
     }
 
     fn counts(engine: &dyn Engine, options: &MixOptions) -> Outcome<(HashMap<OpKind, u64>, u64)> {
-        let values = options.data.make_values();
+        let values = options.setup.data.make_values();
         let mut seen = (HashMap::new(), 0);
-        work(&options.pace, options.workers(engine, &values), &mut |_, ledger| {
+        work(&options.setup.pace, options.workers(engine, &values), &mut |_, ledger| {
             for (kind, latency) in ledger.latencies() {
                 *seen.0.entry(kind).or_default() += latency.count;
             }
@@ -312,7 +302,7 @@ mod tests {
         let run = || {
             let engine = MapEngine::default();
             let mut options = options(Mix::DELETE_HEAVY, 5000);
-            options.pace.threads = 1;
+            options.setup.pace.threads = 1;
             counts(&engine, &options).unwrap();
             let map = engine.map.into_inner().unwrap();
             let mut map: Vec<_> = map.into_iter().collect();

@@ -1,53 +1,54 @@
-//! What the threads do: mixes of puts, gets and deletes, YCSB, durabilities, and matrices of them.
+//! What the threads do: mixes of puts, gets and deletes, YCSB, durabilities, scans, documents, and matrices of them.
 //!
-//! A workload takes plain options and a [`Stage`]: which engine, where, and where the result goes. So
-//! `flagstone-bench` and the adapters of other engines run the same code over the same keys and
-//! values.
+//! A workload is a struct of options, which are also its arguments and the options of its header, and runs on a
+//! [`Stage`]: which engine, where, and where the result goes. So `flagstone-bench` and the adapters of other engines
+//! run the same code over the same keys and values.
+
+mod keys;
+mod page_cache;
+mod stage;
+mod values;
+mod zipf;
+
+mod options;
 
 mod caller;
+mod fill;
+
 mod device;
 mod documents;
 mod durability;
-mod fill;
-mod keys;
 mod larger;
 mod matrix;
 mod mix;
 mod noop;
-mod options;
 mod overwrite;
-mod page_cache;
-mod random;
 mod reads;
 mod scan;
 mod sequential;
 mod sizes;
-mod stage;
-mod values;
 mod ycsb;
-mod zipf;
 
-pub use device::{DeviceFile, DeviceOptions, ReadRate, measure_reads, run_device};
+pub use device::{DeviceFile, DeviceOptions, measure_reads};
 pub use documents::{
-    DocumentSource, DocumentStore, DocumentTrial, GetHow, LoadInput, LoadOptions, TrialOptions,
-    UpdateHow, describe_comments, read_keys, run_document_get, run_document_update, run_load,
+    DocumentStore, DocumentTrial, GetHow, LoadOptions, Source, TrialOptions, UpdateHow,
+    run_document_get, run_document_update, run_load,
 };
-pub use durability::{
-    Durabilities, DurabilityCell, DurableWriters, run_durabilities, run_durable_writers,
-};
-pub use keys::Keys;
-pub use larger::{LargerCell, LargerOptions, run_larger};
+pub use durability::{Durabilities, DurableWriters};
+pub use fill::Asked;
+pub use keys::{Keys, Random, mix64};
+pub use larger::{LargerCell, LargerOptions, larger_table};
 pub use matrix::{Cell, CellState, MatrixPlan, MatrixReport, mix_cells, run_matrix};
-pub use mix::{Mix, MixOptions, run_mix, run_mix_as};
+pub use mix::{Mix, MixOptions};
 pub use noop::{burn_like, run_yardstick};
-pub use options::{DataOptions, StoreOptions};
-pub use overwrite::{OverwriteOptions, Pattern, run_overwrite};
-pub use random::{Random, mix64};
-pub use reads::{Asked, GetsOptions, run_gets};
-pub use scan::{FullScanOptions, ShortScanOptions, run_full_scan, run_short_scan};
-pub use sequential::{Bytes, SEQUENTIAL_PHASES, SequentialOptions, run_sequential};
-pub use sizes::{SizesOptions, run_sizes};
-pub use stage::{Opened, Stage};
+pub(crate) use options::check_unending;
+pub use options::{DataOptions, Setup, Workload};
+pub use overwrite::{OverwriteOptions, Pattern};
+pub use reads::GetsOptions;
+pub use scan::{FullScanOptions, ShortScanOptions};
+pub use sequential::{Bytes, SEQUENTIAL_PHASES, SequentialOptions};
+pub use sizes::SizesOptions;
+pub use stage::{NameFile, Opened, Stage, StoreDir};
 pub use values::{ValueKind, Values, WrongValue};
-pub use ycsb::{Ycsb, YcsbOptions, run_ycsb};
+pub use ycsb::{Ycsb, YcsbOptions};
 pub use zipf::Zipf;

@@ -1,22 +1,20 @@
 //! The no-op store as the yardstick of a trial: how much CPU it must burn per call to equal the engine,
 //! and how far the engine's tails lie above those that the scheduler alone makes.
 
-use super::{MixOptions, Stage, mix::run_mix_as};
+use super::{MixOptions, Stage};
 use crate::engine::{NoopEngine, Outcome};
+use crate::options::{Length, Pace};
 use crate::record::{Summary, Trial};
-use crate::run::{Length, Pace, work};
+use crate::run::work;
 use crate::sample::ProcessSample;
 use std::time::Duration;
 
-/// How long the harness is watched alone.
+/// How long the harness is measured alone.
 const PROBE: Duration = Duration::from_millis(1500);
 
 /// Nanoseconds per call with which the no-op store takes as much CPU an operation as `trial` did,
 /// background work included: what the trial took, less what the harness itself takes for these
 /// options, which is measured for a second or two.
-///
-/// # Errors
-/// When the trial has no operations.
 pub fn burn_like(trial: &Trial, options: &MixOptions) -> Outcome<f64> {
     let summary = &trial.summary;
     if summary.ops == 0 || summary.cpu_s <= 0.0 {
@@ -24,8 +22,8 @@ pub fn burn_like(trial: &Trial, options: &MixOptions) -> Outcome<f64> {
         return Err(format!("{path} tells no operations or no CPU time to be equalled").into());
     }
     let engine = NoopEngine::new(0.0);
-    let values = options.data.make_values();
-    let pace = Pace { length: Length::Time(PROBE), closing_sync: false, ..options.pace };
+    let values = options.setup.data.make_values();
+    let pace = Pace { length: Length::Time(PROBE), closing_sync: false, ..options.setup.pace };
     let before = ProcessSample::now().cpu_s;
     let worked = work(&pace, options.workers(&engine, &values), &mut |_, _| Ok(()))?;
     let harness = (ProcessSample::now().cpu_s - before) / worked.ops.max(1) as f64;
@@ -36,24 +34,21 @@ pub fn burn_like(trial: &Trial, options: &MixOptions) -> Outcome<f64> {
 /// Runs a mix over the no-op store of the stage, as the yardstick of `trial`, which must be of the same
 /// mix on as many threads. Figures, by kind of operation as in `put_p999_over_noop_ratio`: the 99.9th
 /// percentile of the trial by that here.
-///
-/// # Errors
-/// As [`run_mix`](super::run_mix); or the trial is another.
 pub fn run_yardstick(stage: &Stage<'_>, options: &MixOptions, trial: &Trial) -> Outcome<Summary> {
     let header = &trial.header;
     let threads = header.options.get("threads").and_then(serde_json::Value::as_u64);
-    if header.workload != options.mix.name || threads != Some(options.pace.threads as u64) {
+    if header.workload != options.mix.name || threads != Some(options.setup.pace.threads as u64) {
         return Err(format!(
             "{} is of {} on {} threads: expected {} on {}",
             trial.path.display(),
             header.workload,
             threads.map_or("unknown".to_owned(), |threads| threads.to_string()),
             options.mix.name,
-            options.pace.threads,
+            options.setup.pace.threads,
         )
         .into());
     }
-    run_mix_as(stage, options.mix.name, options, |recorder, _, _| {
+    options.run_as(stage, options.mix.name, |recorder, _, _| {
         let here: Vec<_> = recorder.totals().latencies().collect();
         for (kind, found) in here {
             if let Some(there) = trial.summary.latency.get(&kind) {

@@ -1,133 +1,116 @@
-//! Options that workloads share.
+//! What workloads on keys and values have in common: their options, and what a command needs of them.
 
-use super::{Keys, ValueKind, Values};
-use crate::engine::{EngineOptions, durability_name};
-use crate::record::Described;
-use crate::run::Pace;
-use flagstone::Durability;
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use super::{Keys, Stage, ValueKind, Values};
+use crate::engine::Outcome;
+use crate::options::{
+    Length, Pace, StoreOptions, defaults, describe, positive, refuse, size, within,
+};
+use crate::record::{Described, Summary};
+use clap::Args;
+use serde::{Serialize, Serializer};
 
-/// How a store is opened.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoreOptions {
-    /// Hash partitions.
-    pub partitions: u16,
-    /// Bytes of memtables and caches together.
-    pub memory_bytes: u64,
-    /// Bytes of one memtable, where it is not left to the engine.
-    pub memtable_bytes: Option<u64>,
-    /// Bytes of a block of a table, where it is not left to the engine.
-    pub block_bytes: Option<usize>,
-    /// Bits of filter a key, where it is not left to the engine.
-    pub filter_bits: Option<u8>,
-    /// Blocks that are not in the cache are read past the page cache of the system, where the engine can.
-    pub direct_reads: bool,
-    /// How many times what is alive the store may take, where it is not left to the engine and it has such an option.
-    pub space_amplification_max: Option<f64>,
-    /// Entries carry checks against changes in memory, where the engine can.
-    pub entry_checks: bool,
-    /// What a write promises.
-    pub durability: Durability,
+/// A workload that is one trial.
+pub trait Workload: Args + Serialize {
+    /// The default number of threads.
+    const THREADS: &'static str = "2";
+
+    /// The name of the workload in result files.
+    fn name(&self) -> &'static str;
+
+    /// The options that all workloads have.
+    fn setup(&mut self) -> &mut Setup;
+
+    /// Refuses options that cannot be, or that would do nothing. The error is for people.
+    fn check(&self) -> Result<(), String>;
+
+    /// All options by their long names, as headers show them.
+    fn describe(&self) -> Described {
+        describe_filled(self)
+    }
+
+    /// Runs the trial. A wrong answer of the engine ends it.
+    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary>;
 }
 
-impl Default for StoreOptions {
-    /// 4 partitions, 512 MiB, buffered, the rest as the engine has it.
-    fn default() -> Self {
-        Self {
-            partitions: 4,
-            memory_bytes: 512 << 20,
-            memtable_bytes: None,
-            block_bytes: None,
-            filter_bits: None,
-            direct_reads: false,
-            space_amplification_max: None,
-            entry_checks: true,
-            durability: Durability::Buffered,
-        }
-    }
-}
-
-impl StoreOptions {
-    /// What an engine in `dir` is given.
-    pub fn engine_options(&self, dir: PathBuf) -> EngineOptions {
-        EngineOptions {
-            dir,
-            memory_bytes: self.memory_bytes,
-            memtable_bytes: self.memtable_bytes,
-            block_bytes: self.block_bytes,
-            filter_bits: self.filter_bits,
-            direct_reads: self.direct_reads,
-            space_amplification_max: self.space_amplification_max,
-            entry_checks: self.entry_checks,
-            partitions: self.partitions,
-            durability: self.durability,
-        }
-    }
-
-    /// Adds its options to those of a header; what is left to the engine is `null`.
-    pub fn describe(&self, options: &mut BTreeMap<String, Value>) {
-        let pairs: [(&str, Value); 9] = [
-            ("partitions", self.partitions.into()),
-            ("memory", self.memory_bytes.into()),
-            ("memtable-bytes", self.memtable_bytes.into()),
-            ("block-bytes", self.block_bytes.into()),
-            ("filter-bits", self.filter_bits.into()),
-            ("direct-reads", self.direct_reads.into()),
-            ("space-amplification-max", self.space_amplification_max.into()),
-            ("entry-checks", self.entry_checks.into()),
-            ("durability", durability_name(self.durability).into()),
-        ];
-        options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));
-    }
+/// The options that all workloads have.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+pub struct Setup {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub store: StoreOptions,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub data: DataOptions,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub pace: Pace,
 }
 
 /// Which keys and values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(next_help_heading = "Keys and values")]
+#[serde(rename_all = "kebab-case")]
 pub struct DataOptions {
-    /// How many different keys there are.
-    pub key_space: u64,
-    /// Bytes of a key, 8 at least.
+    /// The number of different keys [default: 100000000]; workloads over filled stores have their records instead
+    #[arg(long, value_name = "N", value_parser = positive())]
+    #[serde(serialize_with = "all_keys")]
+    pub key_space: Option<u64>,
+    /// Bytes of a key, 8 to 1024
+    #[arg(long = "key-size", value_name = "BYTES", default_value = "16", value_parser = within::<usize>(8, 1024))]
+    #[serde(rename = "key-size")]
     pub key_bytes: usize,
-    /// Bytes of a value.
+    /// Bytes of a value
+    #[arg(long = "value-size", value_name = "BYTES", default_value = "1024", value_parser = size)]
+    #[serde(rename = "value-size")]
     pub value_bytes: usize,
-    /// What values are made of.
+    /// What values are made of
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
     pub values: ValueKind,
-    /// The same seed and options give the same operations of each thread.
+    /// The same seed gives the same operations of each thread
+    #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
 }
 
+/// Keys, unless an option says otherwise.
+const KEY_SPACE: u64 = 100_000_000;
+
+fn all_keys<S: Serializer>(number: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(number.unwrap_or(KEY_SPACE))
+}
+
 impl Default for DataOptions {
-    /// 100 million keys of 16 bytes, 1,024 random bytes.
     fn default() -> Self {
-        Self {
-            key_space: 100_000_000,
-            key_bytes: 16,
-            value_bytes: 1024,
-            values: ValueKind::Random,
-            seed: 1,
-        }
+        defaults()
+    }
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        defaults()
     }
 }
 
 impl DataOptions {
-    /// Its keys.
     pub const fn keys(&self) -> Keys {
-        Keys::new(self.seed, self.key_space, self.key_bytes)
+        let space = match self.key_space {
+            Some(space) => space,
+            None => KEY_SPACE,
+        };
+        Keys::new(self.seed, space, self.key_bytes)
     }
 
-    /// Its values.
     pub fn make_values(&self) -> Values {
         Values::new(self.seed, self.value_bytes, self.values)
     }
 
-    /// Refuses what cannot be.
-    ///
-    /// # Errors
-    /// What is wrong, for people.
+    /// Bytes of a key and its value.
+    pub const fn entry_bytes(&self) -> u64 {
+        (self.key_bytes + self.value_bytes) as u64
+    }
+
+    /// Refuses sizes that cannot be. The error is for people.
     pub fn check(&self) -> Result<(), String> {
-        if self.key_space == 0 {
+        if self.key_space == Some(0) {
             return Err("a key space of 0 keys: expected at least 1".into());
         }
         if !(8..=1024).contains(&self.key_bytes) {
@@ -138,53 +121,35 @@ impl DataOptions {
         }
         Ok(())
     }
-
-    /// Adds its options to those of a header.
-    pub fn describe(&self, options: &mut BTreeMap<String, Value>) {
-        let pairs: [(&str, Value); 5] = [
-            ("key-space", self.key_space.into()),
-            ("key-size", self.key_bytes.into()),
-            ("value-size", self.value_bytes.into()),
-            ("values", self.values.name().into()),
-            ("seed", self.seed.into()),
-        ];
-        options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));
-    }
 }
 
-/// The options of a trial from an empty store by their long names.
-pub(super) fn describe(store: &StoreOptions, data: &DataOptions, pace: &Pace) -> Described {
-    let mut options = Described::new();
-    store.describe(&mut options);
-    data.describe(&mut options);
-    pace.describe(&mut options);
-    options
-}
-
-/// The options of a trial over a store that is filled with `records` first, whose keys are their
-/// numbers: the key space does not matter.
-pub(super) fn describe_filled(
-    store: &StoreOptions,
-    data: &DataOptions,
-    pace: &Pace,
-    records: u64,
-) -> Described {
-    let mut options = describe(store, data, pace);
+/// The options of a trial over a store that is filled first. Its keys are the numbers of its records, so the key
+/// space does not matter.
+pub(super) fn describe_filled(options: &impl Serialize) -> Described {
+    let mut options = describe(options);
     options.remove("key-space");
-    options.insert("records".into(), records.into());
     options
 }
 
-/// Refuses records that cannot be filled into a store.
-///
-/// # Errors
-/// What is wrong, for people.
+/// Refuses records that cannot be filled into a store. The error is for people.
 pub(super) fn check_filled(data: &DataOptions, records: u64) -> Result<(), String> {
-    data.check()?;
+    let others = "workloads from an empty store: a filled one has its records";
+    refuse(data.key_space.is_some(), "--key-space", others)?;
     if records == 0 {
         return Err("a store of 0 records: expected at least 1".into());
     }
-    Ok(())
+    data.check()
+}
+
+/// Refuses to sync at the end what only reads. The error is for people.
+pub(super) fn check_reads(pace: &Pace) -> Result<(), String> {
+    refuse(pace.closing_sync, "--closing-sync", "workloads that write")
+}
+
+/// Refuses a length where a trial ends by itself. The error is for people.
+pub(crate) fn check_unending(pace: &Pace, is_for: &str) -> Result<(), String> {
+    refuse(matches!(pace.length, Length::Operations(_)), "--operations", is_for)?;
+    refuse(pace.length != Pace::default().length, "--seconds", is_for)
 }
 
 #[cfg(test)]
@@ -192,14 +157,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_described_by_their_long_names_as_numbers() {
-        let mut options = BTreeMap::new();
-        StoreOptions::default().describe(&mut options);
-        DataOptions::default().describe(&mut options);
-        assert_eq!(options["partitions"], 4);
-        assert_eq!(options["memtable-bytes"], Value::Null);
-        assert_eq!(options["durability"], "buffered");
-        assert_eq!(options["key-space"], 100_000_000);
-        assert_eq!(options["values"], "random");
+    fn keys_and_values_are_described_by_the_long_names_of_their_options() {
+        let options = describe(&Setup::default());
+        assert_eq!((&options["key-space"], &options["key-size"]), (&KEY_SPACE.into(), &16.into()));
+        assert_eq!((&options["values"], &options["interval"]), (&"random".into(), &1.0.into()));
+        assert!(!describe_filled(&Setup::default()).contains_key("key-space"));
     }
 }

@@ -12,9 +12,6 @@ pub(super) const EVERY: Duration = Duration::from_millis(50);
 
 /// Drops what the page cache holds of all files in `dir` and below, but for what was not written to
 /// the device yet. Files that go meanwhile are passed over.
-///
-/// # Errors
-/// When the directory cannot be read; or the system cannot do it.
 #[cfg(target_os = "linux")]
 pub(super) fn drop_files(dir: &Path) -> Outcome<()> {
     use rustix::fs::{Advice, fadvise};
@@ -37,9 +34,6 @@ pub(super) fn drop_files(_dir: &Path) -> Outcome<()> {
 }
 
 /// Runs `call` while files of `dir` are dropped from the page cache, first and then every 50 ms.
-///
-/// # Errors
-/// What `call` says, or [`drop_files`].
 pub(super) fn kept_out<T>(dir: &Path, call: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
     crate::sample::sync_files(dir)?;
     drop_files(dir)?;

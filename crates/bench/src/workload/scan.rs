@@ -1,78 +1,75 @@
 //! Scans: of a whole store of small entries, and of 50 entries while others are inserted.
 
 use super::caller::{Caller, head};
-use super::fill::{FilledStore, unwatched};
-use super::options::{check_filled, describe_filled};
-use super::{DataOptions, Keys, Random, Stage, StoreOptions};
+use super::fill::FilledStore;
+use super::options::{Setup, Workload, check_filled, check_reads, describe_filled};
+use super::{Keys, Random, Stage};
 use crate::engine::{Engine, Outcome};
+use crate::options::{Pace, positive, records, within};
 use crate::record::{Described, OpKind, Summary};
-use crate::run::{Meter, Pace, Tally, Worker};
+use crate::run::{Meter, Tally, Worker, crew};
+use clap::Args;
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// What a trial of whole scans is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(mut_arg("value_bytes", |arg| arg.default_value("16")))]
+#[serde(rename_all = "kebab-case")]
 pub struct FullScanOptions {
-    /// How the store is opened.
-    pub store: StoreOptions,
-    /// Which keys and values; the key space does not matter here.
-    pub data: DataOptions,
-    /// On how many threads, each of which scans everything; the length does not matter.
-    pub pace: Pace,
-    /// Entries in the store.
+    /// Entries put and compacted before the clock starts
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = records())]
     pub records: u64,
-    /// Scans of each thread.
+    /// Scans of each thread, which is how long a trial takes
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = positive())]
     pub rounds: u64,
-}
-
-impl Default for FullScanOptions {
-    /// 3 scans of 10 million entries of 16 + 16 bytes, by one thread.
-    fn default() -> Self {
-        Self {
-            store: StoreOptions::default(),
-            data: DataOptions { value_bytes: 16, ..DataOptions::default() },
-            pace: Pace { threads: 1, ..Pace::default() },
-            records: 10_000_000,
-            rounds: 3,
-        }
-    }
-}
-
-impl FullScanOptions {
-    /// All options by their long names.
-    pub fn describe(&self) -> Described {
-        let mut options = describe_filled(&self.store, &self.data, &self.pace, self.records);
-        for other in ["seconds", "operations"] {
-            options.remove(other);
-        }
-        options.insert("rounds".into(), self.rounds.into());
-        options
-    }
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub setup: Setup,
 }
 
 /// Entries of a scan that are timed as one.
 const PIECE: u64 = 1 << 16;
 
-/// Fills a store with small entries, compacts it, and scans all of it again and again, workload
-/// `full-scan`: an operation is an entry, a latency that of 65,536 of them. Order, number and a
-/// checksum of the keys are checked.
-///
-/// # Errors
-/// What the engine says; or a wrong answer.
-pub fn run_full_scan(stage: &Stage<'_>, options: &FullScanOptions) -> Outcome<Summary> {
-    let FullScanOptions { store, data, pace, records, rounds } = options;
-    check_filled(data, *records)?;
-    let filled = FilledStore::compacted(stage, store, data, *records)?;
-    let state = filled.state("compacted");
-    let expected = sum_of_keys(&data.keys(), *records);
-    let mut recorder = stage.record("full-scan", &filled.opened, &options.describe(), &state)?;
-    let engine = &*filled.opened.engine;
-    let worker = || FullScan { engine, records: *records, expected, rounds: *rounds };
-    let workers = (0..pace.threads).map(|_| Box::new(worker()) as Box<dyn Worker>).collect();
-    let unwatched = Pace { interval: pace.interval, ..unwatched(pace.threads) };
-    let worked = recorder.run(engine, &unwatched, workers)?;
-    recorder.figure("entries_per_s", worked.ops_per_s());
-    stage.close(filled.opened, &mut recorder)?;
-    recorder.finish()
+impl Workload for FullScanOptions {
+    const THREADS: &'static str = "1";
+
+    fn name(&self) -> &'static str {
+        "full-scan"
+    }
+
+    fn setup(&mut self) -> &mut Setup {
+        &mut self.setup
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_reads(&self.setup.pace)?;
+        check_filled(&self.setup.data, self.records)
+    }
+
+    fn describe(&self) -> Described {
+        let mut options = describe_filled(self);
+        options.retain(|name, _| name != "seconds" && name != "operations");
+        options
+    }
+
+    /// Fills a store with small entries, compacts it, and lets each thread scan all of it again and again: an operation
+    /// is an entry, a latency that of 65,536 of them. Order, number and a checksum of the keys are checked.
+    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
+        self.check()?;
+        let (records, Setup { data, pace, .. }) = (self.records, &self.setup);
+        let filled = FilledStore::compacted(stage, &self.setup, records)?;
+        let state = filled.state("compacted");
+        let expected = sum_of_keys(&data.keys(), records);
+        let mut recorder = stage.record(self.name(), &filled.opened, self.describe(), &state)?;
+        let engine = &*filled.opened.engine;
+        let rounds = self.rounds;
+        let workers = crew(pace.threads, |_| FullScan { engine, records, expected, rounds });
+        let pace = Pace { interval: pace.interval, ..Pace::unwatched(pace.threads) };
+        let worked = recorder.run(engine, &pace, workers)?;
+        recorder.figure("entries_per_s", worked.ops_per_s());
+        stage.finish(filled.opened, recorder)
+    }
 }
 
 fn sum_of_keys(keys: &Keys, records: u64) -> u64 {
@@ -128,78 +125,63 @@ impl Worker for FullScan<'_> {
 }
 
 /// What a trial of short scans is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct ShortScanOptions {
-    /// How the store is opened.
-    pub store: StoreOptions,
-    /// Which keys and values; the key space does not matter here.
-    pub data: DataOptions,
-    /// How long, on how many threads.
-    pub pace: Pace,
-    /// Entries in the store when the clock starts.
+    /// Entries put and compacted before the clock starts
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = records())]
     pub records: u64,
-    /// Entries of a scan.
+    /// Entries of a scan
+    #[arg(long, value_name = "N", default_value = "50", value_parser = within::<usize>(1, 1 << 32))]
     pub limit: usize,
-    /// The clock starts when the last record is put: nothing is flushed, compacted or read before.
+    /// Starts the clock after the last put: nothing is flushed, compacted or read before
+    #[arg(long)]
     pub as_written: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub setup: Setup,
 }
 
-impl Default for ShortScanOptions {
-    /// Scans of 50 entries of a million of 1,024 bytes, and as many inserts.
-    fn default() -> Self {
-        Self {
-            store: StoreOptions::default(),
-            data: DataOptions::default(),
-            pace: Pace::default(),
-            records: 1_000_000,
-            limit: 50,
-            as_written: false,
+impl Workload for ShortScanOptions {
+    fn name(&self) -> &'static str {
+        "short-scan"
+    }
+
+    fn setup(&mut self) -> &mut Setup {
+        &mut self.setup
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.limit == 0 {
+            return Err("scans of 0 entries: expected at least 1".into());
         }
+        check_filled(&self.setup.data, self.records)
     }
-}
 
-impl ShortScanOptions {
-    /// All options by their long names.
-    pub fn describe(&self) -> Described {
-        let mut options = describe_filled(&self.store, &self.data, &self.pace, self.records);
-        options.insert("limit".into(), self.limit.into());
-        options.insert("as-written".into(), self.as_written.into());
-        options
+    /// Fills a store; then each thread scans from a random record and inserts a new one, half and half. Figures:
+    /// `scans_per_s`, `inserts_per_s`.
+    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
+        self.check()?;
+        let Setup { data, pace, .. } = &self.setup;
+        let (filled, state) =
+            FilledStore::ready(stage, &self.setup, self.records, self.as_written)?;
+        let mut recorder = stage.record(self.name(), &filled.opened, self.describe(), &state)?;
+        let engine = &*filled.opened.engine;
+        let workers = crew(pace.threads, |thread| ShortScan {
+            caller: Caller::new(engine, data, &filled.values),
+            random: Random::new(data.seed, thread),
+            options: self,
+            next: self.records + thread,
+        });
+        let worked = recorder.run(engine, pace, workers)?;
+        let counts: BTreeMap<OpKind, u64> =
+            recorder.totals().latencies().map(|(kind, latency)| (kind, latency.count)).collect();
+        for (kind, name) in [(OpKind::Scan, "scans_per_s"), (OpKind::Put, "inserts_per_s")] {
+            let count = counts.get(&kind).copied().unwrap_or(0);
+            recorder.figure(name, count as f64 / worked.seconds.max(1e-9));
+        }
+        stage.finish(filled.opened, recorder)
     }
-}
-
-/// Fills a store, then each thread scans from a random record and inserts a new one, half and half,
-/// workload `short-scan`. Figures: `scans_per_s`, `inserts_per_s`.
-///
-/// # Errors
-/// What the engine says; or a wrong answer.
-pub fn run_short_scan(stage: &Stage<'_>, options: &ShortScanOptions) -> Outcome<Summary> {
-    let ShortScanOptions { store, data, pace, records, limit, as_written } = options;
-    check_filled(data, *records)?;
-    if *limit == 0 {
-        return Err("scans of 0 entries: expected at least 1".into());
-    }
-    let what = (store, data, *records);
-    let (filled, state) = FilledStore::ready(stage, what, *as_written, pace.threads)?;
-    let mut recorder = stage.record("short-scan", &filled.opened, &options.describe(), &state)?;
-    let engine = &*filled.opened.engine;
-    let worker = |thread| ShortScan {
-        caller: Caller::new(engine, data, &filled.values),
-        random: Random::new(data.seed, thread),
-        options,
-        next: records + thread,
-    };
-    let threads = pace.threads as u64;
-    let workers = (0..threads).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
-    let worked = recorder.run(engine, pace, workers)?;
-    let counts: BTreeMap<OpKind, u64> =
-        recorder.totals().latencies().map(|(kind, latency)| (kind, latency.count)).collect();
-    for (kind, name) in [(OpKind::Scan, "scans_per_s"), (OpKind::Put, "inserts_per_s")] {
-        let count = counts.get(&kind).copied().unwrap_or(0);
-        recorder.figure(name, count as f64 / worked.seconds.max(1e-9));
-    }
-    stage.close(filled.opened, &mut recorder)?;
-    recorder.finish()
 }
 
 struct ShortScan<'e> {
@@ -212,13 +194,13 @@ struct ShortScan<'e> {
 
 impl Worker for ShortScan<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        let ShortScanOptions { records, limit, ref pace, .. } = *self.options;
+        let ShortScanOptions { records, limit, ref setup, .. } = *self.options;
         if self.random.below(2) == 0 {
             let number = self.random.below(records);
             self.caller.scan(number, limit, meter)?;
         } else {
             self.caller.put(self.next, 0, meter)?;
-            self.next += pace.threads as u64;
+            self.next += setup.pace.threads as u64;
         }
         Ok(true)
     }

@@ -1,128 +1,128 @@
 //! The benchmark of the origin's last article: a million small puts in the order of a counter, and
 //! random gets before and after a compaction, by one thread.
 
-use super::{Random, Stage, StoreOptions};
+use super::{Random, Stage};
 use crate::engine::{Engine, EngineError, Outcome};
+use crate::options::{
+    Length, Pace, StoreOptions, as_seconds, defaults, describe, name_of, positive, seconds, size,
+};
 use crate::record::{OpKind, Summary};
-use crate::run::{Length, Meter, Pace, Probe, Tally, Worker};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use crate::run::{Meter, Probe, Tally, Worker};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 use std::io::Write;
 use std::time::Duration;
 
 /// What the values are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Bytes {
-    /// Zeros, as there.
+    /// Zeros, as there
     Zero,
-    /// Bytes that do not compress.
+    /// Bytes that do not compress
     Random,
 }
 
-impl Bytes {
-    /// `zero` or `random`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Zero => "zero",
-            Self::Random => "random",
-        }
-    }
-}
-
 /// What a trial is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(mut_arg("memtable_bytes", |arg| arg.default_value("4MiB")))]
+#[serde(rename_all = "kebab-case")]
 pub struct SequentialOptions {
-    /// How the store is opened.
-    pub store: StoreOptions,
-    /// Puts, under `key_0`, `key_1`, ...
+    /// Puts, under key_0, key_1, ...
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive())]
     pub puts: u64,
-    /// Random gets, before the compaction and again behind it.
+    /// Random gets, before the compaction and again after it
+    #[arg(long, value_name = "N", default_value_t = 250_000, value_parser = positive())]
     pub gets: u64,
-    /// Bytes of a value.
+    /// Bytes of a value
+    #[arg(long = "value-size", value_name = "BYTES", default_value = "128", value_parser = size)]
+    #[serde(rename = "value-size")]
     pub value_bytes: usize,
-    /// What the values are made of.
-    pub bytes: Bytes,
-    /// The same seed gives the same values and gets.
+    #[arg(skip = Bytes::Zero)]
+    pub values: Bytes,
+    /// The same seed gives the same values and gets
+    #[arg(long, value_name = "S", default_value_t = 1)]
     pub seed: u64,
-    /// The time of a row.
+    /// Seconds of a row
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[serde(serialize_with = "as_seconds")]
     pub interval: Duration,
-}
-
-impl SequentialOptions {
-    /// 1,000,000 puts of 128 bytes, 250,000 gets, memtables of 4 MiB, one partition.
-    pub fn new(bytes: Bytes) -> Self {
-        Self {
-            store: StoreOptions {
-                partitions: 1,
-                memtable_bytes: Some(4 << 20),
-                ..StoreOptions::default()
-            },
-            puts: 1_000_000,
-            gets: 250_000,
-            value_bytes: 128,
-            bytes,
-            seed: 1,
-            interval: Duration::from_secs(1),
-        }
-    }
-
-    /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let mut options = BTreeMap::new();
-        self.store.describe(&mut options);
-        let pairs: [(&str, Value); 7] = [
-            ("puts", self.puts.into()),
-            ("gets", self.gets.into()),
-            ("value-size", self.value_bytes.into()),
-            ("values", self.bytes.name().into()),
-            ("seed", self.seed.into()),
-            ("threads", 1.into()),
-            ("interval", self.interval.as_secs_f64().into()),
-        ];
-        options.extend(pairs.map(|(name, value)| (name.to_owned(), value)));
-        options
-    }
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub store: StoreOptions,
 }
 
 /// The phases, in order: the names of the figures that tell their seconds, without `_s`.
 pub const SEQUENTIAL_PHASES: [&str; 6] =
     ["put", "close_after_puts", "reopen", "get", "compact", "get_compacted"];
 
-/// Puts, closes, reopens, gets, compacts, gets again; every value is checked. Figures: the seconds of
-/// each of [`SEQUENTIAL_PHASES`].
-///
-/// # Errors
-/// What the engine says; or a wrong value.
-pub fn run_sequential(stage: &Stage<'_>, options: &SequentialOptions) -> Outcome<Summary> {
-    let mut opened = stage.open_fresh(&options.store)?;
-    let mut recorder =
-        stage.record("sequential", &opened, &options.describe(), "an empty store")?;
-    let pace = Pace { threads: 1, interval: options.interval, ..super::fill::unwatched(1) };
-    let puts = Puts { engine: &*opened.engine, options, next: 0, text: Text::new(options) };
-    let worked = recorder.run(&*opened.engine, &pace, vec![Box::new(puts)])?;
-    recorder.figure("put_s", worked.seconds);
+impl SequentialOptions {
+    /// The defaults, with one partition.
+    pub fn new(values: Bytes) -> Self {
+        let defaults: Self = defaults();
+        let store = StoreOptions { partitions: 1, ..defaults.store };
+        Self { values, store, ..defaults }
+    }
 
-    let data = opened.place.data();
-    let engine = opened.engine;
-    recorder.aside("close_after_puts", &Probe::NONE, |_| engine.close())?;
-    let mut reopened = None;
-    recorder.aside("reopen", &Probe::NONE, |_| {
-        reopened = Some((stage.open)(&options.store.engine_options(data))?);
-        Ok(())
-    })?;
-    opened.engine = reopened.ok_or("the store was not opened again")?;
+    /// Puts, closes, reopens, gets, compacts, gets again; every value is checked. Figures: the seconds of
+    /// each of [`SEQUENTIAL_PHASES`].
+    pub fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
+        let mut opened = stage.open_fresh(&self.store)?;
+        let mut options = describe(self);
+        options.insert("threads".into(), 1.into());
+        let mut recorder = stage.record("sequential", &opened, options, "an empty store")?;
+        let pace = Pace { interval: self.interval, ..Pace::unwatched(1) };
+        let puts = Puts { engine: &*opened.engine, options: self, next: 0, text: Text::new(self) };
+        let worked = recorder.run(&*opened.engine, &pace, vec![Box::new(puts)])?;
+        recorder.figure("put_s", worked.seconds);
 
-    let engine = &*opened.engine;
-    let gets =
-        |seed| Gets { engine, options, random: Random::new(seed, 0), text: Text::new(options) };
-    let pace = Pace { length: Length::Operations(options.gets), ..pace };
-    let worked = recorder.run(engine, &pace, vec![Box::new(gets(options.seed))])?;
-    recorder.figure("get_s", worked.seconds);
-    recorder.aside("compact", &Probe::NONE, |_| engine.compact())?;
-    let worked = recorder.run(engine, &pace, vec![Box::new(gets(options.seed + 1))])?;
-    recorder.figure("get_compacted_s", worked.seconds);
-    stage.close(opened, &mut recorder)?;
-    recorder.finish()
+        let dir = opened.place.data();
+        let engine = opened.engine;
+        recorder.aside("close_after_puts", &Probe::NONE, |_| engine.close())?;
+        let mut reopened = None;
+        recorder.aside("reopen", &Probe::NONE, |_| {
+            reopened = Some((stage.open)(&StoreOptions { dir, ..self.store.clone() })?);
+            Ok(())
+        })?;
+        opened.engine = reopened.ok_or("the store was not opened again")?;
+
+        let engine = &*opened.engine;
+        let gets = |seed| {
+            let (random, text) = (Random::new(seed, 0), Text::new(self));
+            vec![Box::new(Gets { engine, options: self, random, text }) as Box<dyn Worker>]
+        };
+        let pace = Pace { length: Length::Operations(self.gets), ..pace };
+        let worked = recorder.run(engine, &pace, gets(self.seed))?;
+        recorder.figure("get_s", worked.seconds);
+        recorder.aside("compact", &Probe::NONE, |_| engine.compact())?;
+        let worked = recorder.run(engine, &pace, gets(self.seed + 1))?;
+        recorder.figure("get_compacted_s", worked.seconds);
+        stage.finish(opened, recorder)
+    }
+
+    /// A line a phase of a trial.
+    pub fn table(&self, summary: &Summary) -> String {
+        let (mut text, values) = (String::new(), name_of(&self.values));
+        for phase in SEQUENTIAL_PHASES {
+            let seconds = summary.figure(&format!("{phase}_s"));
+            let ops = match phase {
+                "put" => self.puts,
+                "get" | "get_compacted" => self.gets,
+                _ => 0,
+            };
+            text += &format!("{values:<8}{phase:<20}");
+            text += &match ops {
+                0 => format!("{:>12}{seconds:>10.3}\n", ""),
+                ops => format!("{ops:>12}{seconds:>10.3}{:>14.0}\n", ops as f64 / seconds),
+            };
+        }
+        text
+    }
+
+    /// The line above those of [`Self::table`].
+    pub fn table_head() -> String {
+        format!("{:<8}{:<20}{:>12}{:>10}{:>14}\n", "values", "phase", "ops", "s", "ops/s")
+    }
 }
 
 /// Keys and values by their number.
@@ -136,8 +136,8 @@ struct Text {
 
 impl Text {
     const fn new(options: &SequentialOptions) -> Self {
-        let SequentialOptions { value_bytes, bytes, seed, .. } = *options;
-        Self { value_bytes, bytes, seed, key: Vec::new(), value: Vec::new() }
+        let SequentialOptions { value_bytes, values, seed, .. } = *options;
+        Self { value_bytes, bytes: values, seed, key: Vec::new(), value: Vec::new() }
     }
 
     fn make(&mut self, number: u64) -> Outcome<()> {

@@ -1,19 +1,20 @@
 //! Where a workload runs: the engine, its directory, the result file.
 
 use crate::engine::{Engine, OpenEngine, Outcome};
-use crate::run::{Plan, Probe, Recorder, StoreDir, Watch};
-use serde_json::Value;
-use std::collections::BTreeMap;
-use std::path::Path;
-
-use super::StoreOptions;
+use crate::options::StoreOptions;
+use crate::record::{Described, Summary};
+use crate::run::{Plan, Probe, Recorder, Watch};
+use flagstone::env::names::LOCK;
+use flagstone::env::{Disk, LockMode, OsDisk};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Where a workload runs.
 #[derive(Clone, Copy)]
 pub struct Stage<'a> {
     /// `flagstone`, `rocksdb`, ...
     pub engine: &'a str,
-    /// Opens it.
+    /// Opens the engine.
     pub open: OpenEngine<'a>,
     /// The directory of the store: it must not exist, be empty, or come from an earlier benchmark,
     /// which is removed. It is removed at the end, too.
@@ -22,62 +23,138 @@ pub struct Stage<'a> {
     pub out: Option<&'a Path>,
     /// Sees rows as they come.
     pub watch: Watch<'a>,
-    /// Leaves the store where it is.
+    /// Leaves the store in its directory at the end.
     pub keep: bool,
 }
 
+/// Names the result file of one of several trials.
+pub type NameFile<'a> = &'a dyn Fn(&str) -> Option<PathBuf>;
+
 /// An open store of a stage, and its directory.
 pub struct Opened {
-    /// The engine.
     pub engine: Box<dyn Engine>,
-    /// Its directory.
     pub place: StoreDir,
 }
 
 impl<'a> Stage<'a> {
-    /// Opens an empty store.
-    ///
-    /// # Errors
-    /// When the directory is not ours to empty; or what the engine says.
+    /// Opens an empty store. Fails where the directory holds what no benchmark created.
     pub fn open_fresh(&self, options: &StoreOptions) -> Outcome<Opened> {
         let place = StoreDir::fresh(self.dir)?;
-        let engine = (self.open)(&options.engine_options(place.data()))?;
+        let engine = (self.open)(&StoreOptions { dir: place.data(), ..options.clone() })?;
         Ok(Opened { engine, place })
     }
 
     /// Begins the record of a trial over an open store.
-    ///
-    /// # Errors
-    /// When the result file cannot be written.
     pub fn record(
         &self,
         workload: &str,
         opened: &Opened,
-        options: &BTreeMap<String, Value>,
+        mut options: Described,
         starting_state: &str,
     ) -> Outcome<Recorder<'a>> {
-        let mut options = options.clone();
         options.insert("tuning".into(), opened.engine.tuning().into());
-        let data = opened.place.data();
         let plan = Plan {
             workload,
             engine: self.engine,
             engine_version: &opened.engine.version(),
-            options: &options,
+            options,
             starting_state,
-            dir: &data,
+            dir: &opened.place.data(),
             out: self.out,
         };
-        Recorder::begin(&plan, self.watch)
+        Recorder::begin(plan, self.watch)
     }
 
-    /// Closes the store, which the record tells, and removes it unless it is to be kept.
-    ///
-    /// # Errors
-    /// What the engine says; or the file system.
-    pub fn close(&self, opened: Opened, recorder: &mut Recorder<'_>) -> Outcome<()> {
+    /// Closes the store, which the record tells, removes it unless it is to be kept, and ends the record.
+    pub fn finish(&self, opened: Opened, mut recorder: Recorder<'_>) -> Outcome<Summary> {
         let Opened { engine, place } = opened;
         recorder.aside("close", &Probe::NONE, |_| engine.close())?;
-        if self.keep { Ok(()) } else { place.remove() }
+        if !self.keep {
+            place.remove()?;
+        }
+        recorder.finish()
+    }
+}
+
+/// The file that marks a directory as created by a benchmark: a later one may remove it.
+const MARK: &str = "FLAGSTONE-BENCH-STORE";
+const MARK_TEXT: &str = "Made by flagstone-bench, which removes this directory when it needs it.\n";
+
+/// A directory with the mark and, below it, the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreDir {
+    dir: PathBuf,
+}
+
+impl StoreDir {
+    /// Creates an empty store in `dir`, and removes what an earlier benchmark left there.
+    pub fn fresh(dir: &Path) -> Outcome<Self> {
+        Self::check(dir)?;
+        if dir.exists() {
+            // A benchmark that runs keeps its store.
+            let lock = dir.join("data").join(LOCK);
+            let locked = lock.exists().then(|| OsDisk.lock(&lock, LockMode::Exclusive));
+            let _locked = locked.transpose()?;
+            fs::remove_dir_all(dir)?;
+        }
+        fs::create_dir_all(dir)?;
+        fs::write(dir.join(MARK), MARK_TEXT)?;
+        let made = Self { dir: dir.to_owned() };
+        fs::create_dir(made.data())?;
+        Ok(made)
+    }
+
+    /// Refuses a directory that holds what no benchmark created. The error is for people.
+    pub fn check(dir: &Path) -> Result<(), String> {
+        let is_empty = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_none());
+        if !dir.exists() || is_empty || dir.join(MARK).is_file() {
+            return Ok(());
+        }
+        let dir = dir.display();
+        Err(format!("{dir} is there and was not made by a benchmark: name another directory"))
+    }
+
+    /// The store that a benchmark has left in `dir`.
+    pub fn existing(dir: &Path) -> Outcome<Self> {
+        if dir.join(MARK).is_file() {
+            return Ok(Self { dir: dir.to_owned() });
+        }
+        Err(format!("{}: expected the directory of a benchmark's store", dir.display()).into())
+    }
+
+    /// The directory of the engine's files. It exists.
+    pub fn data(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Removes the directory.
+    pub fn remove(self) -> Outcome<()> {
+        Ok(fs::remove_dir_all(self.dir)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_benchmark_made_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join("a/store");
+        let store = StoreDir::fresh(&dir).unwrap();
+        fs::write(store.data().join("x"), "x").unwrap();
+        let again = StoreDir::fresh(&dir).unwrap();
+        assert_eq!(fs::read_dir(again.data()).unwrap().count(), 0);
+        again.remove().unwrap();
+        assert!(!dir.exists());
+
+        let foreign = place.path().join("foreign");
+        fs::create_dir(&foreign).unwrap();
+        StoreDir::fresh(&foreign).unwrap().remove().unwrap();
+        fs::create_dir(&foreign).unwrap();
+        fs::write(foreign.join("dear.txt"), "x").unwrap();
+        let refused = StoreDir::fresh(&foreign).unwrap_err().to_string();
+        assert!(refused.contains("name another directory"), "{refused}");
+        assert!(foreign.join("dear.txt").exists());
     }
 }

@@ -1,34 +1,25 @@
 //! Values that can be checked without a memory of them: bytes of a pool at a place given by the
 //! number of the key and a version, with both stamped in front.
 
-use super::random::{Random, mix64};
+use super::{Random, mix64};
+use clap::ValueEnum;
 use flagstone_comments::Comments;
+use serde::Serialize;
 use std::fmt;
 
 /// What values are made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ValueKind {
-    /// Bytes that do not compress.
+    /// Bytes that do not compress
     #[default]
     Random,
-    /// Bytes that compress to about half: each run of 64 comes twice.
+    /// Bytes that compress to about half: each run of 64 comes twice
     Half,
-    /// Zeros behind the stamp.
+    /// Zeros after the stamp
     Zeros,
-    /// Pieces of generated comments, as JSON.
+    /// Pieces of generated comments, as JSON
     Comments,
-}
-
-impl ValueKind {
-    /// As the options spell it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Half => "half",
-            Self::Zeros => "zeros",
-            Self::Comments => "comments",
-        }
-    }
 }
 
 /// Places in the pool. Two values of one block of 16 KiB seldom share bytes, and the pool is small
@@ -93,9 +84,6 @@ impl Values {
     }
 
     /// Whether `value` is one of key `number`, of whatever version, byte for byte.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     #[inline]
     pub fn check(&self, number: u64, value: &[u8]) -> Result<(), WrongValue> {
         let version = match value.get(8..STAMP).map(<[u8; 8]>::try_from) {

@@ -16,11 +16,14 @@
 
 use super::caller::Caller;
 use super::fill::Fill;
-use super::options::{check_filled, describe_filled};
-use super::{DataOptions, Random, Stage, StoreOptions, Zipf};
+use super::options::{Setup, Workload, check_filled, check_reads};
+use super::{Random, Stage, Zipf};
 use crate::engine::Outcome;
-use crate::record::{Described, Summary};
-use crate::run::{Meter, Pace, Worker};
+use crate::options::positive;
+use crate::record::Summary;
+use crate::run::{Meter, Worker, crew};
+use clap::Args;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -43,9 +46,6 @@ pub enum Ycsb {
 }
 
 impl Ycsb {
-    /// All six.
-    pub const ALL: [Self; 6] = [Self::A, Self::B, Self::C, Self::D, Self::E, Self::F];
-
     /// `ycsb-a` to `ycsb-f`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,11 +56,6 @@ impl Ycsb {
             Self::E => "ycsb-e",
             Self::F => "ycsb-f",
         }
-    }
-
-    /// The one with this name.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
     fn draw(self, random: &mut Random) -> Act {
@@ -85,82 +80,69 @@ enum Act {
     Modify,
 }
 
-/// What a trial of YCSB is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct YcsbOptions {
-    /// Which of the six.
-    pub workload: Ycsb,
-    /// How the store is opened.
-    pub store: StoreOptions,
-    /// Which keys and values; the key space does not matter here.
-    pub data: DataOptions,
-    /// How long, on how many threads.
-    pub pace: Pace,
-    /// Records loaded before the clock starts.
-    pub records: u64,
-}
-
 /// The longest scan of E.
 const SCAN_MAX: u64 = 100;
 
-impl YcsbOptions {
-    /// A million records of 1,000 bytes, 20 seconds.
-    pub fn new(workload: Ycsb) -> Self {
-        Self {
-            workload,
-            store: StoreOptions::default(),
-            data: DataOptions { value_bytes: 1000, ..DataOptions::default() },
-            pace: Pace::default(),
-            records: 1_000_000,
-        }
-    }
-
-    /// Refuses what cannot be.
-    ///
-    /// # Errors
-    /// What is wrong, for people.
-    pub fn check(&self) -> Result<(), String> {
-        check_filled(&self.data, self.records)?;
-        if self.data.value_bytes < 16 {
-            return Err("values of less than 16 bytes have no room for a version".into());
-        }
-        Ok(())
-    }
-
-    /// All options by their long names.
-    pub fn describe(&self) -> Described {
-        describe_filled(&self.store, &self.data, &self.pace, self.records)
-    }
+/// What a trial of YCSB is.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(mut_arg("value_bytes", |arg| arg.default_value("1000")))]
+#[serde(rename_all = "kebab-case")]
+pub struct YcsbOptions {
+    #[arg(skip = Ycsb::A)]
+    #[serde(skip)]
+    pub workload: Ycsb,
+    /// Records loaded before the clock starts
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = positive())]
+    pub records: u64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub setup: Setup,
 }
 
-/// Loads the records, waits for nothing, and runs the operations.
-///
-/// # Errors
-/// What the engine says; or a wrong value.
-pub fn run_ycsb(stage: &Stage<'_>, options: &YcsbOptions) -> Outcome<Summary> {
-    options.check()?;
-    let opened = stage.open_fresh(&options.store)?;
-    let values = options.data.make_values();
-    let engine = &*opened.engine;
-    let (data, records, threads) = (&options.data, options.records, options.pace.threads);
-    let loaded = Fill { engine, data, values: &values, records, threads }.run()?;
-    let zipf = Zipf::new(records);
-    let name = options.workload.name();
-    let state = format!("{records} records loaded, in no order, not compacted");
-    let mut recorder = stage.record(name, &opened, &options.describe(), &state)?;
-    let inserted = Inserted::behind(records);
-    let worker = |thread| Client {
-        caller: Caller::new(engine, data, &values),
-        random: Random::new(data.seed, thread),
-        zipf,
-        workload: options.workload,
-        inserted: &inserted,
-    };
-    let workers = (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect();
-    recorder.run(engine, &options.pace, workers)?;
-    recorder.figure("load_ops_per_s", loaded.ops_per_s());
-    stage.close(opened, &mut recorder)?;
-    recorder.finish()
+impl Workload for YcsbOptions {
+    const THREADS: &'static str = "4";
+
+    fn name(&self) -> &'static str {
+        self.workload.name()
+    }
+
+    fn setup(&mut self) -> &mut Setup {
+        &mut self.setup
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.workload == Ycsb::C {
+            check_reads(&self.setup.pace)?;
+        }
+        if self.setup.data.value_bytes < 16 {
+            return Err("values of less than 16 bytes have no room for a version".into());
+        }
+        check_filled(&self.setup.data, self.records)
+    }
+
+    /// Loads the records and runs the operations, without a wait between them.
+    fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
+        self.check()?;
+        let Self { workload, records, setup } = self;
+        let Setup { store, data, pace } = setup;
+        let (opened, values) = (stage.open_fresh(store)?, data.make_values());
+        let (engine, records, threads) = (&*opened.engine, *records, pace.threads);
+        let loaded = Fill { engine, data, values: &values, records, threads }.run()?;
+        let zipf = Zipf::new(records);
+        let state = format!("{records} records loaded, in no order, not compacted");
+        let mut recorder = stage.record(self.name(), &opened, self.describe(), &state)?;
+        let inserted = Inserted::after(records);
+        let clients = crew(threads, |thread| Client {
+            caller: Caller::new(engine, data, &values),
+            random: Random::new(data.seed, thread),
+            zipf,
+            workload: *workload,
+            inserted: &inserted,
+        });
+        recorder.run(engine, pace, clients)?;
+        recorder.figure("load_ops_per_s", loaded.ops_per_s());
+        stage.finish(opened, recorder)
+    }
 }
 
 struct Client<'e> {
@@ -187,7 +169,7 @@ struct Inserted {
 
 impl Inserted {
     /// Those below `records` are there.
-    fn behind(records: u64) -> Self {
+    fn after(records: u64) -> Self {
         Self { next: records.into(), end: records.into(), beyond: Mutex::default() }
     }
 
@@ -242,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_latest_record_is_the_last_before_which_all_are_there() {
-        let inserted = Inserted::behind(10);
+        let inserted = Inserted::after(10);
         let taken: Vec<u64> = (0..3).map(|_| inserted.take()).collect();
         assert_eq!((&taken[..], inserted.end()), (&[10, 11, 12][..], 10));
         inserted.add(12);

@@ -3,7 +3,7 @@
 //! The method is that of Gray, Sundaresan, Englert, Baclawski and Weinberger, "Quickly generating
 //! billion-record synthetic databases" (SIGMOD 1994), which YCSB uses too.
 
-use super::random::Random;
+use super::Random;
 
 /// What YCSB takes.
 const THETA: f64 = 0.99;

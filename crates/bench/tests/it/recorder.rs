@@ -1,10 +1,11 @@
 //! What a recorder makes of a trial: what was waited for behind the clock, and which rows are whole.
 
-use flagstone_bench::engine::{Engine, EngineOptions, NoopEngine, OpenEngine, Outcome};
+use flagstone_bench::engine::{Engine, NoopEngine, OpenEngine, Outcome};
+use flagstone_bench::options::{Length, Pace, StoreOptions};
 use flagstone_bench::record::{EventKind, FORMAT, Trial, read_file};
-use flagstone_bench::run::{Length, Pace};
-use flagstone_bench::workload::{DataOptions, Mix, MixOptions, Stage, burn_like, run_mix_as};
-use flagstone_bench::workload::{run_mix, run_yardstick};
+use flagstone_bench::workload::{
+    DataOptions, Mix, MixOptions, Setup, Stage, Workload, burn_like, run_yardstick,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -54,7 +55,7 @@ impl Engine for Fake {
 /// Opens a fake engine.
 fn opening(
     answer: impl Fn(Call) -> Outcome<()> + Send + Sync + 'static,
-) -> impl Fn(&EngineOptions) -> Outcome<Box<dyn Engine>> + Sync {
+) -> impl Fn(&StoreOptions) -> Outcome<Box<dyn Engine>> + Sync {
     let answer: Arc<Answer> = Arc::new(answer);
     move |_| Ok(Box::new(Fake { answer: Arc::clone(&answer), puts: AtomicUsize::new(0) }))
 }
@@ -69,7 +70,10 @@ const LATER: usize = 300_000;
 fn options(length: Length) -> MixOptions {
     let pace = Pace { threads: 2, length, interval: Duration::from_millis(20), ..Pace::default() };
     let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
-    MixOptions { pace, data, ..MixOptions::new(Mix::PUT_HEAVY) }
+    MixOptions {
+        setup: Setup { pace, data, ..Setup::default() },
+        ..MixOptions::new(Mix::PUT_HEAVY)
+    }
 }
 
 fn noop_stage<'a>(dir: &'a Path, out: Option<&'a Path>) -> Stage<'a> {
@@ -94,19 +98,20 @@ fn work_that_is_waited_for_counts_into_the_settled_write_amplification_alone() {
     let stage = stage(&open, &store, Some(&out));
     let options = options(Length::Operations(20_000));
 
-    let without = run_mix(&stage, &options).unwrap();
+    let without = options.run(&stage).unwrap();
     assert_eq!(settled.load(Ordering::Relaxed), 0);
     for name in ["settle_s", "settle_bytes", "write_amplification_settled"] {
         assert!(!without.figures.contains_key(name), "{name}");
     }
 
-    let with = run_mix_as(&stage, "put-heavy-sustained", &options, |recorder, engine, worked| {
-        assert_eq!(worked.ops, 20_000);
-        let seconds = recorder.settle(engine)?;
-        assert!(seconds > 0.0);
-        Ok(())
-    })
-    .unwrap();
+    let with = options
+        .run_as(&stage, "put-heavy-sustained", |recorder, engine, worked| {
+            assert_eq!(worked.ops, 20_000);
+            let seconds = recorder.settle(engine)?;
+            assert!(seconds > 0.0);
+            Ok(())
+        })
+        .unwrap();
     assert_eq!(settled.load(Ordering::Relaxed), 1);
     assert!(with.figures["settle_s"] > 0.0);
     // Other tests of this process write, too: what holds whatever they do.
@@ -130,7 +135,7 @@ fn the_row_in_which_threads_end_is_no_whole_one() {
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
     let stage = noop_stage(&store, Some(&out));
-    let summary = run_mix(&stage, &options(Length::Time(Duration::from_millis(110)))).unwrap();
+    let summary = options(Length::Time(Duration::from_millis(110))).run(&stage).unwrap();
     let rows = read_file(&out).unwrap().rows;
     // On a busy machine looks come late and rows are longer and fewer.
     assert_eq!(summary.rows + 1, rows.len() as u64);
@@ -141,7 +146,7 @@ fn the_row_in_which_threads_end_is_no_whole_one() {
         assert!(whole.iter().all(|row| row.dt >= 0.9 * 0.02), "{whole:?}");
     }
 
-    let short = run_mix(&stage, &options(Length::Operations(100))).unwrap();
+    let short = options(Length::Operations(100)).run(&stage).unwrap();
     assert_eq!((short.rows, short.row_worst), (0, short.ops_per_s));
 }
 
@@ -160,7 +165,7 @@ fn the_size_on_disk_is_the_largest_of_the_last_sixth() {
         Ok(())
     });
     let stage = stage(&open, &store, Some(&out));
-    let summary = run_mix(&stage, &options(Length::Time(Duration::from_millis(400)))).unwrap();
+    let summary = options(Length::Time(Duration::from_millis(400))).run(&stage).unwrap();
     let rows = read_file(&out).unwrap().rows;
     let end = rows.last().unwrap().t;
     let largest = |from: f64| {
@@ -176,7 +181,7 @@ fn tails_are_set_beside_those_of_the_no_op_store() {
     let dir = tempfile::tempdir().unwrap();
     let (store, out) = (dir.path().join("store"), dir.path().join("r.jsonl"));
     let options = options(Length::Time(Duration::from_millis(200)));
-    run_mix(&noop_stage(&store, Some(&out)), &options).unwrap();
+    options.run(&noop_stage(&store, Some(&out))).unwrap();
     let mut trial = read_file(&out).unwrap();
     assert!(burn_like(&trial, &options).unwrap() >= 0.0);
     let latency = trial.summary.latency.values_mut();

@@ -2,15 +2,13 @@
 //! what was done.
 
 use flagstone_bench::engine::open_flagstone;
+use flagstone_bench::options::{Length, Pace, StoreOptions, defaults};
 use flagstone_bench::record::{OpKind, read_file};
-use flagstone_bench::run::{Length, Pace};
 use flagstone_bench::workload::{
-    Asked, Bytes, DataOptions, DeviceOptions, DocumentSource, DocumentStore, DocumentTrial,
-    FullScanOptions, GetHow, GetsOptions, LargerCell, LargerOptions, LoadInput, LoadOptions,
-    OverwriteOptions, Pattern, SEQUENTIAL_PHASES, SequentialOptions, ShortScanOptions,
-    SizesOptions, Stage, StoreOptions, TrialOptions, UpdateHow, run_device, run_document_get,
-    run_document_update, run_full_scan, run_gets, run_larger, run_load, run_overwrite,
-    run_sequential, run_short_scan, run_sizes,
+    Asked, Bytes, DataOptions, DeviceOptions, DocumentStore, DocumentTrial, FullScanOptions,
+    GetHow, GetsOptions, LargerCell, LargerOptions, LoadOptions, OverwriteOptions, Pattern,
+    SEQUENTIAL_PHASES, SequentialOptions, Setup, ShortScanOptions, SizesOptions, Source, Stage,
+    TrialOptions, UpdateHow, Workload, run_document_get, run_document_update, run_load,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -28,8 +26,10 @@ fn pace(threads: usize, operations: u64) -> Pace {
     Pace { threads, length: Length::Operations(operations), interval, ..Pace::default() }
 }
 
-fn data() -> DataOptions {
-    DataOptions { value_bytes: 100, ..DataOptions::default() }
+/// A small store, values of 100 bytes, this many operations of these threads.
+fn setup(threads: usize, operations: u64) -> Setup {
+    let data = DataOptions { value_bytes: 100, ..DataOptions::default() };
+    Setup { store: store(), data, pace: pace(threads, operations) }
 }
 
 #[test]
@@ -37,15 +37,10 @@ fn gets_find_what_was_put_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("result.jsonl");
     for (asked, found) in [(Asked::Present, 5000.0), (Asked::Absent, 0.0)] {
-        let options = GetsOptions {
-            store: store(),
-            data: data(),
-            pace: pace(2, 5000),
-            records: 20_000,
-            ..GetsOptions::new(asked)
-        };
+        let setup = setup(2, 5000);
+        let options = GetsOptions { asked, setup, records: 20_000, as_written: false };
         let place = dir.path().join("store");
-        let summary = run_gets(&stage(&place, Some(&out)), &options).unwrap();
+        let summary = options.run(&stage(&place, Some(&out))).unwrap();
         assert_eq!((summary.ops, summary.figures["gets_found"]), (5000, found));
         assert!(!place.exists());
         let trial = read_file(&out).unwrap();
@@ -59,29 +54,18 @@ fn reads_of_a_store_as_it_was_written_find_what_was_put() {
     let dir = tempfile::tempdir().unwrap();
     let (place, out) = (dir.path().join("store"), dir.path().join("result.jsonl"));
     let stage = stage(&place, Some(&out));
-    let options = GetsOptions {
-        // Memtables hold all of it.
-        store: StoreOptions { memory_bytes: 256 << 20, ..store() },
-        data: data(),
-        pace: pace(2, 2000),
-        records: 5000,
-        as_written: true,
-        ..GetsOptions::new(Asked::Present)
-    };
-    let summary = run_gets(&stage, &options).unwrap();
+    let mut setup = setup(2, 2000);
+    // Memtables hold all of it.
+    setup.store.memory_bytes = 256 << 20;
+    let options = GetsOptions { asked: Asked::Present, setup, records: 5000, as_written: true };
+    let summary = options.run(&stage).unwrap();
     assert_eq!(summary.figures["gets_found"], 2000.0);
     let state = read_file(&out).unwrap().header.starting_state;
     assert!(state.starts_with("5000 records, as they were written"), "{state}");
     assert!(state.ends_with("bytes by level: not told"), "no tables: {state}");
-    let options = ShortScanOptions {
-        store: store(),
-        data: data(),
-        pace: pace(2, 2000),
-        records: 5000,
-        as_written: true,
-        ..ShortScanOptions::default()
-    };
-    let summary = run_short_scan(&stage, &options).unwrap();
+    let setup = self::setup(2, 2000);
+    let options = ShortScanOptions { setup, records: 5000, limit: 50, as_written: true };
+    let summary = options.run(&stage).unwrap();
     let scans = summary.latency[&OpKind::Scan].count;
     assert!(summary.figures["scanned"] > 45.0 * scans as f64);
     assert!(read_file(&out).unwrap().header.starting_state.contains("as they were written"));
@@ -91,25 +75,15 @@ fn reads_of_a_store_as_it_was_written_find_what_was_put() {
 fn scans_see_every_entry() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().join("store");
-    let options = FullScanOptions {
-        store: store(),
-        pace: pace(2, 1),
-        records: 70_000,
-        rounds: 2,
-        ..FullScanOptions::default()
-    };
-    let summary = run_full_scan(&stage(&place, None), &options).unwrap();
+    let setup = Setup { store: store(), pace: pace(2, 1), ..Setup::default() };
+    let options = FullScanOptions { setup, records: 70_000, rounds: 2 };
+    let summary = options.run(&stage(&place, None)).unwrap();
     assert_eq!(summary.ops, 2 * 2 * 70_000);
     assert_eq!(summary.figures["scanned"], 280_000.0);
 
-    let options = ShortScanOptions {
-        store: store(),
-        data: data(),
-        pace: pace(2, 2000),
-        records: 5000,
-        ..ShortScanOptions::default()
-    };
-    let summary = run_short_scan(&stage(&place, None), &options).unwrap();
+    let setup = self::setup(2, 2000);
+    let options = ShortScanOptions { setup, records: 5000, limit: 50, as_written: false };
+    let summary = options.run(&stage(&place, None)).unwrap();
     let count = |kind| summary.latency[&kind].count;
     assert_eq!(count(OpKind::Scan) + count(OpKind::Put), 2000);
     assert!(summary.figures["scanned"] <= 50.0 * count(OpKind::Scan) as f64);
@@ -120,14 +94,8 @@ fn scans_see_every_entry() {
 fn overwrites_tell_the_room_that_is_taken_for_what_is_alive() {
     let dir = tempfile::tempdir().unwrap();
     for pattern in [Pattern::Random, Pattern::Queue] {
-        let options = OverwriteOptions {
-            store: store(),
-            data: data(),
-            pace: pace(2, 20_000),
-            records: 5000,
-            pattern,
-        };
-        let summary = run_overwrite(&stage(&dir.path().join("store"), None), &options).unwrap();
+        let options = OverwriteOptions { setup: setup(2, 20_000), records: 5000, pattern };
+        let summary = options.run(&stage(&dir.path().join("store"), None)).unwrap();
         let figure = |name: &str| summary.figures[name];
         assert_eq!(summary.ops, 20_000);
         assert!(figure("live_bytes") > 5000.0 * 100.0);
@@ -146,7 +114,7 @@ fn the_origins_sequence_checks_every_value_in_every_phase() {
             gets: 1000,
             ..SequentialOptions::new(bytes)
         };
-        let summary = run_sequential(&stage(&dir.path().join("store"), None), &options).unwrap();
+        let summary = options.run(&stage(&dir.path().join("store"), None)).unwrap();
         assert_eq!(summary.ops, 22_000);
         assert_eq!(summary.figures["gets_found"], 2000.0);
         for phase in SEQUENTIAL_PHASES {
@@ -158,21 +126,16 @@ fn the_origins_sequence_checks_every_value_in_every_phase() {
 #[test]
 fn sizes_have_rates_of_puts_and_gets() {
     let dir = tempfile::tempdir().unwrap();
-    let options = SizesOptions {
-        store: store(),
-        data: data(),
-        pace: pace(2, 1000),
-        sizes: vec![100_000, 400_000],
-    };
+    let options = SizesOptions { threads: 2, sizes: vec![100_000, 400_000], setup: setup(1, 1000) };
     let place = dir.path().join("store");
-    let done = run_sizes(&stage(&place, None), &options, &|_| None).unwrap();
+    let done = options.run(&stage(&place, None), &|_| None).unwrap();
     assert_eq!(done.len(), 2);
     for (bytes, summary) in &done {
         assert_eq!(summary.ops, bytes / 116 + 1000);
         assert!(summary.figures["put_per_s"] > 0.0 && summary.figures["get_per_s"] > 0.0);
     }
     let options = SizesOptions { sizes: vec![1 << 60], ..options };
-    let refused = run_sizes(&stage(&place, None), &options, &|_| None).unwrap_err().to_string();
+    let refused = options.run(&stage(&place, None), &|_| None).unwrap_err().to_string();
     assert!(refused.contains("bytes are free"), "{refused}");
 }
 
@@ -189,10 +152,10 @@ fn the_device_is_measured_and_nothing_of_it_stays() {
     let options = DeviceOptions {
         file_bytes: 4 << 20,
         threads: vec![1, 4],
-        time: Duration::from_millis(50),
-        ..DeviceOptions::new(dir.path())
+        seconds: Duration::from_millis(50),
+        ..DeviceOptions::default()
     };
-    match run_device(&options, None, &|_| {}) {
+    match options.run(dir.path(), None, &|_| {}) {
         Err(error) => assert!(!is_direct(&error.to_string())),
         Ok(summary) => {
             for name in ["write_mb", "read_b4096_t1", "read_b16384_t4", "append_sync"] {
@@ -207,17 +170,16 @@ fn the_device_is_measured_and_nothing_of_it_stays() {
 #[test]
 fn gets_beyond_memory_stand_beside_the_device() {
     let dir = tempfile::tempdir().unwrap();
+    let store = StoreOptions { memory_bytes: 2 << 20, ..store() };
     let options = LargerOptions {
-        store: StoreOptions { memory_bytes: 2 << 20, ..store() },
-        pace: pace(1, 300),
+        setup: Setup { store, pace: pace(1, 300), ..Setup::default() },
         times: 2.0,
-        blocks: vec![Some(4096), None],
+        blocks: vec![4096, 0],
         threads: vec![1, 2],
-        device_time: Duration::from_millis(50),
-        ..LargerOptions::default()
+        device_seconds: Duration::from_millis(50),
     };
     let place = dir.path().join("store");
-    match run_larger(&stage(&place, None), &options, &|_| None) {
+    match options.run(&stage(&place, None), &|_| None) {
         Err(error) => assert!(!is_direct(&error.to_string())),
         Ok(cells) => {
             assert_eq!(cells.iter().map(|cell| cell.threads).collect::<Vec<_>>(), [1, 2, 1, 2]);
@@ -231,7 +193,7 @@ fn gets_beyond_memory_stand_beside_the_device() {
                 assert!(figure("gets_of_device") >= ratio * 0.99);
                 // Three entries of 1,040 bytes and some more, or as many as the engine thinks good.
                 let stored = figure("stored_block_bytes");
-                let expected = if block_bytes.is_some() { 3120.0..3400.0 } else { 3400.0..40e3 };
+                let expected = if block_bytes > 0 { 3120.0..3400.0 } else { 3400.0..40e3 };
                 assert!(expected.contains(&stored), "{block_bytes:?}: {stored}");
             }
         }
@@ -239,12 +201,14 @@ fn gets_beyond_memory_stand_beside_the_device() {
 }
 
 fn load_options(count: u64) -> LoadOptions {
-    LoadOptions {
-        memory_bytes: 8 << 20,
-        partitions: 2,
-        interval: Duration::from_millis(50),
-        ..LoadOptions::new(LoadInput::Comments { count, seed: 1 })
-    }
+    let mut options = LoadOptions::of_comments(count);
+    (options.threads.memory_bytes, options.threads.partitions) = (8 << 20, 2);
+    LoadOptions { interval: Duration::from_millis(50), ..options }
+}
+
+/// A sample of generated comments.
+fn source(memory_bytes: u64) -> Source {
+    Source { comments: 2000, sample: 300, partitions: 2, memory_bytes, ..defaults() }
 }
 
 #[test]
@@ -263,7 +227,7 @@ fn documents_are_loaded_to_the_end_and_counted_with_their_bytes() {
 
     let file = dir.path().join("bad.json");
     std::fs::write(&file, "{\"id\":1}\n{\"id\":\n").unwrap();
-    let options = LoadOptions { input: LoadInput::Files(vec![file]), ..load_options(0) };
+    let options = LoadOptions { files: vec![file], ..load_options(0) };
     let refused = run_load(&place, false, &options, None, &|_| {}).unwrap_err().to_string();
     assert!(refused.contains("bad.json:2:"), "{refused}");
 }
@@ -271,9 +235,8 @@ fn documents_are_loaded_to_the_end_and_counted_with_their_bytes() {
 #[test]
 fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
     let dir = tempfile::tempdir().unwrap();
-    let source = DocumentSource::Comments { load: Box::new(load_options(2000)), sample: 300 };
     let place = dir.path().join("store");
-    let store = DocumentStore::prepare(&source, &place, 8 << 20).unwrap();
+    let store = DocumentStore::prepare(&source(8 << 20), &place).unwrap();
     let trial = DocumentTrial { store: &store, dir: &place, out: None, watch: &|_| {} };
     let options = TrialOptions { pace: pace(3, 900), cold: false };
     for how in [GetHow::Whole, GetHow::Path("score".into()), GetHow::Decode] {
@@ -301,8 +264,7 @@ fn documents_are_read_and_changed_on_checkpoints_and_none_is_lost() {
 fn cold_documents_are_read_from_files_again_and_none_is_lost() {
     let dir = tempfile::tempdir().unwrap();
     let (place, out) = (dir.path().join("store"), dir.path().join("get.jsonl"));
-    let source = DocumentSource::Comments { load: Box::new(load_options(2000)), sample: 300 };
-    let store = DocumentStore::prepare(&source, &place, 64 << 20).unwrap();
+    let store = DocumentStore::prepare(&source(64 << 20), &place).unwrap();
     let trial = DocumentTrial { store: &store, dir: &place, out: Some(&out), watch: &|_| {} };
     let mut misses = Vec::new();
     for (cold, state) in [(false, "each key read once before"), (true, "page cache cold")] {
@@ -316,7 +278,7 @@ fn cold_documents_are_read_from_files_again_and_none_is_lost() {
     }
     // Warm, all blocks are in the cache; cold, those asked for are read once more.
     assert!(misses[0] == 0 && misses[1] > 0, "{misses:?}");
-    // Scores are summed before the checkpoint is opened again, and hold behind it.
+    // Scores are summed before the checkpoint is opened again, and hold after it.
     let options = TrialOptions { pace: pace(2, 300), cold: true };
     for how in [UpdateHow::Update, UpdateHow::Merge] {
         let summary = run_document_update(&trial, &options, how).unwrap();
@@ -332,13 +294,8 @@ fn a_key_that_is_not_there_is_an_error() {
     run_load(&place, true, &load_options(100), None, &|_| {}).unwrap();
     let keys = dir.path().join("keys");
     std::fs::write(&keys, "nobody\n").unwrap();
-    let source = DocumentSource::Database {
-        dir: place.join("data"),
-        collection: "comments".into(),
-        keys,
-        json_keys: false,
-    };
-    let store = DocumentStore::prepare(&source, &place, 8 << 20).unwrap();
+    let source = Source { db: Some(place.join("data")), keys: Some(keys), ..source(8 << 20) };
+    let store = DocumentStore::prepare(&source, &place).unwrap();
     let work = dir.path().join("store");
     let trial = DocumentTrial { store: &store, dir: &work, out: None, watch: &|_| {} };
     let options = TrialOptions { pace: pace(1, 10), cold: false };

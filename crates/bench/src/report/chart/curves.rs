@@ -1,17 +1,12 @@
 //! Charts of curves: one panel or several side by side, each with its curves named at their ends.
 
-use super::WIDTH;
-use super::labels::{self, Label};
-use super::number::Unit;
-use super::palette::INK;
-use super::panel::{Axis, Frame, Panel};
-use super::scale::Scale;
-use super::svg::{Anchor, Svg};
-use super::text::width;
+use super::axes::{Axis, Frame, Panel, Scale};
+use super::number::{Unit, width};
+use super::svg::{Anchor, Figure, INK, Svg, WIDTH};
 
 /// How a curve is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Style {
+pub(crate) enum Style {
     /// A line with a mark at each point: few points, measured one by one.
     Marked,
     /// A line alone.
@@ -22,22 +17,22 @@ pub(in crate::report) enum Style {
 
 /// A curve.
 #[derive(Clone, Debug)]
-pub(in crate::report) struct Curve {
-    pub(in crate::report) label: String,
-    pub(in crate::report) color: &'static str,
-    pub(in crate::report) shape: usize,
-    pub(in crate::report) style: Style,
+pub(crate) struct Curve {
+    pub(crate) label: String,
+    pub(crate) color: &'static str,
+    pub(crate) shape: usize,
+    pub(crate) style: Style,
     /// By x.
-    pub(in crate::report) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
     /// Lowest and highest of repeated trials, at the point of the same place; or none.
-    pub(in crate::report) spread: Vec<(f64, f64)>,
+    pub(crate) spread: Vec<(f64, f64)>,
     /// Single values that the curve smoothes; or none.
-    pub(in crate::report) dots: Vec<(f64, f64)>,
+    pub(crate) dots: Vec<(f64, f64)>,
 }
 
 /// The kinds of a horizontal axis.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) enum Across {
+pub(crate) enum Across {
     /// Equal steps for equal factors, with a tick at each value measured: threads, partitions.
     Measured,
     /// From zero to an end, in seconds.
@@ -50,25 +45,25 @@ pub(in crate::report) enum Across {
 
 /// A panel of curves.
 #[derive(Clone, Debug)]
-pub(in crate::report) struct CurvePanel {
-    pub(in crate::report) title: String,
-    pub(in crate::report) across: (Across, String),
-    pub(in crate::report) up: (Unit, String),
-    pub(in crate::report) curves: Vec<Curve>,
+pub(crate) struct CurvePanel {
+    pub(crate) title: String,
+    pub(crate) across: (Across, String),
+    pub(crate) up: (Unit, String),
+    pub(crate) curves: Vec<Curve>,
     /// Points with something said beside them.
-    pub(in crate::report) notes: Vec<((f64, f64), String)>,
+    pub(crate) notes: Vec<((f64, f64), String)>,
 }
 
 /// A chart of curves.
 #[derive(Clone, Debug)]
-pub(in crate::report) struct CurveChart {
-    pub(in crate::report) title: String,
-    pub(in crate::report) subtitle: String,
-    pub(in crate::report) panels: Vec<CurvePanel>,
+pub(crate) struct CurveChart {
+    pub(crate) title: String,
+    pub(crate) subtitle: String,
+    pub(crate) panels: Vec<CurvePanel>,
     /// Panels side by side.
-    pub(in crate::report) columns: usize,
+    pub(crate) columns: usize,
     /// Of a frame.
-    pub(in crate::report) height: f64,
+    pub(crate) height: f64,
 }
 
 /// Below the title and subtitle.
@@ -77,16 +72,13 @@ const HEAD: f64 = 50.0;
 const PANEL_TITLE: f64 = 22.0;
 
 impl CurveChart {
-    /// The chart as SVG.
-    pub(in crate::report) fn draw(&self) -> String {
+    pub(crate) fn figure(&self, id: &str) -> Figure {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns);
         let titled = self.panels.iter().any(|panel| !panel.title.is_empty());
         let above = Panel::ABOVE + if titled { PANEL_TITLE } else { 0.0 };
         let cell = (WIDTH / columns as f64, above + self.height + Panel::BELOW + 12.0);
-        let about = format!("{}. {}", self.title, self.subtitle);
-        let mut svg = Svg::new(WIDTH, HEAD + rows as f64 * cell.1, &about);
-        svg.title(&self.title, &self.subtitle);
+        let mut svg = Svg::new(&self.title, &self.subtitle, HEAD + rows as f64 * cell.1);
         for (at, panel) in self.panels.iter().enumerate() {
             let (left, top) =
                 ((at % columns) as f64 * cell.0, HEAD + (at / columns) as f64 * cell.1);
@@ -102,7 +94,7 @@ impl CurveChart {
             }
             panel.draw(&mut svg, frame);
         }
-        svg.finish()
+        svg.finish(id)
     }
 }
 
@@ -135,7 +127,7 @@ impl CurvePanel {
             })
         };
         let labels = self.curves.iter().filter_map(label).collect();
-        labels::draw(svg, frame.right(), (frame.top, frame.bottom()), labels);
+        draw_labels(svg, frame.right(), (frame.top, frame.bottom()), labels);
     }
 
     fn across_axis(&self, frame: Frame) -> Axis {
@@ -218,4 +210,84 @@ fn steps(places: &[(f64, f64)]) -> Vec<(f64, f64)> {
         out.push(*place);
     }
     out
+}
+
+/// A label for something at height `y`.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub(crate) y: f64,
+    pub(crate) text: String,
+    pub(crate) color: &'static str,
+    /// Of the marks of its line.
+    pub(crate) shape: usize,
+}
+
+/// Height of a line of text.
+const LINE: f64 = 15.0;
+
+/// Draws `labels` to the right of `x`, with a thin line to what had to be moved.
+fn draw_labels(svg: &mut Svg, x: f64, bounds: (f64, f64), mut labels: Vec<Label>) {
+    labels.sort_by(|a, b| a.y.total_cmp(&b.y));
+    let wanted: Vec<f64> = labels.iter().map(|label| label.y).collect();
+    for (label, y) in labels.iter().zip(apart(&wanted, LINE, bounds)) {
+        if (y - label.y).abs() > 2.0 {
+            svg.path(&[(x + 4.0, label.y), (x + 9.0, y), (x + 11.0, y)], label.color, 0.8);
+        }
+        svg.mark(label.shape, (x + 17.0, y), 4.5, label.color, "");
+        svg.text(x + 25.0, y + 4.0, Anchor::Start, INK, &label.text);
+    }
+}
+
+/// Moves ascending places at least `gap` apart and inside `bounds` where there is room: neighbours
+/// that touch form a block around the mean of where they wanted to be.
+fn apart(wanted: &[f64], gap: f64, bounds: (f64, f64)) -> Vec<f64> {
+    // A block: its first place in the order, how many, and the sum of where its first would stand.
+    let mut blocks: Vec<(usize, usize, f64)> = Vec::new();
+    let top = |&(_, count, sum): &(usize, usize, f64)| {
+        let most = (bounds.1 - (count - 1) as f64 * gap).max(bounds.0);
+        (sum / count as f64).clamp(bounds.0, most)
+    };
+    for (at, &place) in wanted.iter().enumerate() {
+        let mut block = (at, 1, place);
+        while let Some(above) = blocks.last().copied() {
+            if top(&above) + above.1 as f64 * gap <= top(&block) {
+                break;
+            }
+            // Joined, the first of `block` stands `above.1` gaps below the first of both.
+            let lift = above.1 as f64 * gap * block.1 as f64;
+            block = (above.0, above.1 + block.1, above.2 + block.2 - lift);
+            blocks.pop();
+        }
+        blocks.push(block);
+    }
+    blocks
+        .iter()
+        .flat_map(|block| {
+            let first = top(block);
+            (0..block.1).map(move |at| first + at as f64 * gap)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_with_room_stay() {
+        assert_eq!(apart(&[10.0, 40.0, 80.0], 15.0, (0.0, 100.0)), [10.0, 40.0, 80.0]);
+        assert!(apart(&[], 15.0, (0.0, 100.0)).is_empty());
+    }
+
+    #[test]
+    fn labels_that_touch_move_evenly_to_both_sides() {
+        assert_eq!(apart(&[50.0, 50.0], 10.0, (0.0, 100.0)), [45.0, 55.0]);
+        assert_eq!(apart(&[50.0, 50.0, 50.0], 10.0, (0.0, 100.0)), [40.0, 50.0, 60.0]);
+    }
+
+    #[test]
+    fn labels_stay_inside() {
+        assert_eq!(apart(&[1.0, 2.0], 10.0, (5.0, 100.0)), [5.0, 15.0]);
+        assert_eq!(apart(&[99.0, 100.0], 10.0, (0.0, 95.0)), [85.0, 95.0]);
+    }
 }

@@ -1,36 +1,20 @@
 //! A small chart layer: from numbers to SVG that needs nothing beside it.
 //!
-//! Modules stand from the ground up: numbers and text, then scales, then the canvas and what is drawn
-//! on it, then whole charts.
+//! Modules are listed from the ground up: numbers and text, then the canvas, then axes, then whole charts.
 
 mod number;
-mod text;
-
-mod palette;
-mod scale;
 
 mod svg;
 
-mod labels;
-mod legend;
-mod panel;
+mod axes;
 
-mod bars;
 mod curves;
-mod dumbbell;
-mod scatter;
+mod marks;
 
-pub(super) use bars::{Bar, BarChart, Group};
+pub(super) use axes::{Axis, Frame, Panel, Scale};
 pub(super) use curves::{Across, Curve, CurveChart, CurvePanel, Style};
-pub(super) use dumbbell::{Dumbbell, DumbbellChart};
-pub(super) use legend::{Entry as LegendEntry, Swatch, draw as draw_legend};
-pub(super) use number::{Unit, grouped};
-pub(super) use palette::{PALE, hue, step};
-pub(super) use panel::{Axis, Frame, Panel};
-pub(super) use scale::Scale;
-pub(super) use scatter::{Point, ScatterChart};
-pub(super) use svg::Svg;
-pub(super) use text::escape;
-
-/// Units of a figure's width; a page shows it at its own width.
-pub(super) const WIDTH: f64 = 920.0;
+pub(super) use marks::{Bar, BarChart, Dumbbell, DumbbellChart, Group, Point, ScatterChart};
+pub(crate) use number::Unit;
+pub(super) use number::{escape, grouped};
+pub use svg::Figure;
+pub(super) use svg::{LegendEntry, PALE, Svg, Swatch, WIDTH, draw_legend, hue, step};

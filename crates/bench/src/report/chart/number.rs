@@ -1,8 +1,10 @@
-//! Numbers as a reader of charts wants them: three digits, a prefix, a unit.
+//! Numbers as a reader of charts wants them (three digits, a prefix, a unit), and text.
+
+use std::borrow::Cow;
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::report) enum Unit {
+pub(crate) enum Unit {
     /// Things: `12.3k`.
     Count,
     /// Things a second: `12.3k/s`.
@@ -23,12 +25,12 @@ pub(in crate::report) enum Unit {
 
 impl Unit {
     /// `value` alone, with its own prefix.
-    pub(in crate::report) fn show(self, value: f64) -> String {
+    pub(crate) fn show(self, value: f64) -> String {
         self.show_on(value, value)
     }
 
     /// `value` on an axis that reaches `most`, so that all of its ticks have one prefix.
-    pub(in crate::report) fn show_on(self, value: f64, most: f64) -> String {
+    pub(crate) fn show_on(self, value: f64, most: f64) -> String {
         match self {
             Self::Count => prefixed(value, most, &COUNTS, ""),
             Self::Rate => prefixed(value, most, &COUNTS, "/s"),
@@ -86,7 +88,7 @@ fn digits(value: f64) -> String {
 }
 
 /// A whole number with commas between thousands.
-pub(in crate::report) fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let plain = value.to_string();
     let mut out = String::with_capacity(plain.len() * 4 / 3);
     for (at, digit) in plain.chars().enumerate() {
@@ -96,6 +98,49 @@ pub(in crate::report) fn grouped(value: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// `text` as it may stand in HTML and SVG, between tags and inside double quotes. What XML forbids
+/// even escaped becomes U+FFFD.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
+    let special = |c: char| matches!(c, '&' | '<' | '>' | '"' | '\'') || forbidden(c);
+    if !text.contains(special) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if forbidden(c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn forbidden(c: char) -> bool {
+    (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// About how wide `text` is when its font is `size` high. The reader's font is not known: this is a
+/// usual sans-serif one, rounded up.
+pub(crate) fn width(text: &str, size: f64) -> f64 {
+    let ems: f64 = text.chars().map(ems).sum();
+    ems * size
+}
+
+fn ems(c: char) -> f64 {
+    match c {
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '|' | '\'' | ' ' => 0.28,
+        'f' | 't' | 'r' | '-' | '(' | ')' | '/' => 0.39,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' => 0.9,
+        c if c.is_ascii_uppercase() => 0.66,
+        _ => 0.57,
+    }
 }
 
 #[cfg(test)]
@@ -139,5 +184,19 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_000), "1,000");
         assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn nothing_escapes_from_text() {
+        let hostile = "<script>\"a\" & 'b'</script>\u{0}";
+        let expected = "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;&lt;/script&gt;\u{fffd}";
+        assert_eq!(escape(hostile), expected);
+        assert!(matches!(escape("plain text"), Cow::Borrowed("plain text")));
+    }
+
+    #[test]
+    fn wider_text_is_wider() {
+        assert!(width("WWW", 12.0) > width("iii", 12.0));
+        assert!((width("00", 10.0) - 11.4).abs() < 1e-9);
     }
 }

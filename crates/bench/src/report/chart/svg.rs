@@ -1,8 +1,42 @@
-//! The canvas: shapes and text, written down as SVG.
+//! The canvas: colours, shapes and text, written down as SVG; and legends.
 
-use super::palette::INK;
-use super::text::escape;
+use super::number::{escape, width};
 use std::fmt::Write;
+
+/// Text and axes.
+pub(crate) const INK: &str = "#1f2933";
+/// Text that may be overlooked.
+pub(crate) const QUIET: &str = "#5f6b7a";
+/// Lines of a grid.
+pub(crate) const FAINT: &str = "#e4e7eb";
+/// Grounds.
+pub(crate) const PALE: &str = "#f5f7fa";
+
+/// For things without an order, after Okabe and Ito; yellow is too light for a line and is left out.
+const HUES: [&str; 8] =
+    ["#0072b2", "#d55e00", "#009e73", "#b6569a", "#c98a00", "#3ba3dc", "#5b4b8a", "#6b6b6b"];
+
+/// For things with an order, light to dark as viridis.
+const STEPS: [&str; 7] =
+    ["#a5c63b", "#4fb56a", "#25938b", "#2f708e", "#3d4e8a", "#46307e", "#2d0a3f"];
+
+/// The colour of the `at`-th thing without an order.
+pub(crate) fn hue(at: usize) -> &'static str {
+    HUES[at % HUES.len()]
+}
+
+/// The colour of the `at`-th of `count` things in order.
+pub(crate) fn step(at: usize, count: usize) -> &'static str {
+    // Few steps lie far apart, and in the middle of the scale, where contrast is good on white.
+    let of = match count {
+        0..=2 => [2, 4, 4, 4, 4, 4, 4],
+        3 => [1, 3, 5, 5, 5, 5, 5],
+        4 => [0, 2, 4, 5, 5, 5, 5],
+        5 => [0, 1, 2, 4, 5, 5, 5],
+        _ => [0, 1, 2, 3, 4, 5, 6],
+    };
+    STEPS[of[at.min(6)]]
+}
 
 /// Fonts of figures; the first is the one of their pictures.
 const FONTS: &str = "Noto Sans, system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif";
@@ -10,18 +44,31 @@ const FONTS: &str = "Noto Sans, system-ui, -apple-system, Segoe UI, Helvetica, A
 /// Empty space around a figure.
 const MARGIN: f64 = 8.0;
 
+/// Units of a figure's width; a page shows it at its own width.
+pub(crate) const WIDTH: f64 = 920.0;
+
+/// A drawn figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// A name for its file and its place in the page: letters, digits and dashes.
+    pub id: String,
+    pub title: String,
+    /// A whole SVG element that needs nothing beside it.
+    pub svg: String,
+}
+
 /// A figure being drawn. All text is escaped here and nowhere else.
 #[derive(Debug)]
-pub(in crate::report) struct Svg {
-    width: f64,
+pub(crate) struct Svg {
     height: f64,
-    about: String,
+    title: String,
+    subtitle: String,
     body: String,
 }
 
 /// Which end of a text stands at its place.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::report) enum Anchor {
+pub(crate) enum Anchor {
     /// The first letter.
     Start,
     /// The middle.
@@ -31,41 +78,33 @@ pub(in crate::report) enum Anchor {
 }
 
 impl Svg {
-    /// An empty canvas; `about` is what a reader who cannot see it is told.
-    pub(in crate::report) fn new(width: f64, height: f64, about: &str) -> Self {
-        Self { width, height, about: about.to_owned(), body: String::new() }
+    /// A canvas of this height with a title on it.
+    pub(crate) fn new(title: &str, subtitle: &str, height: f64) -> Self {
+        let (title, subtitle) = (title.to_owned(), subtitle.to_owned());
+        let mut svg = Self { height, title, subtitle, body: String::new() };
+        svg.bold(0.0, 18.0, 16.0, &svg.title.clone());
+        svg.text(0.0, 37.0, Anchor::Start, QUIET, &svg.subtitle.clone());
+        svg
     }
 
-    /// The whole as one element.
-    pub(in crate::report) fn finish(self) -> String {
-        let Self { width, height, about, body } = self;
-        format!(
+    /// The figure, whole.
+    pub(crate) fn finish(self, id: &str) -> Figure {
+        let Self { height, title, subtitle, body } = self;
+        let svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{} {} {} {}\" role=\"img\" \
              aria-label=\"{}\" font-family=\"{FONTS}\" font-size=\"12\" fill=\"{INK}\">\n\
              <rect x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\" fill=\"#fff\"/>\n{body}</svg>\n",
             N(-MARGIN),
             N(-MARGIN),
-            N(width + 2.0 * MARGIN),
+            N(WIDTH + 2.0 * MARGIN),
             N(height + 2.0 * MARGIN),
-            escape(&about),
-        )
-    }
-
-    /// What and how much is seen, above a chart.
-    pub(in crate::report) fn title(&mut self, title: &str, subtitle: &str) {
-        self.bold(0.0, 18.0, 16.0, title);
-        self.text(0.0, 37.0, Anchor::Start, super::palette::QUIET, subtitle);
+            escape(&format!("{title}. {subtitle}")),
+        );
+        Figure { id: id.to_owned(), title, svg }
     }
 
     /// Text in the usual size.
-    pub(in crate::report) fn text(
-        &mut self,
-        x: f64,
-        y: f64,
-        anchor: Anchor,
-        color: &str,
-        text: &str,
-    ) {
+    pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, color: &str, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -84,7 +123,7 @@ impl Svg {
     }
 
     /// Bold text of a size.
-    pub(in crate::report) fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
+    pub(crate) fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
         let text = escape(text);
         self.put(format_args!(
             "<text x=\"{}\" y=\"{}\" font-size=\"{}\" font-weight=\"700\">{text}</text>\n",
@@ -95,7 +134,7 @@ impl Svg {
     }
 
     /// A filled rectangle; `tip` is shown by a pointer over it.
-    pub(in crate::report) fn rect(&mut self, area: [f64; 4], color: &str, opacity: f64, tip: &str) {
+    pub(crate) fn rect(&mut self, area: [f64; 4], color: &str, opacity: f64, tip: &str) {
         let [x, y, width, height] = area.map(N);
         self.put(format_args!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" fill=\"{color}\"",
@@ -107,13 +146,7 @@ impl Svg {
     }
 
     /// A straight line.
-    pub(in crate::report) fn line(
-        &mut self,
-        from: (f64, f64),
-        to: (f64, f64),
-        color: &str,
-        thick: f64,
-    ) {
+    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &str, thick: f64) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(N);
         self.put(format_args!(
             "<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"{color}\" stroke-width=\"{}\"/>\n",
@@ -122,7 +155,7 @@ impl Svg {
     }
 
     /// A line through places.
-    pub(in crate::report) fn path(&mut self, places: &[(f64, f64)], color: &str, thick: f64) {
+    pub(crate) fn path(&mut self, places: &[(f64, f64)], color: &str, thick: f64) {
         if places.is_empty() {
             return;
         }
@@ -136,13 +169,7 @@ impl Svg {
     }
 
     /// The ground between a line and the height `base`.
-    pub(in crate::report) fn area(
-        &mut self,
-        places: &[(f64, f64)],
-        base: f64,
-        color: &str,
-        opacity: f64,
-    ) {
+    pub(crate) fn area(&mut self, places: &[(f64, f64)], base: f64, color: &str, opacity: f64) {
         let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
         self.put(format_args!("<path d=\""));
         self.places(places);
@@ -154,7 +181,7 @@ impl Svg {
     }
 
     /// The `shape`-th kind of mark around a place, `size` being half its height.
-    pub(in crate::report) fn mark(
+    pub(crate) fn mark(
         &mut self,
         shape: usize,
         (x, y): (f64, f64),
@@ -187,13 +214,7 @@ impl Svg {
     }
 
     /// Many small dots of one colour.
-    pub(in crate::report) fn dots(
-        &mut self,
-        places: &[(f64, f64)],
-        radius: f64,
-        color: &str,
-        opacity: f64,
-    ) {
+    pub(crate) fn dots(&mut self, places: &[(f64, f64)], radius: f64, color: &str, opacity: f64) {
         if places.is_empty() {
             return;
         }
@@ -243,6 +264,57 @@ impl std::fmt::Display for N {
     }
 }
 
+/// What stands before a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Swatch {
+    /// A square of a colour.
+    Color(&'static str),
+    /// A shape without a colour of its own.
+    Shape(usize),
+    /// Nothing: the name is a heading of those behind it.
+    Heading,
+}
+
+/// A name and what stands before it.
+pub(crate) type LegendEntry = (Swatch, String);
+
+const LINE: f64 = 18.0;
+const SWATCH: f64 = 14.0;
+const GAP: f64 = 16.0;
+
+/// Draws `entries` from `(x, y)` on, `y` being the middle of the first line, no wider than `room`;
+/// answers the height used.
+pub(crate) fn draw_legend(
+    svg: &mut Svg,
+    (x, y): (f64, f64),
+    room: f64,
+    entries: &[LegendEntry],
+) -> f64 {
+    let (mut at, mut line) = (0.0, 0.0);
+    for (swatch, name) in entries {
+        let before = if matches!(swatch, Swatch::Heading) { 0.0 } else { SWATCH };
+        let wide = before + width(name, 12.0);
+        if at > 0.0 && at + wide > room {
+            (at, line) = (0.0, line + LINE);
+        }
+        let (left, middle) = (x + at, y + line);
+        let color = match swatch {
+            Swatch::Color(color) => {
+                svg.rect([left, middle - 5.0, 10.0, 10.0], color, 1.0, "");
+                INK
+            }
+            Swatch::Shape(shape) => {
+                svg.mark(*shape, (left + 5.0, middle), 4.5, QUIET, "");
+                INK
+            }
+            Swatch::Heading => QUIET,
+        };
+        svg.text(left + before, middle + 4.0, Anchor::Start, color, name);
+        at += wide + GAP;
+    }
+    line + LINE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,11 +328,11 @@ mod tests {
 
     #[test]
     fn text_and_tips_are_escaped() {
-        let mut svg = Svg::new(10.0, 10.0, "\"<&");
+        let mut svg = Svg::new("\"<&", "", 10.0);
         svg.text(1.0, 2.0, Anchor::End, INK, "<b>");
         svg.rect([0.0, 0.0, 1.0, 1.0], "red", 0.5, "</rect>");
         svg.mark(0, (1.0, 1.0), 2.0, "red", "<>");
-        let svg = svg.finish();
+        let svg = svg.finish("a").svg;
         assert!(svg.contains("&quot;&lt;&amp;") && svg.contains(">&lt;b&gt;</text>"), "{svg}");
         assert!(svg.contains("<title>&lt;/rect&gt;</title></rect>"), "{svg}");
         assert!(svg.contains("<title>&lt;&gt;</title></circle>"), "{svg}");

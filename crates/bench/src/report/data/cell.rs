@@ -1,8 +1,8 @@
 //! Cells: the trials that repeat each other, and which of them a figure sets side by side.
 
-use super::stats::median;
 use crate::record::{Latency, OpKind, Summary, Trial};
 use crate::report::chart::Unit;
+use crate::stats::median;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,42 +10,21 @@ use std::collections::{BTreeMap, BTreeSet};
 const MIXES: [&str; 4] = ["put-heavy", "balanced", "delete-heavy", "get-heavy"];
 
 /// Options that say where a trial ran or which repetition it is, not what it does.
-const WHERE: [&str; 20] = [
-    "seed",
-    "dir",
-    "db",
-    "out",
-    "output",
-    "keep",
-    "keys",
-    "file",
-    "input",
-    "documents",
-    "resume",
-    "round",
-    "rounds",
-    "trial",
-    "repeat",
-    "checkpoint",
-    "progress",
-    "force",
-    "burn_ns",
-    "burn_like",
-];
+const WHERE: [&str; 4] = ["seed", "input", "keys", "rounds"];
 
 /// What an engine says of itself in the options: too long for a table.
-pub(in crate::report) const TUNING: &str = "tuning";
+pub(crate) const TUNING: &str = "tuning";
 
 /// Options that are the axes of figures.
 const AXES: [&str; 5] = ["partitions", "threads", "readers", "parsers", "writers"];
 
 /// The threads of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::report) struct Lanes {
+pub(crate) struct Lanes {
     /// All of them.
-    pub(in crate::report) threads: u64,
+    pub(crate) threads: u64,
     /// Of a load: those that read and those that parse.
-    pub(in crate::report) load: Option<(u64, u64)>,
+    pub(crate) load: Option<(u64, u64)>,
 }
 
 impl std::fmt::Display for Lanes {
@@ -59,35 +38,35 @@ impl std::fmt::Display for Lanes {
 
 /// Trials of one engine, workload, number of partitions and threads: repetitions of each other.
 #[derive(Clone, Debug)]
-pub(in crate::report) struct Cell<'a> {
-    pub(in crate::report) engine: &'a str,
-    pub(in crate::report) workload: String,
-    pub(in crate::report) partitions: u64,
-    pub(in crate::report) lanes: Lanes,
+pub(crate) struct Cell<'a> {
+    pub(crate) engine: &'a str,
+    pub(crate) workload: String,
+    pub(crate) partitions: u64,
+    pub(crate) lanes: Lanes,
     /// At least one.
-    pub(in crate::report) trials: Vec<&'a Trial>,
+    pub(crate) trials: Vec<&'a Trial>,
 }
 
 impl<'a> Cell<'a> {
     /// The median of something over the trials.
-    pub(in crate::report) fn median(&self, of: impl Fn(&Summary) -> f64) -> f64 {
+    pub(crate) fn median(&self, of: impl Fn(&Summary) -> f64) -> f64 {
         median(self.trials.iter().map(|trial| of(&trial.summary))).unwrap_or(0.0)
     }
 
     /// The median rate.
-    pub(in crate::report) fn rate(&self) -> f64 {
+    pub(crate) fn rate(&self) -> f64 {
         self.median(|summary| summary.ops_per_s)
     }
 
     /// The lowest and the highest rate, where there are several.
-    pub(in crate::report) fn spread(&self) -> Option<(f64, f64)> {
+    pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let rates = || self.trials.iter().map(|trial| trial.summary.ops_per_s);
         let low = rates().fold(f64::INFINITY, f64::min);
         (self.trials.len() > 1).then(|| (low, rates().fold(0.0, f64::max)))
     }
 
     /// The trial whose rate is nearest to the median.
-    pub(in crate::report) fn middle(&self) -> &'a Trial {
+    pub(crate) fn middle(&self) -> &'a Trial {
         let middle = self.rate();
         let off = |trial: &Trial| (trial.summary.ops_per_s - middle).abs();
         let nearest = |a: &'a Trial, b: &'a Trial| if off(b) < off(a) { b } else { a };
@@ -95,7 +74,7 @@ impl<'a> Cell<'a> {
     }
 
     /// Latencies of a kind, each the median over the trials.
-    pub(in crate::report) fn latency(&self, kind: OpKind) -> Option<Latency> {
+    pub(crate) fn latency(&self, kind: OpKind) -> Option<Latency> {
         let all: Vec<_> =
             self.trials.iter().filter_map(|trial| trial.summary.latency.get(&kind)).collect();
         let of = |part: fn(&Latency) -> f64| median(all.iter().map(|latency| part(latency)));
@@ -110,12 +89,12 @@ impl<'a> Cell<'a> {
     }
 
     /// Its options that are no axis of a figure, the same in all trials.
-    pub(in crate::report) fn variant(&self) -> String {
+    pub(crate) fn variant(&self) -> String {
         self.trials.first().map_or_else(String::new, |trial| variant(trial))
     }
 
     /// `16 partitions, 8 threads`.
-    pub(in crate::report) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let Self { partitions, lanes, .. } = self;
         let partitions = plural(*partitions, "partition");
         match lanes.load {
@@ -126,22 +105,22 @@ impl<'a> Cell<'a> {
 }
 
 /// `1 thread`, `2 threads`.
-pub(in crate::report) fn plural(count: u64, what: &str) -> String {
+pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Cells that may be set side by side.
 #[derive(Clone, Debug, Default)]
-pub(in crate::report) struct Cells<'a> {
+pub(crate) struct Cells<'a> {
     /// By workload, partitions and threads.
-    pub(in crate::report) cells: Vec<Cell<'a>>,
+    pub(crate) cells: Vec<Cell<'a>>,
     /// Trials with other options, or at other commits.
-    pub(in crate::report) left_out: usize,
+    pub(crate) left_out: usize,
 }
 
 /// Groups trials into cells. Of each engine and workload those trials stay whose other options occur
 /// most often (the newest, if that is a draw), and of each cell those at the commit of the newest.
-pub(in crate::report) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
+pub(crate) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
     let mut kinds: BTreeMap<(usize, String, &str), BTreeMap<String, Vec<&Trial>>> = BTreeMap::new();
     let mut count = 0;
     for trial in trials {
@@ -171,12 +150,12 @@ pub(in crate::report) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> C
 }
 
 /// Where a workload stands among the mixes; behind them if it is none.
-pub(in crate::report) fn mix_order(workload: &str) -> usize {
+pub(crate) fn mix_order(workload: &str) -> usize {
     MIXES.iter().position(|mix| *mix == workload).unwrap_or(MIXES.len())
 }
 
 /// flagstone first, the no-op store last, others by name.
-pub(in crate::report) fn engine_order(engine: &str) -> (u8, &str) {
+pub(crate) fn engine_order(engine: &str) -> (u8, &str) {
     let rank = match engine {
         "flagstone" => 0,
         "noop" => 2,
@@ -187,13 +166,10 @@ pub(in crate::report) fn engine_order(engine: &str) -> (u8, &str) {
 
 impl Cells<'_> {
     /// Whether a workload is one of the four mixes.
-    pub(in crate::report) fn is_mix(workload: &str) -> bool {
+    pub(crate) fn is_mix(workload: &str) -> bool {
         MIXES.contains(&workload)
     }
 }
-
-/// Options that tell trials of a workload from others of that name, where they have them.
-const DETAILS: [&str; 3] = ["how", "path", "decode"];
 
 /// Options that elsewhere are one of many, and in workloads whose names begin so what is compared.
 const COMPARED: [(&str, &str); 3] =
@@ -208,14 +184,12 @@ fn size(bytes: u64) -> String {
 }
 
 /// The workload, and what tells it from others of that name.
-pub(in crate::report) fn name(trial: &Trial) -> String {
+pub(crate) fn name(trial: &Trial) -> String {
     let mut name = trial.header.workload.clone();
     let compared = COMPARED.iter().find(|(start, _)| name.starts_with(start));
-    let details: Vec<String> = DETAILS
-        .into_iter()
-        .chain(compared.map(|(_, option)| *option))
+    let options = ["how"].into_iter().chain(compared.map(|(_, option)| *option));
+    let details: Vec<String> = options
         .filter_map(|option| match trial.header.options.get(option)? {
-            Value::Bool(true) => Some(option.to_owned()),
             Value::String(text) if !text.is_empty() => Some(text.clone()),
             Value::Number(bytes) => Some(size(bytes.as_u64()?)),
             _ => None,
@@ -228,19 +202,11 @@ pub(in crate::report) fn name(trial: &Trial) -> String {
 }
 
 fn variant(trial: &Trial) -> String {
-    let options = trial.header.options.iter().map(|(name, value)| (plain(name), value));
-    let says_what = |name: &str| !is_axis(name) && !WHERE.contains(&name) && name != TUNING;
-    let kept = options.filter(|(name, _)| says_what(name));
+    let kept = trial.header.options.iter().filter(|(name, _)| {
+        let name = name.as_str();
+        !AXES.contains(&name) && !WHERE.contains(&name) && name != TUNING
+    });
     kept.map(|(name, value)| format!("{name}={value};")).collect()
-}
-
-fn is_axis(name: &str) -> bool {
-    AXES.contains(&name)
-}
-
-/// The name of an option as code writes it: `value_size` for `value-size`.
-fn plain(name: &str) -> String {
-    name.replace('-', "_")
 }
 
 fn number(trial: &Trial, name: &str) -> Option<u64> {
@@ -254,13 +220,13 @@ fn lanes(trial: &Trial) -> Lanes {
 }
 
 /// The names of options whose values differ among `trials`, as they stand in the headers.
-pub(in crate::report) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
+pub(crate) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
     let names: BTreeSet<&String> =
         trials.iter().flat_map(|trial| trial.header.options.keys()).collect();
     let order = |name: &str| AXES.iter().position(|axis| *axis == name).unwrap_or(AXES.len());
     let mut names: Vec<String> = names
         .into_iter()
-        .filter(|name| !WHERE.contains(&plain(name).as_str()) && *name != TUNING)
+        .filter(|name| !WHERE.contains(&name.as_str()) && *name != TUNING)
         .filter(|name| {
             let value = |trial: &Trial| trial.header.options.get(*name).cloned();
             trials.iter().any(|trial| value(trial) != value(trials[0]))
@@ -272,7 +238,7 @@ pub(in crate::report) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
 }
 
 /// An option of a trial, for humans.
-pub(in crate::report) fn shown(trial: &Trial, option: &str) -> String {
+pub(crate) fn shown(trial: &Trial, option: &str) -> String {
     match trial.header.options.get(option) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Null) | None => "\u{2013}".to_owned(),

@@ -1,22 +1,22 @@
 //! Curves over time, and the window worth looking at closely.
 
-use super::stats::median;
 use crate::record::{EventKind, EventLine, RowLine};
+use crate::stats::median;
 
 /// Operations a second of each row, at the middle of its interval.
-pub(in crate::report) fn rates(rows: &[RowLine]) -> Vec<(f64, f64)> {
+pub(crate) fn rates(rows: &[RowLine]) -> Vec<(f64, f64)> {
     let whole = rows.iter().filter(|row| row.dt > 0.0);
     whole.map(|row| (row.t - row.dt / 2.0, row.ops as f64 / row.dt)).collect()
 }
 
 /// Bytes of the store's files at the end of each row.
-pub(in crate::report) fn sizes_over_time(rows: &[RowLine]) -> Vec<(f64, f64)> {
+pub(crate) fn sizes_over_time(rows: &[RowLine]) -> Vec<(f64, f64)> {
     rows.iter().map(|row| (row.t, row.disk_bytes as f64)).collect()
 }
 
 /// At most about `most` points: of each run of points the lowest and the highest stay, so that no dip
 /// is lost.
-pub(in crate::report) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+pub(crate) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     if points.len() <= most {
         return points.to_vec();
     }
@@ -36,7 +36,7 @@ pub(in crate::report) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f
 }
 
 /// The points inside `window`, and where the line between points enters and leaves it.
-pub(in crate::report) fn clip(points: &[(f64, f64)], window: Moment) -> Vec<(f64, f64)> {
+pub(crate) fn clip(points: &[(f64, f64)], window: Moment) -> Vec<(f64, f64)> {
     let crossing = |a: (f64, f64), b: (f64, f64), x: f64| {
         (a.0 < x && x < b.0).then(|| (x, a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0)))
     };
@@ -59,7 +59,7 @@ const WINDOW_ROWS_MIN: usize = 6;
 /// The window around the slowest row: 60 seconds of a run of five minutes or more, else a tenth of it
 /// and at least ten rows, but never more than half of it. A last, shorter row does not count. `None` of
 /// a run of a few rows.
-pub(in crate::report) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
+pub(crate) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
     if rows.len() < WINDOW_ROWS_MIN {
         return None;
     }
@@ -78,10 +78,10 @@ pub(in crate::report) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f
 }
 
 /// When something went on, from and to.
-pub(in crate::report) type Moment = (f64, f64);
+pub(crate) type Moment = (f64, f64);
 
 /// When events of a kind went on, inside `window`; those nearer than `gap` are one.
-pub(in crate::report) fn moments(
+pub(crate) fn moments(
     events: &[EventLine],
     kind: EventKind,
     window: Moment,
@@ -105,7 +105,7 @@ pub(in crate::report) fn moments(
 
 /// When writers were delayed or stopped, inside `window`, and the share of the time of `threads` that it took, 0 to 1;
 /// rows shorter than `least` are taken together.
-pub(in crate::report) fn held_back(
+pub(crate) fn held_back(
     rows: &[RowLine],
     threads: f64,
     window: Moment,

@@ -1,9 +1,12 @@
-//! Engines side by side, cell by cell.
+//! Engines side by side, cell by cell; and how long single operations took.
 
-use crate::record::{OpKind, Summary};
-use crate::report::chart::{Bar, BarChart, Group, Unit, hue};
+use crate::record::{Latency, OpKind, Summary};
+use crate::report::chart::{
+    Bar, BarChart, Dumbbell, DumbbellChart, Figure, Group, Unit, grouped, hue,
+};
 use crate::report::data::{Cell, Lanes, engine_order, mix_order, plural};
-use crate::report::model::{Figure, Material, Part, Section, Table, distinct};
+use crate::report::model::{Material, Part, Section, Table, distinct};
+use crate::stats::median;
 use std::collections::BTreeMap;
 
 /// The engine that others are measured against.
@@ -21,7 +24,7 @@ struct Match<'c, 'a> {
     cells: Vec<&'c Cell<'a>>,
 }
 
-pub(super) fn section(material: &Material<'_>) -> Section {
+pub(super) fn engines(material: &Material<'_>) -> Section {
     let cells = &material.cells.cells;
     let mut engines = distinct(cells.iter().map(|cell| cell.engine));
     engines.sort_by_key(|engine| engine_order(engine));
@@ -104,24 +107,11 @@ fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Option<Figure> {
         groups: matches.iter().map(group).filter(|group| group.bars.len() > 1).collect(),
         own_scales: true,
     };
-    let is_empty = chart.groups.is_empty();
-    (!is_empty).then(|| Figure { id: "engines".to_owned(), svg: chart.draw(), title: chart.title })
+    (!chart.groups.is_empty()).then(|| chart.figure("engines"))
 }
 
 fn table(matches: &[Match<'_, '_>]) -> Table {
-    let mut table = Table::new(&[
-        "Cell",
-        "Engine",
-        "#Operations/s",
-        "#flagstone / it",
-        "#Slowest interval",
-        "#Write p99.9",
-        "#Read p99.9",
-        "#Size on disk",
-        "#Written / put",
-        "#Largest RSS",
-        "#Trials",
-    ]);
+    let mut table = Table::default();
     for one in matches {
         let ours = ours(&one.cells).map(Cell::rate);
         for cell in &one.cells {
@@ -133,19 +123,114 @@ fn table(matches: &[Match<'_, '_>]) -> Table {
             };
             let written: Vec<f64> =
                 cell.trials.iter().filter_map(|trial| trial.summary.write_amplification).collect();
-            let written = crate::report::data::median(written);
-            table.rows.push(vec![
-                title(one.workload, one.lanes),
-                cell.engine.to_owned(),
-                Unit::Rate.show(cell.rate()),
-                ratio.map(|ratio| Unit::Factor.show(ratio)).unwrap_or_default(),
-                Unit::Rate.show(cell.median(|summary| summary.row_worst)),
-                tail(&[OpKind::Put, OpKind::Delete, OpKind::Update, OpKind::Merge]),
-                tail(&[OpKind::Get, OpKind::Scan]),
-                bytes(|summary| summary.disk_bytes),
-                written.map(|written| format!("{written:.2}")).unwrap_or_default(),
-                bytes(|summary| summary.rss_max_bytes),
-                cell.trials.len().to_string(),
+            let written = median(written);
+            let writes = [OpKind::Put, OpKind::Delete, OpKind::Update, OpKind::Merge];
+            table.row([
+                ("Cell", title(one.workload, one.lanes)),
+                ("Engine", cell.engine.to_owned()),
+                ("#Operations/s", Unit::Rate.show(cell.rate())),
+                ("#flagstone / it", ratio.map_or(String::new(), |r| Unit::Factor.show(r))),
+                ("#Slowest interval", Unit::Rate.show(cell.median(|s| s.row_worst))),
+                ("#Write p99.9", tail(&writes)),
+                ("#Read p99.9", tail(&[OpKind::Get, OpKind::Scan])),
+                ("#Size on disk", bytes(|summary| summary.disk_bytes)),
+                ("#Written / put", written.map_or(String::new(), |w| format!("{w:.2}"))),
+                ("#Largest RSS", bytes(|summary| summary.rss_max_bytes)),
+                ("#Trials", cell.trials.len().to_string()),
+            ]);
+        }
+    }
+    table
+}
+
+/// Rows of a chart at most: the others stand in the table.
+const ROWS_MAX: usize = 48;
+/// A longer table is folded.
+const TABLE_MAX: usize = 24;
+
+pub(super) fn latency(material: &Material<'_>) -> Section {
+    let cells = &material.cells.cells;
+    let mut with: Vec<&Cell<'_>> =
+        cells.iter().filter(|cell| kinds(cell).next().is_some()).collect();
+    with.sort_by_key(|cell| {
+        (mix_order(&cell.workload), cell.workload.as_str(), engine_order(cell.engine))
+    });
+    let mut parts = Vec::new();
+    if !with.is_empty() {
+        parts.push(Part::Figure(latency_figure(&with)));
+        let table = latency_table(&with);
+        if table.rows.len() > TABLE_MAX {
+            let title = format!("All latencies: {} rows", table.rows.len());
+            parts.push(Part::Folded(title, vec![Part::Table(table)]));
+        } else {
+            parts.push(Part::Table(table));
+        }
+    }
+    Section::new(
+        "latency",
+        "Latency",
+        parts,
+        "any workload of flagstone-bench that times single operations",
+    )
+}
+
+fn kinds<'c>(cell: &'c Cell<'_>) -> impl Iterator<Item = (OpKind, Latency)> + 'c {
+    OpKind::ALL.into_iter().filter_map(|kind| Some((kind, cell.latency(kind)?)))
+}
+
+fn latency_figure(cells: &[&Cell<'_>]) -> Figure {
+    // Of each workload and engine the fastest cell.
+    let mut best: BTreeMap<(&str, &str), &Cell<'_>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for cell in cells {
+        let key = (cell.workload.as_str(), cell.engine);
+        let found = best.entry(key).or_insert_with(|| {
+            order.push(key);
+            cell
+        });
+        if cell.rate() > found.rate() {
+            *found = cell;
+        }
+    }
+    let mut rows = Vec::new();
+    for cell in order.iter().filter_map(|key| best.get(key)) {
+        for (kind, latency) in kinds(cell) {
+            let group = format!("{}, {}: {}", cell.workload, cell.engine, cell.place());
+            let values = vec![latency.p50, latency.p99, latency.p999, latency.max];
+            rows.push(Dumbbell { group, label: kind.name().to_owned(), values });
+        }
+    }
+    let left_out = rows.len().saturating_sub(ROWS_MAX);
+    rows.truncate(ROWS_MAX);
+    let more = if left_out > 0 { format!("; {left_out} more in the table") } else { String::new() };
+    let chart = DumbbellChart {
+        title: "Latency of single operations".to_owned(),
+        subtitle: format!("Of each workload and engine the cell with the highest rate{more}"),
+        unit: Unit::Micros,
+        axis: "Latency, logarithmic".to_owned(),
+        names: ["median", "p99", "p99.9", "slowest"].map(str::to_owned).into(),
+        rows,
+    };
+    chart.figure("latency")
+}
+
+fn latency_table(cells: &[&Cell<'_>]) -> Table {
+    let mut table = Table::default();
+    for cell in cells {
+        for (kind, latency) in kinds(cell) {
+            let time = |micros: f64| Unit::Micros.show(micros);
+            table.row([
+                ("Workload", cell.workload.clone()),
+                ("Engine", cell.engine.to_owned()),
+                ("#Partitions", cell.partitions.to_string()),
+                ("#Threads", cell.lanes.to_string()),
+                ("Operation", kind.name().to_owned()),
+                ("#Count", grouped(latency.count)),
+                ("#Mean", time(latency.mean)),
+                ("#p50", time(latency.p50)),
+                ("#p99", time(latency.p99)),
+                ("#p99.9", time(latency.p999)),
+                ("#Slowest", time(latency.max)),
             ]);
         }
     }

@@ -1,11 +1,13 @@
 //! Workloads with figures of their own, as tables: durability, sequential, device, YCSB, and any
 //! other.
 
+use super::mixes::change;
 use super::trials;
 use crate::record::Trial;
 use crate::report::chart::{Bar, BarChart, Group, Unit, hue, step};
-use crate::report::data::{Cells, median, plural, shown};
-use crate::report::model::{Figure, Material, Part, Section, distinct};
+use crate::report::data::{Cells, plural, shown};
+use crate::report::model::{Material, Part, Section, distinct};
+use crate::stats::median;
 use std::collections::BTreeMap;
 
 /// Threads that put and wait for the device.
@@ -24,7 +26,7 @@ enum Kind {
 /// Where a trial is shown; `None` if it has figures elsewhere.
 fn kind(trial: &Trial) -> Option<Kind> {
     let workload = trial.header.workload.as_str();
-    let shown = ["load", "get", "update", "partial-get", "document-sizes"].contains(&workload);
+    let shown = ["load", "get", "update"].contains(&workload);
     let starts = |start: &str| workload.starts_with(start);
     Some(match workload {
         _ if starts("durab") => Kind::Durability,
@@ -165,8 +167,7 @@ fn durability_bars(trials: &[&Trial]) -> Vec<Bar> {
     let bar = |(durability, rates): &(String, Vec<f64>)| {
         let value = median(rates.iter().copied()).unwrap_or(0.0);
         let against = none.filter(|_| durability != "none");
-        let change =
-            |none: f64| format!("{} against none", super::best::change(value / none - 1.0));
+        let change = |none: f64| format!("{} against none", change(value / none - 1.0));
         Bar {
             label: durability.clone(),
             value,
@@ -241,6 +242,5 @@ fn bars(id: &str, title: &str, groups: Vec<Group>) -> Vec<Part> {
         groups,
         own_scales: false,
     };
-    let svg = chart.draw();
-    vec![Part::Figure(Figure { id: id.to_owned(), title: chart.title, svg })]
+    vec![Part::Figure(chart.figure(id))]
 }

@@ -1,21 +1,20 @@
 //! Trials as tables: the options that differ, and every figure of their summaries.
 
-use crate::record::{Summary, Trial};
+use crate::record::{Header, Summary, Trial};
 use crate::report::chart::Unit;
-use crate::report::data::{FigureName, median, options_that_vary, shown};
+use crate::report::data::{options_that_vary, shown};
 use crate::report::model::{Material, Part, Section, Table};
+use crate::stats::median;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn section(material: &Material<'_>) -> Section {
+pub(super) fn trials(material: &Material<'_>) -> Section {
     let mut workloads: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
     for trial in material.trials {
         workloads.entry(&trial.header.workload).or_default().push(trial);
     }
     let fold = |(workload, trials): (&str, Vec<&Trial>)| {
         let title = format!("{workload}: {}", trials.len());
-        let mut table = rows(&trials, &mut |trial| trial.path.display().to_string());
-        table.columns.push(("File".to_owned(), false));
-        Part::Folded(title, vec![Part::Table(table)])
+        Part::Folded(title, vec![Part::Table(every(&trials))])
     };
     let parts = workloads.into_iter().map(fold).collect();
     Section::new("trials", "All trials", parts, "flagstone-bench WORKLOAD --out DIR")
@@ -36,93 +35,69 @@ pub(super) fn table(trials: &[&Trial]) -> Table {
         (trial.header.workload.clone(), options.iter().map(number).collect::<Vec<_>>())
     };
     groups.sort_by_key(|group| order(group[0]));
-    let figures = figure_names(trials);
-    let mut table = head(&options, &figures);
-    for group in groups {
-        table.rows.push(row(&group, &options, &figures));
-    }
-    tidy(table)
+    let groups: Vec<&[&Trial]> = groups.iter().map(Vec::as_slice).collect();
+    tidy(rows(&groups, &options))
 }
 
-/// Columns of every table, behind the options and before a workload's own figures.
-const COLUMNS: [&str; 9] = [
-    "Operations/s",
-    "Lowest to highest",
-    "Slowest 1% / median",
-    "Seconds",
-    "Making keys, values",
-    "CPUs used",
-    "Largest RSS",
-    "Size on disk",
-    "Written / put",
-];
-
-/// One row a trial, with something more at its end.
-fn rows(trials: &[&Trial], more: &mut dyn FnMut(&Trial) -> String) -> Table {
-    let (options, figures) = (options_that_vary(trials), figure_names(trials));
-    let mut table = head(&options, &figures);
-    for trial in trials {
-        table.rows.push(row(&[trial], &options, &figures));
-    }
-    table = tidy(table);
+/// One row a trial, and its file.
+fn every(trials: &[&Trial]) -> Table {
+    let single: Vec<&[&Trial]> = trials.chunks(1).collect();
+    let mut table = tidy(rows(&single, &options_that_vary(trials)));
+    table.columns.push(("File".to_owned(), false));
     for (row, trial) in table.rows.iter_mut().zip(trials) {
-        row.push(more(trial));
+        row.push(trial.path.display().to_string());
     }
     table
 }
 
-fn figure_names<'a>(trials: &[&'a Trial]) -> Vec<&'a String> {
-    let names: BTreeSet<_> = trials.iter().flat_map(|trial| trial.summary.figures.keys()).collect();
-    names.into_iter().collect()
+/// A row a group of trials that repeat each other: options, what every workload has, the figures of their own.
+fn rows(groups: &[&[&Trial]], options: &[String]) -> Table {
+    let figures = groups.iter().flat_map(|group| group.iter());
+    let figures: BTreeSet<_> = figures.flat_map(|trial| trial.summary.figures.keys()).collect();
+    let mut table = Table::default();
+    for group in groups {
+        table.row(row(group, options, &figures));
+    }
+    table
 }
 
-fn head(options: &[String], figures: &[&String]) -> Table {
-    let mut table = Table::new(&["Workload", "Engine"]);
+fn row(group: &[&Trial], options: &[String], figures: &BTreeSet<&String>) -> Vec<(String, String)> {
+    let Header { workload, engine, .. } = &group[0].header;
     let capital = |text: &str| {
         let mut letters = text.chars();
-        letters.next().map(|c| c.to_uppercase().chain(letters).collect::<String>())
+        let first = letters.next().map(char::to_uppercase);
+        format!("#{}", first.into_iter().flatten().chain(letters).collect::<String>())
     };
-    for option in options {
-        let title = capital(&option.replace(['_', '-'], " ")).unwrap_or_default();
-        table.columns.push((title, true));
-    }
-    for title in COLUMNS {
-        table.columns.push((title.to_owned(), true));
-    }
-    for name in figures {
-        let title = FigureName::new(name).title;
-        table.columns.push((capital(&title).unwrap_or_default(), true));
-    }
-    table
-}
-
-fn row(group: &[&Trial], options: &[String], figures: &[&String]) -> Vec<String> {
-    let first = group[0];
-    let mut row = vec![first.header.workload.clone(), first.header.engine.clone()];
-    row.extend(options.iter().map(|option| shown(first, option)));
-    let of = |value: &dyn Fn(&Trial) -> Option<f64>, unit: Unit| {
-        let value = median(group.iter().filter_map(|trial| value(trial))).filter(|v| *v > 0.0);
-        value.map(|value| unit.show(value)).unwrap_or_default()
-    };
+    let mut row = vec![("Workload".into(), workload.clone()), ("Engine".into(), engine.clone())];
+    let title = |option: &str| capital(&option.replace(['_', '-'], " "));
+    row.extend(options.iter().map(|option| (title(option), shown(group[0], option))));
     let rates = || group.iter().map(|trial| trial.summary.ops_per_s);
     let spread = || {
         let low = Unit::Count.show(rates().fold(f64::INFINITY, f64::min));
         format!("{low} \u{2013} {}", Unit::Count.show(rates().fold(0.0, f64::max)))
     };
-    let summary = |of: fn(&Summary) -> f64| move |trial: &Trial| Some(of(&trial.summary));
-    row.push(of(&summary(|s| s.ops_per_s), Unit::Rate));
-    row.push(if group.len() > 1 { spread() } else { String::new() });
-    row.push(of(&summary(|s| s.row_worst_hundredth / s.row_median), Unit::Share));
-    row.push(of(&summary(|s| s.seconds), Unit::Count));
-    row.push(of(&summary(|s| s.make_share), Unit::Share));
-    row.push(of(&summary(|s| s.cpu_s / s.seconds), Unit::Count));
-    row.push(of(&summary(|s| s.rss_max_bytes as f64), Unit::Bytes));
-    row.push(of(&summary(|s| s.disk_bytes as f64), Unit::Bytes));
-    row.push(of(&|trial| trial.summary.write_amplification, Unit::Count));
-    for name in figures {
+    let spread = if group.len() > 1 { spread() } else { String::new() };
+    let column = |title: &str, unit: Unit, of: fn(&Summary) -> Option<f64>| {
+        let value = median(group.iter().filter_map(|trial| of(&trial.summary)));
+        let shown = value.filter(|value| *value > 0.0).map(|value| unit.show(value));
+        (format!("#{title}"), shown.unwrap_or_default())
+    };
+    row.extend([
+        column("Operations/s", Unit::Rate, |s| Some(s.ops_per_s)),
+        ("#Lowest to highest".into(), spread),
+        column("Slowest 1% / median", Unit::Share, |s| Some(s.row_worst_hundredth / s.row_median)),
+        column("Seconds", Unit::Count, |s| Some(s.seconds)),
+        column("Making keys, values", Unit::Share, |s| Some(s.make_share)),
+        column("CPUs used", Unit::Count, |s| Some(s.cpu_s / s.seconds)),
+        column("Largest RSS", Unit::Bytes, |s| Some(s.rss_max_bytes as f64)),
+        column("Size on disk", Unit::Bytes, |s| Some(s.disk_bytes as f64)),
+        column("Written / put", Unit::Count, |s| s.write_amplification),
+    ]);
+    row.extend(figures.iter().map(|name| {
         let value = median(group.iter().filter_map(|t| t.summary.figures.get(*name)).copied());
-        row.push(value.map(|value| FigureName::new(name).show(value)).unwrap_or_default());
-    }
+        let of = FigureName::new(name);
+        (capital(&of.title), value.map(|value| of.show(value)).unwrap_or_default())
+    }));
     row
 }
 
@@ -138,5 +113,61 @@ fn tidy(table: Table) -> Table {
     Table {
         columns: columns.map(|(column, _)| column).collect(),
         rows: table.rows.into_iter().map(keep).collect(),
+    }
+}
+
+/// What a name says.
+#[derive(Clone, Debug, PartialEq)]
+struct FigureName {
+    /// For humans.
+    title: String,
+    unit: Unit,
+    factor: f64,
+}
+
+/// The end of a name, its unit, and how many of that unit it is.
+const UNITS: [(&str, Unit, f64); 7] = [
+    ("_mb_per_s", Unit::BytesRate, 1e6),
+    ("_per_s", Unit::Rate, 1.0),
+    ("_bytes", Unit::Bytes, 1.0),
+    ("_share", Unit::Share, 1.0),
+    ("_ratio", Unit::Factor, 1.0),
+    ("_us", Unit::Micros, 1.0),
+    ("_s", Unit::Seconds, 1.0),
+];
+
+impl FigureName {
+    /// Reads a name such as `close_s`.
+    fn new(name: &str) -> Self {
+        let name = name.replace('-', "_");
+        for (end, unit, factor) in UNITS {
+            if let Some(start) = name.strip_suffix(end) {
+                return Self { title: start.replace('_', " "), unit, factor };
+            }
+        }
+        Self { title: name.replace('_', " "), unit: Unit::Count, factor: 1.0 }
+    }
+
+    /// A value of it with its unit.
+    fn show(&self, value: f64) -> String {
+        self.unit.show(value * self.factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_name_ends_in_its_unit() {
+        let show = |name: &str, value| {
+            let name = FigureName::new(name);
+            format!("{}: {}", name.title, name.show(value))
+        };
+        assert_eq!(show("close_s", 1.5), "close: 1.5 s");
+        assert_eq!(show("read_p99_us", 1_500.0), "read p99: 1.5 ms");
+        assert_eq!(show("sequential_write_mb_per_s", 812.0), "sequential write: 812 MB/s");
+        assert_eq!(show("commits_per_sync", 12.345), "commits per sync: 12.3");
+        assert_eq!(show("block_bytes", 4096.0), "block: 4.1 KB");
+        assert_eq!(show("hit_share", 0.5), "hit: 50%");
     }
 }

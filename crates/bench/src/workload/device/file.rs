@@ -1,16 +1,71 @@
-//! The file that a device is measured by: made for it, and removed when it goes.
+//! The file that a device is measured by: created for it, read and written past the page cache, and removed when it
+//! is dropped.
 
-use super::direct::{self, ALIGNMENT, Aligned};
 use crate::engine::Outcome;
 use crate::workload::{Random, mix64};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a write while the file is filled.
-pub(super) const WRITE_BYTES: usize = 1 << 20;
+/// The alignment of offsets, lengths and addresses of reads and writes past the page cache.
+const ALIGNMENT: usize = 4096;
 
-/// A file on the device, read and written past the page cache; removed when it goes.
+/// Opens the file `path`, created if there is none, for reads and writes past the page cache.
+#[cfg(target_os = "linux")]
+fn open_direct(path: &Path) -> Outcome<File> {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.custom_flags(OFlags::DIRECT.bits() as i32);
+    options.open(path).map_err(|error| {
+        let path = path.display();
+        let text = match error.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::INVAL.raw_os_error() => format!(
+                "the file system of {path} refuses reads and writes past its page cache \
+                 (O_DIRECT), as those in memory do: choose a directory on a disk"
+            ),
+            _ => format!("cannot open {path}: {error}"),
+        };
+        text.into()
+    })
+}
+
+/// Other systems offer no O_DIRECT.
+#[cfg(not(target_os = "linux"))]
+fn open_direct(_path: &Path) -> Outcome<File> {
+    Err("this system offers no reads and writes past the page cache (O_DIRECT)".into())
+}
+
+/// Bytes at an aligned address.
+#[derive(Debug)]
+struct Aligned {
+    bytes: Vec<u8>,
+    at: usize,
+    len: usize,
+}
+
+impl Aligned {
+    /// Zeros.
+    fn new(len: usize) -> Self {
+        let bytes = vec![0; len + ALIGNMENT];
+        let at = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Self { bytes, at, len }
+    }
+
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.at..self.at + self.len]
+    }
+
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.at..self.at + self.len]
+    }
+}
+
+/// Bytes of a write while the file is filled.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// A file on the device.
 #[derive(Debug)]
 pub struct DeviceFile {
     file: File,
@@ -19,24 +74,18 @@ pub struct DeviceFile {
 }
 
 impl DeviceFile {
-    /// Makes an empty file in `dir`; `name` tells it from others there.
-    ///
-    /// # Errors
-    /// When it cannot be made, or the file system of `dir` refuses O_DIRECT.
+    /// Creates an empty file in `dir`; `name` tells it from others there.
     pub fn make(dir: &Path, name: &str) -> Outcome<Self> {
         std::fs::create_dir_all(dir)
             .map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
         let path = dir.join(format!("flagstone-device-{name}.bench"));
-        let file = direct::open(&path)?;
+        let file = open_direct(&path)?;
         let made = Self { file, path, bytes: 0 };
         made.file.set_len(0)?;
         Ok(made)
     }
 
-    /// Makes a file of about `bytes`, all of which lie on the device.
-    ///
-    /// # Errors
-    /// As [`DeviceFile::make`], or what the file system says.
+    /// Creates a file of about `bytes`, all of which are on the device.
     pub fn filled(dir: &Path, bytes: u64) -> Outcome<Self> {
         let mut made = Self::make(dir, "filled")?;
         let mut filler = made.filler(bytes);
@@ -58,17 +107,17 @@ impl DeviceFile {
         Filler { file: &self.file, block, at: 0, end: bytes.next_multiple_of(WRITE_BYTES as u64) }
     }
 
-    /// It is filled as far as `filler` has come.
+    /// Tells the file how far it is filled.
     pub(super) fn is_filled_to(&mut self, end: u64) {
         self.bytes = end;
     }
 
-    /// Waits until the device has all of it.
+    /// Waits until the device has the whole file.
     pub(super) fn sync(&self) -> Outcome<()> {
         Ok(self.file.sync_data()?)
     }
 
-    /// What reads blocks of about `block_bytes` at random places.
+    /// A reader of blocks of about `block_bytes` at random places.
     pub(super) fn reader(&self, block_bytes: usize, seed: u64) -> Outcome<BlockReader<'_>> {
         let block_bytes = block_bytes.max(1).next_multiple_of(ALIGNMENT);
         let places = (self.bytes.saturating_sub(block_bytes as u64)) / ALIGNMENT as u64;
@@ -86,7 +135,7 @@ impl DeviceFile {
 
 impl Drop for DeviceFile {
     fn drop(&mut self) {
-        // Where it cannot be removed, it is left: a name of its own tells what it is.
+        // A file that cannot be removed stays: its name says what it is.
         let _left = std::fs::remove_file(&self.path);
     }
 }
@@ -100,7 +149,7 @@ pub(super) struct Filler<'a> {
 }
 
 impl Filler<'_> {
-    /// Makes the next write differ from all others.
+    /// Makes the bytes of the next write differ from all others.
     pub(super) fn stir(&mut self) {
         let at = self.at;
         for (page, bytes) in self.block.as_mut().chunks_mut(ALIGNMENT).enumerate() {
@@ -109,7 +158,7 @@ impl Filler<'_> {
         }
     }
 
-    /// Writes on; how many bytes, 0 at the end.
+    /// Writes the next bytes and returns their number, 0 at the end.
     pub(super) fn write(&mut self) -> Outcome<usize> {
         if self.at >= self.end {
             return Ok(0);
@@ -129,7 +178,7 @@ pub(super) struct BlockReader<'a> {
 }
 
 impl BlockReader<'_> {
-    /// Where the next block is read.
+    /// Draws the place of the next block.
     pub(super) fn choose(&mut self) -> u64 {
         self.random.below(self.places) * ALIGNMENT as u64
     }
@@ -154,7 +203,7 @@ pub(super) struct Syncer<'a> {
 }
 
 impl DeviceFile {
-    /// What appends from `at` on and ends at `end`.
+    /// Appends from `at` on, up to `end`.
     pub(super) fn syncer(&self, at: u64, end: u64) -> Syncer<'_> {
         let mut block = Aligned::new(APPEND_BYTES);
         block.as_mut().fill(0xA5);
@@ -163,7 +212,7 @@ impl DeviceFile {
 }
 
 impl Syncer<'_> {
-    /// Appends and waits until the device has it; how many bytes, `None` at the end.
+    /// Appends bytes, waits until the device has them, and returns their number; `None` at the end.
     pub(super) fn append(&mut self) -> Outcome<Option<usize>> {
         if self.at >= self.end {
             return Ok(None);
@@ -172,5 +221,19 @@ impl Syncer<'_> {
         self.file.sync()?;
         self.at += APPEND_BYTES as u64;
         Ok(Some(APPEND_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aligned_memory_is_aligned_and_has_its_length() {
+        for len in [1, 4096, 16384, 1 << 20] {
+            let mut memory = Aligned::new(len);
+            assert_eq!(memory.as_mut().len(), len);
+            assert_eq!(memory.as_ref().as_ptr().align_offset(ALIGNMENT), 0);
+        }
     }
 }

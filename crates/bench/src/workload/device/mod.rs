@@ -1,14 +1,11 @@
-//! What the device can do, measured by ourselves: the yardstick for everything that reads or syncs.
+//! What the device can do: the yardstick for everything that reads or syncs.
 //!
 //! A file is filled front to back, then read in blocks at random places by one thread and by many,
 //! all past the page cache; another is appended to by 4 KiB, each followed by an fdatasync, once as it
 //! grows and once over bytes that were written before, as a recycled log is.
 
-mod direct;
 mod file;
 mod trial;
-mod workers;
 
 pub use file::DeviceFile;
-pub use trial::{DeviceOptions, run_device};
-pub use workers::{ReadRate, measure_reads};
+pub use trial::{DeviceOptions, measure_reads};

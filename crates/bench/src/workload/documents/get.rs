@@ -4,7 +4,7 @@ use super::source::Opened;
 use super::trial::{DocumentTrial, TrialOptions, missing};
 use crate::engine::Outcome;
 use crate::record::{OpKind, Summary};
-use crate::run::{Meter, Tally, Worker};
+use crate::run::{Meter, Tally, Worker, crew};
 use crate::workload::Random;
 use flagstone::{Collection, Value, View};
 use std::hint::black_box;
@@ -33,32 +33,20 @@ impl GetHow {
 }
 
 /// Gets documents by random keys of the sample, workload `get`.
-///
-/// # Errors
-/// When a key has no document; what the database or the file system says.
 pub fn run_document_get(
     trial: &DocumentTrial<'_>,
     options: &TrialOptions,
     how: &GetHow,
 ) -> Outcome<Summary> {
-    let keys = &trial.store.keys;
-    let workers = |opened: &Opened, threads| Ok(workers(opened, keys, how, threads));
-    trial.run(("get", &how.name()), options, &|_| Ok(()), &workers, &|_, _| Ok(()))
-}
-
-fn workers(
-    opened: &Opened,
-    keys: &Arc<[Value]>,
-    how: &GetHow,
-    threads: usize,
-) -> Vec<Box<dyn Worker>> {
-    let worker = |thread| Getter {
-        collection: opened.collection.clone(),
-        keys: Arc::clone(keys),
-        how: how.clone(),
-        random: Random::new(2, thread),
+    let workers = |opened: &Opened, threads| {
+        crew(threads, |thread| Getter {
+            collection: opened.collection.clone(),
+            keys: Arc::clone(&trial.store.keys),
+            how: how.clone(),
+            random: Random::new(2, thread),
+        })
     };
-    (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
+    trial.run(("get", &how.name()), options, &|_| Ok(()), &workers, &|_, _| Ok(()))
 }
 
 struct Getter {

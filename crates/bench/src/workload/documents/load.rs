@@ -1,15 +1,21 @@
 //! Loading documents: JSON to stored, to the end of flushing.
 
-use crate::engine::{EventLog, Outcome, durability_name, gauges_of};
-use crate::record::{OpKind, Summary};
-use crate::run::{Meter, Pace, Plan, Probe, Recorder, StoreDir, Tally, Watch, Worker};
-use crate::sample::directory_bytes;
-use crate::workload::fill::unwatched;
-use flagstone::{Collection, Database, Durability, Event, KeyspaceOptions, Options, Routing};
+use crate::engine::{EventLog, Outcome, gauges_of};
+use crate::options::{
+    Pace, as_seconds, bytes, defaults, describe, durability, partitions, records, seconds, size,
+    spelled, within,
+};
+use crate::record::{Described, OpKind, Summary};
+use crate::run::{Meter, Plan, Probe, Recorder, Tally, Watch, Worker};
+use crate::sample::DirectoryBytes;
+use crate::workload::StoreDir;
+use clap::Args;
+use flagstone::{
+    Collection, Database, Durability, Event, KeyspaceOptions, Listener, Options, Routing,
+};
 use flagstone_comments::Comments;
 use flagstone_load::{Count, Input, OnCommit, Watcher, carry_out};
-use serde_json::Value;
-use std::collections::BTreeMap;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,120 +23,121 @@ use std::time::{Duration, Instant};
 /// The version of the engine, as headers have it.
 pub(super) const VERSION: &str = concat!("flagstone ", env!("CARGO_PKG_VERSION"));
 
-/// What is loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadInput {
-    /// Files of JSON lines or arrays, plain or compressed.
-    Files(Vec<PathBuf>),
-    /// So many generated comments of a seed, made by the readers while they load: their time is part
-    /// of the load's.
-    Comments {
-        /// How many.
-        count: u64,
-        /// Which.
-        seed: u64,
-    },
+/// Documents from JSON to stored, to the end of flushing; then, apart, compacted
+///
+/// Without files, comments are generated while they are loaded, which takes time of the same cores.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct LoadOptions {
+    /// Files of JSON lines or a JSON array, plain or compressed by zstd or gzip
+    #[arg(value_name = "FILE")]
+    #[serde(skip)]
+    pub files: Vec<PathBuf>,
+    /// Without files: the number of comments
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = records())]
+    #[serde(skip)]
+    pub comments: u64,
+    /// Without files: which comments
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[serde(skip)]
+    pub seed: u64,
+    /// The dotted path of the primary key in each document
+    #[arg(long, value_name = "PATH", default_value = "id")]
+    pub key: String,
+    #[arg(skip = String::from("comments"))]
+    pub collection: String,
+    /// Leave the store as it was flushed
+    #[arg(long = "no-compact", action = clap::ArgAction::SetFalse)]
+    #[serde(skip)]
+    pub compact: bool,
+    /// Seconds of a row
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[serde(serialize_with = "as_seconds")]
+    pub interval: Duration,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub threads: LoadThreads,
 }
 
-/// What a load is.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadOptions {
-    /// What is loaded.
-    pub input: LoadInput,
-    /// The collection.
-    pub collection: String,
-    /// The dotted path of the primary key in each document.
-    pub key_path: String,
-    /// Hash partitions.
+/// How documents are loaded.
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(next_help_heading = "Loading")]
+#[serde(rename_all = "kebab-case")]
+pub struct LoadThreads {
+    /// Hash partitions
+    #[arg(long, value_name = "N", default_value = "4", value_parser = partitions())]
     pub partitions: u16,
-    /// Threads that read.
+    /// Threads that read
+    #[arg(long, value_name = "N", default_value = "1", value_parser = within::<u16>(1, 64))]
     pub readers: u16,
-    /// Threads that parse.
+    /// Threads that parse; as many as the processor has cores, unless told
+    #[arg(long, value_name = "N", default_value_t = cores(), value_parser = within::<u16>(1, 64))]
     pub parsers: u16,
-    /// Threads that commit.
+    /// Threads that commit
+    #[arg(long, value_name = "N", default_value = "2", value_parser = within::<u16>(1, 64))]
     pub writers: u16,
-    /// What an acknowledged document survives.
+    /// What an acknowledged document survives: none, buffered, interval:100ms, group or each
+    #[arg(long, value_name = "WHAT", default_value = "buffered", value_parser = durability)]
+    #[serde(serialize_with = "spelled")]
     pub durability: Durability,
-    /// The memory budget in bytes.
+    /// The memory budget
+    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    #[serde(rename = "memory")]
     pub memory_bytes: u64,
-    /// Bytes of a block of a table, where it is not left to the engine.
+    /// Bytes of a block of a table before compression [default: the engine's]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
     pub block_bytes: Option<usize>,
-    /// Compacts at the end, apart from the time of the load.
-    pub compact: bool,
-    /// The time of a row.
-    pub interval: Duration,
+}
+
+fn cores() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(64) as u16)
+}
+
+impl Default for LoadThreads {
+    fn default() -> Self {
+        defaults()
+    }
 }
 
 impl LoadOptions {
-    /// 4 partitions, 1 reader, a parser a core, 2 writers, 512 MiB, buffered, compacted at the end.
-    pub fn new(input: LoadInput) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Self {
-            input,
-            collection: "comments".into(),
-            key_path: "id".into(),
-            partitions: 4,
-            readers: 1,
-            parsers: cores.min(64) as u16,
-            writers: 2,
-            durability: Durability::Buffered,
-            memory_bytes: 512 << 20,
-            block_bytes: None,
-            compact: true,
-            interval: Duration::from_secs(1),
-        }
+    /// The default load of this many generated comments.
+    pub fn of_comments(comments: u64) -> Self {
+        Self { comments, ..defaults() }
     }
 
     /// All options by their long names.
-    pub fn describe(&self) -> BTreeMap<String, Value> {
-        let input: Value = match &self.input {
-            LoadInput::Files(files) => {
-                let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
-                files.join(" ").into()
-            }
-            LoadInput::Comments { count, seed } => {
-                format!("{count} comments of seed {seed}").into()
-            }
+    pub fn describe(&self) -> Described {
+        let input = if self.files.is_empty() {
+            format!("{} comments of seed {}", self.comments, self.seed)
+        } else {
+            let files = self.files.iter().map(|file| file.display().to_string());
+            files.collect::<Vec<_>>().join(" ")
         };
-        let pairs: [(&str, Value); 12] = [
-            ("input", input),
-            ("collection", self.collection.clone().into()),
-            ("key", self.key_path.clone().into()),
-            ("partitions", self.partitions.into()),
-            ("readers", self.readers.into()),
-            ("parsers", self.parsers.into()),
-            ("writers", self.writers.into()),
-            ("threads", (self.readers + self.parsers + self.writers).into()),
-            ("durability", durability_name(self.durability).into()),
-            ("memory", self.memory_bytes.into()),
-            ("block-bytes", self.block_bytes.into()),
-            ("interval", self.interval.as_secs_f64().into()),
-        ];
-        pairs.map(|(name, value)| (name.to_owned(), value)).into()
+        let LoadThreads { readers, parsers, writers, .. } = self.threads;
+        let mut options = describe(self);
+        options.insert("input".into(), input.into());
+        options.insert("threads".into(), (readers + parsers + writers).into());
+        options
     }
 
     fn inputs(&self) -> Outcome<Vec<Input>> {
-        match &self.input {
-            LoadInput::Files(files) => files.iter().map(|file| Ok(Input::open(file)?)).collect(),
-            LoadInput::Comments { count, seed } => {
-                let comments = Comments::new(*seed);
-                let make = move |numbers, out: &mut Vec<u8>| comments.write_lines(numbers, out);
-                Ok(vec![Input::made("comments", 0..*count, Box::new(make))])
-            }
+        if self.files.is_empty() {
+            let comments = Comments::new(self.seed);
+            let make = move |numbers, out: &mut Vec<u8>| comments.write_lines(numbers, out);
+            return Ok(vec![Input::made("comments", 0..self.comments, Box::new(make))]);
         }
+        self.files.iter().map(|file| Ok(Input::open(file)?)).collect()
     }
 
-    /// Opens the database in `dir`, with its collection, and hears its events.
+    /// Opens the database in `dir` and its collection, with `events` as its listener.
     fn open(&self, dir: &Path, events: &Arc<EventLog>) -> Outcome<(Database, Collection)> {
-        let options = Options::new().memory_budget(self.memory_bytes).durability(self.durability);
+        let LoadThreads { memory_bytes, durability, partitions, block_bytes, .. } = self.threads;
+        let options = Options::new().memory_budget(memory_bytes).durability(durability);
         let heard = Arc::clone(events);
         let builder = Database::builder(dir).options(options);
-        let builder = builder.listener(move |event: &Event| {
-            flagstone::Listener::event(&*heard, event);
-        });
-        let database = builder.open()?;
-        let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(self.partitions));
-        wanted.block_bytes = self.block_bytes;
+        let database = builder.listener(move |event: &Event| heard.event(event)).open()?;
+        let mut wanted = KeyspaceOptions::new().routing(Routing::Hash(partitions));
+        wanted.block_bytes = block_bytes;
         let collection = database.collection_with(&self.collection, wanted)?;
         Ok((database, collection))
     }
@@ -141,9 +148,6 @@ impl LoadOptions {
 /// `data` below `dir`. Figures: `load_s` (to the last acknowledgement), `flush_s`, `json_bytes`,
 /// `stored_per_json_loaded` (tables against JSON, when flushed), and once it is compacted and closed
 /// `compact_s`, `tables_per_json`, `stored_per_json` (all files).
-///
-/// # Errors
-/// When a document cannot be loaded; what the database or the file system says.
 pub fn run_load(
     dir: &Path,
     keep: bool,
@@ -155,29 +159,30 @@ pub fn run_load(
     let place = StoreDir::fresh(dir)?;
     let (data, events) = (place.data(), Arc::new(EventLog::default()));
     let (database, collection) = options.open(&data, &events)?;
-    let described = options.describe();
-    let mut recorder = Recorder::begin(
-        &Plan {
-            workload: "load",
-            engine: "flagstone",
-            engine_version: VERSION,
-            options: &described,
-            starting_state: "an empty store",
-            dir: &data,
-            out,
-        },
-        watch,
-    )?;
-    let loads =
-        Loads { database: &database, collection: &collection, options, inputs: Some(inputs) };
+    let plan = Plan {
+        workload: "load",
+        engine: "flagstone",
+        engine_version: VERSION,
+        options: options.describe(),
+        starting_state: "an empty store",
+        dir: &data,
+        out,
+    };
+    let mut recorder = Recorder::begin(plan, watch)?;
     let gauges = || gauges_of(&database.stats());
     let take_events = || events.take();
     let probe = Probe { gauges: &gauges, events: &take_events };
     // One worker, for which the threads of the load work.
-    let pace = Pace { interval: options.interval, ..unwatched(1) };
+    let pace = Pace { interval: options.interval, ..Pace::unwatched(1) };
     let mut told = Told::default();
-    let worker = Box::new(Loader { loads, told: &mut told });
-    recorder.run_probed(&probe, &pace, vec![worker])?;
+    let loader = Loader {
+        database: &database,
+        collection: &collection,
+        options,
+        inputs: Some(inputs),
+        told: &mut told,
+    };
+    recorder.run_probed(&probe, &pace, vec![Box::new(loader)])?;
     let json = told.json_bytes as f64;
     recorder.figure("load_s", told.load_s);
     recorder.figure("flush_s", told.flush_s);
@@ -190,7 +195,7 @@ pub fn run_load(
     }
     drop(collection);
     recorder.aside("close", &Probe::NONE, |_| Ok(database.clone().close()?))?;
-    recorder.figure("stored_per_json", per_json(directory_bytes(&data)));
+    recorder.figure("stored_per_json", per_json(DirectoryBytes::of(&data).all));
     if !keep {
         place.remove()?;
     }
@@ -205,32 +210,30 @@ struct Told {
     flush_s: f64,
 }
 
-struct Loads<'a> {
+struct Loader<'a> {
     database: &'a Database,
     collection: &'a Collection,
     options: &'a LoadOptions,
     inputs: Option<Vec<Input>>,
-}
-
-struct Loader<'a> {
-    loads: Loads<'a>,
     told: &'a mut Told,
 }
 
 impl Worker for Loader<'_> {
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        let Loads { database, collection, options, inputs } = &mut self.loads;
-        let Some(inputs) = inputs.take() else { return Ok(false) };
+        let Self { database, collection, options, .. } = *self;
+        let Some(inputs) = self.inputs.take() else { return Ok(false) };
+        let LoadThreads { readers, parsers, writers, durability, memory_bytes, .. } =
+            options.threads;
         let commits = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&commits);
         let on_commit: OnCommit = Arc::new(move |took| lock(&heard).push(took));
         let plan = flagstone_load::Plan {
-            key_path: options.key_path.clone(),
-            readers: options.readers,
-            parsers: options.parsers,
-            writers: options.writers,
-            durability: options.durability,
-            memory_budget: options.memory_bytes,
+            key_path: options.key.clone(),
+            readers,
+            parsers,
+            writers,
+            durability,
+            memory_budget: memory_bytes,
             on_commit: Some(on_commit),
             ..flagstone_load::Plan::new(database, collection, inputs)
         };

@@ -3,12 +3,11 @@
 use super::load::VERSION;
 use super::source::{DocumentStore, Opened, state};
 use crate::engine::{EngineError, Outcome, gauges_of};
-use crate::record::{OpKind, Summary};
-use crate::run::{Meter, Pace, Plan, Probe, Recorder, StoreDir, Tally, Watch, Worker, work};
-use crate::workload::fill::unwatched;
+use crate::options::{Pace, describe};
+use crate::record::{Described, OpKind, Summary};
+use crate::run::{Crew, Meter, Plan, Probe, Recorder, Tally, Watch, Worker, work};
+use crate::workload::StoreDir;
 use flagstone::{Collection, Value};
-use serde_json::Value as Json;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// How a trial on documents runs.
@@ -17,15 +16,14 @@ pub struct TrialOptions {
     /// How long, on how many threads.
     pub pace: Pace,
     /// Once every key has been read, the checkpoint is closed, dropped from the page cache and opened
-    /// again; otherwise it stays open.
+    /// again. Otherwise it stays open.
     pub cold: bool,
 }
 
 impl TrialOptions {
     /// All options by their long names, beside those of the documents.
-    pub fn describe(&self, how: &str, partitions: usize) -> BTreeMap<String, Json> {
-        let mut options = BTreeMap::new();
-        self.pace.describe(&mut options);
+    pub fn describe(&self, how: &str, partitions: usize) -> Described {
+        let mut options = describe(&self.pace);
         options.insert("how".into(), how.into());
         options.insert("cold".into(), self.cold.into());
         options.insert("partitions".into(), partitions.into());
@@ -50,7 +48,7 @@ pub struct DocumentTrial<'a> {
 /// Reads what the trial will need, before files leave the page cache.
 type Prepare<'w> = &'w dyn Fn(&Opened) -> Outcome<()>;
 /// Makes a worker for each thread.
-type Workers<'w> = &'w dyn Fn(&Opened, usize) -> Outcome<Vec<Box<dyn Worker>>>;
+type Workers<'w> = &'w dyn Fn(&Opened, usize) -> Crew<'static>;
 /// Looks at what the trial did.
 type Check<'w> = &'w dyn Fn(&Opened, &mut Recorder<'_>) -> Outcome<()>;
 
@@ -70,7 +68,9 @@ impl DocumentTrial<'_> {
         let data = place.data();
         let threads = options.pace.threads;
         // A key without a document is found out before anything is measured.
-        work(&unwatched(threads), each(&opened, &self.store.keys, threads), &mut |_, _| Ok(()))?;
+        work(&Pace::unwatched(threads), each(&opened, &self.store.keys, threads), &mut |_, _| {
+            Ok(())
+        })?;
         prepare(&opened)?;
         let cache = if options.cold { "page cache cold" } else { "each key read once before" };
         if options.cold {
@@ -84,23 +84,20 @@ impl DocumentTrial<'_> {
         told.insert("memory".into(), stats.memory_budget.into());
         told.extend(self.store.told.clone());
         let state = state(&stats, cache);
-        let mut recorder = Recorder::begin(
-            &Plan {
-                workload,
-                engine: "flagstone",
-                engine_version: VERSION,
-                options: &told,
-                starting_state: &state,
-                dir: &data,
-                out: self.out,
-            },
-            self.watch,
-        )?;
+        let plan = Plan {
+            workload,
+            engine: "flagstone",
+            engine_version: VERSION,
+            options: told,
+            starting_state: &state,
+            dir: &data,
+            out: self.out,
+        };
+        let mut recorder = Recorder::begin(plan, self.watch)?;
         let gauges = || gauges_of(&opened.database.stats());
         let events = || opened.events.take();
         let probe = Probe { gauges: &gauges, events: &events };
-        let workers = workers(&opened, threads)?;
-        recorder.run_probed(&probe, &options.pace, workers)?;
+        recorder.run_probed(&probe, &options.pace, workers(&opened, threads))?;
         recorder.figure("checkpoint_s", opened.took.as_secs_f64());
         check(&opened, &mut recorder)?;
         let Opened { database, collection, .. } = opened;
@@ -111,14 +108,11 @@ impl DocumentTrial<'_> {
     }
 }
 
-/// Every key once.
-fn each<'c>(opened: &'c Opened, keys: &'c [Value], threads: usize) -> Vec<Box<dyn Worker + 'c>> {
+/// Workers that get every key once.
+fn each<'c>(opened: &'c Opened, keys: &'c [Value], threads: usize) -> Crew<'c> {
     let share = keys.len().div_ceil(threads.max(1)).max(1);
-    let mut workers: Vec<Box<dyn Worker + 'c>> = Vec::new();
-    for keys in keys.chunks(share) {
-        workers.push(Box::new(Each { collection: &opened.collection, keys: keys.iter() }));
-    }
-    workers
+    let each = |keys: &'c [Value]| Each { collection: &opened.collection, keys: keys.iter() };
+    keys.chunks(share).map(|keys| Box::new(each(keys)) as Box<dyn Worker>).collect()
 }
 
 struct Each<'c> {

@@ -3,9 +3,11 @@
 use super::source::Opened;
 use super::trial::{DocumentTrial, TrialOptions, missing};
 use crate::engine::Outcome;
+use crate::options::name_of;
 use crate::record::{OpKind, Summary};
-use crate::run::{Meter, Recorder, Tally, Worker};
+use crate::run::{Meter, Recorder, Tally, Worker, crew};
 use crate::workload::Random;
+use clap::ValueEnum;
 use flagstone::{Collection, Document, Patch, Value};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -13,33 +15,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// How a document is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum UpdateHow {
-    /// A get, then a put, as the origin did: of two at the same time one is lost.
+    /// A get, then a put, as the origin did: of two at the same time one is lost
     GetPut,
-    /// An atomic read-modify-write.
+    /// An atomic read-modify-write
     Update,
-    /// An atomic read-modify-write on the bytes of the document, by a patch.
+    /// An atomic read-modify-write by a patch on the document's bytes
     ApplyPatch,
-    /// A patch as a merge operand, without reading.
+    /// A patch as a merge operand, without reading
     Merge,
-    /// A put of one of 4,096 documents of the sample that were read before the clock started, under
-    /// any key of it. What the others are compared with.
+    /// A put of one of 4,096 documents of the sample that were read before the clock started, under any key of it:
+    /// what the others are compared with
     Put,
 }
 
 impl UpdateHow {
-    /// As options spell it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::GetPut => "get-put",
-            Self::Update => "update",
-            Self::ApplyPatch => "apply-patch",
-            Self::Merge => "merge",
-            Self::Put => "put",
-        }
-    }
-
     const fn kind(self) -> OpKind {
         match self {
             Self::GetPut | Self::Update | Self::ApplyPatch => OpKind::Update,
@@ -62,10 +53,6 @@ const PUTS: usize = 4096;
 /// Changes documents by random keys of the sample, workload `update`. At the end the scores of the
 /// sample are summed: after atomic updates, each must have counted. Figure: `lost_updates`, where each
 /// operation increments.
-///
-/// # Errors
-/// When a key has no document; when an atomic update was lost; what the database or the file system
-/// says.
 pub fn run_document_update(
     trial: &DocumentTrial<'_>,
     options: &TrialOptions,
@@ -81,7 +68,14 @@ pub fn run_document_update(
     };
     let workers = |opened: &Opened, threads| {
         let documents = documents.get().cloned().unwrap_or_default();
-        Ok(workers(opened, keys, &documents, how, threads))
+        crew(threads, |thread| Updater {
+            collection: opened.collection.clone(),
+            keys: Arc::clone(keys),
+            documents: Arc::clone(&documents),
+            patch: Patch::new().inc(PATH, 1),
+            how,
+            random: Random::new(3, thread),
+        })
     };
     let check = |opened: &Opened, recorder: &mut Recorder<'_>| {
         if how == UpdateHow::Put {
@@ -95,7 +89,7 @@ pub fn run_document_update(
         }
         Ok(())
     };
-    trial.run(("update", how.name()), options, &prepare, &workers, &check)
+    trial.run(("update", &name_of(&how)), options, &prepare, &workers, &check)
 }
 
 /// The sum of the scores of all different keys.
@@ -117,24 +111,6 @@ fn documents_to_put(opened: &Opened, keys: &[Value], how: UpdateHow) -> Outcome<
         }
     }
     Ok(documents.into())
-}
-
-fn workers(
-    opened: &Opened,
-    keys: &Arc<[Value]>,
-    documents: &Arc<[Document]>,
-    how: UpdateHow,
-    threads: usize,
-) -> Vec<Box<dyn Worker>> {
-    let worker = |thread| Updater {
-        collection: opened.collection.clone(),
-        keys: Arc::clone(keys),
-        documents: Arc::clone(documents),
-        patch: Patch::new().inc(PATH, 1),
-        how,
-        random: Random::new(3, thread),
-    };
-    (0..threads as u64).map(|t| Box::new(worker(t)) as Box<dyn Worker>).collect()
 }
 
 struct Updater {

@@ -281,20 +281,6 @@ fn documents(dir: &Path) {
             }
         }
     }
-    let sizes = [
-        ("min_bytes", 612.0),
-        ("p5_bytes", 801.0),
-        ("p25_bytes", 980.0),
-        ("p50_bytes", 1_120.0),
-        ("p75_bytes", 1_380.0),
-        ("p95_bytes", 2_260.0),
-        ("p99_bytes", 4_100.0),
-        ("p99_9_bytes", 9_000.0),
-        ("max_bytes", 41_000.0),
-        ("mean_bytes", 1_265.0),
-        ("documents", 3e6),
-    ];
-    Plan::new("document-sizes", "flagstone", 3e5).telling(&sizes).lasting(1).write(dir, "sizes", 1);
 }
 
 fn others(dir: &Path) {

@@ -1,0 +1,57 @@
+//! Where a command writes, and how it can fail.
+//!
+//! Exit codes: 0 done, 1 a check failed, 2 used wrongly, 3 input, output or corruption.
+
+use crate::engine::{EngineError, Outcome};
+use flagstone::ErrorKind;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The arguments or the data given are wrong.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Turns what is wrong with the arguments into an error.
+pub(super) fn usage<T>(checked: Result<T, String>) -> Outcome<T> {
+    checked.map_err(|text| Usage(text).into())
+}
+
+/// Says what the operating system refused to do with `path`.
+pub(super) fn at(doing: &str, path: &Path, error: &io::Error) -> EngineError {
+    io::Error::new(error.kind(), format!("cannot {doing} {}: {error}", path.display())).into()
+}
+
+/// Writes `text` to stdout at once. A reader that went away ends the command without a message.
+pub(super) fn print(text: &str) -> Outcome<()> {
+    let mut stdout = io::stdout().lock();
+    Ok(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush())?)
+}
+
+/// Writes a line to stderr. Errors are ignored: a closed stderr does not end a benchmark.
+pub(super) fn note(text: &str) {
+    let _closed = writeln!(io::stderr(), "{text}");
+}
+
+/// Says why a command failed and returns its exit code.
+pub(super) fn report(error: &EngineError) -> ExitCode {
+    let io_kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let code = match error.downcast_ref::<flagstone::Error>().map(flagstone::Error::kind) {
+        Some(ErrorKind::Conflict) => 1,
+        Some(ErrorKind::InvalidInput) => 2,
+        Some(_) => 3,
+        None if io_kind == Some(io::ErrorKind::BrokenPipe) => return ExitCode::SUCCESS,
+        None if io_kind.is_some() => 3,
+        None => 1 + u8::from(error.is::<Usage>()),
+    };
+    note(&format!("flagstone-bench: {error}"));
+    ExitCode::from(code)
+}

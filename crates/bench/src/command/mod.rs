@@ -1,0 +1,15 @@
+//! The command line: arguments, one struct a command, and what they run.
+
+mod failure;
+
+mod place;
+mod report;
+mod smoke;
+
+mod documents;
+
+mod args;
+
+mod main;
+
+pub use main::main;

@@ -1,0 +1,342 @@
+//! Options: a struct of them is at once the arguments of a command, what code sets, and what the header of a result
+//! file shows. A field is spelled the same in all three; its comment is the help text.
+
+use crate::record::Described;
+use clap::builder::RangedU64ValueParser;
+use clap::{Arg, Args, Command, ValueEnum};
+use flagstone::Durability;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How a store is opened. An engine ignores an option that it does not have, and says so in
+/// [`Engine::tuning`](crate::engine::Engine::tuning).
+#[derive(Args, Clone, Debug, PartialEq, Serialize)]
+#[command(next_help_heading = "Store")]
+#[serde(rename_all = "kebab-case")]
+pub struct StoreOptions {
+    /// The directory of the store, which is created if there is none. A [`Stage`](crate::workload::Stage) sets it.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub dir: PathBuf,
+    /// Hash partitions. A command sets it: some take several numbers.
+    #[arg(skip = 4u16)]
+    pub partitions: u16,
+    /// The memory budget: memtables, cache and the rest
+    #[arg(long = "memory", value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    #[serde(rename = "memory")]
+    pub memory_bytes: u64,
+    /// Seal the memtable of a partition at this many bytes [default: by the memory budget]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub memtable_bytes: Option<u64>,
+    /// Bytes of a block of a table before compression [default: the engine's]
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub block_bytes: Option<usize>,
+    /// Bits of filter a key [default: the engine's]
+    #[arg(long, value_name = "BITS")]
+    pub filter_bits: Option<u8>,
+    /// Read blocks that are not in the cache past the page cache of the system
+    #[arg(long)]
+    pub direct_reads: bool,
+    /// The bytes of the store divided by the bytes of live data, at most [default: the engine's]
+    #[arg(long, value_name = "TIMES")]
+    pub space_amplification_max: Option<f64>,
+    /// Entries carry no checks against changes in memory
+    #[arg(long = "no-entry-checks", action = clap::ArgAction::SetFalse)]
+    pub entry_checks: bool,
+    /// What an acknowledged write survives: none, buffered, interval:100ms, group or each
+    #[arg(long, value_name = "WHAT", default_value = "buffered", value_parser = durability)]
+    #[serde(serialize_with = "spelled")]
+    pub durability: Durability,
+}
+
+/// When a phase ends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Length {
+    /// After this time. Operations that run then are finished and count.
+    #[serde(rename = "seconds", serialize_with = "as_seconds")]
+    Time(Duration),
+    /// After this many operations, split evenly over the threads.
+    Operations(u64),
+    /// When every worker has said that it has nothing more to do.
+    UntilDone,
+}
+
+/// How long a phase runs, and how often it is sampled.
+#[derive(Args, Clone, Copy, Debug, PartialEq, Serialize)]
+#[command(next_help_heading = "Time")]
+#[serde(rename_all = "kebab-case")]
+pub struct Pace {
+    /// Threads, each in a closed loop. A command sets it: some take several numbers.
+    #[arg(skip = 4usize)]
+    pub threads: usize,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub length: Length,
+    /// Seconds of a row
+    #[arg(long, value_name = "S", default_value = "1", value_parser = seconds)]
+    #[serde(serialize_with = "as_seconds")]
+    pub interval: Duration,
+    /// Sync all files of the store at the end; that time belongs to the trial
+    #[arg(long)]
+    pub closing_sync: bool,
+}
+
+impl Args for Length {
+    fn augment_args(command: Command) -> Command {
+        let time = Arg::new("seconds").long("seconds").value_name("S").value_parser(seconds);
+        let count = Arg::new("operations").long("operations").value_name("N");
+        let count = count.conflicts_with("seconds").value_parser(positive());
+        command
+            .arg(time.help("Seconds of a trial [default: 20]"))
+            .arg(count.help("Operations of a trial over all threads, instead of a time"))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Length {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        let time = matches.get_one("seconds").copied().unwrap_or(Duration::from_secs(20));
+        Ok(matches.get_one("operations").map_or(Self::Time(time), |n| Self::Operations(*n)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Pace {
+    /// The operations of thread `thread` of all: unlimited unless the length is [`Length::Operations`].
+    pub fn quota(&self, thread: usize) -> u64 {
+        let Length::Operations(all) = self.length else { return u64::MAX };
+        let threads = self.threads.max(1) as u64;
+        all / threads + u64::from((thread as u64) < all % threads)
+    }
+
+    /// The pace of work that ends when it is done, without rows on the way.
+    pub fn unwatched(threads: usize) -> Self {
+        let interval = Duration::from_secs(86_400);
+        Self { threads, length: Length::UntilDone, interval, closing_sync: false }
+    }
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        defaults()
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        defaults()
+    }
+}
+
+/// The options of a command that is given no arguments.
+pub fn defaults<T: Args>() -> T {
+    let command = T::augment_args(Command::new("defaults").no_binary_name(true));
+    let matches = command.get_matches_from(std::iter::empty::<&str>());
+    T::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Options by their long names, as headers show them. What is left to the engine is `null`.
+pub fn describe(options: &impl Serialize) -> Described {
+    match serde_json::to_value(options) {
+        Ok(Value::Object(fields)) => fields.into_iter().collect(),
+        _ => Described::new(),
+    }
+}
+
+/// Refuses an option that would do nothing.
+pub(crate) fn refuse(is_given: bool, option: &str, is_for: &str) -> Result<(), String> {
+    if is_given { Err(format!("{option} is for {is_for}")) } else { Ok(()) }
+}
+
+/// Numbers from `least` to `most`.
+pub(crate) fn within<T: TryFrom<u64>>(least: u64, most: u64) -> RangedU64ValueParser<T> {
+    RangedU64ValueParser::new().range(least..=most)
+}
+
+/// Numbers of threads.
+pub(crate) fn threads() -> RangedU64ValueParser<usize> {
+    within(1, 1024)
+}
+
+/// Numbers of hash partitions.
+pub(crate) fn partitions() -> RangedU64ValueParser<u16> {
+    within(1, 256)
+}
+
+/// Numbers above 0.
+pub(crate) fn positive() -> RangedU64ValueParser<u64> {
+    within(1, u64::MAX)
+}
+
+/// Numbers of records and documents.
+pub(crate) fn records() -> RangedU64ValueParser<u64> {
+    within(1, 1 << 40)
+}
+
+/// The name of a value of an option.
+pub(crate) fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+/// Reads a number of bytes: `4096`, `64MiB`, `1.5 GB`, `2g`. Units without `i` are decimal; a single letter is the
+/// binary unit.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        _ => return Err(format!("{unit:?} is no unit: expected B, KiB, MiB, GiB, KB, MB or GB")),
+    };
+    let expected = || "expected a number of bytes, as in 64MiB".to_owned();
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(factor).ok_or_else(|| "more than 2^64 bytes".to_owned());
+    }
+    let bytes = number.parse::<f64>().map_err(|_no_number| expected())? * factor as f64;
+    if bytes < u64::MAX as f64 { Ok(bytes as u64) } else { Err("more than 2^64 bytes".to_owned()) }
+}
+
+/// Reads a number of bytes of something in memory.
+pub(crate) fn size(text: &str) -> Result<usize, String> {
+    usize::try_from(bytes(text)?).map_err(|error| error.to_string())
+}
+
+/// Reads a durability: `none`, `buffered`, `group`, `each`, or `interval:100ms`.
+pub(crate) fn durability(text: &str) -> Result<Durability, String> {
+    let interval = || {
+        let text = text.strip_prefix("interval:")?;
+        let number = text.strip_suffix("ms").or(text.strip_suffix('s'))?.parse::<u64>().ok()?;
+        let factor = if text.ends_with("ms") { 1 } else { 1000 };
+        number.checked_mul(factor).map(Duration::from_millis).map(Durability::Interval)
+    };
+    match text {
+        "none" => Ok(Durability::None),
+        "buffered" => Ok(Durability::Buffered),
+        "group" => Ok(Durability::Group),
+        "each" => Ok(Durability::Each),
+        _ => interval()
+            .ok_or_else(|| "expected none, buffered, group, each or interval:100ms".to_owned()),
+    }
+}
+
+/// A durability as [`durability`] reads it.
+pub fn durability_name(durability: Durability) -> String {
+    match durability {
+        Durability::None => "none".into(),
+        Durability::Buffered => "buffered".into(),
+        Durability::Interval(interval) => format!("interval:{}ms", interval.as_millis()),
+        Durability::Group => "group".into(),
+        Durability::Each => "each".into(),
+    }
+}
+
+/// Reads a time in seconds above 0: `20`, `0.5`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.001..=1e9).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds above 0, as in 20 or 0.5".to_owned()),
+    }
+}
+
+/// Reads a share: `0.5`.
+pub(crate) fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a share from 0 to 1".to_owned()),
+    }
+}
+
+pub(crate) fn as_seconds<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64())
+}
+
+pub(crate) fn spelled<S: Serializer>(durability: &Durability, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&durability_name(*durability))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_described_by_their_long_names_as_numbers() {
+        let (store, pace) = (describe(&StoreOptions::default()), describe(&Pace::default()));
+        assert_eq!((&store["partitions"], &store["memory"]), (&4.into(), &(512 << 20).into()));
+        assert_eq!(store["memtable-bytes"], Value::Null);
+        assert_eq!(
+            (&store["entry-checks"], &store["durability"]),
+            (&true.into(), &"buffered".into())
+        );
+        assert_eq!((&pace["threads"], &pace["seconds"]), (&4.into(), &20.0.into()));
+        let pace = Pace { length: Length::Operations(7), ..Pace::default() };
+        assert_eq!(describe(&pace)["operations"], 7);
+    }
+
+    #[test]
+    fn operations_are_split_without_losing_one() {
+        for (threads, all) in [(1, 7), (3, 7), (4, 8), (16, 5)] {
+            let pace = Pace { threads, length: Length::Operations(all), ..Pace::default() };
+            assert_eq!((0..threads).map(|thread| pace.quota(thread)).sum::<u64>(), all);
+        }
+        assert_eq!(Pace::default().quota(0), u64::MAX);
+    }
+
+    #[test]
+    fn bytes_take_binary_and_decimal_units() {
+        for (text, expected) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64MiB", 64 << 20),
+            ("64 mib", 64 << 20),
+            ("1.5GB", 1_500_000_000),
+            ("2g", 2 << 30),
+            ("10kb", 10_000),
+            ("7b", 7),
+        ] {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "x", "1x", "-1", "1..2MB", "99999999999999GiB", "99999999999999999999"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durabilities_are_read_by_name() {
+        let interval = |ms| Durability::Interval(Duration::from_millis(ms));
+        assert_eq!(durability("interval:2s"), Ok(interval(2000)));
+        let all = [Durability::None, Durability::Buffered, Durability::Group, Durability::Each];
+        for one in all.into_iter().chain([interval(100)]) {
+            assert_eq!(durability(&durability_name(one)), Ok(one));
+        }
+        for text in ["", "sync", "interval", "interval:", "interval:5", "interval:-1s"] {
+            assert!(durability(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_and_shares_are_numbers_within_bounds() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(share("1"), Ok(1.0));
+        for text in ["", "0", "-1", "inf", "nan", "1e99", "1s"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        for text in ["", "-0.1", "1.1", "nan"] {
+            assert!(share(text).is_err(), "{text}");
+        }
+    }
+}
