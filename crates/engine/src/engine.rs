@@ -4,7 +4,7 @@ use crate::background::CompactProgress;
 use crate::backup::BackupReport;
 use crate::change::{WantedContent, check_content, closed};
 use crate::checkpoint::{self, CheckpointReport};
-use crate::commit::{Batch, LargeWrite, Ticket};
+use crate::commit::{Batch, LargeWrite, Ticket, trees_of};
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
@@ -166,7 +166,7 @@ impl Engine {
         }
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        let admitted = shared.before_write(write.len(), wait, || write.trees())?;
+        let admitted = shared.before_write(write.len(), wait, || trees_of(&write))?;
         let committed = shared.write(&write, durability, None)?;
         // The memory first, then the room for it.
         drop(large);

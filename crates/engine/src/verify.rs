@@ -8,7 +8,7 @@
 //! ```
 
 use crate::content::Shown;
-use crate::manifest::{Manifest, State};
+use crate::manifest::{Manifest, State, verify_file};
 use crate::open::{check, check_record};
 use crate::shared::Shared;
 use crate::space::KeyspaceCore;
@@ -76,7 +76,7 @@ fn verify_manifest(shared: &Shared, log: &Log) -> Result<Found> {
         let text = format!("{} is closed", shared.dir.display());
         return Err(Error::new(ErrorKind::Closed, text));
     };
-    manifest.verify()?;
+    verify_file(manifest)?;
     let (state, keyspaces) = (manifest.state(), shared.keyspaces.all());
     let differs = |found: String| {
         let path = path(&shared.dir, FileKind::Manifest, manifest.number());

@@ -1,7 +1,7 @@
 //! Writes of one key: blind, or after a read of the key.
 
 use crate::background::Admitted;
-use crate::commit::{Batch, Held, LARGE_WRITE, LargeWrite, Op, Write, encode_op};
+use crate::commit::{Batch, Held, LARGE_WRITE, LargeWrite, Op, Write, encode_op, trees_of};
 use crate::inside::Inside;
 use crate::keyspace::Keyspace;
 use flagstone_base::key::{check_key, check_value};
@@ -128,7 +128,7 @@ impl Keyspace {
         let shared = self.handle().shared();
         let durability = shared.options.durability;
         let write = batch.as_write();
-        let admitted = shared.before_write(write.len(), true, || write.trees())?;
+        let admitted = shared.before_write(write.len(), true, || trees_of(&write))?;
         let committed = shared.write(&write, durability, None)?;
         drop(admitted);
         shared.wait_durable(committed.lsn, durability)

@@ -1,14 +1,15 @@
 //! Verifying backups: every generation is read, and every table that one needs.
 
-use super::folder::Backups;
+use super::folder::to_read;
 use super::generation::Generation;
 use crate::copying::{at_once, check_table};
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_env::names;
+use flagstone_env::{Disk, names};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
-/// What [`Backups::verify`] has read.
+/// What [`Backups::verify`](super::Backups::verify) has read.
 #[derive(Clone, Debug, Default)]
 pub struct BackupVerifyReport {
     /// Generations.
@@ -32,44 +33,35 @@ pub struct BackupDamage {
     pub error: Error,
 }
 
-impl Backups {
-    /// Reads every generation and every table that one needs, and checks that each is what was written. Goes on after
-    /// damage: the report tells of all of it.
-    ///
-    /// A damaged table may be removed: the next backup copies it again, if the database has it still.
-    ///
-    /// # Errors
-    /// Io when there is no such directory; Busy while a backup is made there.
-    pub fn verify(&self) -> Result<BackupVerifyReport> {
-        let disk = &*self.disk;
-        let (_lock, folder) = self.to_read()?;
-        let mut report = BackupVerifyReport::default();
-        let mut tables = BTreeMap::new();
-        for &number in &folder.generations {
-            report.generations += 1;
-            match Generation::read(disk, &self.dir, number) {
-                Ok(generation) => {
-                    for meta in generation.tables() {
-                        let needed = tables.entry(generation.name_of(meta));
-                        needed.or_insert_with(|| (meta.clone(), Vec::new())).1.push(number);
-                    }
+/// Reads the backups in `dir`: see [`Backups::verify`](super::Backups::verify).
+pub(super) fn verify(disk: &dyn Disk, dir: &Path) -> Result<BackupVerifyReport> {
+    let (_lock, folder) = to_read(disk, dir)?;
+    let mut report = BackupVerifyReport::default();
+    let mut tables = BTreeMap::new();
+    for &number in &folder.generations {
+        report.generations += 1;
+        match Generation::read(disk, dir, number) {
+            Ok(generation) => {
+                for meta in generation.tables() {
+                    let needed = tables.entry(generation.name_of(meta));
+                    needed.or_insert_with(|| (meta.clone(), Vec::new())).1.push(number);
                 }
-                Err(error) => report.damage.push(BackupDamage {
-                    file: names::backup_generation(number),
-                    generations: vec![number],
-                    error,
-                }),
             }
+            Err(error) => report.damage.push(BackupDamage {
+                file: names::backup_generation(number),
+                generations: vec![number],
+                error,
+            }),
         }
-        for (file, (meta, generations)) in tables {
-            report.tables += 1;
-            report.bytes += meta.bytes;
-            if let Err(error) = check_table(disk, &self.dir.join(&file), &meta, &mut at_once) {
-                report.damage.push(BackupDamage { file, generations, error });
-            }
-        }
-        Ok(report)
     }
+    for (file, (meta, generations)) in tables {
+        report.tables += 1;
+        report.bytes += meta.bytes;
+        if let Err(error) = check_table(disk, &dir.join(&file), &meta, &mut at_once) {
+            report.damage.push(BackupDamage { file, generations, error });
+        }
+    }
+    Ok(report)
 }
 
 impl BackupVerifyReport {

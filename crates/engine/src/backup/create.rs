@@ -1,6 +1,6 @@
 //! Making a generation: a cut of the database, the tables that the directory lacks, then the generation.
 
-use super::folder::{Backups, Folder};
+use super::folder::{Folder, to_write};
 use super::generation::Generation;
 use crate::background::Cut;
 use crate::copying::{Pace, copy_table, state_of_copy};
@@ -12,7 +12,6 @@ use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What a backup holds, and what it took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,8 +46,7 @@ pub(crate) fn make(shared: &Shared, dir: &Path) -> Result<BackupReport> {
     shared.check_open()?;
     let disk = &shared.environment.disk;
     create_dir_synced(&**disk, dir)?;
-    let backups = Backups::on_disk(dir, Arc::clone(disk));
-    let (lock, folder) = backups.to_write()?;
+    let (lock, folder) = to_write(&**disk, dir)?;
     // Before the flush: a bad argument costs nothing.
     check_same_database(shared, &folder, dir)?;
     let source = source(shared)?;

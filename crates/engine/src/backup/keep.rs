@@ -1,8 +1,9 @@
 //! Dropping old generations, then the tables that no other one needs.
 
-use super::folder::{Backups, Folder};
+use super::folder::{Folder, to_write};
 use flagstone_base::{Error, Result};
-use flagstone_env::names;
+use flagstone_env::{Disk, names};
+use std::path::Path;
 
 /// What was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,30 +16,23 @@ pub struct KeepReport {
     pub bytes: u64,
 }
 
-impl Backups {
-    /// Drops all generations but the `newest`, and the tables that only they needed.
-    ///
-    /// # Errors
-    /// InvalidInput for 0; Io when there is no such directory; Busy while somebody else changes or reads the backups;
-    /// Corruption when a generation that stays cannot be read: no table is removed then.
-    pub fn keep(&self, newest: usize) -> Result<KeepReport> {
-        if newest == 0 {
-            return Err(Error::invalid("0 generations to keep: expected at least 1"));
-        }
-        let disk = &*self.disk;
-        let (_lock, folder) = self.to_write()?;
-        let dropped = folder.generations.len().saturating_sub(newest);
-        for number in &folder.generations[..dropped] {
-            disk.remove(&self.dir.join(names::backup_generation(*number)))?;
-        }
-        // A crash must not bring a generation back whose tables are gone.
-        disk.sync_dir(&self.dir)?;
-        let removed = Folder::look(disk, &self.dir)?.sweep(disk, &self.dir)?;
-        disk.sync_dir(&self.dir)?;
-        Ok(KeepReport {
-            generations: dropped as u64,
-            tables: removed.len() as u64,
-            bytes: removed.values().sum(),
-        })
+/// Drops all generations in `dir` but the `newest`: see [`Backups::keep`](super::Backups::keep).
+pub(super) fn keep(disk: &dyn Disk, dir: &Path, newest: usize) -> Result<KeepReport> {
+    if newest == 0 {
+        return Err(Error::invalid("0 generations to keep: expected at least 1"));
     }
+    let (_lock, folder) = to_write(disk, dir)?;
+    let dropped = folder.generations.len().saturating_sub(newest);
+    for number in &folder.generations[..dropped] {
+        disk.remove(&dir.join(names::backup_generation(*number)))?;
+    }
+    // A crash must not bring a generation back whose tables are gone.
+    disk.sync_dir(dir)?;
+    let removed = Folder::look(disk, dir)?.sweep(disk, dir)?;
+    disk.sync_dir(dir)?;
+    Ok(KeepReport {
+        generations: dropped as u64,
+        tables: removed.len() as u64,
+        bytes: removed.values().sum(),
+    })
 }

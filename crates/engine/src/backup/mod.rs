@@ -17,9 +17,11 @@ mod create;
 mod keep;
 mod restore;
 
+mod backups;
+
+pub use backups::{BackupInfo, Backups};
 pub use check::{BackupDamage, BackupVerifyReport};
 pub use create::BackupReport;
 pub(crate) use create::make;
-pub use folder::{BackupInfo, Backups};
 pub use keep::KeepReport;
 pub use restore::RestoreReport;

@@ -10,6 +10,7 @@ mod publish;
 pub(crate) mod record;
 mod stall;
 mod stripes;
+mod targets;
 mod ticket;
 mod version;
 
@@ -21,6 +22,7 @@ pub(crate) use numbering::Numbering;
 pub(crate) use publish::Publisher;
 pub(crate) use stall::{Pressure, STOP, Stall, Turns, free_bytes, graded};
 pub(crate) use stripes::{Held, Stripes};
+pub(crate) use targets::trees_of;
 pub use ticket::Ticket;
 pub(crate) use version::HistoryId;
 pub use version::VersionToken;

@@ -11,19 +11,18 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
-use super::batch::{Op, Write};
+use super::batch::Write;
 use super::publish::PublishTicket;
 use super::record;
 use super::stripes::Held;
+use super::targets::{Targets, partitions_of, targets};
 use crate::content::Definition;
 use crate::options::Durability;
 use crate::shared::Shared;
-use crate::space::Trees;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
-use std::ops::RangeInclusive;
 
 /// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
 /// it wants a spare segment: both take a lock of the log's.
@@ -81,9 +80,6 @@ pub(crate) struct Committed {
     pub(crate) last: SeqNo,
     pub(crate) lsn: Option<Lsn>,
 }
-
-/// The trees a write touches: (keyspace in the batch, partition), ascending.
-type Targets = SmallVec<[(u16, u16); 1]>;
 
 impl Shared {
     /// Does everything up to publication. `held` are the stripes if the caller holds them already.
@@ -348,37 +344,6 @@ fn enqueue(
     let last = batch(first.plus(definitions.len() as u64));
     let records: SmallVec<[NewRecord<'_>; 2]> = records.chain([last]).collect();
     log.enqueue_together(&records)
-}
-
-fn targets(write: &Write<'_>) -> Targets {
-    let mut targets = Targets::new();
-    for op in write.ops {
-        if op.kind == Kind::RangeDelete {
-            let partitions = partitions_of(write, op);
-            targets.extend(partitions.map(|partition| (op.keyspace, partition as u16)));
-        } else if targets.last() != Some(&(op.keyspace, op.partition)) {
-            targets.push((op.keyspace, op.partition));
-        }
-    }
-    targets.sort_unstable();
-    targets.dedup();
-    targets
-}
-
-impl<'a> Write<'a> {
-    /// The trees it touches.
-    pub(crate) fn trees(&self) -> Trees<'a> {
-        let tree = |(keyspace, partition): (u16, u16)| {
-            &self.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
-        };
-        targets(self).into_iter().map(tree).collect()
-    }
-}
-
-/// The partitions that a range delete concerns.
-fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
-    let route = &write.keyspaces[usize::from(op.keyspace)].route;
-    route.partitions_of(write.bytes(&op.key), write.bytes(&op.value))
 }
 
 #[cfg(test)]

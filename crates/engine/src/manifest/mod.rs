@@ -33,3 +33,4 @@ pub(crate) use load::Loaded;
 pub(crate) use log::{Manifest, Place, decode_state, encode_state};
 pub(crate) use salvage::{Salvaged, salvage};
 pub(crate) use state::{State, TreeState};
+pub(crate) use verify::verify as verify_file;

@@ -92,14 +92,12 @@ pub(super) struct Checked<'a> {
     edit: &'a Edit,
 }
 
-impl Edit {
-    fn catalog_change(&self) -> CatalogChange<'_> {
-        CatalogChange {
-            created: &self.keyspaces_created,
-            altered: &self.keyspaces_altered,
-            dropped: &self.keyspaces_dropped,
-            counters: self.counters,
-        }
+fn catalog_change(edit: &Edit) -> CatalogChange<'_> {
+    CatalogChange {
+        created: &edit.keyspaces_created,
+        altered: &edit.keyspaces_altered,
+        dropped: &edit.keyspaces_dropped,
+        counters: edit.counters,
     }
 }
 
@@ -117,7 +115,7 @@ impl State {
     /// Finds whether an edit fits: keyspaces and trees are known and numbers new, tables added are
     /// absent and those removed present, definitions follow one another without gaps.
     pub(super) fn check<'a>(&self, edit: &'a Edit) -> Result<Checked<'a>> {
-        let change = edit.catalog_change();
+        let change = catalog_change(edit);
         let next = self.catalog.check(&change)?;
         self.check_tables(&next, &edit.tables)?;
         self.check_definitions(&next, &edit.definitions)?;
@@ -134,7 +132,7 @@ impl State {
             }
             self.definitions.retain(|(keyspace, _), _| keyspace != id);
         }
-        self.catalog.apply(&edit.catalog_change());
+        self.catalog.apply(&catalog_change(edit));
         for tables in &edit.tables {
             let tree = self.trees.entry(tables.tree).or_default();
             tree.apply(tables);

@@ -8,49 +8,46 @@ use super::state::State;
 use flagstone_base::{Error, Result};
 use flagstone_env::disk::read_whole;
 
-impl Manifest {
-    /// Reads `CURRENT` and the file again. Every frame must be there as it was synced, also the last one, which nothing
-    /// but memory can tell from a torn one, and together they must make the state. What an append that failed has left
-    /// behind the last frame is passed over.
-    ///
-    /// # Errors
-    /// Corruption that names file and offset; what the disk says.
-    pub(crate) fn verify(&self) -> Result<()> {
-        let (place, ident, end) = (self.place(), self.ident(), self.bytes());
-        let (disk, path) = (&*place.disk, place.path(ident.number));
-        let file = path.display();
-        let current = Current::read(disk, &place.dir)?;
-        // After a switch that failed half-way it may name the other file.
-        if !self.is_poisoned() && (current.id, current.number) != (ident.id, ident.number) {
-            let found = format_args!(
-                "names manifest {} of {}, expected {} of {}",
-                current.number, current.id, ident.number, ident.id
-            );
-            return Err(Error::corruption(Current::path(&place.dir).display(), 0, found));
-        }
-        let bytes = read_whole(disk, &path, FILE_BYTES_MAX).map_err(|error| {
-            match error.is_missing_file() {
-                true => Error::corruption(&file, 0, "expected the manifest, and it is missing"),
-                false => error,
-            }
-        })?;
-        let len = bytes.len() as u64;
-        if len < end || len > end && !self.is_in_doubt() {
-            let found = format_args!("the file has {len} bytes, expected {end}");
-            return Err(Error::corruption(&file, len.min(end), found));
-        }
-        let synced = bytes.get(..end as usize).unwrap_or(&bytes);
-        let loaded = read_manifest(synced, &file.to_string(), ident)?;
-        if loaded.torn_bytes > 0 {
-            let found = format_args!("expected a whole edit: the file was synced up to {end}");
-            return Err(Error::corruption(&file, loaded.valid_end, found));
-        }
-        if loaded.state == *self.state() {
-            return Ok(());
-        }
-        let found = difference(&loaded.state, self.state());
-        Err(Error::corruption(&file, end, found))
+/// Reads `CURRENT` and the file again. Every frame must be there as it was synced, also the last one, which nothing
+/// but memory can tell from a torn one, and together they must make the state. What an append that failed has left
+/// behind the last frame is passed over.
+///
+/// # Errors
+/// Corruption that names file and offset; what the disk says.
+pub(crate) fn verify(manifest: &Manifest) -> Result<()> {
+    let (place, ident, end) = (manifest.place(), manifest.ident(), manifest.bytes());
+    let (disk, path) = (&*place.disk, place.path(ident.number));
+    let file = path.display();
+    let current = Current::read(disk, &place.dir)?;
+    // After a switch that failed half-way it may name the other file.
+    if !manifest.is_poisoned() && (current.id, current.number) != (ident.id, ident.number) {
+        let found = format_args!(
+            "names manifest {} of {}, expected {} of {}",
+            current.number, current.id, ident.number, ident.id
+        );
+        return Err(Error::corruption(Current::path(&place.dir).display(), 0, found));
     }
+    let bytes =
+        read_whole(disk, &path, FILE_BYTES_MAX).map_err(|error| match error.is_missing_file() {
+            true => Error::corruption(&file, 0, "expected the manifest, and it is missing"),
+            false => error,
+        })?;
+    let len = bytes.len() as u64;
+    if len < end || len > end && !manifest.is_in_doubt() {
+        let found = format_args!("the file has {len} bytes, expected {end}");
+        return Err(Error::corruption(&file, len.min(end), found));
+    }
+    let synced = bytes.get(..end as usize).unwrap_or(&bytes);
+    let loaded = read_manifest(synced, &file.to_string(), ident)?;
+    if loaded.torn_bytes > 0 {
+        let found = format_args!("expected a whole edit: the file was synced up to {end}");
+        return Err(Error::corruption(&file, loaded.valid_end, found));
+    }
+    if loaded.state == *manifest.state() {
+        return Ok(());
+    }
+    let found = difference(&loaded.state, manifest.state());
+    Err(Error::corruption(&file, end, found))
 }
 
 /// The first line in which the state of the file differs from that in memory.
