@@ -1,210 +1,215 @@
 //! Changes of the catalog: keyspaces are found, created, renamed and dropped.
 
+use crate::background::{Upkeep, resume_later, schedule, secure_history, sweep, watch};
 use crate::catalog::{KeyspaceContent, KeyspaceRecord, Wanted, check_name};
 use crate::content::Content;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{make_core, open_content, tree_options};
 use crate::options::KeyspaceOptions;
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::space::{Fate, KeyspaceCore};
-use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
+use flagstone_base::{Error, KeyspaceId, Result};
 use flagstone_tree::{Tree, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-impl Shared {
-    /// The keyspaces of these names; those that are missing are made, by one edit.
-    pub(crate) fn open_or_make(
-        &self,
-        names: &[&str],
-        wanted: &WantedContent<'_>,
-        asked: Option<&KeyspaceOptions>,
-    ) -> Result<Vec<Arc<KeyspaceCore>>> {
-        self.check_open()?;
-        names.iter().try_for_each(|name| check_name(name))?;
-        if let Some(options) = asked {
-            options.check()?;
-        }
-        if let Some(found) = self.find_all(names, wanted, asked)? {
-            return Ok(found);
-        }
-        if self.is_read_only() {
-            let missing = names.iter().find(|name| self.keyspaces.named(name).is_none());
-            return Err(Error::invalid(format!(
-                "there is no keyspace {:?}, and {} is open for reading only",
-                missing.unwrap_or(&""),
-                self.dir.display()
-            )));
-        }
-        self.check_may_wait("the creation of a keyspace")?;
-        let mut options = asked.cloned().unwrap_or_default();
-        options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
-        let mut room = self.manifest.lock();
-        if let Some(found) = self.find_all(names, wanted, asked)? {
-            return Ok(found);
-        }
-        self.check_open_for_writing()?;
-        let manifest = room.as_mut().ok_or_else(|| closed(self))?;
-        self.make_missing(manifest, names, (&wanted.content, &options))?;
-        // Nobody drops one meanwhile: that takes the same lock.
-        self.find_all(names, wanted, asked)?.ok_or_else(|| closed(self))
+/// The keyspaces of these names; those that are missing are made, by one edit.
+pub(crate) fn open_or_make(
+    parts: &Parts,
+    names: &[&str],
+    wanted: &WantedContent<'_>,
+    asked: Option<&KeyspaceOptions>,
+) -> Result<Vec<Arc<KeyspaceCore>>> {
+    parts.health.check_open()?;
+    names.iter().try_for_each(|name| check_name(name))?;
+    if let Some(options) = asked {
+        options.check()?;
     }
-
-    /// The keyspaces of these names if all are there; an error if one is there and is another kind.
-    fn find_all(
-        &self,
-        names: &[&str],
-        wanted: &WantedContent<'_>,
-        asked: Option<&KeyspaceOptions>,
-    ) -> Result<Option<Vec<Arc<KeyspaceCore>>>> {
-        let (mut found, mut is_one_missing) = (Vec::with_capacity(names.len()), false);
-        for name in names {
-            match self.keyspaces.named(name) {
-                Some(core) => found.push(check_same(core, wanted, asked)?),
-                None => is_one_missing = true,
-            }
-        }
-        Ok((!is_one_missing).then_some(found))
+    if let Some(found) = find_all(parts, names, wanted, asked)? {
+        return Ok(found);
     }
-
-    fn make_missing(
-        &self,
-        manifest: &mut Manifest,
-        names: &[&str],
-        (content, options): (&KeyspaceContent, &KeyspaceOptions),
-    ) -> Result<()> {
-        // Each once, in the order in which they were given.
-        let mut seen = BTreeSet::new();
-        let missing: Vec<&str> = names
-            .iter()
-            .copied()
-            .filter(|&name| self.keyspaces.named(name).is_none() && seen.insert(name))
-            .collect();
-        let mut records = Vec::with_capacity(missing.len());
-        let catalog = &manifest.state().catalog;
-        let mut free = catalog.counters();
-        for name in missing {
-            let seed = self.environment.random.next_u64();
-            let wanted = Wanted { name, content, options };
-            records.push(catalog.plan(wanted, seed, &mut free)?);
-        }
-        let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
-        for record in &records {
-            opened.push((record.id, open_content(&*self.contents, record)?));
-        }
-        let edit = Edit { keyspaces_created: records, ..Edit::default() };
-        self.append_edit(manifest, edit)?;
-        for (id, content) in opened {
-            let Some(record) = manifest.state().catalog.by_id(id) else { continue };
-            let core = make_core(Arc::clone(record), content, |id, core| {
-                let options = tree_options(core, id);
-                Ok(Tree::new(id, Arc::clone(&self.trees), options, Version::empty()))
-            })?;
-            self.keyspaces.insert(&Arc::new(core));
-        }
-        Ok(())
+    if parts.history.is_read_only() {
+        let missing = names.iter().find(|name| parts.keyspaces.named(name).is_none());
+        return Err(Error::invalid(format!(
+            "there is no keyspace {:?}, and {} is open for reading only",
+            missing.unwrap_or(&""),
+            parts.setup.dir.display()
+        )));
     }
-
-    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<bool> {
-        self.check_may_wait("the drop of a keyspace")?;
-        self.check_open_for_writing()?;
-        if self.keyspaces.named(name).is_none() {
-            return Ok(false);
-        }
-        self.secure_history()?;
-        let mut room = self.manifest.lock();
-        let Some(core) = self.keyspaces.named(name) else { return Ok(false) };
-        let Some(manifest) = room.as_mut() else { return Err(closed(self)) };
-        let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
-        self.append_or_rule_out(manifest, edit, || {
-            let _numbering = self.numbering.lock();
-            core.set_fate(Fate::InDoubt);
-        })?;
-        {
-            // Commits look under this lock: none gets numbers behind the discard.
-            let mut numbering = self.numbering.lock();
-            core.set_fate(Fate::Dropped);
-            core.trees.iter().for_each(|tree| numbering.forget(tree));
-        }
-        self.keyspaces.remove(&core);
-        drop(room);
-        for tree in &core.trees {
-            self.background.note_table_bytes(tree.table_bytes(), 0);
-            tree.discard();
-            self.watch(tree);
-        }
-        self.long_chains.forget(core.id);
-        self.sweep();
-        // What the keyspace made writers wait for is no more.
-        self.schedule();
-        Ok(true)
+    parts.health.check_may_wait("the creation of a keyspace")?;
+    let mut options = asked.cloned().unwrap_or_default();
+    options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
+    let mut room = parts.edits.manifest.lock();
+    if let Some(found) = find_all(parts, names, wanted, asked)? {
+        return Ok(found);
     }
-
-    /// Gives the keyspace `old` the name `new`.
-    pub(crate) fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
-        self.check_may_wait("the renaming of a keyspace")?;
-        self.check_open_for_writing()?;
-        check_name(new)?;
-        self.alterable(old)?;
-        self.secure_history()?;
-        self.alter(old, |record| {
-            if self.keyspaces.named(new).is_some() {
-                return Err(Error::invalid(format!(
-                    "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
-                )));
-            }
-            Ok(KeyspaceRecord { name: new.to_owned(), ..record.clone() })
-        })
-    }
-
-    /// Makes `change` of the record of the keyspace `name` durable, then current.
-    fn alter(
-        &self,
-        name: &str,
-        change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
-    ) -> Result<()> {
-        let mut room = self.manifest.lock();
-        let Some(manifest) = room.as_mut() else { return Err(closed(self)) };
-        let core = self.alterable(name)?;
-        let edit = Edit { keyspaces_altered: vec![change(&core.record())?], ..Edit::default() };
-        self.append_or_rule_out(manifest, edit, || {})?;
-        if let Some(record) = manifest.state().catalog.by_id(core.id) {
-            self.keyspaces.replace_record(&core, record);
-        }
-        Ok(())
-    }
-
-    fn alterable(&self, name: &str) -> Result<Arc<KeyspaceCore>> {
-        let core = self.keyspaces.named(name);
-        let core = core.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
-        core.check_not_dropped()?;
-        Ok(core)
-    }
-
-    /// Appends an edit of the catalog. If it is refused, tries to rule out that a crash brings it back; `note_doubt` is
-    /// called while one could.
-    fn append_or_rule_out(
-        &self,
-        manifest: &mut Manifest,
-        edit: Edit,
-        note_doubt: impl FnOnce(),
-    ) -> Result<()> {
-        let was_in_doubt = manifest.is_in_doubt();
-        let appended = self.append_edit(manifest, edit);
-        // If the manifest was in doubt before, the edit is in no file.
-        if appended.is_err() && !was_in_doubt && manifest.is_in_doubt() {
-            note_doubt();
-            self.end_doubt_of(manifest);
-            if manifest.is_in_doubt() {
-                self.end_doubt_later();
-            }
-        }
-        appended
-    }
+    parts.health.check_open_for_writing()?;
+    let manifest = room.as_mut().ok_or_else(|| parts.setup.closed())?;
+    make_missing(parts, manifest, names, (&wanted.content, &options))?;
+    // Nobody drops one meanwhile: that takes the same lock.
+    find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.setup.closed())
 }
 
-pub(crate) fn closed(shared: &Shared) -> Error {
-    Error::new(ErrorKind::Closed, format!("{} is closed", shared.dir.display()))
+/// The keyspaces of these names if all are there; an error if one is there and is another kind.
+fn find_all(
+    parts: &Parts,
+    names: &[&str],
+    wanted: &WantedContent<'_>,
+    asked: Option<&KeyspaceOptions>,
+) -> Result<Option<Vec<Arc<KeyspaceCore>>>> {
+    let (mut found, mut is_one_missing) = (Vec::with_capacity(names.len()), false);
+    for name in names {
+        match parts.keyspaces.named(name) {
+            Some(core) => found.push(check_same(core, wanted, asked)?),
+            None => is_one_missing = true,
+        }
+    }
+    Ok((!is_one_missing).then_some(found))
+}
+
+fn make_missing(
+    parts: &Parts,
+    manifest: &mut Manifest,
+    names: &[&str],
+    (content, options): (&KeyspaceContent, &KeyspaceOptions),
+) -> Result<()> {
+    // Each once, in the order in which they were given.
+    let mut seen = BTreeSet::new();
+    let missing: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(|&name| parts.keyspaces.named(name).is_none() && seen.insert(name))
+        .collect();
+    let mut records = Vec::with_capacity(missing.len());
+    let catalog = &manifest.state().catalog;
+    let mut free = catalog.counters();
+    for name in missing {
+        let seed = parts.setup.environment.random.next_u64();
+        let wanted = Wanted { name, content, options };
+        records.push(catalog.plan(wanted, seed, &mut free)?);
+    }
+    let mut opened: Vec<(KeyspaceId, Content)> = Vec::with_capacity(records.len());
+    for record in &records {
+        opened.push((record.id, open_content(&*parts.contents, record)?));
+    }
+    let edit = Edit { keyspaces_created: records, ..Edit::default() };
+    parts.edits.append(manifest, edit)?;
+    for (id, content) in opened {
+        let Some(record) = manifest.state().catalog.by_id(id) else { continue };
+        let core = make_core(Arc::clone(record), content, |id, core| {
+            let options = tree_options(core, id);
+            Ok(Tree::new(id, Arc::clone(&parts.trees), options, Version::empty()))
+        })?;
+        parts.keyspaces.insert(&Arc::new(core));
+    }
+    Ok(())
+}
+
+pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
+    parts.health.check_may_wait("the drop of a keyspace")?;
+    parts.health.check_open_for_writing()?;
+    if parts.keyspaces.named(name).is_none() {
+        return Ok(false);
+    }
+    secure_history(&parts.upkeep)?;
+    let mut room = parts.edits.manifest.lock();
+    let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
+    let Some(manifest) = room.as_mut() else { return Err(parts.setup.closed()) };
+    let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
+    append_or_rule_out(parts, manifest, edit, || {
+        let _numbering = parts.history.numbering.lock();
+        core.set_fate(Fate::InDoubt);
+    })?;
+    {
+        // Commits look under this lock: none gets numbers behind the discard.
+        let mut numbering = parts.history.numbering.lock();
+        core.set_fate(Fate::Dropped);
+        core.trees.iter().for_each(|tree| numbering.forget(tree));
+    }
+    parts.keyspaces.remove(&core);
+    drop(room);
+    for tree in &core.trees {
+        parts.upkeep.work.note_table_bytes(tree.table_bytes(), 0);
+        tree.discard();
+        watch(&parts.upkeep, tree);
+    }
+    parts.reads.long_chains.forget(core.id);
+    sweep(&parts.upkeep);
+    // What the keyspace made writers wait for is no more.
+    schedule(&parts.upkeep);
+    Ok(true)
+}
+
+/// Gives the keyspace `old` the name `new`.
+pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()> {
+    parts.health.check_may_wait("the renaming of a keyspace")?;
+    parts.health.check_open_for_writing()?;
+    check_name(new)?;
+    alterable(parts, old)?;
+    secure_history(&parts.upkeep)?;
+    alter(parts, old, |record| {
+        if parts.keyspaces.named(new).is_some() {
+            return Err(Error::invalid(format!(
+                "keyspace {old:?} cannot be renamed: there is a keyspace {new:?} already"
+            )));
+        }
+        Ok(KeyspaceRecord { name: new.to_owned(), ..record.clone() })
+    })
+}
+
+/// Makes `change` of the record of the keyspace `name` durable, then current.
+fn alter(
+    parts: &Parts,
+    name: &str,
+    change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
+) -> Result<()> {
+    let mut room = parts.edits.manifest.lock();
+    let Some(manifest) = room.as_mut() else { return Err(parts.setup.closed()) };
+    let core = alterable(parts, name)?;
+    let edit = Edit { keyspaces_altered: vec![change(&core.record())?], ..Edit::default() };
+    append_or_rule_out(parts, manifest, edit, || {})?;
+    if let Some(record) = manifest.state().catalog.by_id(core.id) {
+        parts.keyspaces.replace_record(&core, record);
+    }
+    Ok(())
+}
+
+fn alterable(parts: &Parts, name: &str) -> Result<Arc<KeyspaceCore>> {
+    let core = parts.keyspaces.named(name);
+    let core = core.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
+    core.check_not_dropped()?;
+    Ok(core)
+}
+
+/// Appends an edit of the catalog. If it is refused, tries to rule out that a crash brings it back; `note_doubt` is
+/// called while one could.
+fn append_or_rule_out(
+    parts: &Parts,
+    manifest: &mut Manifest,
+    edit: Edit,
+    note_doubt: impl FnOnce(),
+) -> Result<()> {
+    let was_in_doubt = manifest.is_in_doubt();
+    let appended = parts.edits.append(manifest, edit);
+    // If the manifest was in doubt before, the edit is in no file.
+    if appended.is_err() && !was_in_doubt && manifest.is_in_doubt() {
+        note_doubt();
+        parts.edits.end_doubt_of(manifest);
+        if manifest.is_in_doubt() {
+            end_doubt_later(&parts.upkeep);
+        }
+    }
+    appended
+}
+
+/// Tries to end the doubt of a refused edit again and again: nothing else may come that does.
+fn end_doubt_later(upkeep: &Arc<Upkeep>) {
+    resume_later(upkeep, |upkeep| {
+        upkeep.edits.end_doubt();
+        if upkeep.edits.is_in_doubt() && upkeep.health.poisoned().is_none() {
+            end_doubt_later(upkeep);
+        }
+    });
 }
 
 /// What a keyspace that is asked for must hold.

@@ -11,10 +11,12 @@
 //!
 //! The copy keeps the identity of the database, because the checksums of its tables cover it.
 
-use crate::background::Cut;
+use crate::background::{cut, sweep};
+use crate::copies::copy_pace;
 use crate::copying::{Pace, check_empty, copy_file, make_database, state_of_copy};
 use crate::manifest::{Manifest, Place};
-use crate::shared::Shared;
+use crate::parts::Parts;
+use crate::queue::Cut;
 use flagstone_base::{FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{self, FileKind};
@@ -39,33 +41,33 @@ pub struct CheckpointReport {
 const WHAT: &str = "a checkpoint";
 
 /// Makes a checkpoint of the database in the directory `to`.
-pub(crate) fn checkpoint(shared: &Shared, to: &Path) -> Result<CheckpointReport> {
-    shared.check_open_for_writing()?;
-    let disk = &*shared.environment.disk;
+pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
+    parts.health.check_open_for_writing()?;
+    let disk = &*parts.setup.environment.disk;
     // Before the flush: a bad argument costs nothing.
     check_empty(disk, to, WHAT)?;
-    let cut = shared.cut()?;
-    let copy = Copy { shared, to };
+    let cut = cut(&parts.upkeep)?;
+    let copy = Copy { parts, to };
     let report = make_database(disk, to, WHAT, || copy.fill(&cut));
     drop(cut);
-    shared.sweep();
+    sweep(&parts.upkeep);
     report
 }
 
 /// A copy under way.
 struct Copy<'a> {
-    shared: &'a Shared,
+    parts: &'a Parts,
     to: &'a Path,
 }
 
 impl Copy<'_> {
     fn disk(&self) -> &Arc<dyn Disk> {
-        &self.shared.environment.disk
+        &self.parts.setup.environment.disk
     }
 
     fn fill(&self, cut: &Cut) -> Result<CheckpointReport> {
         let mut report = CheckpointReport { seqno: cut.seqno, ..CheckpointReport::default() };
-        let mut pace = self.shared.copy_pace();
+        let mut pace = copy_pace(&self.parts.setup, &self.parts.health);
         for tree in cut.state.trees.values() {
             for (_, meta) in tree.tables.values() {
                 report.tables += 1;
@@ -74,17 +76,17 @@ impl Copy<'_> {
             }
         }
         // The copy's log begins behind the one of the original.
-        let log_from = self.shared.log.as_ref().map(flagstone_wal::Log::next_number);
+        let log_from = self.parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
         let place = Place::of_copy(self.disk(), self.to, &state);
-        Manifest::create(place, self.shared.id, state)?;
+        Manifest::create(place, self.parts.setup.id, state)?;
         Ok(report)
     }
 
     /// Links a table into the copy, or copies it where there are no links between the two; answers
     /// how many bytes were copied.
     fn bring(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
-        let from = self.shared.trees.table_path(number);
+        let from = self.parts.trees.table_path(number);
         let to = names::path(self.to, FileKind::Table, number);
         let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };
         let refused = error.io_error().is_some_and(|error| {

@@ -1,20 +1,21 @@
 //! An open engine: its keyspaces, commits over them, upkeep.
 
-use crate::background::CompactProgress;
+use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
-use crate::change::{WantedContent, check_content, closed};
+use crate::change::{self, WantedContent, check_content};
 use crate::checkpoint::{self, CheckpointReport};
-use crate::commit::{Batch, LargeWrite, Ticket, trees_of};
+use crate::commit::{Batch, LargeWrite, Ticket, before_write, trees_of};
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
 use crate::keyspace::Keyspace;
 use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
+use crate::parts::Parts;
 use crate::read::Snapshot;
-use crate::shared::Shared;
 use crate::space::KeyspaceCore;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::verify;
+use crate::write::commit;
 use flagstone_base::{Error, Result};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -46,22 +47,22 @@ impl Engine {
         crate::open::open(config, true).map(Self::new)
     }
 
-    fn new(shared: Arc<Shared>) -> Self {
-        Self { handle: Handle::new(shared) }
+    fn new(parts: Parts) -> Self {
+        Self { handle: Handle::new(parts) }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
-        self.handle.shared()
+    fn parts(&self) -> &Parts {
+        self.handle.parts()
     }
 
     /// The directory.
     pub fn path(&self) -> &Path {
-        &self.shared().dir
+        &self.parts().setup.dir
     }
 
     /// What it was opened with.
     pub fn options(&self) -> &Options {
-        &self.shared().options
+        &self.parts().setup.options
     }
 
     /// The keyspaces `names`. Those that are missing are created by one edit of the manifest.
@@ -74,7 +75,7 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Vec<Keyspace>> {
-        let cores = self.shared().open_or_make(names, wanted, options)?;
+        let cores = change::open_or_make(self.parts(), names, wanted, options)?;
         Ok(cores.into_iter().map(|core| self.handle_of(core)).collect())
     }
 
@@ -88,8 +89,8 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Keyspace> {
-        let mut made = self.shared().open_or_make(&[name], wanted, options)?;
-        made.pop().map(|core| self.handle_of(core)).ok_or_else(|| closed(self.shared()))
+        let mut made = change::open_or_make(self.parts(), &[name], wanted, options)?;
+        made.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
     }
 
     /// The keyspace `name`, if there is one.
@@ -97,8 +98,8 @@ impl Engine {
     /// # Errors
     /// InvalidInput when it has other content; Closed.
     pub fn existing(&self, name: &str, wanted: &WantedContent<'_>) -> Result<Option<Keyspace>> {
-        self.shared().check_open()?;
-        let Some(core) = self.shared().keyspaces.named(name) else { return Ok(None) };
+        self.parts().health.check_open()?;
+        let Some(core) = self.parts().keyspaces.named(name) else { return Ok(None) };
         check_content(&core, &wanted.content)?;
         Ok(Some(self.handle_of(core)))
     }
@@ -112,7 +113,7 @@ impl Engine {
     /// # Errors
     /// Io, OutOfSpace, Poisoned, Closed.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
-        self.shared().drop_keyspace(name)
+        change::drop_keyspace(self.parts(), name)
     }
 
     /// Gives the keyspace `old` the name `new`. Its handles stay valid.
@@ -120,12 +121,12 @@ impl Engine {
     /// # Errors
     /// InvalidInput when there is no keyspace `old`, or one named `new`; Io, OutOfSpace, Poisoned, Closed.
     pub fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
-        self.shared().rename_keyspace(old, new)
+        change::rename_keyspace(self.parts(), old, new)
     }
 
     /// The keyspaces, by name.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
-        let keyspaces = self.shared().keyspaces.all_by_name();
+        let keyspaces = self.parts().keyspaces.all_by_name();
         keyspaces.iter().map(|core| KeyspaceInfo::of(core)).collect()
     }
 
@@ -155,24 +156,25 @@ impl Engine {
         durability: Durability,
         wait: bool,
     ) -> Result<Ticket> {
-        let shared = self.shared();
+        let parts = self.parts();
         if let Durability::Interval(interval) = durability {
             check_interval(interval)?;
         }
         for core in &batch.keyspaces {
-            if !core.belongs_to(&shared.trees) {
+            if !core.belongs_to(&parts.trees) {
                 return Err(Error::invalid("the batch holds a keyspace of another database"));
             }
         }
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
-        let admitted = shared.before_write(write.len(), wait, || trees_of(&write))?;
-        let committed = shared.write(&write, durability, None)?;
+        let admitted =
+            before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
+        let committed = commit(parts, &write, durability, None)?;
         // The memory first, then the room for it.
         drop(large);
         drop(admitted);
         Ok(Ticket {
-            shared: Arc::clone(shared),
+            log: Arc::clone(&parts.log),
             lsn: committed.lsn,
             durability,
             seqno: committed.last,
@@ -189,11 +191,11 @@ impl Engine {
     /// # Errors
     /// Io, Poisoned, Closed.
     pub fn sync(&self) -> Result<()> {
-        let shared = self.shared();
-        shared.check_may_wait("a sync")?;
-        shared.check_open_for_writing()?;
-        let Some(log) = &shared.log else { return Ok(()) };
-        log.sync_all().inspect_err(|error| shared.note_failure(error))
+        let parts = self.parts();
+        parts.health.check_may_wait("a sync")?;
+        parts.health.check_open_for_writing()?;
+        let Some(log) = &parts.history.log else { return Ok(()) };
+        log.sync_all().inspect_err(|error| parts.ballast.note_failure(error))
     }
 
     /// Writes all memtables to tables.
@@ -201,9 +203,9 @@ impl Engine {
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
     pub fn flush(&self) -> Result<()> {
-        self.shared().check_may_wait("a flush")?;
-        self.shared().check_open_for_writing()?;
-        self.shared().flush_all()
+        self.parts().health.check_may_wait("a flush")?;
+        self.parts().health.check_open_for_writing()?;
+        flush_all(&self.parts().upkeep)
     }
 
     /// Flushes, then merges every tree down to its deepest level, in pieces; `watch` may break off.
@@ -215,13 +217,13 @@ impl Engine {
         mut watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.flush()?;
-        let shared = self.shared();
-        let mut trees = shared.all_trees();
+        let parts = self.parts();
+        let mut trees = parts.keyspaces.all_trees();
         trees.retain(|tree| tree.has_tables());
         trees.sort_by_cached_key(|tree| tree.table_bytes());
-        let compacted = shared.compact_trees(trees, &mut watch);
-        shared.sweep();
-        compacted.inspect_err(|error| shared.note_failure(error))
+        let compacted = compact_trees(&parts.upkeep, trees, &mut watch);
+        sweep(&parts.upkeep);
+        compacted.inspect_err(|error| parts.ballast.note_failure(error))
     }
 
     /// Makes an independent copy of the database in `dir`, of hard links where it can.
@@ -229,8 +231,8 @@ impl Engine {
     /// # Errors
     /// InvalidInput, Busy, OutOfSpace, Io, Poisoned, Closed: then there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
-        self.shared().check_may_wait("a checkpoint")?;
-        checkpoint::checkpoint(self.shared(), dir.as_ref())
+        self.parts().health.check_may_wait("a checkpoint")?;
+        checkpoint::checkpoint(self.parts(), dir.as_ref())
     }
 
     /// Adds a generation to the backups in `dir`.
@@ -238,8 +240,8 @@ impl Engine {
     /// # Errors
     /// InvalidInput, Busy, Corruption, OutOfSpace, Io, Poisoned, Closed.
     pub fn backup(&self, dir: &Path) -> Result<BackupReport> {
-        self.shared().check_may_wait("a backup")?;
-        crate::backup::make(self.shared(), dir)
+        self.parts().health.check_may_wait("a backup")?;
+        crate::backup::make(self.parts(), dir)
     }
 
     /// Reads everything and checks every checksum, order and bound.
@@ -247,9 +249,9 @@ impl Engine {
     /// # Errors
     /// Corruption: the first thing found; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.shared().check_may_wait("a verification")?;
-        self.shared().check_open()?;
-        verify::verify(self.shared(), false)
+        self.parts().health.check_may_wait("a verification")?;
+        self.parts().health.check_open()?;
+        verify::verify(self.parts(), false)
     }
 
     /// Checks what can be checked without reading data.
@@ -257,14 +259,14 @@ impl Engine {
     /// # Errors
     /// As [`Engine::verify`].
     pub fn verify_quickly(&self) -> Result<VerifyReport> {
-        self.shared().check_may_wait("a verification")?;
-        self.shared().check_open()?;
-        verify::verify(self.shared(), true)
+        self.parts().health.check_may_wait("a verification")?;
+        self.parts().health.check_open()?;
+        verify::verify(self.parts(), true)
     }
 
     /// Counters and sizes of everything, as of now.
     pub fn stats(&self) -> Stats {
-        stats::stats(self.shared())
+        stats::stats(self.parts())
     }
 
     /// Flushes what is only in memory, syncs, and closes for all handles.
@@ -272,10 +274,10 @@ impl Engine {
     /// # Errors
     /// What kept it from a clean close; Closed when it was closed already.
     pub fn close(self) -> Result<()> {
-        let shared = self.shared();
-        shared.check_may_wait("a close")?;
-        let Some(closed) = crate::open::close(shared) else { return Err(closed(shared)) };
-        shared.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
+        let parts = self.parts();
+        parts.health.check_may_wait("a close")?;
+        let Some(closed) = crate::open::close(parts) else { return Err(parts.setup.closed()) };
+        parts.health.tell(&Event::Closed { error: closed.as_ref().err().cloned() });
         closed
     }
 }

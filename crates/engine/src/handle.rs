@@ -2,35 +2,37 @@
 
 use crate::event::Event;
 use crate::inside::Inside;
-use crate::shared::Shared;
+use crate::parts::Parts;
+use crate::space::KeyspaceCore;
 use flagstone_base::{Error, Result};
 use flagstone_env::executor::run_apart;
 use std::sync::Arc;
 
 /// Closes the database when the last holder goes.
 pub(crate) struct Handle {
-    shared: Arc<Shared>,
+    parts: Parts,
 }
 
 impl Handle {
-    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self { shared })
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        Arc::new(Self { parts })
     }
 
     #[inline]
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) const fn parts(&self) -> &Parts {
+        &self.parts
     }
 
-    /// Refuses to mix handles of two databases.
-    pub(crate) fn check_same(&self, other: &Self) -> Result<()> {
-        if Arc::ptr_eq(&self.shared, &other.shared) {
+    /// Refuses a keyspace of another database.
+    pub(crate) fn check_same(&self, keyspace: &KeyspaceCore) -> Result<()> {
+        if keyspace.belongs_to(&self.parts.trees) {
             return Ok(());
         }
+        let other = keyspace.trees.first().map(|tree| tree.context().dir.display());
         Err(Error::invalid(format!(
             "a handle of {} was used with {}",
-            other.shared.dir.display(),
-            self.shared.dir.display()
+            other.map_or_else(String::new, |dir| dir.to_string()),
+            self.parts.setup.dir.display()
         )))
     }
 }
@@ -38,19 +40,19 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let inside = [Inside::Listener, Inside::Background];
-        if self.shared.is_inside(&inside).is_none() {
-            return close(&self.shared);
+        if self.parts.health.is_inside(&inside).is_none() {
+            return close(&self.parts);
         }
         // The close would wait for what this thread holds or runs. Without a thread for it the database
         // stays open until the process ends, and the next open recovers it.
-        let shared = Arc::clone(&self.shared);
-        let _no_thread = run_apart("flagstone-close", move || close(&shared));
+        let parts = self.parts.clone();
+        let _no_thread = run_apart("flagstone-close", move || close(&parts));
     }
 }
 
 /// Nobody is left to return an error to: it goes to the listeners.
-fn close(shared: &Arc<Shared>) {
-    if let Some(closed) = crate::open::close(shared) {
-        shared.tell(&Event::Closed { error: closed.err() });
+fn close(parts: &Parts) {
+    if let Some(closed) = crate::open::close(parts) {
+        parts.health.tell(&Event::Closed { error: closed.err() });
     }
 }

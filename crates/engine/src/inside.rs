@@ -4,8 +4,6 @@
 //! in background work that writers may wait for. From there a call that waits would wait for its own
 //! thread. Each thread notes what it is inside of; such a call returns InvalidInput instead.
 
-use crate::shared::Shared;
-use flagstone_base::{Error, Result};
 use flagstone_env::sync::thread_local;
 use std::cell::RefCell;
 
@@ -39,51 +37,17 @@ pub(crate) fn is_inside_any() -> bool {
     RUNNING.with(|running| !running.borrow().is_empty())
 }
 
-impl Shared {
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
+/// User code of the database with this address runs in this thread from here on.
+pub(crate) fn enter(database: usize, inside: Inside) -> Running {
+    RUNNING.with(|running| running.borrow_mut().push((database, inside)));
+    Running(())
+}
 
-    /// User code runs in this thread from here on.
-    pub(crate) fn run_inside(&self, inside: Inside) -> Running {
-        RUNNING.with(|running| running.borrow_mut().push((self.address(), inside)));
-        Running(())
-    }
-
-    /// Whether this thread is inside user code from which nothing may wait.
-    pub(crate) fn is_inside(&self, refused: &[Inside]) -> Option<Inside> {
-        RUNNING.with(|running| {
-            let running = running.borrow();
-            let mine = running.iter().filter(|(database, _)| *database == self.address());
-            mine.map(|(_, inside)| *inside).find(|inside| refused.contains(inside))
-        })
-    }
-
-    /// Refuses a write from inside user code.
-    #[inline]
-    pub(crate) fn check_may_write(&self) -> Result<()> {
-        match is_inside_any() {
-            false => Ok(()),
-            true => self
-                .check_inside(&[Inside::Update, Inside::Listener, Inside::Background], "a write"),
-        }
-    }
-
-    /// Refuses `call`, which waits for background work or locks, from inside a listener or a fold.
-    pub(crate) fn check_may_wait(&self, call: &str) -> Result<()> {
-        self.check_inside(&[Inside::Listener, Inside::Background], call)
-    }
-
-    fn check_inside(&self, refused: &[Inside], call: &str) -> Result<()> {
-        let place = match self.is_inside(refused) {
-            None => return Ok(()),
-            Some(Inside::Update) => "the closure of an update",
-            Some(Inside::Listener) => "a listener of events",
-            Some(Inside::Background) => "background work",
-        };
-        Err(Error::invalid(format!(
-            "{call} of {} inside {place} of the same database would wait for itself",
-            self.dir.display()
-        )))
-    }
+/// What this thread is inside of, of `sought`, in the database with this address.
+pub(crate) fn find(database: usize, sought: &[Inside]) -> Option<Inside> {
+    RUNNING.with(|running| {
+        let running = running.borrow();
+        let mine = running.iter().filter(|(of, _)| *of == database);
+        mine.map(|(_, inside)| *inside).find(|inside| sought.contains(inside))
+    })
 }

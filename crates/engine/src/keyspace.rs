@@ -1,15 +1,18 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
-use crate::commit::{Batch, VersionToken};
+use crate::commit::{Admitted, Batch};
 use crate::handle::Handle;
+use crate::history::VersionToken;
 use crate::options::{Options, Routing};
-use crate::read::{Scan, Snapshot};
+use crate::parts::Parts;
+use crate::read::{Pin, Scan, Snapshot, count};
 use crate::space::KeyspaceCore;
+use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
-use flagstone_base::{Kind, Result, SeqNo, Slice};
+use flagstone_base::{Kind, Result, Slice};
 use std::any::Any;
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, Deref, RangeBounds};
 use std::sync::Arc;
 
 /// A handle of a keyspace. Cheap to clone; usable from any thread; keeps the database open.
@@ -24,12 +27,18 @@ impl Keyspace {
         Self { handle, core }
     }
 
+    #[cfg(test)]
     pub(crate) const fn core(&self) -> &Arc<KeyspaceCore> {
         &self.core
     }
 
+    #[cfg(test)]
     pub(crate) const fn handle(&self) -> &Arc<Handle> {
         &self.handle
+    }
+
+    fn parts(&self) -> &Parts {
+        self.handle.parts()
     }
 
     /// What the layer above keeps with the keyspace: see [`Content`](crate::content::Content).
@@ -39,12 +48,12 @@ impl Keyspace {
 
     /// What the database was opened with.
     pub fn options(&self) -> &Options {
-        &self.handle.shared().options
+        &self.parts().setup.options
     }
 
     /// The most bytes that a batch may take.
     pub fn batch_bytes_max(&self) -> u64 {
-        self.handle.shared().batch_bytes_max()
+        self.parts().setup.batch_bytes_max()
     }
 
     /// All keyspaces as of now.
@@ -75,7 +84,10 @@ impl Keyspace {
     /// # Errors
     /// InvalidInput, Io, Corruption, Closed.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.get_at(key.as_ref(), None)
+        let key = key.as_ref();
+        check_key(key)?;
+        let reads = &self.parts().reads;
+        Ok(reads.get_found(&self.core, key, self.core.hash(key), None)?.value)
     }
 
     /// The value of `key` with a token of the write that made it.
@@ -85,16 +97,10 @@ impl Keyspace {
     pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(VersionToken, Slice)>> {
         let key = key.as_ref();
         check_key(key)?;
-        let shared = self.handle.shared();
-        let found = shared.get_found(&self.core, key, self.core.hash(key), None)?;
-        let token = |seqno| VersionToken { history: shared.history, seqno };
+        let parts = self.parts();
+        let found = parts.reads.get_found(&self.core, key, self.core.hash(key), None)?;
+        let token = |seqno| VersionToken { history: parts.history.id, seqno };
         Ok(found.seqno.map(token).zip(found.value))
-    }
-
-    pub(crate) fn get_at(&self, key: &[u8], at: Option<SeqNo>) -> Result<Option<Slice>> {
-        check_key(key)?;
-        let shared = self.handle.shared();
-        Ok(shared.get_found(&self.core, key, self.core.hash(key), at)?.value)
     }
 
     /// Removes `key` without looking whether it is there.
@@ -137,21 +143,21 @@ impl Keyspace {
         };
         let end = match range.end {
             Bound::Included(end) => {
-                batch.delete(self, &end)?;
+                batch.delete(&self.core, &end)?;
                 end
             }
             Bound::Excluded(end) => end,
             Bound::Unbounded => {
                 // The largest key there can be: no other is above it.
                 let last = vec![0xFF; KEY_BYTES_MAX];
-                batch.delete(self, &last)?;
+                batch.delete(&self.core, &last)?;
                 last
             }
         };
         if start < end {
-            batch.delete_range(self, &start, &end)?;
+            batch.delete_range(&self.core, &start, &end)?;
         }
-        self.commit_own(&batch)
+        write::commit_batch(self.parts(), &batch)
     }
 
     /// Folds `operand` into the value of `key`, without reading it.
@@ -170,12 +176,65 @@ impl Keyspace {
 
     /// As [`Keyspace::scan`], of a range with owned bounds.
     pub fn scan_range(&self, range: KeyRange) -> Scan {
-        Scan::new(self, range, self.snapshot())
+        Scan::new(&self.core, range, Pin::new(&self.handle))
     }
 
     /// Every entry, one partition after another.
     pub fn scan_unordered(&self) -> Scan {
-        Scan::new(self, KeyRange::ALL, self.snapshot()).unordered()
+        Scan::new(&self.core, KeyRange::ALL, Pin::new(&self.handle)).unordered()
+    }
+
+    /// Puts, deletes or merges `key`.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
+        write::write_one(self.parts(), &self.core, kind, key, value)
+    }
+
+    /// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
+    /// admission.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    #[inline]
+    pub fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
+        write::turn_for(self.parts(), &self.core, key, bytes)
+    }
+
+    /// Sets `key` to `value`, whose buffer it takes over; `turn` is what [`Keyspace::turn_for`] returned, if it was asked.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn put_encoded(
+        &self,
+        key: &[u8],
+        value: Vec<u8>,
+        turn: Option<Admitted<'_>>,
+    ) -> Result<()> {
+        write::put_encoded(self.parts(), &self.core, key, value, turn)
+    }
+
+    /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
+    /// the key comes between. Returns whether something was written.
+    ///
+    /// # Errors
+    /// What `change` returns; else as [`Keyspace::put`].
+    pub fn read_modify_write(
+        &self,
+        key: &[u8],
+        change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
+    ) -> Result<bool> {
+        write::read_modify_write(self.parts(), &self.core, key, change)
+    }
+
+    /// How many keys there are, by reading them all: on one thread, and on as many more as compactions may use. Blocks
+    /// that it reads do not go into the cache.
+    ///
+    /// # Errors
+    /// Io, Corruption, Closed; InvalidInput when the keyspace was dropped meanwhile.
+    pub fn count(&self) -> Result<u64> {
+        count(&self.handle, &self.core)
     }
 
     /// About how many keys there are, from counters alone.
@@ -187,6 +246,15 @@ impl Keyspace {
             live + stats.memtable_entries
         });
         entries.sum()
+    }
+}
+
+/// A batch or a snapshot takes a keyspace without its handle.
+impl Deref for Keyspace {
+    type Target = Arc<KeyspaceCore>;
+
+    fn deref(&self) -> &Arc<KeyspaceCore> {
+        &self.core
     }
 }
 

@@ -5,11 +5,12 @@
 
 use crate::catalog::KeyspaceRecord;
 use crate::space::KeyspaceCore;
-use flagstone_base::KeyspaceId;
+use flagstone_base::{Error, KeyspaceId, TreeId};
 use flagstone_env::sync::RwLock;
 #[cfg(test)]
 use flagstone_env::sync::atomic::AtomicU64;
 use flagstone_env::sync::atomic::{AtomicU32, Ordering};
+use flagstone_tree::Tree;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -60,6 +61,34 @@ impl Keyspaces {
         maps.by_name.values().filter_map(|id| maps.by_id.get(id).cloned()).collect()
     }
 
+    /// Every tree of every keyspace, by number. Costs all of them: not for what is done again and again.
+    pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
+        self.all().iter().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
+    }
+
+    /// The keyspace of a tree by name, empty if it was dropped, and which of its partitions the tree is.
+    pub(crate) fn part_of(&self, tree: &Tree) -> (String, usize) {
+        let keyspace = self.get(tree.options().keyspace);
+        let Some(keyspace) = keyspace else { return (String::new(), 0) };
+        let partition = keyspace.trees.iter().position(|other| other.id() == tree.id());
+        (keyspace.name(), partition.unwrap_or_default())
+    }
+
+    /// As [`Keyspaces::part_of`], where only the number of the tree is known. Looks at all trees.
+    pub(crate) fn place_of(&self, tree: TreeId) -> (String, usize) {
+        let place = self.all().iter().find_map(|keyspace| {
+            let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;
+            Some((keyspace.name(), partition))
+        });
+        place.unwrap_or_default()
+    }
+
+    /// `error`, with the keyspace and partition that it stays in.
+    pub(crate) fn in_tree(&self, error: &Error, tree: TreeId, what: &str) -> Error {
+        let (keyspace, partition) = self.place_of(tree);
+        error.clone().context(format!("{what} of keyspace {keyspace:?}, partition {partition}"))
+    }
+
     /// Above the number of every keyspace that was here since the open: nothing is written to one before it is here.
     pub(crate) fn after_newest(&self) -> KeyspaceId {
         KeyspaceId(self.next.load(Ordering::Acquire))
@@ -90,7 +119,7 @@ impl Keyspaces {
 #[cfg(test)]
 mod tests {
     use crate::content::DefinitionKind;
-    use crate::shared::Shared;
+    use crate::parts::Parts;
     use crate::testing::Builder;
     use crate::{Batch, Engine, Environment, Keyspace, KeyspaceOptions, Options, Routing};
     use flagstone_env::sync::atomic::Ordering;
@@ -128,8 +157,8 @@ mod tests {
             Self { db, all, steps, clock }
         }
 
-        fn shared(&self) -> &Shared {
-            self.all[0].handle().shared()
+        fn parts(&self) -> &Parts {
+            self.all[0].handle().parts()
         }
 
         fn rest(&self) {
@@ -140,13 +169,13 @@ mod tests {
         }
 
         fn manifest_bytes(&self) -> u64 {
-            self.shared().manifest.lock().as_ref().unwrap().bytes()
+            self.parts().edits.manifest.lock().as_ref().unwrap().bytes()
         }
 
         /// Trees that background work looks at: those with writes to flush, and those to compact.
         fn looked_at(&self) -> (usize, usize) {
-            let unflushed = self.shared().numbering.lock().unflushed().count();
-            let queue = self.shared().background.lock();
+            let unflushed = self.parts().history.numbering.lock().unflushed().count();
+            let queue = self.parts().upkeep.work.lock();
             let watched = queue.watched.len() + queue.until_rest.len() + queue.held_back.len();
             (unflushed, watched)
         }
@@ -157,8 +186,8 @@ mod tests {
     #[test]
     fn nothing_that_is_done_for_one_keyspace_looks_at_a_thousand_idle_ones() {
         let opened = Opened::new(1001);
-        let shared = opened.shared();
-        let walks = shared.keyspaces.walks.load(Ordering::Relaxed);
+        let parts = opened.parts();
+        let walks = parts.keyspaces.walks.load(Ordering::Relaxed);
         for n in 0..4000_u64 {
             let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 700;
             opened.all[7].put(key.to_be_bytes(), [n as u8; 1000]).unwrap();
@@ -173,7 +202,7 @@ mod tests {
         let stats = opened.db.stats();
         assert!(stats.flushes > 4 && stats.compactions > 0, "{stats:?}");
         assert_eq!(opened.looked_at(), (0, 0));
-        assert_eq!(shared.keyspaces.walks.load(Ordering::Relaxed), walks);
+        assert_eq!(parts.keyspaces.walks.load(Ordering::Relaxed), walks);
     }
 
     /// One tree at a time, each flush wrote a table and synced an edit for 24 KiB of memory.
@@ -183,9 +212,9 @@ mod tests {
         opened.all.iter().for_each(|kv| kv.put("a", "1").unwrap());
         opened.steps.run_all();
         let stats = opened.db.stats();
-        let groups = opened.shared().background.lock().sealed;
+        let groups = opened.parts().upkeep.work.lock().flushes.sealed;
         assert!(groups >= 1 && stats.flushes >= 15 * groups, "{groups} groups, {stats:?}");
-        assert!(opened.shared().memtable_bytes() > 10 << 20, "but not all of them");
+        assert!(opened.parts().memory.memtable_bytes() > 10 << 20, "but not all of them");
     }
 
     #[test]
@@ -217,7 +246,7 @@ mod tests {
         opened.rest();
         assert_eq!(snapshot.get(kv, [1]).unwrap().unwrap(), [1; 100]);
         {
-            let queue = opened.shared().background.lock();
+            let queue = opened.parts().upkeep.work.lock();
             assert_eq!((queue.watched.len(), queue.held_back.len()), (0, 1));
         }
         // One that is younger than all tables holds nothing back.
@@ -242,10 +271,10 @@ mod tests {
         first.expect_absent(&named, "no such key").unwrap();
         first.put(&opened.all[0], "a", "1").unwrap();
         opened.db.commit(first).unwrap();
-        assert_eq!(opened.shared().definitions_due.lock().len(), 1);
+        assert_eq!(opened.parts().edits.keyspaces_defining(), 1);
         opened.db.flush().unwrap();
-        assert!(opened.shared().definitions_due.lock().is_empty());
-        let state = opened.shared().manifest.lock().as_ref().unwrap().state().clone();
+        assert_eq!(opened.parts().edits.keyspaces_defining(), 0);
+        let state = opened.parts().edits.manifest.lock().as_ref().unwrap().state().clone();
         let names = (named.core().id, DefinitionKind::NAMES);
         assert_eq!(state.definitions_of(names), [&b"a name"[..], b"another"]);
     }

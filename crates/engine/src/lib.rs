@@ -8,10 +8,9 @@
 //! ```
 //! Everything here is bytes. There is no promise of stability: the promise is that of crate `flagstone`.
 //!
-//! The modules are listed from the ground up, except for the knot that an open database is: `shared`, `keyspace` and
-//! `handle` are known to those that work on them.
+//! The modules are listed from the ground up: each names only modules above it in this list. An open database is a set of
+//! parts, each with its own fields and locks, which `parts` lists.
 
-pub mod content;
 pub mod fold;
 
 mod event;
@@ -19,36 +18,64 @@ mod options;
 mod partition;
 
 mod catalog;
+
+pub mod content;
+
+mod config;
+mod history;
 mod manifest;
 
+mod copying;
 mod long_chains;
 mod rate;
 
-mod copying;
+mod bell;
+mod due;
+mod gate;
+mod inside;
 
-mod commit;
-mod read;
+mod setup;
 
-mod keyspaces;
+mod health;
+
+mod copies;
+mod memory;
 mod space;
 
-mod keyspace;
-mod write;
+mod ballast;
+mod keyspaces;
+
+mod damage;
+mod edits;
+mod log_upkeep;
+mod queue;
+
+mod reads;
+mod supply;
+
+mod commit;
 
 mod background;
-mod inside;
+
+mod parts;
+
 mod open;
-mod shared;
+
+mod handle;
+mod write;
+
+mod read;
+
+mod keyspace;
 
 mod backup;
 mod change;
 mod checkpoint;
-mod config;
-mod engine;
-mod handle;
 mod repair;
 mod stats;
 mod verify;
+
+mod engine;
 
 pub mod inspect;
 
@@ -57,22 +84,24 @@ mod stories;
 #[cfg(test)]
 mod testing;
 
-pub use background::{Admitted, CompactProgress};
+pub use background::CompactProgress;
 pub use backup::{
     BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, KeepReport, RestoreReport,
 };
 pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
-pub use commit::{Batch, OP_OVERHEAD, Ticket, VersionToken};
+pub use commit::{Admitted, Batch, OP_OVERHEAD, Ticket};
 pub use config::{Config, Environment};
 pub use engine::Engine;
 pub use event::{DamagedTable, Event, Listener, StallCause};
 pub use flagstone_base::{Error, ErrorKind, Kind, Result, SeqNo, Slice};
 pub use fold::Fold;
+pub use history::VersionToken;
 pub use keyspace::{Keyspace, owned_range};
 pub use options::{Durability, KeyspaceOptions, Options, Routing};
 pub use read::{Scan, Snapshot};
 pub use repair::{Loss, Repair, RepairReport};
+pub use space::KeyspaceCore;
 pub use stats::{
     CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats, VerifyReport,
 };

@@ -1,9 +1,9 @@
 //! What a keyspace is inside: its trees, and what belongs to its content.
 
 use crate::catalog::KeyspaceRecord;
-use crate::commit::Gate;
 use crate::content::{Content, Definition, DefinitionKind, DefinitionTable};
 use crate::fold::Fold;
+use crate::gate::Gate;
 use crate::partition::Route;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// The trees of a write.
 pub(crate) type Trees<'a> = SmallVec<[&'a Arc<Tree>; 1]>;
 
-/// A keyspace, shared by all its handles, its batches and its background work.
-pub(crate) struct KeyspaceCore {
+/// A keyspace, shared by all its handles, its batches and its background work. A handle of it derefs to it.
+pub struct KeyspaceCore {
     pub(crate) id: KeyspaceId,
     /// What the catalog says of it. Replaced under the manifest's lock, after the edit that changed it.
     record: ArcSwap<KeyspaceRecord>,

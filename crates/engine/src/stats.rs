@@ -2,7 +2,7 @@
 
 use crate::content::DefinitionKind;
 use crate::options::{KeyspaceOptions, Routing};
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::space::KeyspaceCore;
 use flagstone_env::sync::atomic::Ordering;
 use std::fmt;
@@ -195,11 +195,11 @@ impl fmt::Display for VerifyReport {
     }
 }
 
-pub(crate) fn stats(shared: &Shared) -> Stats {
-    let keyspaces = shared.keyspaces.all_by_name();
-    let cache = &shared.trees.cache;
+pub(crate) fn stats(parts: &Parts) -> Stats {
+    let keyspaces = parts.keyspaces.all_by_name();
+    let cache = &parts.trees.cache;
     let counted = cache.stats();
-    let log = shared.log.as_ref();
+    let log = parts.history.log.as_ref();
     let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
     Stats {
         keyspaces: keyspaces.iter().map(|core| keyspace_stats(core)).collect(),
@@ -212,24 +212,26 @@ pub(crate) fn stats(shared: &Shared) -> Stats {
             hits: counted.hits,
             misses: counted.misses,
         },
-        memory_budget: shared.options.memory_budget,
-        memtable_bytes: shared.memtable_bytes(),
+        memory_budget: parts.setup.options.memory_budget,
+        memtable_bytes: parts.memory.memtable_bytes(),
         wal_bytes: log.map_or(0, flagstone_wal::Log::bytes),
         wal_bytes_written: written.bytes,
         wal_syncs: written.syncs,
-        flushes: shared.background.flushes.load(Ordering::Relaxed),
-        compactions: shared.background.compactions.load(Ordering::Relaxed),
-        stalls: shared.background.stalls.load(Ordering::Relaxed),
-        stalled_for: Duration::from_nanos(shared.background.stall_nanos.load(Ordering::Relaxed)),
-        files_open: shared.trees.files.descriptors(),
-        files_open_max: shared.trees.files.descriptors_max(),
-        files_opened: shared.trees.files.opened(),
-        visible_seqno: shared.publisher.visible().get(),
+        flushes: parts.upkeep.work.flushes.load(Ordering::Relaxed),
+        compactions: parts.upkeep.work.compactions.load(Ordering::Relaxed),
+        stalls: parts.commits.throttle.stall.stalls.load(Ordering::Relaxed),
+        stalled_for: Duration::from_nanos(
+            parts.commits.throttle.stall.stall_nanos.load(Ordering::Relaxed),
+        ),
+        files_open: parts.trees.files.descriptors(),
+        files_open_max: parts.trees.files.descriptors_max(),
+        files_opened: parts.trees.files.opened(),
+        visible_seqno: parts.history.visible().get(),
         scrub: ScrubReport {
-            rounds: shared.background.scrub.rounds.load(Ordering::Relaxed),
-            tables: shared.background.scrub.tables.load(Ordering::Relaxed),
-            bytes: shared.background.scrub.bytes.load(Ordering::Relaxed),
-            damaged: shared.background.scrub.damaged.load(Ordering::Relaxed),
+            rounds: parts.scrubber.counters.rounds.load(Ordering::Relaxed),
+            tables: parts.scrubber.counters.tables.load(Ordering::Relaxed),
+            bytes: parts.scrubber.counters.bytes.load(Ordering::Relaxed),
+            damaged: parts.scrubber.counters.damaged.load(Ordering::Relaxed),
         },
     }
 }

@@ -1,5 +1,6 @@
 //! Bugs that were found by reading, each told by the test that it failed.
 
+use crate::background::{compact_trees, flush_all, schedule, seal_all};
 use crate::testing::Builder;
 use crate::{
     Batch, Durability, Engine, Environment, ErrorKind, Event, Keyspace, KeyspaceOptions, Routing,
@@ -119,7 +120,7 @@ fn an_open_leaves_it_to_the_background_to_look_for_garbage() {
     let next = world.killed();
     let db = next.open();
     let kv = keyspace(&db, "a");
-    let live = || kv.handle().shared().background.lock().spaces.live();
+    let live = || kv.handle().parts().upkeep.work.lock().spaces.live();
     assert_eq!(live(), 0);
     next.steps.run_all();
     assert!((600_000..1_200_000).contains(&live()), "{}", live());
@@ -174,9 +175,9 @@ fn a_database_open_for_reading_only_compacts_nothing() {
     for i in 0..6_u32 {
         kv.put("same", i.to_be_bytes()).unwrap();
         kv.put(i.to_be_bytes(), "x").unwrap();
-        let shared = kv.handle().shared();
-        shared.seal_all();
-        shared.schedule();
+        let upkeep = &kv.handle().parts().upkeep;
+        seal_all(upkeep);
+        schedule(upkeep);
         while world.steps.step(Lane::Flush) {}
     }
     let next = world.killed();
@@ -209,10 +210,10 @@ fn a_crash_between_two_groups_keeps_unlogged_batches_whole() {
     batch.put(&a, "k", "1").unwrap();
     batch.put(&b, "k", "1").unwrap();
     db.commit_with(batch, Durability::None).unwrap();
-    let shared = a.handle().shared();
-    shared.seal_all();
-    assert_eq!(shared.background.lock().sealed, 2);
-    while shared.background.lock().installed == 0 {
+    let upkeep = &a.handle().parts().upkeep;
+    seal_all(upkeep);
+    assert_eq!(upkeep.work.lock().flushes.sealed, 2);
+    while upkeep.work.lock().flushes.installed == 0 {
         assert!(world.steps.step(Lane::Flush));
     }
     let next = world.killed();
@@ -321,7 +322,7 @@ fn writers_that_wait_for_compactions_hear_why_these_fail() {
     let world = World::new();
     let db = world.open();
     let kv = keyspace(&db, "a");
-    let shared = kv.handle().shared();
+    let upkeep = &kv.handle().parts().upkeep;
     let mut runs = 0_u32;
     loop {
         let mut batch = Batch::default();
@@ -330,8 +331,8 @@ fn writers_that_wait_for_compactions_hear_why_these_fail() {
         if db.start(&batch, Durability::Buffered, false).and_then(Ticket::wait).is_err() {
             break;
         }
-        shared.seal_all();
-        shared.schedule();
+        seal_all(upkeep);
+        schedule(upkeep);
         while world.steps.step(Lane::Flush) {}
         if runs == 10 {
             // The first compaction moves one table and writes none.
@@ -354,17 +355,17 @@ fn a_tree_is_tidied_up_when_its_writers_rest() {
     let world = World::new();
     let db = world.open();
     let kv = keyspace(&db, "a");
-    let shared = kv.handle().shared();
+    let upkeep = &kv.handle().parts().upkeep;
     let runs = || kv.core().trees[0].pressure(flagstone_tree::Policy::Leveling).l0_runs;
     for i in 0..8_u8 {
         for key in ["a", "m", "z"] {
             kv.put(key, [i]).unwrap();
         }
-        shared.seal_all();
+        seal_all(upkeep);
         kv.put("m", "keeps the tree busy").unwrap();
-        shared.schedule();
+        schedule(upkeep);
         for _ in 0..10 {
-            while world.steps.step(Lane::Flush) && shared.background.is_flush_pending() {}
+            while world.steps.step(Lane::Flush) && upkeep.work.is_flush_pending() {}
             world.steps.step(Lane::Compaction);
         }
     }
@@ -389,16 +390,16 @@ fn nobody_waits_for_jobs_that_a_close_has_dropped() {
     let db = world.open();
     let kv = keyspace(&db, "a");
     kv.put("1", "1").unwrap();
-    let shared = Arc::clone(kv.handle().shared());
-    let tree = Arc::clone(&shared.all_trees()[0]);
-    shared.background.lock().compacting.insert(tree.id());
+    let upkeep = Arc::clone(&kv.handle().parts().upkeep);
+    let tree = Arc::clone(&upkeep.keyspaces.all_trees()[0]);
+    upkeep.work.lock().compacting.insert(tree.id());
     let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append, Op::Create]);
     world.faults.inject(full.forever());
     kv.put("2", "2").unwrap_err();
     db.close().unwrap_err();
-    assert_eq!(shared.flush_all().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(flush_all(&upkeep).unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(
-        shared.compact_trees(vec![tree], &mut |_| ControlFlow::Continue(())).unwrap_err().kind(),
+        compact_trees(&upkeep, vec![tree], &mut |_| ControlFlow::Continue(())).unwrap_err().kind(),
         ErrorKind::Closed
     );
     assert_eq!(keyspace(&world.killed().open(), "a").count().unwrap(), 1);
@@ -472,10 +473,10 @@ fn stopped_writers_do_not_wake_one_another() {
     let world = World::new();
     let db = world.open();
     let kv = keyspace(&db, "a");
-    let shared = kv.handle().shared();
-    let rung = shared.stall.rung();
-    shared.schedule();
-    assert_eq!(shared.stall.rung(), rung);
+    let upkeep = &kv.handle().parts().upkeep;
+    let rung = upkeep.health.writers.rung();
+    schedule(upkeep);
+    assert_eq!(upkeep.health.writers.rung(), rung);
 }
 
 /// Everything at once, on threads: writers of pairs under mixed durabilities, readers who must see

@@ -10,7 +10,7 @@
 use crate::content::Shown;
 use crate::manifest::{Manifest, State, verify_file};
 use crate::open::{check, check_record};
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::space::KeyspaceCore;
 use crate::stats::VerifyReport;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result};
@@ -20,29 +20,29 @@ use flagstone_wal::{Listed, Log, LogReport};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-pub(crate) fn verify(shared: &Shared, is_quick: bool) -> Result<VerifyReport> {
-    let verified = verify_all(shared, is_quick);
+pub(crate) fn verify(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
+    let verified = verify_all(parts, is_quick);
     if verified.is_err() {
         // A close removes the files of the log.
-        shared.check_open()?;
+        parts.health.check_open()?;
     }
     verified
 }
 
-fn verify_all(shared: &Shared, is_quick: bool) -> Result<VerifyReport> {
-    let log = match &shared.log {
+fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
+    let log = match &parts.history.log {
         Some(log) => {
-            let manifest = verify_manifest(shared, log)?;
+            let manifest = verify_manifest(parts, log)?;
             let mut visit = |record: flagstone_wal::Record<'_>| {
                 // Keyspaces may have been created since the manifest was read.
-                let next = manifest.next_keyspace.max(shared.keyspaces.after_newest());
-                check_record(&shared.dir, &record, next)
+                let next = manifest.next_keyspace.max(parts.keyspaces.after_newest());
+                check_record(&parts.setup.dir, &record, next)
             };
             log.verify(&manifest.listed, is_quick, &mut visit)?
         }
-        None => verify_closed(shared)?,
+        None => verify_closed(parts)?,
     };
-    let keyspaces = shared.keyspaces.all();
+    let keyspaces = parts.keyspaces.all();
     let mut report = VerifyReport {
         keyspaces: keyspaces.len() as u64,
         segments: log.segments,
@@ -70,22 +70,22 @@ struct Found {
 }
 
 /// Compares the manifest's file, its state, and what the database works with.
-fn verify_manifest(shared: &Shared, log: &Log) -> Result<Found> {
-    let room = shared.manifest.lock();
+fn verify_manifest(parts: &Parts, log: &Log) -> Result<Found> {
+    let room = parts.edits.manifest.lock();
     let Some(manifest) = room.as_ref() else {
-        let text = format!("{} is closed", shared.dir.display());
+        let text = format!("{} is closed", parts.setup.dir.display());
         return Err(Error::new(ErrorKind::Closed, text));
     };
     verify_file(manifest)?;
-    let (state, keyspaces) = (manifest.state(), shared.keyspaces.all());
+    let (state, keyspaces) = (manifest.state(), parts.keyspaces.all());
     let differs = |found: String| {
-        let path = path(&shared.dir, FileKind::Manifest, manifest.number());
+        let path = path(&parts.setup.dir, FileKind::Manifest, manifest.number());
         Error::corruption(path.display(), manifest.bytes(), found)
     };
     if let Some(found) = difference(state, &keyspaces) {
         return Err(differs(found));
     }
-    let granted = shared.numbering.lock().ceiling;
+    let granted = parts.history.numbering.lock().ceiling;
     if granted != state.seqno_ceiling {
         let ceiling = state.seqno_ceiling;
         return Err(differs(format!("SeqNos are granted up to {ceiling}, expected {granted}")));
@@ -99,19 +99,20 @@ fn verify_manifest(shared: &Shared, log: &Log) -> Result<Found> {
     if let Some(segment) = unlisted {
         return Err(differs(format!("segment {} is written, expected it listed", segment.number)));
     }
-    check_files(shared, manifest, &listed)?;
+    check_files(parts, manifest, &listed)?;
     Ok(Found { next_keyspace: state.catalog.counters().next_keyspace, listed })
 }
 
 /// Every file that the manifest lists is in the directory: none is removed before an edit says that it is not needed.
-fn check_files(shared: &Shared, manifest: &Manifest, listed: &Listed) -> Result<()> {
-    let files: HashSet<String> = shared.environment.disk.list(&shared.dir)?.into_iter().collect();
+fn check_files(parts: &Parts, manifest: &Manifest, listed: &Listed) -> Result<()> {
+    let files: HashSet<String> =
+        parts.setup.environment.disk.list(&parts.setup.dir)?.into_iter().collect();
     let logs = listed.files.iter().map(|number| name(FileKind::Wal, *number));
     let tables = manifest.state().live_tables().map(|number| name(FileKind::Table, number));
     match logs.chain(tables).find(|name| !files.contains(name)) {
         None => Ok(()),
         Some(missing) => Err(Error::corruption(
-            shared.dir.join(missing).display(),
+            parts.setup.dir.join(missing).display(),
             0,
             "the manifest names this file, and it is missing",
         )),
@@ -119,18 +120,18 @@ fn check_files(shared: &Shared, manifest: &Manifest, listed: &Listed) -> Result<
 }
 
 /// A database that is open for reading only is checked as an open does it, and compared with what was opened.
-fn verify_closed(shared: &Shared) -> Result<LogReport> {
-    let disk = &*shared.environment.disk;
-    let Some(loaded) = Manifest::load(disk, &shared.dir)? else {
-        let path = shared.dir.join(flagstone_env::names::CURRENT);
+fn verify_closed(parts: &Parts) -> Result<LogReport> {
+    let disk = &*parts.setup.environment.disk;
+    let Some(loaded) = Manifest::load(disk, &parts.setup.dir)? else {
+        let path = parts.setup.dir.join(flagstone_env::names::CURRENT);
         return Err(Error::corruption(path.display(), 0, "expected the name of the manifest"));
     };
-    let keyspaces = shared.keyspaces.all();
+    let keyspaces = parts.keyspaces.all();
     if let Some(found) = difference(&loaded.state, &keyspaces) {
-        let path = path(&shared.dir, FileKind::Manifest, loaded.number);
+        let path = path(&parts.setup.dir, FileKind::Manifest, loaded.number);
         return Err(Error::corruption(path.display(), loaded.valid_end, found));
     }
-    let recovered = check(disk, &shared.dir, &loaded, &shared.keyspaces)?.recovered;
+    let recovered = check(disk, &parts.setup.dir, &loaded, &parts.keyspaces)?.recovered;
     Ok(LogReport {
         segments: recovered.segments.len() as u64,
         bytes: recovered.segments.iter().map(|segment| segment.bytes).sum(),

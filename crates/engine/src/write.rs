@@ -1,157 +1,178 @@
-//! Writes of one key: blind, or after a read of the key.
+//! Writes: through the commit path, then what is due after it; of one key, blind or after a read of the key.
 
-use crate::background::Admitted;
-use crate::commit::{Batch, Held, LARGE_WRITE, LargeWrite, Op, Write, encode_op, trees_of};
+use crate::background::act_after_commit;
+use crate::commit::{
+    Admitted, Batch, Committed, Held, LARGE_WRITE, LargeWrite, Op, Write, admit_update,
+    before_write, encode_op, trees_of,
+};
+use crate::due::Due;
 use crate::inside::Inside;
-use crate::keyspace::Keyspace;
+use crate::options::Durability;
+use crate::parts::Parts;
+use crate::space::{KeyspaceCore, Trees};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Kind, Result};
+use flagstone_base::{Kind, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
 use std::cell::RefCell;
 use std::slice::from_ref;
+use std::sync::Arc;
 
-impl Keyspace {
-    /// Puts, deletes or merges `key`.
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        thread_local! {
-            static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-        }
-        check_key(key)?;
-        check_value(value)?;
-        let (shared, core) = (self.handle().shared(), self.core());
-        let trees = || core.tree_of(key, core.hash(key));
-        let admitted = shared.before_write(value.len(), true, trees)?;
-        if value.len() >= LARGE_WRITE {
-            // Before it is copied.
-            shared.check_batch_bytes(value.len())?;
-            let large = LargeWrite::of_slice(core, kind, key, value);
-            return self.commit_large(large, admitted, None);
-        }
-        let mut payload = PAYLOAD.take();
-        payload.clear();
-        let op = encode_op(&mut payload, core, 0, kind, key, value);
-        let durability = shared.options.durability;
-        let committed = shared.write(&self.write_of(&payload, from_ref(&op)), durability, None);
-        // Long keys may have made the buffer too large to keep.
-        if payload.capacity() <= LARGE_WRITE {
-            PAYLOAD.set(payload);
-        }
-        shared.wait_durable(committed?.lsn, durability)
+/// Commits `write` up to publication, and acts on what is due after it. `held` are the stripes if the caller holds them
+/// already.
+pub(crate) fn commit(
+    parts: &Parts,
+    write: &Write<'_>,
+    durability: Durability,
+    held: Option<Held<'_>>,
+) -> Result<Committed> {
+    let (committed, due) = parts.commits.write(write, durability, held);
+    if !due.is_empty() {
+        let last = committed.as_ref().map_or(SeqNo::ZERO, |committed| committed.last);
+        let wants_trees = due.has(Due::RANGES) || due.has(Due::LOOK);
+        let trees = if wants_trees { trees_of(write) } else { Trees::new() };
+        act_after_commit(&parts.upkeep, due, &trees, last);
     }
+    committed
+}
 
-    /// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
-    /// admission.
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`].
-    #[inline]
-    pub fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
-        if bytes < LARGE_WRITE {
-            return Ok(None);
+/// Puts, deletes or merges `key`.
+pub(crate) fn write_one(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    kind: Kind,
+    key: &[u8],
+    value: &[u8],
+) -> Result<()> {
+    thread_local! {
+        static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    check_key(key)?;
+    check_value(value)?;
+    let trees = || core.tree_of(key, core.hash(key));
+    let admitted = before_write(&parts.commits.throttle, value.len(), true, trees)?;
+    if value.len() >= LARGE_WRITE {
+        // Before it is copied.
+        parts.commits.check_batch_bytes(value.len())?;
+        let large = LargeWrite::of_slice(core, kind, key, value);
+        return commit_large(parts, core, large, admitted, None);
+    }
+    let mut payload = PAYLOAD.take();
+    payload.clear();
+    let op = encode_op(&mut payload, core, 0, kind, key, value);
+    let durability = parts.setup.options.durability;
+    let committed = commit(parts, &write_of(core, &payload, from_ref(&op)), durability, None);
+    // Long keys may have made the buffer too large to keep.
+    if payload.capacity() <= LARGE_WRITE {
+        PAYLOAD.set(payload);
+    }
+    parts.log.wait_durable(committed?.lsn, durability)
+}
+
+/// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
+/// admission.
+#[inline]
+pub(crate) fn turn_for<'p>(
+    parts: &'p Parts,
+    core: &KeyspaceCore,
+    key: &[u8],
+    bytes: usize,
+) -> Result<Option<Admitted<'p>>> {
+    if bytes < LARGE_WRITE {
+        return Ok(None);
+    }
+    before_write(&parts.commits.throttle, bytes, true, || core.tree_of(key, core.hash(key)))
+}
+
+/// Sets `key` to `value`, whose buffer it takes over; `turn` is what [`turn_for`] returned, if it was asked.
+pub(crate) fn put_encoded(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    key: &[u8],
+    value: Vec<u8>,
+    turn: Option<Admitted<'_>>,
+) -> Result<()> {
+    if value.len() < LARGE_WRITE && turn.is_none() {
+        return write_one(parts, core, Kind::Put, key, &value);
+    }
+    check_key(key)?;
+    check_value(&value)?;
+    let turn = match turn {
+        None => turn_for(parts, core, key, value.len())?,
+        Some(mut turn) => {
+            turn.grow_to(value.len());
+            Some(turn)
         }
-        let core = self.core();
-        self.handle().shared().before_write(bytes, true, || core.tree_of(key, core.hash(key)))
-    }
+    };
+    let large = LargeWrite::of_value(core, Kind::Put, key, value);
+    commit_large(parts, core, large, turn, None)
+}
 
-    /// Sets `key` to `value`, whose buffer it takes over; `turn` is what [`Keyspace::turn_for`] returned, if it was asked.
-    ///
-    /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn put_encoded(
-        &self,
-        key: &[u8],
-        value: Vec<u8>,
-        turn: Option<Admitted<'_>>,
-    ) -> Result<()> {
-        if value.len() < LARGE_WRITE && turn.is_none() {
-            return self.write_one(Kind::Put, key, &value);
-        }
-        check_key(key)?;
-        check_value(&value)?;
-        let turn = match turn {
-            None => self.turn_for(key, value.len())?,
-            Some(mut turn) => {
-                turn.grow_to(value.len());
-                Some(turn)
-            }
-        };
-        let large = LargeWrite::of_value(self.core(), Kind::Put, key, value);
-        self.commit_large(large, turn, None)
+/// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
+/// the key comes between. Returns whether something was written.
+pub(crate) fn read_modify_write(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    key: &[u8],
+    change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
+) -> Result<bool> {
+    // The length of the new value is not known: assume that of the last update. The room is not kept, since nobody
+    // knows how long `change` takes.
+    let hash = core.hash(key);
+    let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
+    drop(before_write(&parts.commits.throttle, like_the_last, true, || core.tree_of(key, hash))?);
+    let held = parts.commits.stripes.hold_to_update(core, hash);
+    let changed = {
+        let _inside = parts.health.run_inside(Inside::Update);
+        let found = parts.reads.get_found(core, key, hash, None)?;
+        change(found.value.as_deref())?
+    };
+    let Some((kind, value)) = changed else { return Ok(false) };
+    check_value(&value)?;
+    let admitted = admit_update(&parts.commits.throttle, value.len())?;
+    if admitted.is_some() {
+        core.updated_bytes.store(value.len(), Ordering::Relaxed);
+        let large = LargeWrite::of_value(core, kind, key, value);
+        return commit_large(parts, core, large, admitted, Some(held)).map(|()| true);
     }
+    if like_the_last > 0 {
+        core.updated_bytes.store(0, Ordering::Relaxed);
+    }
+    let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
+    let op = encode_op(&mut payload, core, 0, kind, key, &value);
+    let durability = parts.setup.options.durability;
+    let write = write_of(core, &payload, from_ref(&op));
+    let committed = commit(parts, &write, durability, Some(held))?;
+    parts.log.wait_durable(committed.lsn, durability)?;
+    Ok(true)
+}
 
-    /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
-    /// the key comes between. Returns whether something was written.
-    ///
-    /// # Errors
-    /// What `change` returns; else as [`Keyspace::put`].
-    pub fn read_modify_write(
-        &self,
-        key: &[u8],
-        change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
-    ) -> Result<bool> {
-        let (shared, core) = (self.handle().shared(), self.core());
-        // The length of the new value is not known: assume that of the last update. The room is not kept, since nobody
-        // knows how long `change` takes.
-        let hash = core.hash(key);
-        let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
-        drop(shared.before_write(like_the_last, true, || core.tree_of(key, hash))?);
-        let held = shared.stripes.hold_to_update(core, hash);
-        let changed = {
-            let _inside = shared.run_inside(Inside::Update);
-            let found = shared.get_found(core, key, hash, None)?;
-            change(found.value.as_deref())?
-        };
-        let Some((kind, value)) = changed else { return Ok(false) };
-        check_value(&value)?;
-        let admitted = shared.admit_update(value.len())?;
-        if admitted.is_some() {
-            core.updated_bytes.store(value.len(), Ordering::Relaxed);
-            let large = LargeWrite::of_value(core, kind, key, value);
-            return self.commit_large(large, admitted, Some(held)).map(|()| true);
-        }
-        if like_the_last > 0 {
-            core.updated_bytes.store(0, Ordering::Relaxed);
-        }
-        let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
-        let op = encode_op(&mut payload, core, 0, kind, key, &value);
-        let durability = shared.options.durability;
-        let write = self.write_of(&payload, from_ref(&op));
-        let committed = shared.write(&write, durability, Some(held))?;
-        shared.wait_durable(committed.lsn, durability)?;
-        Ok(true)
-    }
+/// Commits `batch` with the database's durability.
+pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
+    let durability = parts.setup.options.durability;
+    let write = batch.as_write();
+    let admitted = before_write(&parts.commits.throttle, write.len(), true, || trees_of(&write))?;
+    let committed = commit(parts, &write, durability, None)?;
+    drop(admitted);
+    parts.log.wait_durable(committed.lsn, durability)
+}
 
-    pub(crate) fn commit_own(&self, batch: &Batch) -> Result<()> {
-        let shared = self.handle().shared();
-        let durability = shared.options.durability;
-        let write = batch.as_write();
-        let admitted = shared.before_write(write.len(), true, || trees_of(&write))?;
-        let committed = shared.write(&write, durability, None)?;
-        drop(admitted);
-        shared.wait_durable(committed.lsn, durability)
-    }
+/// Commits a large write; frees its memory, then its admission, before it waits for a sync.
+fn commit_large(
+    parts: &Parts,
+    core: &Arc<KeyspaceCore>,
+    (large, op): (LargeWrite, Op),
+    admitted: Option<Admitted<'_>>,
+    held: Option<Held<'_>>,
+) -> Result<()> {
+    let durability = parts.setup.options.durability;
+    let write = large.as_write(write_of(core, &[], from_ref(&op)));
+    let committed = commit(parts, &write, durability, held);
+    drop(large);
+    drop(admitted);
+    parts.log.wait_durable(committed?.lsn, durability)
+}
 
-    /// Commits a large write; frees its memory, then its admission, before it waits for a sync.
-    fn commit_large(
-        &self,
-        (large, op): (LargeWrite, Op),
-        admitted: Option<Admitted<'_>>,
-        held: Option<Held<'_>>,
-    ) -> Result<()> {
-        let shared = self.handle().shared();
-        let durability = shared.options.durability;
-        let write = large.as_write(self.write_of(&[], from_ref(&op)));
-        let committed = shared.write(&write, durability, held);
-        drop(large);
-        drop(admitted);
-        shared.wait_durable(committed?.lsn, durability)
-    }
-
-    fn write_of<'a>(&'a self, payload: &'a [u8], ops: &'a [Op]) -> Write<'a> {
-        let keyspaces = from_ref(self.core());
-        Write { payload, shared: None, ops, conditions: &[], keyspaces }
-    }
+fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [Op]) -> Write<'a> {
+    let keyspaces = from_ref(core);
+    Write { payload, shared: None, ops, conditions: &[], keyspaces }
 }

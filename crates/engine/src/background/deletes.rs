@@ -9,11 +9,9 @@
 //! Only a flush brings deletes to where compactions see them. A memtable that is written on is flushed when it is full; one
 //! in which a queue is emptied, say, would stay for ever, and the tables under it too.
 
-use crate::shared::Shared;
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, Ordering};
-use flagstone_env::{Lane, Progress};
 use flagstone_tree::Tree;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +23,6 @@ const QUIET: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The bytes of whole tables that such a flush must free.
 const FREED_MIN: u64 = 1 << 20;
-/// How often waiting trees are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// A flush pays from this many tombstones on.
 const TOMBSTONES_MANY: u64 = 1024;
 
@@ -69,56 +65,39 @@ impl Waiting {
     }
 }
 
-impl Shared {
-    /// A range was deleted in `tree`.
-    #[cold]
-    pub(crate) fn note_deleted_range(&self, tree: &Arc<Tree>) {
-        let now = self.environment.clock.monotonic();
+/// Whether the memtable of `tree` holds deleted ranges, or many tombstones.
+pub(super) fn has_deletes(tree: &Tree) -> bool {
+    let held = tree.deletes_in_memory();
+    held.has_ranges || held.tombstones >= TOMBSTONES_MANY
+}
+
+impl Deletes {
+    /// Something was deleted in `tree` by the time `now`.
+    pub(super) fn note(&self, tree: &Arc<Tree>, now: Duration) {
         let newest = tree.deletes_in_memory().newest;
         let waiting = Waiting { tree: Arc::clone(tree), newest, quiet_since: now, since: now };
-        self.background.deletes.waiting.lock().entry(tree.id()).or_insert(waiting);
-        self.look_at_deletes_later();
+        self.waiting.lock().entry(tree.id()).or_insert(waiting);
     }
 
-    /// The same for a tree with many tombstones in its memtable, or any of a recovery; asked now and then.
-    pub(crate) fn note_deletes(&self, tree: &Arc<Tree>) {
-        let held = tree.deletes_in_memory();
-        if held.has_ranges || held.tombstones >= TOMBSTONES_MANY {
-            self.note_deleted_range(tree);
-        }
+    /// True for the one who submits the job that looks.
+    pub(super) fn arm(&self) -> bool {
+        !self.is_armed.swap(true, Ordering::AcqRel)
     }
 
-    fn look_at_deletes_later(&self) {
-        if self.background.deletes.is_armed.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let job = self.job(|shared| {
-            // Before the look: a delete that comes behind it asks for another.
-            shared.background.deletes.is_armed.store(false, Ordering::Release);
-            if shared.check_open_for_writing().is_ok() && shared.flush_deletes() {
-                shared.look_at_deletes_later();
-            }
-            Progress::Done
-        });
-        self.executor.submit_after(LOOK_EVERY, Lane::Flush, job);
+    /// The job looks now: a delete that comes after this asks for another.
+    pub(super) fn disarm(&self) {
+        self.is_armed.store(false, Ordering::Release);
     }
 
-    /// Flushes what is due; whether others wait.
-    fn flush_deletes(&self) -> bool {
-        let now = self.environment.clock.monotonic();
+    /// The trees to be flushed at the time `now`, and whether any are left that wait.
+    pub(super) fn due(&self, now: Duration) -> (Vec<TreeId>, bool) {
         let mut due = Vec::new();
-        let mut waiting = self.background.deletes.waiting.lock();
+        let mut waiting = self.waiting.lock();
         waiting.retain(|id, tree| {
             let is_due = tree.is_due(now);
             due.extend(is_due.filter(|is_due| *is_due).map(|_| *id));
             is_due.is_some()
         });
-        let is_any_left = !waiting.is_empty();
-        drop(waiting);
-        if !due.is_empty() {
-            // One that is sealed now holds no deletes at the next look.
-            self.seal_trees(&due);
-        }
-        is_any_left
+        (due, !waiting.is_empty())
     }
 }

@@ -1,21 +1,26 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
-use super::groups::SealGroup;
-use super::install::Install;
+use super::brakes::set_brakes;
+use super::failures::{is_of_all, note_room, put_back};
+use super::install::{Install, install};
 use super::pace::{Filled, FlushPace};
+use super::relieve::{note_spaces, weigh_outputs};
+use super::sweep::make_room_on_disk;
+use super::upkeep::Upkeep;
 use crate::commit::free_bytes;
-use crate::event::Event;
-use crate::shared::Shared;
+use crate::event::{Event, StallCause};
+use crate::queue::SealGroup;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_env::Progress;
 use flagstone_env::sync::atomic::Ordering;
-use flagstone_env::{Lane, Progress, is_out_of_descriptors};
 use flagstone_tree::{Flush, Tree, TreeEdit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-struct FlushJob {
-    shared: Arc<Shared>,
+/// The flush of a group that is under way.
+pub(super) struct FlushJob {
+    upkeep: Arc<Upkeep>,
     group: SealGroup,
     waiting: VecDeque<Arc<Tree>>,
     current: Option<Running>,
@@ -29,6 +34,8 @@ struct FlushJob {
     bytes_done: u64,
     /// The newest write that was visible behind the last step.
     seen: SeqNo,
+    /// It has ended, and everything that did not fail is installed.
+    has_written: bool,
 }
 
 struct Running {
@@ -39,108 +46,114 @@ struct Running {
     started: Duration,
 }
 
-impl Shared {
-    /// Starts what should run and does not.
-    pub(crate) fn schedule(&self) {
-        self.schedule_flush();
-        self.schedule_compactions();
+/// The flush of the first group that can be flushed, marked as running.
+pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
+    let mut queue = upkeep.work.lock();
+    let rests = queue.flushes.rest.as_ref().is_some_and(|rest| rest.rests);
+    if queue.flushes.running.is_some() || rests || upkeep.health.poisoned().is_some() {
+        return None;
     }
+    let group = queue.flushes.take_group()?;
+    queue.flushes.running = Some(group.number);
+    queue.flushes.runs_unlogged = group.is_unlogged;
+    drop(queue);
+    let waiting = group.trees.iter().cloned().collect();
+    Some(FlushJob {
+        waiting,
+        current: None,
+        done: Vec::new(),
+        failed: Vec::new(),
+        error: None,
+        pace: flush_pace(upkeep),
+        bytes: group.trees.iter().map(|tree| tree.sealed_bytes()).sum(),
+        bytes_done: 0,
+        seen: upkeep.history.visible(),
+        has_written: false,
+        upkeep: Arc::clone(upkeep),
+        group,
+    })
+}
 
-    pub(super) fn schedule_flush(&self) {
-        let mut queue = self.background.lock();
-        let rests = queue.rest_of_flushes.as_ref().is_some_and(|rest| rest.rests);
-        if queue.running.is_some() || rests || self.poisoned().is_some() {
-            return;
-        }
-        let Some(shared) = self.arc() else { return };
-        let Some(group) = queue.take_group() else { return };
-        queue.running = Some(group.number);
-        queue.runs_unlogged = group.is_unlogged;
-        drop(queue);
-        let waiting = group.trees.iter().cloned().collect();
-        let mut job = FlushJob {
-            waiting,
-            current: None,
-            done: Vec::new(),
-            failed: Vec::new(),
-            error: None,
-            pace: shared.flush_pace(),
-            bytes: group.trees.iter().map(|tree| tree.sealed_bytes()).sum(),
-            bytes_done: 0,
-            seen: shared.publisher.visible(),
-            shared,
-            group,
-        };
-        self.executor.submit(Lane::Flush, Box::new(move || job.step()));
+/// For a flush that begins now.
+fn flush_pace(upkeep: &Upkeep) -> FlushPace {
+    let (share, log) =
+        (upkeep.setup.options.memtable_share(), upkeep.setup.options.wal_bytes_long());
+    // One that began before the log was long leaves its oldest part to the next, and has no time for it.
+    let log_to = if upkeep.is_log_long() { upkeep.setup.options.wal_bytes_max() } else { log };
+    FlushPace {
+        from: Filled { memtables: share / 2, log },
+        to: Filled { memtables: free_bytes(share), log: log_to },
+        // At a gigabyte a second writers fill a sixteenth of the memtables' share meanwhile.
+        rest_max: Duration::from_nanos(share / 16),
     }
+}
 
-    /// For a flush that begins now.
-    fn flush_pace(&self) -> FlushPace {
-        let (share, log) = (self.options.memtable_share(), self.options.wal_bytes_long());
-        // One that began before the log was long leaves its oldest part to the next, and has no time for it.
-        let log_to = if self.is_log_long() { self.options.wal_bytes_max() } else { log };
-        FlushPace {
-            from: Filled { memtables: share / 2, log },
-            to: Filled { memtables: free_bytes(share), log: log_to },
-            // At a gigabyte a second writers fill a sixteenth of the memtables' share meanwhile.
-            rest_max: Duration::from_nanos(share / 16),
-        }
-    }
+/// Whether a flush is wanted as soon as can be.
+fn is_urgent(upkeep: &Upkeep) -> bool {
+    let is_stopped = upkeep.stall.stopped.is_any();
+    // Who sets the size of memtables wants them to be no larger.
+    is_stopped || upkeep.work.is_flush_awaited() || upkeep.setup.options.memtable_bytes.is_some()
+}
 
-    /// Whether a flush is wanted as soon as can be.
-    fn is_flush_urgent(&self) -> bool {
-        let is_stopped = self.stall.stopped.is_any();
-        // Who sets the size of memtables wants them to be no larger.
-        is_stopped || self.background.is_flush_awaited() || self.options.memtable_bytes.is_some()
-    }
-
-    /// A flush job has ended; what is left of its group, and why.
-    fn finish_flush(&self, left: Option<(SealGroup, Error)>) {
-        match left {
-            None => {
-                let mut queue = self.background.lock();
-                queue.running = None;
-                queue.installed += 1;
-                queue.rest_of_flushes = None;
-                self.background.recount(&queue);
-                self.set_brakes(&queue);
-                let is_stuck = self.background.stuck.load(Ordering::Relaxed) > 0;
-                drop(queue);
-                self.note_room();
-                if !is_stuck {
-                    self.note_log_is_free();
-                }
+/// A flush job has ended; what is left of its group, and why.
+fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
+    match left {
+        None => {
+            let mut queue = upkeep.work.lock();
+            queue.flushes.running = None;
+            queue.flushes.installed += 1;
+            queue.flushes.rest = None;
+            upkeep.work.recount(&queue);
+            set_brakes(upkeep, &queue);
+            let is_stuck = upkeep.work.stuck() > 0;
+            drop(queue);
+            note_room(upkeep);
+            if !is_stuck {
+                note_log_is_free(upkeep);
             }
-            Some((group, error)) => self.put_back(group, &error),
         }
-        self.background.ring();
-        self.stall.ring();
-        self.schedule();
-        self.seal_if_full();
-        self.keep_log_short();
+        Some((group, error)) => put_back(upkeep, group, &error),
+    }
+    upkeep.work.ring();
+    upkeep.health.writers.ring();
+}
+
+/// No flush fails any more.
+fn note_log_is_free(upkeep: &Upkeep) {
+    let since = upkeep.stall.note_log_is_free();
+    if let Some(since) = since {
+        let took = upkeep.setup.now().saturating_sub(since);
+        upkeep.health.tell(&Event::StallFinished { cause: StallCause::Log, took });
     }
 }
 
 impl FlushJob {
-    fn step(&mut self) -> Progress {
-        let shared = Arc::clone(&self.shared);
-        let began = shared.environment.clock.monotonic();
-        match shared.run_step("a flush", || self.try_step()) {
+    /// Whether it has ended, and everything that did not fail is installed.
+    pub(super) const fn has_written(&self) -> bool {
+        self.has_written
+    }
+
+    pub(super) fn step(&mut self) -> Progress {
+        let upkeep = Arc::clone(&self.upkeep);
+        let began = upkeep.setup.now();
+        match upkeep.health.run_step("a flush", || self.try_step()) {
             Ok(Progress::Done) => {
-                shared.background.note_flush(shared.environment.clock.monotonic());
-                shared.settle_later();
+                upkeep.work.note_flush(upkeep.setup.now());
+                self.has_written = true;
                 self.end();
                 Progress::Done
             }
             Ok(_) => {
-                let rest = self.rest_after(shared.environment.clock.monotonic() - began);
-                shared.weigh_outputs();
+                let rest = self.rest_after(upkeep.setup.now() - began);
+                weigh_outputs(&upkeep);
                 rest
             }
             Err(error) => {
                 let tree = self.current.take().map(|running| running.tree);
                 let error = match &tree {
-                    Some(tree) => shared.in_tree(&self.with_advice(error), tree.id(), "the flush"),
+                    Some(tree) => {
+                        upkeep.keyspaces.in_tree(&self.with_advice(error), tree.id(), "the flush")
+                    }
                     None => error,
                 };
                 if let Some(tree) = tree
@@ -165,39 +178,40 @@ impl FlushJob {
     /// What failed is left.
     fn end(&mut self) {
         let left = self.error.take().map(|error| {
-            self.shared.make_room_on_disk();
+            make_room_on_disk(&self.upkeep);
             let (trees, cut) = (std::mem::take(&mut self.failed), self.group.cut.take());
             let back_off = self.group.back_off.take();
             let SealGroup { number, through, is_unlogged, failed_at, .. } = self.group;
             let group = SealGroup { number, through, trees, cut, is_unlogged, back_off, failed_at };
             (group, error)
         });
-        self.shared.finish_flush(left);
+        finish(&self.upkeep, left);
     }
 
     /// Rests while somebody writes, nobody waits, and there is time.
     fn rest_after(&mut self, step: Duration) -> Progress {
-        let shared = &self.shared;
-        let visible = shared.publisher.visible();
+        let upkeep = &self.upkeep;
+        let visible = upkeep.history.visible();
         let is_used = std::mem::replace(&mut self.seen, visible) < visible;
         // What is left then, syncs above all, must not be put off.
         let is_written = |running: &Running| running.flush.is_written();
         let is_last = self.waiting.is_empty() && self.current.as_ref().is_none_or(is_written);
-        if !is_used || is_last || shared.is_flush_urgent() {
+        if !is_used || is_last || is_urgent(upkeep) {
             return Progress::Again;
         }
         let part = |running: &Running| running.bytes as f64 * running.flush.part_done();
         let done = self.bytes_done as f64 + self.current.as_ref().map_or(0.0, part);
-        let filled = Filled { memtables: shared.memtable_bytes(), log: shared.log_bytes() };
+        let filled =
+            Filled { memtables: upkeep.memory.memtable_bytes(), log: upkeep.history.log_bytes() };
         self.pace.rest_after(step, filled, done / self.bytes.max(1) as f64)
     }
 
     fn try_step(&mut self) -> Result<Progress> {
         if let Some(running) = &mut self.current {
             if let Some(edit) = running.flush.step()? {
-                let took = self.shared.environment.clock.monotonic() - running.started;
-                let (keyspace, partition) = self.shared.part_of(&running.tree);
-                self.shared.tell(&Event::FlushFinished {
+                let took = self.upkeep.setup.now() - running.started;
+                let (keyspace, partition) = self.upkeep.keyspaces.part_of(&running.tree);
+                self.upkeep.health.tell(&Event::FlushFinished {
                     keyspace,
                     partition,
                     tables: edit.added.len(),
@@ -217,18 +231,18 @@ impl FlushJob {
         // The log is synced through everything in these tables before the edit is, or a power cut could
         // keep one half of a batch. And what failed to be written stands voided in it, or a record that a
         // crash brings back would be replayed for the other trees alone.
-        if let Some(log) = &self.shared.log {
-            log.sync_all().inspect_err(|error| self.shared.note_failure(error))?;
+        if let Some(log) = &self.upkeep.history.log {
+            log.sync_all().inspect_err(|error| self.upkeep.ballast.note_failure(error))?;
         }
         let edits = std::mem::take(&mut self.done);
         if edits.is_empty() && !self.failed.is_empty() {
             return Ok(Progress::Done);
         }
-        self.shared.background.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
+        self.upkeep.work.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
         let flushed: Vec<Arc<Tree>> = edits.iter().map(|(tree, _)| Arc::clone(tree)).collect();
-        self.shared.install(Install::Flush(&self.group), edits)?;
+        install(&self.upkeep, Install::Flush(&self.group), edits)?;
         // While all workers compact nobody else looks, and what is on the disk must count.
-        self.shared.note_spaces(&flushed);
+        note_spaces(&self.upkeep, &flushed);
         Ok(Progress::Done)
     }
 
@@ -244,27 +258,21 @@ impl FlushJob {
     }
 
     fn start(&self, tree: Arc<Tree>) -> Option<Running> {
-        let (snapshots, visible) = self.shared.snapshots.live(&self.shared.publisher);
-        let keyspace = self.shared.keyspace_of(&tree);
+        let (snapshots, visible) = self.upkeep.history.live();
+        let keyspace = self.upkeep.keyspaces.get(tree.options().keyspace);
         let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
         let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
-        let (keyspace, partition) = self.shared.part_of(&tree);
-        self.shared.tell(&Event::FlushStarted { keyspace, partition });
-        let started = self.shared.environment.clock.monotonic();
+        let (keyspace, partition) = self.upkeep.keyspaces.part_of(&tree);
+        self.upkeep.health.tell(&Event::FlushStarted { keyspace, partition });
+        let started = self.upkeep.setup.now();
         Some(Running { tree, bytes: flush.bytes(), flush, started })
     }
 }
 
-/// Whether what failed a flush will fail those of other trees, too.
-pub(super) fn is_of_all(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::OutOfSpace | ErrorKind::Poisoned | ErrorKind::Closed)
-        || is_out_of_descriptors(error)
-}
-
 #[cfg(test)]
 mod tests {
-    use crate::commit::free_bytes;
-    use crate::shared::Shared;
+    use crate::commit::{before_write, free_bytes};
+    use crate::parts::Parts;
     use crate::space::Trees;
     use crate::testing::Builder;
     use crate::{Engine, Environment, Keyspace, KeyspaceOptions, Routing};
@@ -366,24 +374,24 @@ mod tests {
         }
 
         fn fill(&self) {
-            let shared = self.shared();
+            let parts = self.parts();
             for i in 0..100_000_u64 {
                 self.executor.steps.run_all();
                 // With its key and headers 1,056 bytes: how full memory is when a flush begins depends on it.
                 self.kv.put(i.to_be_bytes(), [7; 1020]).unwrap();
-                if shared.background.is_flush_pending() {
+                if parts.upkeep.work.is_flush_pending() {
                     return self.executor.answers.lock().clear();
                 }
             }
             panic!("no flush");
         }
 
-        fn shared(&self) -> &Shared {
-            self.kv.handle().shared()
+        fn parts(&self) -> &Parts {
+            self.kv.handle().parts()
         }
 
         fn step_to_the_end(&self) {
-            while self.shared().background.is_flush_pending() {
+            while self.parts().upkeep.work.is_flush_pending() {
                 assert!(self.executor.steps.step(Lane::Flush));
             }
         }
@@ -423,9 +431,9 @@ mod tests {
     }
 
     /// Puts until memtables or log hold as much as `is_so` wants.
-    fn put_until(sealed: &Sealed, is_so: impl Fn(&Shared) -> bool) {
+    fn put_until(sealed: &Sealed, is_so: impl Fn(&Parts) -> bool) {
         for i in 0..100_000_u64 {
-            if is_so(sealed.shared()) {
+            if is_so(sealed.parts()) {
                 return;
             }
             sealed.kv.put(i.to_be_bytes(), [2; 1024]).unwrap();
@@ -435,23 +443,29 @@ mod tests {
 
     #[test]
     fn a_flush_does_not_rest_when_the_log_grew_long_meanwhile() {
-        let is_log_long = |shared: &Shared| shared.log_bytes() > shared.options.wal_bytes_long();
+        let is_log_long =
+            |parts: &Parts| parts.history.log_bytes() > parts.setup.options.wal_bytes_long();
         let sealed = Sealed::new();
         // Flushes of 4 MiB each, until there is not room for another.
-        while sealed.shared().log_bytes() + (4 << 20) < sealed.shared().options.wal_bytes_long() {
+        while sealed.parts().history.log_bytes() + (4 << 20)
+            < sealed.parts().setup.options.wal_bytes_long()
+        {
             sealed.fill();
         }
-        assert!(!is_log_long(sealed.shared()));
+        assert!(!is_log_long(sealed.parts()));
         put_until(&sealed, is_log_long);
-        assert!(sealed.shared().memtable_bytes() < 12 << 20, "for memory alone it could rest");
+        assert!(
+            sealed.parts().memory.memtable_bytes() < 12 << 20,
+            "for memory alone it could rest"
+        );
         assert_eq!(sealed.rests_while_written(Sealed::step_to_the_end), 0);
     }
 
     #[test]
     fn a_flush_does_not_rest_when_writers_are_delayed() {
         let sealed = Sealed::new();
-        put_until(&sealed, |shared| {
-            shared.memtable_bytes() >= free_bytes(shared.options.memtable_share())
+        put_until(&sealed, |parts| {
+            parts.memory.memtable_bytes() >= free_bytes(parts.setup.options.memtable_share())
         });
         assert_eq!(sealed.rests_while_written(Sealed::step_to_the_end), 0);
     }
@@ -463,8 +477,12 @@ mod tests {
             |sealed| assert!(sealed.db.checkpoint("copy").is_ok()),
             // Two large writes that do not fit together.
             |sealed| {
-                let _first = sealed.shared().before_write(1 << 20, true, Trees::new).unwrap();
-                let _second = sealed.shared().before_write(8 << 20, true, Trees::new).unwrap();
+                let _first =
+                    before_write(&sealed.parts().commits.throttle, 1 << 20, true, Trees::new)
+                        .unwrap();
+                let _second =
+                    before_write(&sealed.parts().commits.throttle, 8 << 20, true, Trees::new)
+                        .unwrap();
             },
         ];
         for wait in waits {

@@ -1,7 +1,10 @@
 //! Full compactions that a caller asks for: several trees at a time, by his thread and by the workers.
 
 use super::compact::CompactionJob;
-use crate::shared::Shared;
+use super::run::schedule_compactions;
+use super::sweep::sweep;
+use super::upkeep::Upkeep;
+use super::wait::{check_runs, look_later};
 use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -46,7 +49,7 @@ struct CallState {
 /// What one thread does of a call: it takes trees until none is free.
 struct Hand {
     call: Arc<Call>,
-    shared: Arc<Shared>,
+    upkeep: Arc<Upkeep>,
     current: Option<Begun>,
 }
 
@@ -64,76 +67,74 @@ struct Begun {
 /// Counts in `Call::running` for as long as it is held.
 struct Running {
     call: Arc<Call>,
-    shared: Arc<Shared>,
+    upkeep: Arc<Upkeep>,
 }
 
 /// A tree that nobody else compacts for as long as this is held.
 struct Claim {
-    shared: Arc<Shared>,
+    upkeep: Arc<Upkeep>,
     tree: Arc<Tree>,
 }
 
-impl Shared {
-    /// Compacts trees to their deepest level, the last first and each in pieces, by this thread and by the workers of
-    /// compactions, who go on with other jobs by turns. After an error, or when `watch` breaks off, no further piece is
-    /// begun and what runs is given up; pieces that are installed stay.
-    pub(crate) fn compact_trees(
-        &self,
-        trees: Vec<Arc<Tree>>,
-        watch: &mut dyn FnMut(CompactProgress) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>> {
-        let Some(shared) = self.arc() else { return Ok(ControlFlow::Continue(())) };
-        let helpers = self.executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
-        let bytes_total = trees.iter().map(bytes_of).sum();
-        let state = Mutex::new(CallState { waiting: trees, error: None });
-        let call = Arc::new(Call::new(state, bytes_total));
-        let hand = || Hand { call: Arc::clone(&call), shared: Arc::clone(&shared), current: None };
-        for _ in 0..helpers {
-            let mut helper = hand();
-            self.executor.submit(Lane::Compaction, Box::new(move || helper.step_paced()));
+/// Compacts trees to their deepest level, the last first and each in pieces, by this thread and by the workers of
+/// compactions, who go on with other jobs by turns. After an error, or when `watch` breaks off, no further piece is
+/// begun and what runs is given up; pieces that are installed stay.
+pub(crate) fn compact_trees(
+    upkeep: &Arc<Upkeep>,
+    trees: Vec<Arc<Tree>>,
+    watch: &mut dyn FnMut(CompactProgress) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    let helpers =
+        upkeep.setup.executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
+    let bytes_total = trees.iter().map(bytes_of).sum();
+    let state = Mutex::new(CallState { waiting: trees, error: None });
+    let call = Arc::new(Call::new(state, bytes_total));
+    let hand = || Hand { call: Arc::clone(&call), upkeep: Arc::clone(upkeep), current: None };
+    for _ in 0..helpers {
+        let mut helper = hand();
+        upkeep.setup.executor.submit(Lane::Compaction, Box::new(move || helper.step_paced()));
+    }
+    let mut own = hand();
+    loop {
+        if watch(call.progress()).is_break() {
+            call.cancel();
         }
-        let mut own = hand();
-        loop {
-            if watch(call.progress()).is_break() {
-                call.cancel();
-            }
-            // Not across `watch`: what a user does there may wait for a close.
-            let step = self.background.begin_caller_step();
-            if step.is_none() {
-                call.fail(self.closed_meanwhile());
-                call.cancel();
-            }
-            let progress = own.step();
-            drop(step);
-            if progress == Progress::Again {
-                // Where nothing runs by itself, helpers go on between the steps of the caller.
-                self.executor.assist();
-            } else if call.is_over() {
-                break;
-            } else {
-                self.wait_for_a_tree(&call);
-            }
+        // Not across `watch`: what a user does there may wait for a close.
+        let step = upkeep.work.begin_caller_step();
+        if step.is_none() {
+            call.fail(upkeep.setup.closed_meanwhile());
+            call.cancel();
         }
-        let error = call.state.lock().error.take();
-        let is_cancelled = call.is_cancelled.load(Ordering::Acquire);
-        match error {
-            Some(error) => Err(error),
-            None if is_cancelled => Ok(ControlFlow::Break(())),
-            None => Ok(ControlFlow::Continue(())),
+        let progress = own.step();
+        drop(step);
+        if progress == Progress::Again {
+            // Where nothing runs by itself, helpers go on between the steps of the caller.
+            upkeep.setup.executor.assist();
+        } else if call.is_over() {
+            break;
+        } else {
+            wait_for_a_tree(upkeep, &call);
         }
     }
+    let error = call.state.lock().error.take();
+    let is_cancelled = call.is_cancelled.load(Ordering::Acquire);
+    match error {
+        Some(error) => Err(error),
+        None if is_cancelled => Ok(ControlFlow::Break(())),
+        None => Ok(ControlFlow::Continue(())),
+    }
+}
 
-    /// All trees that are left are at work elsewhere, or none is and others have not ended yet.
-    fn wait_for_a_tree(&self, call: &Call) {
-        let left = call.left();
-        let is_open = || self.check_background_runs().and_then(|()| self.check_open_for_writing());
-        match is_open() {
-            Err(error) if !left.is_empty() => call.fail(error),
-            _ => self.look_later(|queue| match left.is_empty() {
-                true => call.running.load(Ordering::Acquire) > 0,
-                false => left.iter().all(|tree| queue.compacting.contains(tree)),
-            }),
-        }
+/// All trees that are left are at work elsewhere, or none is and others have not ended yet.
+fn wait_for_a_tree(upkeep: &Upkeep, call: &Call) {
+    let left = call.left();
+    let is_open = || check_runs(upkeep).and_then(|()| upkeep.health.check_open_for_writing());
+    match is_open() {
+        Err(error) if !left.is_empty() => call.fail(error),
+        _ => look_later(upkeep, |queue| match left.is_empty() {
+            true => call.running.load(Ordering::Acquire) > 0,
+            false => left.iter().all(|tree| queue.compacting.contains(tree)),
+        }),
     }
 }
 
@@ -185,15 +186,15 @@ impl Call {
     }
 
     /// The next tree that nobody compacts.
-    fn take(self: &Arc<Self>, shared: &Arc<Shared>) -> Option<Begun> {
+    fn take(self: &Arc<Self>, upkeep: &Arc<Upkeep>) -> Option<Begun> {
         let mut state = self.state.lock();
         let (at, claim) = (0..state.waiting.len())
             .rev()
-            .find_map(|at| Some((at, Claim::take(shared, &state.waiting[at])?)))?;
+            .find_map(|at| Some((at, Claim::take(upkeep, &state.waiting[at])?)))?;
         state.waiting.remove(at);
         // Before the lock is given back: the call is not over between the two.
         self.running.fetch_add(1, Ordering::AcqRel);
-        let running = Running { call: Arc::clone(self), shared: Arc::clone(shared) };
+        let running = Running { call: Arc::clone(self), upkeep: Arc::clone(upkeep) };
         let pass = FullPass::new(claim.tree.view().version());
         let bytes = (bytes_of(&claim.tree), 0);
         Some(Begun { job: None, pass, bytes, claim, _running: running })
@@ -203,22 +204,22 @@ impl Call {
 impl Hand {
     /// A step in the lane of the workers: while writers write it gives way as other compactions do.
     fn step_paced(&mut self) -> Progress {
-        let clock = Arc::clone(&self.shared.environment.clock);
+        let clock = Arc::clone(&self.upkeep.setup.environment.clock);
         let began = clock.monotonic();
         match self.step() {
-            Progress::Again => self.shared.pace.rest_after(clock.monotonic() - began),
+            Progress::Again => self.upkeep.pace.rest_after(clock.monotonic() - began),
             done => done,
         }
     }
 
     /// Done: no tree is free, or the call has failed.
     fn step(&mut self) -> Progress {
-        let shared = Arc::clone(&self.shared);
-        shared.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
+        let upkeep = Arc::clone(&self.upkeep);
+        upkeep.health.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
             // First the error, then the end of what runs: the caller looks for both.
             self.call.fail(error.clone());
-            shared.note_failure(&error);
-            shared.tell_damages(None);
+            upkeep.ballast.note_failure(&error);
+            upkeep.tell_damages(None);
             self.current = None;
             Progress::Done
         })
@@ -226,10 +227,10 @@ impl Hand {
 
     fn try_step(&mut self) -> Result<Progress> {
         let Some(begun) = &mut self.current else {
-            self.current = self.call.take(&self.shared);
+            self.current = self.call.take(&self.upkeep);
             return Ok(if self.current.is_some() { Progress::Again } else { Progress::Done });
         };
-        self.shared.check_open_for_writing()?;
+        self.upkeep.health.check_open_for_writing()?;
         let is_done = match &mut begun.job {
             _ if self.call.is_cancelled.load(Ordering::Acquire) => true,
             None => {
@@ -240,7 +241,7 @@ impl Hand {
                 if job.try_step()? == Progress::Done {
                     begun.job = None;
                     self.call.pieces.fetch_add(1, Ordering::Relaxed);
-                    self.shared.sweep();
+                    sweep(&self.upkeep);
                 }
                 false
             }
@@ -248,7 +249,7 @@ impl Hand {
         begun.count(&self.call, is_done);
         if is_done {
             self.current = None;
-            self.shared.sweep();
+            sweep(&self.upkeep);
         }
         Ok(Progress::Again)
     }
@@ -273,7 +274,7 @@ impl Drop for Hand {
     /// Between two steps it is dropped by a close alone: its tree will not be done.
     fn drop(&mut self) {
         if self.current.is_some() {
-            self.call.fail(self.shared.closed_meanwhile());
+            self.call.fail(self.upkeep.setup.closed_meanwhile());
         }
     }
 }
@@ -281,44 +282,44 @@ impl Drop for Hand {
 impl Drop for Running {
     fn drop(&mut self) {
         self.call.running.fetch_sub(1, Ordering::AcqRel);
-        self.shared.background.ring();
+        self.upkeep.work.ring();
     }
 }
 
 impl Claim {
-    fn take(shared: &Arc<Shared>, tree: &Arc<Tree>) -> Option<Self> {
-        let mut queue = shared.background.lock();
+    fn take(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Self> {
+        let mut queue = upkeep.work.lock();
         queue.compacting.insert(tree.id()).then(|| {
             queue.compacting_for_callers += 1;
-            Self { shared: Arc::clone(shared), tree: Arc::clone(tree) }
+            Self { upkeep: Arc::clone(upkeep), tree: Arc::clone(tree) }
         })
     }
 
     /// The next piece of its tree, or what its writers need more: nobody else compacts it meanwhile.
     fn start(&self, pass: &mut FullPass) -> Option<CompactionJob> {
-        let Self { shared, tree } = self;
+        let Self { upkeep, tree } = self;
         let view = tree.view();
         let needed = || match tree.pressure(Policy::Tiering).l0_runs >= L0_RUNS_FIRST {
             true => pick(view.version(), tree.options(), Policy::Tiering),
             false => None,
         };
         let job = needed().or_else(|| pass.next(view.version(), tree.options()))?;
-        let (snapshots, visible) = shared.snapshots.live(&shared.publisher);
+        let (snapshots, visible) = upkeep.history.live();
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
-        Some(CompactionJob::new(Arc::clone(shared), Arc::clone(tree), compaction))
+        Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut queue = self.shared.background.lock();
+        let mut queue = self.upkeep.work.lock();
         queue.compacting.remove(&self.tree.id());
         queue.compacting_for_callers -= 1;
         drop(queue);
-        self.shared.background.ring();
+        self.upkeep.work.ring();
         // What was due in this tree meanwhile; a panic on the way tells no listener.
         if !std::thread::panicking() {
-            self.shared.schedule_compactions();
+            schedule_compactions(&self.upkeep);
         }
     }
 }
@@ -336,11 +337,11 @@ mod tests {
         let kv = db.keyspace("kv").unwrap();
         kv.put("a", "1").unwrap();
         db.flush().unwrap();
-        let shared = kv.handle().shared().arc().unwrap();
+        let upkeep = Arc::clone(&kv.handle().parts().upkeep);
         let waiting = vec![Arc::clone(&kv.core().trees[0])];
         let state = Mutex::new(CallState { waiting, error: None });
         let call = Arc::new(Call::new(state, 1));
-        let mut hand = Hand { call: Arc::clone(&call), shared, current: None };
+        let mut hand = Hand { call: Arc::clone(&call), upkeep, current: None };
         assert!(hand.step() == Progress::Again && hand.current.is_some());
         drop(hand);
         assert!(call.is_over());

@@ -5,38 +5,43 @@
 //!                                                                      -> log released
 //! install -> pick per tree -> compaction job -> edit -> manifest -> install -> sweep
 //! ```
+//! Modules stand from the ground up. A job does not start the next one: `run` does, when it has ended.
 
-mod back_off;
-mod ballast;
-mod damage;
-
-mod admission;
-mod back_pressure;
-mod compact;
-mod copies;
-mod cut;
 mod deletes;
-mod divide;
-mod failures;
-mod flush;
-mod full;
-mod groups;
-mod install;
 mod pace;
-mod relieve;
+
+mod upkeep;
+
+mod brakes;
 mod scrub;
 mod seal;
-mod space;
-mod state;
-mod supply;
-mod timer;
+mod sweep;
+
+mod failures;
+mod watch;
+
+mod install;
+mod relieve;
+
+mod compact;
+mod flush;
+mod pick;
+
+mod run;
+
+mod full;
 mod wait;
 
-pub use admission::Admitted;
-pub(crate) use ballast::{Ballast, find_ballast};
-pub(crate) use cut::Cut;
-pub(crate) use divide::Division;
+pub(crate) use deletes::Deletes;
+pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
+pub(crate) use full::compact_trees;
 pub(crate) use pace::Pace;
-pub(crate) use state::Background;
-pub(crate) use supply::ceiling_above;
+pub(crate) use run::{act, act_after_commit, note_deletes, schedule, schedule_after_open};
+pub(crate) use scrub::Scrubber;
+#[cfg(test)]
+pub(crate) use seal::seal_all;
+pub(crate) use sweep::sweep;
+pub(crate) use upkeep::Upkeep;
+pub(crate) use wait::{cut, flush_all, flush_replayed, secure_history};
+pub(crate) use watch::watch;

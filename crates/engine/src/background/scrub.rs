@@ -5,13 +5,16 @@
 //! next table is the one of the tree with the smallest number above the last. What a table is held to is the checksum of
 //! its file in the manifest.
 
+use crate::damage::tell_damages;
+use crate::health::Health;
+use crate::keyspaces::Keyspaces;
 use crate::rate::Rate;
-use crate::shared::Shared;
+use crate::setup::{Setup, job_of};
 use flagstone_base::{FileNumber, KeyspaceId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress, is_out_of_descriptors};
-use flagstone_tree::{Scrub, TableHandle, Tree};
+use flagstone_tree::{Scrub, TableHandle, Tree, TreeContext};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +33,15 @@ pub(crate) struct ScrubCounters {
     pub(crate) damaged: AtomicU64,
 }
 
+/// The scrub of an open database.
+pub(crate) struct Scrubber {
+    setup: Arc<Setup>,
+    health: Arc<Health>,
+    keyspaces: Arc<Keyspaces>,
+    trees: Arc<TreeContext>,
+    pub(crate) counters: ScrubCounters,
+}
+
 /// The round under way.
 #[derive(Default)]
 struct Round {
@@ -45,25 +57,40 @@ struct Place {
     table: FileNumber,
 }
 
-impl Shared {
+impl Scrubber {
+    pub(crate) fn new(
+        setup: &Arc<Setup>,
+        health: &Arc<Health>,
+        keyspaces: &Arc<Keyspaces>,
+        trees: &Arc<TreeContext>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            setup: Arc::clone(setup),
+            health: Arc::clone(health),
+            keyspaces: Arc::clone(keyspaces),
+            trees: Arc::clone(trees),
+            counters: ScrubCounters::default(),
+        })
+    }
+
     /// Begins to scrub, if that is wanted; it ends with the database.
-    pub(crate) fn start_scrub(&self) {
-        if self.options.scrub_bytes_per_second == 0 {
+    pub(crate) fn start(self: &Arc<Self>) {
+        if self.setup.options.scrub_bytes_per_second == 0 {
             return;
         }
         let round = Mutex::new(Round::default());
-        let job = self.job(move |shared| {
-            if shared.check_open().is_err() {
+        let job = job_of(self, move |scrubber| {
+            if scrubber.health.check_open().is_err() {
                 return Progress::Done;
             }
-            let rate = Rate(shared.options.scrub_bytes_per_second);
-            shared.scrub_step(&mut round.lock(), rate)
+            let rate = Rate(scrubber.setup.options.scrub_bytes_per_second);
+            scrubber.step(&mut round.lock(), rate)
         });
-        self.executor.submit(Lane::Compaction, job);
+        self.setup.executor.submit(Lane::Compaction, job);
     }
 
-    fn scrub_step(&self, round: &mut Round, rate: Rate) -> Progress {
-        let counters = &self.background.scrub;
+    fn step(&self, round: &mut Round, rate: Rate) -> Progress {
+        let counters = &self.counters;
         let Some(scrub) = &mut round.scrub else {
             let Some((place, next)) = self.next_table(round.last) else {
                 counters.rounds.fetch_add(u64::from(round.last.is_some()), Ordering::Relaxed);
@@ -87,7 +114,7 @@ impl Shared {
                 }
             };
         };
-        let began = self.environment.clock.monotonic();
+        let began = self.setup.now();
         match scrub.step() {
             Ok(0) => {
                 counters.tables.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +123,7 @@ impl Shared {
             }
             Ok(bytes) => {
                 counters.bytes.fetch_add(bytes, Ordering::Relaxed);
-                let took = self.environment.clock.monotonic().saturating_sub(began);
+                let took = self.setup.now().saturating_sub(began);
                 Progress::Rest(rate.rest(bytes, took))
             }
             Err(error) => {
@@ -111,8 +138,8 @@ impl Shared {
     }
 
     fn note_scrubbed_damage(&self) {
-        self.background.scrub.damaged.fetch_add(1, Ordering::Relaxed);
-        self.tell_damages(None);
+        self.counters.damaged.fetch_add(1, Ordering::Relaxed);
+        tell_damages(&self.health, &self.keyspaces, &self.trees, None);
     }
 
     /// The next table after `last`, and its place.
@@ -163,15 +190,15 @@ mod tests {
             kv.put(n.to_be_bytes(), n.wrapping_mul(0x9E37_79B9).to_be_bytes().repeat(100)).unwrap();
         }
         db.flush().unwrap();
-        let shared = kv.handle().shared();
+        let scrubber = &kv.handle().parts().scrubber;
         let (mut round, mut rests) = (Round::default(), Duration::ZERO);
         let bytes = db.stats().table_bytes();
-        while shared.background.scrub.rounds.load(Ordering::Relaxed) == 0 {
-            if let Progress::Rest(rest) = shared.scrub_step(&mut round, Rate(1000)) {
+        while scrubber.counters.rounds.load(Ordering::Relaxed) == 0 {
+            if let Progress::Rest(rest) = scrubber.step(&mut round, Rate(1000)) {
                 rests += rest;
             }
         }
-        assert_eq!(shared.background.scrub.bytes.load(Ordering::Relaxed), bytes);
+        assert_eq!(scrubber.counters.bytes.load(Ordering::Relaxed), bytes);
         let due = Duration::from_secs_f64(bytes as f64 / 1000.0) + REST;
         assert!(rests <= due && rests + Duration::from_secs(1) > due, "{rests:?}, {due:?}");
     }

@@ -5,11 +5,9 @@
 //! are flushed one after another instead of all at once. Who sets `memtable_bytes` has a memtable
 //! sealed as soon as it holds so much.
 
-use super::cut::CutWanted;
-use super::groups::SealGroup;
-use crate::shared::Shared;
+use super::upkeep::Upkeep;
+use crate::queue::{CutWanted, SealGroup};
 use flagstone_base::{SeqNo, TreeId};
-use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::Tree;
 use flagstone_wal::SegmentInfo;
 use std::cmp::Reverse;
@@ -22,7 +20,7 @@ const GROUP_PARTS: u64 = 64;
 
 /// What a seal takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Take<'a> {
+pub(super) enum Take<'a> {
     /// Several where each holds little; and the trees that hold the oldest part of the log, if that is too long.
     Largest,
     All,
@@ -33,140 +31,90 @@ enum Take<'a> {
     Trees(&'a [TreeId]),
 }
 
-impl Shared {
-    /// Seals the largest memtable if the memtables are half full. Called after every commit: cheap
-    /// when there is nothing to do.
-    #[inline]
-    pub(crate) fn seal_if_full(&self) {
-        let bytes = self.memtable_bytes();
-        self.divide_if_needed(bytes);
-        if bytes >= self.options.memtable_share() / 2 {
-            self.seal_one(Take::Largest);
+/// Seals everything, as one group.
+pub(crate) fn seal_all(upkeep: &Upkeep) -> bool {
+    seal(upkeep, Take::All, None)
+}
+
+/// Seals everything, as one group whose install hands out the cut behind it; also when there is
+/// nothing to seal.
+pub(super) fn seal_all_and_cut(upkeep: &Upkeep, wanted: CutWanted) {
+    seal(upkeep, Take::All, Some(wanted));
+}
+
+/// Seals everything at `through`, the last SeqNo that a replay has inserted: what stands behind
+/// it in the log is still to come.
+pub(crate) fn seal_through(upkeep: &Upkeep, through: SeqNo) {
+    let written: Vec<_> = upkeep.history.numbering.lock().unflushed().cloned().collect();
+    let sealed: Vec<_> = written.into_iter().filter(|tree| tree.seal(through)).collect();
+    if !sealed.is_empty() {
+        upkeep.work.push(SealGroup::new(through, sealed));
+    }
+}
+
+pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> bool {
+    let mut numbering = upkeep.history.numbering.lock();
+    // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
+    // installed by one edit.
+    let is_unlogged = numbering.unlogged;
+    // Nor do later ones pass those whose flush fails: they would be sealed by every commit, and wait.
+    if is_unlogged && take != Take::All && upkeep.work.lock().flushes.has_unlogged() {
+        return false;
+    }
+    let take = if is_unlogged { Take::All } else { take };
+    if take != Take::All && upkeep.work.is_flush_pending() {
+        return false;
+    }
+    // A memtable that is sealed behind one whose flush fails would only wait.
+    let stuck = match take {
+        Take::All => HashSet::new(),
+        _ => upkeep.work.lock().flushes.stuck_trees(),
+    };
+    // Under the lock: a tree whose writes have numbers is among them.
+    let (trees, stuck): (Vec<_>, Vec<_>) =
+        numbering.unflushed().partition(|tree| !stuck.contains(&tree.id()));
+    let seal_seqno = SeqNo::new(numbering.next.get() - 1);
+    // Full memtables are a reason to seal so often that a long log must not wait for a turn of its own.
+    let oldest = |wanted| trees_of_oldest_segment(upkeep, &trees, &stuck, wanted);
+    let chosen = match take {
+        Take::All => trees,
+        Take::Largest => {
+            let largest = largest(&trees, upkeep.setup.options.memtable_share() / GROUP_PARTS);
+            oldest(upkeep.is_log_long()).into_iter().chain(largest).collect()
         }
-    }
-
-    /// Seals the memtables that a user finds too large, if one of `trees` is.
-    #[cold]
-    pub(crate) fn seal_if_over<'a>(
-        &self,
-        limit: u64,
-        mut trees: impl Iterator<Item = &'a Arc<Tree>>,
-    ) {
-        if trees.any(|tree| tree.active_bytes() >= limit) {
-            self.seal_one(Take::Over(limit));
+        Take::Over(limit) => {
+            let over = trees.iter().copied().filter(|tree| tree.active_bytes() >= limit);
+            oldest(upkeep.is_log_long()).into_iter().chain(over).collect()
         }
+        Take::Oldest => oldest(true),
+        Take::Trees(ids) => trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect(),
+    };
+    let sealed: Vec<Arc<Tree>> =
+        chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();
+    if take == Take::All {
+        numbering.unlogged = false;
     }
+    if sealed.is_empty() && cut.is_none() {
+        return false;
+    }
+    upkeep.work.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
+    true
+}
 
-    /// Seals the memtables that pin the oldest part of the log if it is too long.
-    pub(crate) fn keep_log_short(&self) {
-        if self.is_log_long() {
-            self.seal_one(Take::Oldest);
-        }
-    }
-
-    /// Seals the memtables of these trees, unless others are being flushed.
-    pub(super) fn seal_trees(&self, trees: &[TreeId]) {
-        self.seal_one(Take::Trees(trees));
-    }
-
-    fn seal_one(&self, take: Take<'_>) {
-        let busy = self.background.is_flush_pending() || self.replaying.load(Ordering::Relaxed);
-        if !busy && self.seal(take, None) {
-            self.schedule();
-        }
-    }
-
-    /// Seals everything, as one group.
-    pub(crate) fn seal_all(&self) -> bool {
-        self.seal(Take::All, None)
-    }
-
-    /// Seals everything, as one group whose install hands out the cut behind it; also when there is
-    /// nothing to seal.
-    pub(super) fn seal_all_and_cut(&self, wanted: CutWanted) {
-        self.seal(Take::All, Some(wanted));
-    }
-
-    /// Seals everything at `through`, the last SeqNo that a replay has inserted: what stands behind
-    /// it in the log is still to come.
-    pub(crate) fn seal_through(&self, through: SeqNo) {
-        let written: Vec<_> = self.numbering.lock().unflushed().cloned().collect();
-        let sealed: Vec<_> = written.into_iter().filter(|tree| tree.seal(through)).collect();
-        if !sealed.is_empty() {
-            self.background.push(SealGroup::new(through, sealed));
-        }
-    }
-
-    fn seal(&self, take: Take<'_>, cut: Option<CutWanted>) -> bool {
-        let mut numbering = self.numbering.lock();
-        // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
-        // installed by one edit.
-        let is_unlogged = numbering.unlogged;
-        // Nor do later ones pass those whose flush fails: they would be sealed by every commit, and wait.
-        if is_unlogged && take != Take::All && self.background.lock().has_unlogged() {
-            return false;
-        }
-        let take = if is_unlogged { Take::All } else { take };
-        if take != Take::All && self.background.is_flush_pending() {
-            return false;
-        }
-        // A memtable that is sealed behind one whose flush fails would only wait.
-        let stuck = match take {
-            Take::All => HashSet::new(),
-            _ => self.background.lock().stuck_trees(),
-        };
-        // Under the lock: a tree whose writes have numbers is among them.
-        let (trees, stuck): (Vec<_>, Vec<_>) =
-            numbering.unflushed().partition(|tree| !stuck.contains(&tree.id()));
-        let seal_seqno = SeqNo::new(numbering.next.get() - 1);
-        // Full memtables are a reason to seal so often that a long log must not wait for a turn of its own.
-        let oldest = |wanted| self.trees_of_oldest_segment(&trees, &stuck, wanted);
-        let chosen = match take {
-            Take::All => trees,
-            Take::Largest => {
-                let largest = largest(&trees, self.options.memtable_share() / GROUP_PARTS);
-                oldest(self.is_log_long()).into_iter().chain(largest).collect()
-            }
-            Take::Over(limit) => {
-                let over = trees.iter().copied().filter(|tree| tree.active_bytes() >= limit);
-                oldest(self.is_log_long()).into_iter().chain(over).collect()
-            }
-            Take::Oldest => oldest(true),
-            Take::Trees(ids) => {
-                trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect()
-            }
-        };
-        let sealed: Vec<Arc<Tree>> =
-            chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();
-        if take == Take::All {
-            numbering.unlogged = false;
-        }
-        if sealed.is_empty() && cut.is_none() {
-            return false;
-        }
-        self.background.push(SealGroup { cut, is_unlogged, ..SealGroup::new(seal_seqno, sealed) });
-        true
-    }
-
-    pub(super) fn is_log_long(&self) -> bool {
-        self.log_bytes() > self.options.wal_bytes_long()
-    }
-
-    /// Those of `trees` that hold the log's oldest segment, if that is `wanted`. Where only a `stuck` one does, a flush of
-    /// others would free nothing.
-    fn trees_of_oldest_segment<'a>(
-        &self,
-        trees: &[&'a Arc<Tree>],
-        stuck: &[&Arc<Tree>],
-        wanted: bool,
-    ) -> Vec<&'a Arc<Tree>> {
-        let Some(log) = self.log.as_ref().filter(|_| wanted) else { return Vec::new() };
-        let all = trees.iter().chain(stuck);
-        let oldest = all.filter_map(|tree| tree.oldest_unflushed()).min();
-        let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
-        let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
-        trees.iter().copied().filter(pins).collect()
-    }
+/// Those of `trees` that hold the log's oldest segment, if that is `wanted`. Where only a `stuck` one does, a flush of
+/// others would free nothing.
+fn trees_of_oldest_segment<'a>(
+    upkeep: &Upkeep,
+    trees: &[&'a Arc<Tree>],
+    stuck: &[&Arc<Tree>],
+    wanted: bool,
+) -> Vec<&'a Arc<Tree>> {
+    let Some(log) = upkeep.history.log.as_ref().filter(|_| wanted) else { return Vec::new() };
+    let all = trees.iter().chain(stuck);
+    let oldest = all.filter_map(|tree| tree.oldest_unflushed()).min();
+    let end = log.segments().first().and_then(SegmentInfo::last_seqno).max(oldest);
+    let pins = |tree: &&Arc<Tree>| tree.oldest_unflushed().is_some_and(|at| Some(at) <= end);
+    trees.iter().copied().filter(pins).collect()
 }
 
 /// The tree with the largest active memtable; where that holds less than `bytes`, as many of the next as do together.
@@ -230,16 +178,16 @@ mod tests {
             Options { memory_budget: 1 << 20, durability: Durability::None, ..Options::default() };
         let db = Builder::at("db").options(options).environment(environment).open().unwrap();
         let (kv, other) = (db.keyspace("kv").unwrap(), db.keyspace("other").unwrap());
-        let shared = kv.handle().shared();
+        let work = &kv.handle().parts().upkeep.work;
         let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
         disk.inject(fault.of(FileKind::Table).forever());
-        let sealed = || shared.background.lock().sealed;
+        let sealed = || work.lock().flushes.sealed;
         let is_enough = (0..1000_u32).any(|n| {
             kv.put(n.to_be_bytes(), [7; 1000]).unwrap();
             sealed() > 0
         });
         assert!(is_enough);
-        while shared.background.lock().flush_failures == 0 {
+        while work.lock().flushes.failures == 0 {
             assert!(steps.assist());
         }
         // The memtables are still half full.

@@ -2,10 +2,12 @@
 
 use super::folder::{Folder, to_write};
 use super::generation::Generation;
-use crate::background::Cut;
+use crate::background::{cut, sweep};
+use crate::copies::copy_pace;
 use crate::copying::{Pace, copy_table, state_of_copy};
 use crate::manifest::{Manifest, State};
-use crate::shared::Shared;
+use crate::parts::Parts;
+use crate::queue::Cut;
 use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::disk::create_dir_synced;
@@ -39,73 +41,73 @@ struct Source {
 }
 
 /// Adds a generation to the backups in `dir`.
-pub(crate) fn make(shared: &Shared, dir: &Path) -> Result<BackupReport> {
-    if !shared.is_read_only() {
-        shared.check_open_for_writing()?;
+pub(crate) fn make(parts: &Parts, dir: &Path) -> Result<BackupReport> {
+    if !parts.history.is_read_only() {
+        parts.health.check_open_for_writing()?;
     }
-    shared.check_open()?;
-    let disk = &shared.environment.disk;
+    parts.health.check_open()?;
+    let disk = &parts.setup.environment.disk;
     create_dir_synced(&**disk, dir)?;
     let (lock, folder) = to_write(&**disk, dir)?;
     // Before the flush: a bad argument costs nothing.
-    check_same_database(shared, &folder, dir)?;
-    let source = source(shared)?;
-    let report = copy(shared, &source, &folder, dir);
+    check_same_database(parts, &folder, dir)?;
+    let source = source(parts)?;
+    let report = copy(parts, &source, &folder, dir);
     drop(source);
     drop(lock);
-    if !shared.is_read_only() {
-        shared.sweep();
+    if !parts.history.is_read_only() {
+        sweep(&parts.upkeep);
     }
     report
 }
 
 /// Generations of two databases share no table, and whoever mixes them up does not mean to. A generation that
 /// cannot be read tells nothing; `verify` finds it.
-fn check_same_database(shared: &Shared, folder: &Folder, dir: &Path) -> Result<()> {
+fn check_same_database(parts: &Parts, folder: &Folder, dir: &Path) -> Result<()> {
     let readable = folder.generations.iter().rev();
     let newest = readable
-        .map(|number| Generation::read(&*shared.environment.disk, dir, *number))
+        .map(|number| Generation::read(&*parts.setup.environment.disk, dir, *number))
         .find_map(Result::ok);
-    match newest.filter(|newest| newest.database != shared.id) {
+    match newest.filter(|newest| newest.database != parts.setup.id) {
         None => Ok(()),
         Some(other) => Err(Error::invalid(format!(
             "{} holds backups of database {}, and {} is database {}",
             dir.display(),
             other.database,
-            shared.dir.display(),
-            shared.id
+            parts.setup.dir.display(),
+            parts.setup.id
         ))),
     }
 }
 
-fn source(shared: &Shared) -> Result<Source> {
-    if !shared.is_read_only() {
-        let cut = shared.cut()?;
-        let log_from = shared.log.as_ref().map(flagstone_wal::Log::next_number);
+fn source(parts: &Parts) -> Result<Source> {
+    if !parts.history.is_read_only() {
+        let cut = cut(&parts.upkeep)?;
+        let log_from = parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
         return Ok(Source { seqno: cut.seqno, state, _cut: Some(cut) });
     }
-    let dir = shared.dir.display();
-    if shared.memtable_bytes() > 0 {
+    let dir = parts.setup.dir.display();
+    if parts.memory.memtable_bytes() > 0 {
         return Err(Error::invalid(format!(
             "the log of {dir} holds writes that are in no table, and it is open for reading only: \
              open it for writing to back it up"
         )));
     }
     // Whoever reads holds the lock, so the manifest is the one that was read at the open.
-    let loaded = Manifest::load(&*shared.environment.disk, &shared.dir)?
+    let loaded = Manifest::load(&*parts.setup.environment.disk, &parts.setup.dir)?
         .ok_or_else(|| Error::invalid(format!("{dir} holds no database any more")))?;
     let state = state_of_copy(&loaded.state, None);
-    Ok(Source { seqno: shared.publisher.visible(), state, _cut: None })
+    Ok(Source { seqno: parts.history.visible(), state, _cut: None })
 }
 
-fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result<BackupReport> {
-    let disk = &*shared.environment.disk;
+fn copy(parts: &Parts, source: &Source, folder: &Folder, dir: &Path) -> Result<BackupReport> {
+    let disk = &*parts.setup.environment.disk;
     let generation = Generation {
         number: folder.generations.last().map_or(1, |newest| newest.saturating_add(1)),
-        database: shared.id,
+        database: parts.setup.id,
         seqno: source.seqno,
-        made_at: shared.environment.clock.wall(),
+        made_at: parts.setup.environment.clock.wall(),
         state: source.state.clone(),
     };
     let mut report = BackupReport {
@@ -113,7 +115,7 @@ fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result
         seqno: source.seqno,
         ..BackupReport::default()
     };
-    let mut pace = shared.copy_pace();
+    let mut pace = copy_pace(&parts.setup, &parts.health);
     for meta in generation.tables() {
         report.tables += 1;
         report.bytes += meta.bytes;
@@ -126,7 +128,7 @@ fn copy(shared: &Shared, source: &Source, folder: &Folder, dir: &Path) -> Result
             }
             disk.remove(&to)?;
         }
-        bring(disk, &shared.trees.table_path(meta.number), &to, meta, &mut pace)?;
+        bring(disk, &parts.trees.table_path(meta.number), &to, meta, &mut pace)?;
         report.tables_copied += 1;
         report.bytes_copied += meta.bytes;
     }

@@ -3,8 +3,7 @@
 //! It is encoded as it is filled, in the form that the log takes; committing it copies nothing.
 
 use super::record::{self, LoggedOp};
-use super::version::VersionToken;
-use crate::keyspace::Keyspace;
+use crate::history::VersionToken;
 use crate::space::KeyspaceCore;
 use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
@@ -95,7 +94,7 @@ impl Batch {
     /// over 1 GiB. The batch stays as it was.
     pub fn put(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
@@ -106,7 +105,7 @@ impl Batch {
     ///
     /// # Errors
     /// As [`Batch::put`].
-    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+    pub fn delete(&mut self, keyspace: &Arc<KeyspaceCore>, key: impl AsRef<[u8]>) -> Result<()> {
         self.push(keyspace, Kind::Delete, key.as_ref(), b"")
     }
 
@@ -116,7 +115,7 @@ impl Batch {
     /// As [`Batch::put`]; InvalidInput when `start` is not below `end`.
     pub fn delete_range(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &Arc<KeyspaceCore>,
         start: impl AsRef<[u8]>,
         end: impl AsRef<[u8]>,
     ) -> Result<()> {
@@ -134,11 +133,11 @@ impl Batch {
     /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
     pub fn merge(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        keyspace.core().check_fold()?;
+        keyspace.check_fold()?;
         self.push(keyspace, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
@@ -146,7 +145,11 @@ impl Batch {
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.
-    pub fn expect_absent(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
+    pub fn expect_absent(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<()> {
         self.expect(keyspace, key.as_ref(), Expected::Absent)
     }
 
@@ -158,7 +161,7 @@ impl Batch {
     /// InvalidInput for a key of 0 or over 65,535 bytes.
     pub fn expect_version(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
         version: VersionToken,
     ) -> Result<()> {
@@ -172,7 +175,7 @@ impl Batch {
     /// InvalidInput for a key of 0 or over 65,535 bytes.
     pub fn expect_unchanged_since(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
         version: VersionToken,
     ) -> Result<()> {
@@ -202,11 +205,15 @@ impl Batch {
         self.keyspaces.clear();
     }
 
-    fn expect(&mut self, keyspace: &Keyspace, key: &[u8], expected: Expected) -> Result<()> {
+    fn expect(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+        expected: Expected,
+    ) -> Result<()> {
         check_key(key)?;
-        let core = keyspace.core();
-        let hash = core.hash(key);
-        let keyspace = self.index_of(core)?;
+        let hash = keyspace.hash(key);
+        let keyspace = self.index_of(keyspace)?;
         self.conditions.push(Condition { keyspace, hash, key: key.to_vec(), expected });
         Ok(())
     }
@@ -217,12 +224,11 @@ impl Batch {
     /// As [`Batch::put`].
     pub fn push(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &Arc<KeyspaceCore>,
         kind: Kind,
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
-        let core = keyspace.core();
         check_key(key)?;
         check_value(value)?;
         let bytes = self.payload.len() + key.len() + value.len();
@@ -231,8 +237,8 @@ impl Batch {
                 "a batch of {bytes} bytes: expected at most {PAYLOAD_MAX}"
             )));
         }
-        let keyspace = self.index_of(core)?;
-        self.ops.push(encode_op(&mut self.payload, core, keyspace, kind, key, value));
+        let at = self.index_of(keyspace)?;
+        self.ops.push(encode_op(&mut self.payload, keyspace, at, kind, key, value));
         Ok(())
     }
 

@@ -1,52 +1,54 @@
 //! Checks the conditions of a batch while the write holds the stripes of their keys.
 
 use super::batch::{Condition, Expected, Write};
-use crate::shared::Shared;
+use crate::reads::Reads;
 use crate::space::KeyspaceCore;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::Found;
 
-impl Shared {
-    /// Checks one condition.
-    ///
-    /// # Errors
-    /// Conflict, with the version found and the one expected, if the condition does not hold.
-    pub(super) fn check_condition(&self, write: &Write<'_>, condition: &Condition) -> Result<()> {
-        let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
-        let found = self.get_found(keyspace, &condition.key, condition.hash, None)?;
-        let present = found.value.as_ref().and(found.seqno);
-        let is_here = condition.expected.token().is_none_or(|t| t.history == self.history);
-        let holds = is_here
-            && match condition.expected {
-                Expected::Absent => present.is_none(),
-                Expected::Version(token) => present == Some(token.seqno),
-                Expected::UnchangedSince(token) => {
-                    last_write(keyspace, condition, &found) <= token.seqno
-                }
-            };
-        if holds {
-            return Ok(());
-        }
-        let expected = match condition.expected {
-            Expected::Version(token) | Expected::UnchangedSince(token) if !is_here => {
-                format!("expected at {token}, and this is history {:016x}", self.history.0)
-            }
-            Expected::Absent => "expected to be absent".to_owned(),
-            Expected::Version(token) => format!("expected at {}", token.seqno),
+/// Checks one condition.
+///
+/// # Errors
+/// Conflict, with the version found and the one expected, if the condition does not hold.
+pub(super) fn check_condition(
+    reads: &Reads,
+    write: &Write<'_>,
+    condition: &Condition,
+) -> Result<()> {
+    let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
+    let found = reads.get_found(keyspace, &condition.key, condition.hash, None)?;
+    let present = found.value.as_ref().and(found.seqno);
+    let is_here = condition.expected.token().is_none_or(|t| t.history == reads.history.id);
+    let holds = is_here
+        && match condition.expected {
+            Expected::Absent => present.is_none(),
+            Expected::Version(token) => present == Some(token.seqno),
             Expected::UnchangedSince(token) => {
-                format!("expected to be unchanged since {}", token.seqno)
+                last_write(keyspace, condition, &found) <= token.seqno
             }
         };
-        let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
-        Err(Error::new(
-            ErrorKind::Conflict,
-            format!(
-                "key {} of keyspace {:?} is {state}, {expected}",
-                condition.key.escape_ascii(),
-                keyspace.name()
-            ),
-        ))
+    if holds {
+        return Ok(());
     }
+    let expected = match condition.expected {
+        Expected::Version(token) | Expected::UnchangedSince(token) if !is_here => {
+            format!("expected at {token}, and this is history {:016x}", reads.history.id.0)
+        }
+        Expected::Absent => "expected to be absent".to_owned(),
+        Expected::Version(token) => format!("expected at {}", token.seqno),
+        Expected::UnchangedSince(token) => {
+            format!("expected to be unchanged since {}", token.seqno)
+        }
+    };
+    let state = present.map_or("absent".to_owned(), |seqno| format!("at {seqno}"));
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "key {} of keyspace {:?} is {state}, {expected}",
+            condition.key.escape_ascii(),
+            keyspace.name()
+        ),
+    ))
 }
 
 /// An upper bound on the SeqNo of the newest write of the key, deletes included.

@@ -1,28 +1,34 @@
-//! The commit path: batch -> stripes -> numbering -> log -> memtables -> publication -> sync.
+//! The commit path: batch -> back-pressure -> stripes -> numbering -> log -> memtables -> publication.
+//!
+//! It calls nothing above it: what is due after a commit is returned.
 
 mod batch;
-mod condition;
-mod gate;
 mod large;
-mod numbering;
-mod pipeline;
-mod publish;
 pub(crate) mod record;
-mod stall;
 mod stripes;
 mod targets;
-mod ticket;
-mod version;
 
+mod stall;
+
+mod throttle;
+
+mod admission;
+
+mod back_pressure;
+
+mod condition;
+mod pipeline;
+mod ticket;
+
+pub use admission::Admitted;
+pub(crate) use admission::admit_update;
+pub(crate) use back_pressure::before_write;
 pub use batch::{Batch, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
-pub(crate) use gate::Gate;
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
-pub(crate) use numbering::Numbering;
-pub(crate) use publish::Publisher;
-pub(crate) use stall::{Pressure, STOP, Stall, Turns, free_bytes, graded};
+pub(crate) use pipeline::{Commits, Committed};
+pub(crate) use stall::{STOP, Stall, free_bytes};
 pub(crate) use stripes::{Held, Stripes};
 pub(crate) use targets::trees_of;
+pub(crate) use throttle::Throttle;
 pub use ticket::Ticket;
-pub(crate) use version::HistoryId;
-pub use version::VersionToken;

@@ -12,21 +12,29 @@
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
 use super::batch::Write;
-use super::publish::PublishTicket;
+use super::condition::check_condition;
 use super::record;
-use super::stripes::Held;
+use super::stripes::{Held, Stripes};
 use super::targets::{Targets, partitions_of, targets};
+use super::throttle::Throttle;
+use crate::ballast::Ballast;
 use crate::content::Definition;
+use crate::due::Due;
+use crate::edits::Edits;
+use crate::health::Health;
+use crate::history::{History, PublishTicket};
 use crate::options::Durability;
-use crate::shared::Shared;
+use crate::reads::Reads;
+use crate::supply::supply;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
 use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
 /// it wants a spare segment: both take a lock of the log's.
-const UPKEEP_EVERY: u64 = 64;
+const LOOK_EVERY: u64 = 64;
 /// In bytes.
 const LARGE_PAYLOAD: usize = 16 << 10;
 
@@ -44,7 +52,7 @@ struct Numbered<'a> {
 /// The place of a commit in the line of publication. All later commits wait for it, so a panic on the
 /// way gives it up and poisons: what the commit has written is not known.
 struct InFlight<'a> {
-    shared: &'a Shared,
+    commits: &'a Commits,
     place: Option<PublishTicket>,
 }
 
@@ -52,7 +60,7 @@ impl InFlight<'_> {
     /// The entries are in the memtables, or there are none: returns when that is visible.
     fn publish(mut self) {
         if let Some(place) = self.place.take() {
-            self.shared.publisher.finish(place);
+            self.commits.history.publisher.finish(place);
         }
     }
 }
@@ -60,8 +68,10 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.shared.poison(&Error::new(ErrorKind::Poisoned, "a commit panicked half-way"));
-            self.shared.publisher.finish(place);
+            self.commits
+                .health
+                .poison(&Error::new(ErrorKind::Poisoned, "a commit panicked half-way"));
+            self.commits.history.publisher.finish(place);
         }
     }
 }
@@ -81,94 +91,116 @@ pub(crate) struct Committed {
     pub(crate) lsn: Option<Lsn>,
 }
 
-impl Shared {
-    /// Does everything up to publication. `held` are the stripes if the caller holds them already.
+/// What a commit needs: all of it is below, and what is due after it is returned.
+#[derive(Clone)]
+pub(crate) struct Commits {
+    pub(crate) health: Arc<Health>,
+    pub(crate) history: Arc<History>,
+    pub(crate) ballast: Arc<Ballast>,
+    pub(crate) edits: Arc<Edits>,
+    pub(crate) stripes: Arc<Stripes>,
+    pub(crate) throttle: Throttle,
+    pub(crate) reads: Reads,
+}
+
+impl Commits {
+    /// Does everything up to publication. `held` are the stripes if the caller holds them already. What is due is returned
+    /// with an error, too.
     pub(crate) fn write(
         &self,
         write: &Write<'_>,
         durability: Durability,
         held: Option<Held<'_>>,
-    ) -> Result<Committed> {
-        self.check_writable(write)?;
+    ) -> (Result<Committed>, Due) {
         let targets = targets(write);
-        let checksum = write.checksum();
-        write.check_ops()?;
-        let own = held.is_none().then(|| self.stripes.hold(write));
-        for condition in write.conditions {
-            self.check_condition(write, condition)?;
-        }
-        let numbered = loop {
-            let numbered = self.number(write, &targets, checksum, durability);
-            // The log may refuse more than the database knows of.
-            match numbered.inspect_err(|error| self.note_failure(error))? {
-                Some(numbered) => break numbered,
-                None => self.supply(seqnos_wanted(write))?,
-            }
+        let is_held = held.is_some();
+        let (numbered, own) = match self.hold_and_number(write, &targets, durability, is_held) {
+            Ok(numbered) => numbered,
+            Err(error) => return (Err(error), Due::default()),
         };
-        let Numbered { last, lsn, .. } = numbered;
+        let Numbered { first, last, lsn, .. } = numbered;
         let written = match numbered.refs.is_empty() {
             true => Ok(()),
             false => self.log_and_insert(write, &targets, &numbered),
         };
         numbered.place.publish();
         drop((held, own));
-        let mut ring = false;
+        let mut is_complete = false;
         for memtable in numbered.refs {
-            ring |= memtable.release();
+            is_complete |= memtable.release();
         }
-        if ring {
-            self.schedule();
+        let due = Due::WORK.when(is_complete);
+        if let Err(error) = written {
+            return (Err(error), due);
         }
-        written?;
-        self.fold_long_chains(write);
-        self.seal_if_full();
-        let trees = || {
-            targets.iter().map(|&(keyspace, partition)| {
-                &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
-            })
-        };
-        if let Some(limit) = self.options.memtable_bytes {
-            self.seal_if_over(limit, trees());
-        }
-        if write.ops.iter().any(|op| op.kind == Kind::RangeDelete) {
-            trees().for_each(|tree| self.note_deleted_range(tree));
-        }
-        if is_upkeep_due(numbered.first, last) || write.len() > LARGE_PAYLOAD {
-            trees().for_each(|tree| self.note_deletes(tree));
-            self.keep_log_short();
-            self.prepare_spare_segment();
-            self.supply_soon(last);
-        }
+        let due = due | self.due_after(write, &targets, (first, last));
         // Its copy in the log.
         flagstone_env::os::freed(write.payload.len());
-        Ok(Committed { last, lsn })
+        (Ok(Committed { last, lsn }), due)
     }
 
-    /// Waits until what was logged up to `lsn` is as durable as `durability` says.
-    pub(crate) fn wait_durable(&self, lsn: Option<Lsn>, durability: Durability) -> Result<()> {
-        let (Some(log), Some(lsn)) = (&self.log, lsn) else { return Ok(()) };
-        let synced = match durability {
-            Durability::None | Durability::Buffered => return Ok(()),
-            Durability::Interval(interval) => {
-                self.sync_every(interval);
-                return Ok(());
+    /// Locks the keys of `write` unless that is done, checks what it depends on, and gives it its numbers.
+    #[inline]
+    fn hold_and_number<'a>(
+        &'a self,
+        write: &Write<'a>,
+        targets: &Targets,
+        durability: Durability,
+        is_held: bool,
+    ) -> Result<(Numbered<'a>, Option<Held<'a>>)> {
+        self.check_writable(write)?;
+        let checksum = write.checksum();
+        write.check_ops()?;
+        let own = (!is_held).then(|| self.stripes.hold(write));
+        for condition in write.conditions {
+            check_condition(&self.reads, write, condition)?;
+        }
+        loop {
+            let numbered = self.number(write, targets, checksum, durability);
+            // The log may refuse more than the database knows of.
+            match numbered.inspect_err(|error| self.ballast.note_failure(error))? {
+                Some(numbered) => return Ok((numbered, own)),
+                None => supply(&self.edits, seqnos_wanted(write))?,
             }
-            Durability::Group => log.sync_through(lsn),
-            Durability::Each => log.sync_alone(lsn),
-        };
-        // The commit's own append has succeeded, or it needed none. If the last append before an empty commit
-        // was refused, what was written before that is still to be synced.
-        let is_refused = |error: &Error| error.kind() != ErrorKind::Poisoned;
-        let synced = match synced {
-            Err(error) if is_refused(&error) => log.sync_written(),
-            synced => synced,
-        };
-        synced.inspect_err(|error| self.note_failure(error))
+        }
+    }
+
+    /// What is due after a commit that got these SeqNos.
+    #[inline]
+    fn due_after(&self, write: &Write<'_>, targets: &Targets, seqnos: (SeqNo, SeqNo)) -> Due {
+        let (memory, options) = (&self.throttle.memory, &self.throttle.setup.options);
+        let mut due = Due::WORK.when(self.fold_long_chains(write));
+        let bytes = memory.memtable_bytes();
+        due |= Due::MEMORY.when(memory.is_crossed(bytes) || bytes >= options.memtable_share() / 2);
+        if let Some(limit) = options.memtable_bytes {
+            let mut trees = targets.iter().map(|&(keyspace, partition)| {
+                &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
+            });
+            due |= Due::SEAL_LARGE.when(trees.any(|tree| tree.active_bytes() >= limit));
+        }
+        due |= Due::RANGES.when(write.ops.iter().any(|op| op.kind == Kind::RangeDelete));
+        due | Due::LOOK.when(is_look_due(seqnos) || write.len() > LARGE_PAYLOAD)
+    }
+
+    /// Notes the folded values of the keys of `write` whose operands have become many. True when a memtable can be flushed
+    /// now.
+    #[inline]
+    fn fold_long_chains(&self, write: &Write<'_>) -> bool {
+        self.reads.long_chains.is_any() && self.fold_noted(write)
+    }
+
+    #[cold]
+    fn fold_noted(&self, write: &Write<'_>) -> bool {
+        let merges = write.ops.iter().filter(|op| op.kind == Kind::Merge);
+        merges.fold(false, |is_complete, op| {
+            let keyspace = &write.keyspaces[usize::from(op.keyspace)];
+            self.reads.fold_chain(keyspace, write.bytes(&op.key), op.hash) | is_complete
+        })
     }
 
     /// Refuses a write of more bytes than a batch may have.
     pub(crate) fn check_batch_bytes(&self, bytes: usize) -> Result<()> {
-        let most = self.batch_bytes_max();
+        let most = self.throttle.setup.batch_bytes_max();
         if bytes as u64 <= most {
             return Ok(());
         }
@@ -178,9 +210,11 @@ impl Shared {
     }
 
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
-        self.check_open_for_writing()?;
+        self.health.check_open_for_writing()?;
         self.check_batch_bytes(write.len())?;
-        self.check_room(write)?;
+        if self.ballast.is_given_up() && !deletes_alone(write) {
+            return Err(self.ballast.refusal());
+        }
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
     }
 
@@ -194,21 +228,21 @@ impl Shared {
         durability: Durability,
     ) -> Result<Option<Numbered<'_>>> {
         let count = write.ops.len() as u64;
-        let mut numbering = self.numbering.lock();
+        let mut numbering = self.history.numbering.lock();
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
             return Ok(None);
         }
         // Again, under the lock that closing and dropping take: nothing is numbered behind either.
-        self.check_open_for_writing()?;
+        self.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
         let mut definitions = SmallVec::new();
         let mut first = numbering.next;
         let mut lsn = None;
-        let log = self.log.as_ref().filter(|_| durability.is_logged() && count > 0);
+        let log = self.history.log.as_ref().filter(|_| durability.is_logged() && count > 0);
         if let Some(log) = log {
             definitions = definitions_of(write);
             for definition in &definitions {
-                self.note_definitions_due(write.keyspaces[definition.table.0].id);
+                self.edits.note_definitions_due(write.keyspaces[definition.table.0].id);
             }
             first = first.plus(definitions.len() as u64);
             lsn = match enqueue(log, numbering.next, &definitions, write, checksum) {
@@ -219,7 +253,7 @@ impl Shared {
             numbering.unlogged = true;
         } else if durability.is_logged() {
             // It promises no less than one with operations: everything before it in the log is as durable.
-            lsn = self.log.as_ref().map(Log::enqueued);
+            lsn = self.history.log.as_ref().map(Log::enqueued);
         }
         numbering.next = first.plus(count);
         let last = SeqNo::new(numbering.next.get() - 1);
@@ -230,7 +264,7 @@ impl Shared {
                 numbering.reserve(&trees[usize::from(partition)], first)
             })
             .collect();
-        let place = InFlight { shared: self, place: Some(self.publisher.join(last)) };
+        let place = InFlight { commits: self, place: Some(self.history.publisher.join(last)) };
         Ok(Some(Numbered { first, last, refs, place, lsn, definitions }))
     }
 
@@ -240,8 +274,8 @@ impl Shared {
         targets: &Targets,
         numbered: &Numbered<'_>,
     ) -> Result<()> {
-        if let (Some(log), Some(lsn)) = (&self.log, numbered.lsn) {
-            log.write_through(lsn).inspect_err(|error| self.note_failure(error))?;
+        if let (Some(log), Some(lsn)) = (&self.history.log, numbered.lsn) {
+            log.write_through(lsn).inspect_err(|error| self.ballast.note_failure(error))?;
             for definition in &numbered.definitions {
                 // They went with the batch: nobody needs to log them again.
                 let (keyspace, table) = definition.table;
@@ -249,7 +283,7 @@ impl Shared {
             }
         }
         // What was logged cannot be taken back, and half of it may be there to be seen.
-        self.insert(write, targets, numbered).inspect_err(|error| self.poison(error))
+        self.insert(write, targets, numbered).inspect_err(|error| self.health.poison(error))
     }
 
     fn insert(&self, write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
@@ -272,16 +306,20 @@ impl Shared {
                 && numbered.refs[at].insert_checked(entry, op.hash, check)?
             {
                 let keyspace = write.keyspaces[usize::from(op.keyspace)].id;
-                self.long_chains.note(keyspace, entry.key, op.hash);
+                self.reads.long_chains.note(keyspace, entry.key, op.hash);
             }
         }
         Ok(())
     }
 }
 
-/// Whether one of the SeqNos of a commit is a multiple of [`UPKEEP_EVERY`].
-const fn is_upkeep_due(first: SeqNo, last: SeqNo) -> bool {
-    last.get() / UPKEEP_EVERY != (first.get() - 1) / UPKEEP_EVERY
+/// Whether one of the SeqNos of a commit is a multiple of [`LOOK_EVERY`].
+const fn is_look_due((first, last): (SeqNo, SeqNo)) -> bool {
+    last.get() / LOOK_EVERY != (first.get() - 1) / LOOK_EVERY
+}
+
+fn deletes_alone(write: &Write<'_>) -> bool {
+    write.ops.iter().all(|op| matches!(op.kind, Kind::Delete | Kind::RangeDelete))
 }
 
 /// How many SeqNos a write takes at most: one for each operation, and one for each table of definitions.
@@ -359,8 +397,7 @@ mod tests {
         let db = testing::open(dir.path()).unwrap();
         let kv = db.keyspace("kv").unwrap();
         kv.put("b", "1").unwrap();
-        let shared = kv.handle().shared();
-        let held = shared.stripes.hold_all();
+        let held = kv.handle().parts().commits.stripes.hold_all();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| kv.put("a", "1"));
             // Long enough to come to the key; if it comes later, it is refused anyway.
@@ -378,10 +415,10 @@ mod tests {
         for (start, size) in [(1, 1), (2, 2), (2, 64), (5, 30), (1, 1000)] {
             let due = |batch: &u64| {
                 let first = start + batch * size;
-                is_upkeep_due(SeqNo::new(first), SeqNo::new(first + size - 1))
+                is_look_due((SeqNo::new(first), SeqNo::new(first + size - 1)))
             };
             let count = (0..640).filter(due).count() as u64;
-            assert!(count >= (640 * size / UPKEEP_EVERY).min(640), "{size} from {start}: {count}");
+            assert!(count >= (640 * size / LOOK_EVERY).min(640), "{size} from {start}: {count}");
         }
     }
 }

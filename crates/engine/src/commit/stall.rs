@@ -11,7 +11,7 @@
 
 use crate::event::StallCause;
 use flagstone_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use flagstone_env::sync::{Condvar, FairMutex, Mutex};
+use flagstone_env::sync::{FairMutex, Mutex};
 use std::time::Duration;
 
 /// A fill, in thousandths, from which on writers are delayed; what earlier delays and none at all do
@@ -34,7 +34,7 @@ pub(crate) enum Pressure {
     Stop(StallCause),
 }
 
-/// How full things are, and the bell that says they are less so.
+/// How full things are, and which writers wait for that to change.
 #[derive(Default)]
 pub(crate) struct Stall {
     /// That of the tree whose writers are held back most: others look at their own trees then.
@@ -46,9 +46,11 @@ pub(crate) struct Stall {
     /// How many writers wait for their turn at the head of a line.
     pub(crate) awaiting: AtomicU32,
     pub(crate) stopped: Stopped,
-    /// How often the bell rang.
-    rung: Mutex<u64>,
-    bell: Condvar,
+    /// How often writers were stopped, and for how long they were stopped or delayed.
+    pub(crate) stalls: AtomicU64,
+    pub(crate) stall_nanos: AtomicU64,
+    /// Since when the log is at its bound for trees whose flush fails.
+    log_full_since: Mutex<Option<Duration>>,
 }
 
 /// Writers that take turns.
@@ -100,23 +102,15 @@ impl Stall {
         bytes <= free_bytes(share) && compaction < DELAY_FROM
     }
 
-    /// How often the bell rang so far: ask before looking whether to wait.
-    pub(crate) fn rung(&self) -> u64 {
-        *self.rung.lock()
+    /// The log is at its bound at the time `now`; true if it was not before.
+    pub(crate) fn note_full_log(&self, now: Duration) -> bool {
+        let mut since = self.log_full_since.lock();
+        since.is_none() && since.replace(now).is_none()
     }
 
-    /// Waits, at most for `limit`, until the bell has rung more often than `seen`.
-    pub(crate) fn wait(&self, seen: u64, limit: Duration) {
-        let mut rung = self.rung.lock();
-        if *rung == seen {
-            self.bell.wait_for(&mut rung, limit);
-        }
-    }
-
-    /// Something has become less: everybody looks again.
-    pub(crate) fn ring(&self) {
-        *self.rung.lock() += 1;
-        self.bell.notify_all();
+    /// No flush fails any more; since when the log was at its bound, if it was.
+    pub(crate) fn note_log_is_free(&self) -> Option<Duration> {
+        self.log_full_since.lock().take()
     }
 }
 
@@ -167,15 +161,6 @@ mod tests {
         let Pressure::Delay(late) = graded(990, 1000, 0) else { panic!() };
         assert!(Duration::ZERO < early && early < late && late <= DELAY_MAX);
         assert_eq!(graded(1000, 1000, 0), Pressure::Stop(StallCause::Memory));
-    }
-
-    #[test]
-    fn a_bell_that_rang_since_one_looked_ends_the_wait_at_once() {
-        let stall = Stall::default();
-        let seen = stall.rung();
-        stall.ring();
-        // Would outlast the test.
-        stall.wait(seen, Duration::from_secs(3600));
     }
 
     #[test]

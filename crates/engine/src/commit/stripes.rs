@@ -9,7 +9,7 @@
 //! Locks, in order: gates by keyspace id, then stripes ascending.
 
 use super::batch::Write;
-use super::gate::HeldGate;
+use crate::gate::HeldGate;
 use crate::space::KeyspaceCore;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};

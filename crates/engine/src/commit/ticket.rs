@@ -1,7 +1,7 @@
 //! A started commit: visible already, durable when its ticket says so.
 
+use crate::log_upkeep::LogUpkeep;
 use crate::options::Durability;
-use crate::shared::Shared;
 use flagstone_base::{Result, SeqNo};
 use flagstone_wal::Lsn;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Dropping it gives up waiting, not the commit.
 #[must_use = "the commit is durable only when the ticket was waited for"]
 pub struct Ticket {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) log: Arc<LogUpkeep>,
     pub(crate) lsn: Option<Lsn>,
     pub(crate) durability: Durability,
     pub(crate) seqno: SeqNo,
@@ -22,19 +22,12 @@ impl Ticket {
     /// # Errors
     /// Poisoned when the sync failed.
     pub fn wait(self) -> Result<()> {
-        self.shared.wait_durable(self.lsn, self.durability)
+        self.log.wait_durable(self.lsn, self.durability)
     }
 
     /// Whether [`Ticket::wait`] would return at once.
     pub fn is_done(&self) -> bool {
-        match (self.lsn, self.durability) {
-            (Some(lsn), Durability::Group | Durability::Each) => {
-                let is_synced = self.shared.log.as_ref().is_none_or(|log| log.synced() >= lsn);
-                // Waiting for what will never be answers at once, too.
-                is_synced || self.shared.poisoned().is_some()
-            }
-            _ => true,
-        }
+        self.log.is_durable(self.lsn, self.durability)
     }
 
     /// The SeqNo of the last operation of the commit.

@@ -1,8 +1,8 @@
 //! One edit: what changes in the database by one frame of the manifest, all of it or nothing.
 
 use crate::catalog::{Counters, KeyspaceRecord};
-use crate::commit::HistoryId;
 use crate::content::Definition;
+use crate::history::HistoryId;
 use flagstone_base::codec::put_varint;
 use flagstone_base::fields::{FieldWriter, Fields, items, narrow, number};
 use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId, Undecoded};

@@ -2,8 +2,8 @@
 
 use super::edit::Edit;
 use crate::catalog::{Catalog, CatalogChange, Changed};
-use crate::commit::HistoryId;
 use crate::content::{Definition, DefinitionKind, Shown};
+use crate::history::HistoryId;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;

@@ -1,52 +1,58 @@
 //! Closing: what is only in memory goes to tables, then everything is let go in order.
 
+use crate::background::{flush_all, sweep};
 use crate::manifest::Edit;
-use crate::shared::Shared;
+use crate::parts::Parts;
 use flagstone_base::Result;
-use std::sync::Arc;
 
 /// Closes the database; `None` when somebody did already. One that is poisoned lets go of everything, too, and says
 /// why it could not keep what it had promised.
-pub(crate) fn close(shared: &Arc<Shared>) -> Option<Result<()>> {
-    let writable = shared.check_open_for_writing().is_ok();
-    if !shared.set_closed() {
+pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
+    let writable = parts.health.check_open_for_writing().is_ok();
+    if !set_closed(parts) {
         return None;
     }
     // Writers that wait for memory need not look for it any more.
-    shared.stall.ring();
-    shared.publisher.wait_for_all();
-    let closed = if writable { write_out(shared) } else { shared.check_poison() };
-    shared.executor.shut_down();
-    shared.background.stop();
-    shared.background.wait_for_callers();
-    let marked = mark_clean(shared, writable && closed.is_ok());
+    parts.health.writers.ring();
+    parts.history.publisher.wait_for_all();
+    let closed = if writable { write_out(parts) } else { parts.health.check_poison() };
+    parts.setup.executor.shut_down();
+    parts.upkeep.work.stop();
+    parts.upkeep.work.wait_for_callers();
+    let marked = mark_clean(parts, writable && closed.is_ok());
     if closed.is_ok() && marked.is_ok() && writable {
-        shared.sweep();
+        sweep(&parts.upkeep);
     }
-    *shared.lock.lock() = None;
-    shared.let_memory_go();
+    *parts.lock.lock() = None;
+    parts.memory.let_go();
     // Background work may have met what poisons while this went on.
-    Some(closed.and(marked).and(shared.check_poison()))
+    Some(closed.and(marked).and(parts.health.check_poison()))
 }
 
-fn write_out(shared: &Arc<Shared>) -> Result<()> {
+/// From here on nothing is numbered; true for the one who closes.
+fn set_closed(parts: &Parts) -> bool {
+    let _numbering = parts.history.numbering.lock();
+    parts.health.set_closed()
+}
+
+fn write_out(parts: &Parts) -> Result<()> {
     // The log first: whatever happens to the flush, what was logged is kept.
-    if let Some(log) = &shared.log {
+    if let Some(log) = &parts.history.log {
         log.sync_all()?;
     }
-    shared.flush_all()
+    flush_all(&parts.upkeep)
 }
 
-fn mark_clean(shared: &Shared, clean: bool) -> Result<()> {
-    let Some(mut manifest) = shared.manifest.lock().take() else { return Ok(()) };
+fn mark_clean(parts: &Parts, clean: bool) -> Result<()> {
+    let Some(mut manifest) = parts.edits.manifest.lock().take() else { return Ok(()) };
     if !clean {
         return Ok(());
     }
     // Nothing is numbered any more and everything stands in tables: the log has done its work, and
     // the next open has none to read.
-    let wal_from = shared.log.as_ref().map(flagstone_wal::Log::next_number);
-    shared.append_edit(&mut manifest, Edit { clean_close: true, wal_from, ..Edit::default() })?;
-    shared.log.as_ref().map_or(Ok(()), flagstone_wal::Log::remove_files)
+    let wal_from = parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
+    parts.edits.append(&mut manifest, Edit { clean_close: true, wal_from, ..Edit::default() })?;
+    parts.history.log.as_ref().map_or(Ok(()), flagstone_wal::Log::remove_files)
 }
 
 #[cfg(test)]

@@ -2,14 +2,17 @@
 
 use super::cores::{make_core, open_content, tree_options};
 use super::replay;
-use crate::background::{Ballast, ceiling_above, find_ballast};
-use crate::commit::HistoryId;
+use crate::background::{note_deletes, schedule_after_open, watch};
+use crate::ballast::{self, find_ballast};
 use crate::config::Config;
 use crate::content::ContentFactory;
+use crate::edits::ceiling_above;
 use crate::event::Event;
+use crate::history::HistoryId;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Manifest, Place, State};
-use crate::shared::{Parts, Shared};
+use crate::parts::{Made, Parts};
+use crate::setup::Setup;
 use crate::space::KeyspaceCore;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
@@ -28,7 +31,7 @@ use std::sync::Arc;
 const REPLAYED_BEYOND_SHARE: u64 = 64 << 20;
 
 /// Opens what `config` describes.
-pub(crate) fn open(config: Config, read_only: bool) -> Result<Arc<Shared>> {
+pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     let started = config.environment.clock.monotonic();
     let disk = Arc::clone(&config.environment.disk);
     let lock = take_directory(&*disk, &config, read_only)?;
@@ -43,26 +46,29 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Arc<Shared>> {
     }
     let opening = Opening::plan(config, loaded, read_only)?;
     // Pass 1 ends here: nothing was changed, nothing will be refused but by the disk.
-    let (shared, mut event) = opening.carry_out(lock)?;
+    let (parts, mut event) = opening.carry_out(lock)?;
     if let Event::Opened { took, .. } = &mut event {
-        *took = shared.environment.clock.monotonic() - started;
+        *took = parts.setup.now() - started;
     }
-    shared.tell(&event);
-    for tree in shared.all_trees() {
+    parts.health.tell(&event);
+    for tree in parts.keyspaces.all_trees() {
         if tree.has_tables() {
-            shared.background.note_table_bytes(0, tree.table_bytes());
-            shared.watch(&tree);
+            parts.upkeep.work.note_table_bytes(0, tree.table_bytes());
+            watch(&parts.upkeep, &tree);
         }
     }
     // What the replay has put into memtables.
-    let replayed: Vec<_> = shared.numbering.lock().unflushed().cloned().collect();
-    replayed.iter().for_each(|tree| shared.note_deletes(tree));
-    shared.look_after_found_ballast();
-    shared.start_scrub();
-    if !read_only {
-        shared.schedule_after_open();
+    let replayed: Vec<_> = parts.history.numbering.lock().unflushed().cloned().collect();
+    replayed.iter().for_each(|tree| note_deletes(&parts.upkeep, tree));
+    parts.upkeep.look_after_ballast();
+    if parts.ballast.is_given_up() {
+        parts.ballast.try_later();
     }
-    Ok(shared)
+    parts.scrubber.start();
+    if !read_only {
+        schedule_after_open(&parts.upkeep);
+    }
+    Ok(parts)
 }
 
 fn no_database(dir: &Path) -> Error {
@@ -170,7 +176,7 @@ impl Opening {
         Ok(Self { config, read_only, id, state, loaded, context, keyspaces, files, found })
     }
 
-    fn carry_out(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Arc<Shared>, Event)> {
+    fn carry_out(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Parts, Event)> {
         let environment = &self.config.environment;
         let (disk, dir) = (Arc::clone(&environment.disk), self.config.dir.clone());
         let manifest_torn = self.loaded.as_ref().map_or(0, |loaded| loaded.torn_bytes);
@@ -184,7 +190,7 @@ impl Opening {
         let mut manifest = None;
         let mut removed_files = 0;
         let mut log = None;
-        let mut ballast = Ballast::default();
+        let mut ballast = ballast::Found::default();
         if !self.read_only {
             // First: a full disk has no room for a manifest.
             ballast = find_ballast(&*disk, &dir, &self.files, self.config.options.ballast())?;
@@ -229,37 +235,40 @@ impl Opening {
                     .map_err(|error| Error::io("start threads for", &dir, error))?,
             ),
         };
-        let shared = Shared::new(Parts {
+        let setup = Setup {
             id: self.id,
-            history,
             dir: dir.clone(),
             options: self.config.options,
             environment: self.config.environment,
             executor,
+        };
+        let parts = Parts::new(Made {
+            setup: Arc::new(setup),
             listeners: self.config.listeners,
             contents: self.config.contents,
+            history,
             log,
-            manifest,
             visible,
+            manifest,
             keyspaces: self.keyspaces,
             trees: self.context,
             ballast,
             lock,
         });
-        let replayed = replay::replay(&shared, &self.state);
+        let replayed = replay::replay(&parts, &self.state);
         // A job left over would keep the directory locked.
-        let replayed_records = replayed.inspect_err(|_| shared.executor.shut_down())?;
-        shared.replaying.store(false, Ordering::Release);
+        let replayed_records = replayed.inspect_err(|_| parts.setup.executor.shut_down())?;
+        parts.history.replaying.store(false, Ordering::Release);
         // No commit has made room for what was replayed.
-        shared.divide_memory();
-        if let crate::Durability::Interval(interval) = shared.options.durability
+        parts.memory.divide();
+        if let crate::Durability::Interval(interval) = parts.setup.options.durability
             && !self.read_only
         {
-            shared.sync_every(interval);
+            parts.log.sync_every(interval);
         }
         let torn_bytes = self.found.recovered.dropped_bytes + manifest_torn;
         let took = std::time::Duration::ZERO;
-        Ok((shared, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
+        Ok((parts, Event::Opened { replayed_records, torn_bytes, removed_files, took }))
     }
 }
 

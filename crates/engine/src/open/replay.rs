@@ -3,11 +3,12 @@
 //! An entry is replayed exactly once: those at or below the SeqNo through which its tree was flushed
 //! stand in tables already (a merge operand would count twice).
 
+use crate::background::flush_replayed;
 use crate::commit::record::{self, LoggedOp, Refusal};
 use crate::content::Definition;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
-use crate::shared::Shared;
+use crate::parts::Parts;
 use crate::space::KeyspaceCore;
 use flagstone_base::{Decoder, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::Disk;
@@ -168,8 +169,8 @@ fn each_op(
 
 /// Pass 2: inserts what is not in tables yet, flushing when memtables are full. Answers how many
 /// records held such entries.
-pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
-    let (disk, dir) = (&*shared.environment.disk, &shared.dir);
+pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
+    let (disk, dir) = (&*parts.setup.environment.disk, &parts.setup.dir);
     // Most operations are of the keyspace of the one before.
     let mut last: Option<Arc<KeyspaceCore>> = None;
     let mut room = Room::default();
@@ -181,24 +182,24 @@ pub(crate) fn replay(shared: &Arc<Shared>, state: &State) -> Result<u64> {
         let mut is_new = false;
         let done = each_op(&record, |seqno, op| {
             if last.as_ref().is_none_or(|last| last.id != op.keyspace) {
-                last = shared.keyspaces.get(op.keyspace);
+                last = parts.keyspaces.get(op.keyspace);
             }
             // It was dropped.
             let Some(keyspace) = &last else { return Ok(()) };
-            is_new |= insert(shared, (keyspace, state), seqno, &op)?;
+            is_new |= insert(parts, (keyspace, state), seqno, &op)?;
             Ok(())
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
         replayed += u64::from(is_new);
-        room.make(shared, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
+        room.make(parts, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
     };
-    flagstone_wal::read(disk, dir, shared.id, &state.listed(), &mut visit)?;
+    flagstone_wal::read(disk, dir, parts.setup.id, &state.listed(), &mut visit)?;
     Ok(replayed)
 }
 
 /// Inserts an operation into the trees that do not have it in tables; false when all have.
 fn insert(
-    shared: &Shared,
+    parts: &Parts,
     (keyspace, state): (&KeyspaceCore, &State),
     seqno: SeqNo,
     op: &LoggedOp<'_>,
@@ -210,7 +211,7 @@ fn insert(
         if flushed.is_some_and(|through| seqno <= through) {
             return Ok(false);
         }
-        let memtable = shared.numbering.lock().reserve(tree, seqno);
+        let memtable = parts.history.numbering.lock().reserve(tree, seqno);
         memtable.insert(op.at(seqno), hash)?;
         Ok(true)
     };
@@ -231,27 +232,27 @@ struct Room {
 }
 
 impl Room {
-    fn make(&mut self, shared: &Arc<Shared>, through: SeqNo) -> Result<()> {
-        let share = shared.options.memtable_share();
-        let bytes = shared.memtable_bytes();
-        if shared.is_read_only() || bytes < self.again_at.max(share / 2) {
+    fn make(&mut self, parts: &Parts, through: SeqNo) -> Result<()> {
+        let share = parts.setup.options.memtable_share();
+        let bytes = parts.memory.memtable_bytes();
+        if parts.history.is_read_only() || bytes < self.again_at.max(share / 2) {
             return Ok(());
         }
-        let had_ballast = !shared.is_ballast_given_up();
-        let mut flushed = shared.flush_replayed(through);
+        let had_ballast = !parts.ballast.is_given_up();
+        let mut flushed = flush_replayed(&parts.upkeep, through);
         let is_full = |flushed: &Result<()>| {
             flushed.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace)
         };
-        if is_full(&flushed) && had_ballast && shared.is_ballast_given_up() {
+        if is_full(&flushed) && had_ballast && parts.ballast.is_given_up() {
             // There is room now.
-            flushed = shared.flush_replayed(through);
+            flushed = flush_replayed(&parts.upkeep, through);
         }
         if !is_full(&flushed) {
             self.again_at = 0;
             return flushed;
         }
-        if bytes >= shared.options.memory_budget {
-            return flushed.map_err(|error| no_room(shared, error));
+        if bytes >= parts.setup.options.memory_budget {
+            return flushed.map_err(|error| no_room(parts, error));
         }
         self.again_at = bytes + share / 4;
         Ok(())
@@ -259,12 +260,12 @@ impl Room {
 }
 
 #[cold]
-fn no_room(shared: &Shared, error: Error) -> Error {
+fn no_room(parts: &Parts, error: Error) -> Error {
     error.context(format_args!(
         "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: free about {} bytes on \
          the disk, or open it once with a larger budget",
-        shared.dir.display(),
-        shared.options.memory_budget,
-        shared.log_bytes()
+        parts.setup.dir.display(),
+        parts.setup.options.memory_budget,
+        parts.history.log_bytes()
     ))
 }

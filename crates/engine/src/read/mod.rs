@@ -1,11 +1,14 @@
-//! Reading: snapshots, scans over partitions.
+//! Reading as of one moment: snapshots, scans over partitions.
+
+mod merge;
+mod pin;
 
 mod count;
-mod merge;
 mod scan;
-mod snapshot;
-mod snapshots;
 
+mod snapshot;
+
+pub(crate) use count::count;
+pub(crate) use pin::Pin;
 pub use scan::Scan;
 pub use snapshot::Snapshot;
-pub(crate) use snapshots::{Registered, Snapshots};

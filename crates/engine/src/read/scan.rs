@@ -1,9 +1,8 @@
 //! A scan over the partitions of a keyspace: a merge of all with hash routing, one after another
 //! with range routing.
 
-use super::Snapshot;
 use super::merge::Merge;
-use crate::keyspace::Keyspace;
+use super::pin::Pin;
 use crate::partition::Route;
 use crate::space::KeyspaceCore;
 use flagstone_base::{KeyRange, Result, Slice};
@@ -19,7 +18,7 @@ use std::sync::Arc;
 /// place again. So many scans may wait for as long as they like: each keeps the place, and the entry it stands on.
 pub struct Scan {
     core: Arc<KeyspaceCore>,
-    snapshot: Snapshot,
+    pin: Pin,
     range: KeyRange,
     direction: Direction,
     unordered: bool,
@@ -35,10 +34,10 @@ enum State {
 }
 
 impl Scan {
-    pub(crate) fn new(keyspace: &Keyspace, range: KeyRange, snapshot: Snapshot) -> Self {
+    pub(crate) fn new(core: &Arc<KeyspaceCore>, range: KeyRange, pin: Pin) -> Self {
         Self {
-            core: Arc::clone(keyspace.core()),
-            snapshot,
+            core: Arc::clone(core),
+            pin,
             range,
             direction: Direction::Forward,
             unordered: false,
@@ -86,7 +85,7 @@ impl Scan {
     #[cold]
     fn end(&mut self, ended: Result<bool>) -> Result<bool> {
         self.state = State::Ended;
-        ended.map_err(|error| self.snapshot.shared().told(error))
+        ended.map_err(|error| self.pin.parts().reads.told(error))
     }
 
     /// The key of the entry it stands on.
@@ -186,7 +185,7 @@ impl Scan {
 
     /// The scan of a tree, one of so many that go on at once.
     fn scan_of(&self, tree: usize, scans: usize) -> TreeScan {
-        let (range, at) = (self.range.clone(), self.snapshot.seqno());
+        let (range, at) = (self.range.clone(), self.pin.seqno());
         let options = ScanOptions { scans, ..ScanOptions::default() };
         self.core.trees[tree].scan(range, at, self.direction, options)
     }

@@ -1,57 +1,57 @@
 //! A snapshot: the database as of one moment, for as long as it is held.
 
-use super::{Registered, Scan};
-use crate::commit::VersionToken;
+use super::pin::Pin;
+use super::scan::Scan;
 use crate::handle::Handle;
-use crate::keyspace::Keyspace;
-use crate::shared::Shared;
-use flagstone_base::key::KeyRange;
+use crate::history::VersionToken;
+use crate::space::KeyspaceCore;
+use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Result, SeqNo, Slice};
 use std::sync::Arc;
 
 /// All keyspaces as of one moment. It pins a SeqNo, no memory and no files.
 #[derive(Clone)]
 pub struct Snapshot {
-    handle: Arc<Handle>,
-    registered: Registered,
+    pin: Pin,
 }
 
 impl Snapshot {
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
-        let shared = handle.shared();
-        let registered = shared.snapshots.register(&shared.publisher);
-        Self { handle: Arc::clone(handle), registered }
-    }
-
-    pub(super) fn shared(&self) -> &Shared {
-        self.handle.shared()
+        Self { pin: Pin::new(handle) }
     }
 
     /// The last SeqNo it sees.
     pub fn seqno(&self) -> SeqNo {
-        self.registered.seqno()
+        self.pin.seqno()
     }
 
     /// The last SeqNo it sees, with the history that it belongs to.
     pub fn version(&self) -> VersionToken {
-        VersionToken { history: self.shared().history, seqno: self.seqno() }
+        VersionToken { history: self.pin.parts().history.id, seqno: self.seqno() }
     }
 
     /// The value that `key` had.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; InvalidInput for a keyspace of another database.
-    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.handle.check_same(keyspace.handle())?;
-        keyspace.get_at(key.as_ref(), Some(self.seqno()))
+    /// As [`Keyspace::get`](crate::Keyspace::get); InvalidInput for a keyspace of another database.
+    pub fn get(
+        &self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>> {
+        self.pin.handle().check_same(keyspace)?;
+        let key = key.as_ref();
+        check_key(key)?;
+        let reads = &self.pin.parts().reads;
+        Ok(reads.get_found(keyspace, key, keyspace.hash(key), Some(self.seqno()))?.value)
     }
 
     /// The entries of `range` as they were, in key order.
     ///
     /// # Errors
     /// InvalidInput for a keyspace of another database.
-    pub fn scan(&self, keyspace: &Keyspace, range: KeyRange) -> Result<Scan> {
-        self.handle.check_same(keyspace.handle())?;
-        Ok(Scan::new(keyspace, range, self.clone()))
+    pub fn scan(&self, keyspace: &Arc<KeyspaceCore>, range: KeyRange) -> Result<Scan> {
+        self.pin.handle().check_same(keyspace)?;
+        Ok(Scan::new(keyspace, range, self.pin.clone()))
     }
 }

@@ -201,6 +201,12 @@ impl<T> Deref for Guard<T> {
 #[derive(Debug)]
 pub struct ArcSwap<T>(Mutex<Arc<T>>);
 
+impl<T> From<Arc<T>> for ArcSwap<T> {
+    fn from(value: Arc<T>) -> Self {
+        Self(Mutex::new(value))
+    }
+}
+
 impl<T> ArcSwap<T> {
     /// A pointer to `value`.
     pub fn from_pointee(value: T) -> Self {

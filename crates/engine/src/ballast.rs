@@ -8,16 +8,17 @@
 //! they give any back. With the room of the ballast they have it. So that it is not used up by what fills the disk, writes that
 //! are no deletes are refused with OutOfSpace until the file could be made again.
 
-use crate::commit::Write;
 use crate::event::Event;
-use crate::shared::Shared;
+use crate::health::Health;
+use crate::setup::{Setup, job_of};
 use flagstone_base::hash::remix;
-use flagstone_base::{Error, ErrorKind, Kind, Result};
+use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::names::BALLAST;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use flagstone_env::{Disk, Lane, Progress, WriteFile};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// So much is written at a step.
@@ -32,9 +33,20 @@ const NONE: u8 = 0;
 const MAKING: u8 = 1;
 const THERE: u8 = 2;
 
-/// Whether the ballast is there.
-#[derive(Default)]
+/// What an open has found of the ballast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Found {
+    #[default]
+    None,
+    Whole,
+    /// Its room was needed.
+    GivenUp,
+}
+
+/// The ballast of an open database.
 pub(crate) struct Ballast {
+    setup: Arc<Setup>,
+    health: Arc<Health>,
     state: AtomicU8,
     /// It was given up, and could not be made again yet.
     is_given_up: AtomicBool,
@@ -47,162 +59,159 @@ pub(crate) fn find_ballast(
     dir: &Path,
     files: &[String],
     bytes: u64,
-) -> Result<Ballast> {
-    let ballast = Ballast::default();
+) -> Result<Found> {
     if !files.iter().any(|name| name == BALLAST) {
-        return Ok(ballast);
+        return Ok(Found::None);
     }
     let path = dir.join(BALLAST);
     let is_whole = bytes > 0 && disk.open(&path)?.len() == bytes;
     let is_needed = is_whole && disk.free_bytes(dir).is_ok_and(|free| free < bytes);
     if is_whole && !is_needed {
-        ballast.state.store(THERE, Ordering::Relaxed);
-        return Ok(ballast);
+        return Ok(Found::Whole);
     }
     disk.remove(&path)?;
-    ballast.is_given_up.store(is_needed, Ordering::Relaxed);
-    Ok(ballast)
+    Ok(if is_needed { Found::GivenUp } else { Found::None })
 }
 
-impl Shared {
-    fn ballast(&self) -> &Ballast {
-        &self.background.ballast
+impl Ballast {
+    pub(crate) fn new(setup: &Arc<Setup>, health: &Arc<Health>, found: Found) -> Arc<Self> {
+        Arc::new(Self {
+            setup: Arc::clone(setup),
+            health: Arc::clone(health),
+            state: AtomicU8::new(if found == Found::Whole { THERE } else { NONE }),
+            is_given_up: AtomicBool::new(found == Found::GivenUp),
+        })
     }
 
-    fn ballast_path(&self) -> PathBuf {
-        self.dir.join(BALLAST)
+    fn path(&self) -> PathBuf {
+        self.setup.dir.join(BALLAST)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.setup.options.ballast()
     }
 
     /// Whether the ballast was given up: room on the disk is for deletes, flushes and compactions.
     #[inline]
-    pub(crate) fn is_ballast_given_up(&self) -> bool {
-        self.ballast().is_given_up.load(Ordering::Relaxed)
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// Refuses a write that would take the room of the ballast.
-    #[inline]
-    pub(crate) fn check_room(&self, write: &Write<'_>) -> Result<()> {
-        if self.is_ballast_given_up() { self.refuse_growth(write) } else { Ok(()) }
-    }
-
+    /// The refusal of a write that would take the room of the ballast.
     #[cold]
-    fn refuse_growth(&self, write: &Write<'_>) -> Result<()> {
-        if write.ops.iter().all(|op| matches!(op.kind, Kind::Delete | Kind::RangeDelete)) {
-            return Ok(());
-        }
-        Err(Error::new(
+    pub(crate) fn refusal(&self) -> Error {
+        Error::new(
             ErrorKind::OutOfSpace,
             format!(
                 "the disk of {} is full: until there is room for the ballast of {} bytes again, it takes deletes alone",
-                self.dir.display(),
-                self.options.ballast()
+                self.setup.dir.display(),
+                self.bytes()
             ),
-        ))
+        )
+    }
+
+    /// Poisons the database if `error` says so, or gives up the ballast.
+    pub(crate) fn note_failure(self: &Arc<Self>, error: &Error) {
+        match error.kind() {
+            ErrorKind::Poisoned => self.health.poison(error),
+            ErrorKind::OutOfSpace => self.give_up(),
+            _ => {}
+        }
     }
 
     /// Something did not fit on the disk: the room of the ballast is given to flushes, compactions and deletes.
     #[cold]
-    pub(crate) fn give_up_ballast(&self) {
+    pub(crate) fn give_up(self: &Arc<Self>) {
         let order = Ordering::AcqRel;
-        if self.ballast().state.compare_exchange(THERE, NONE, order, Ordering::Acquire).is_err() {
+        if self.state.compare_exchange(THERE, NONE, order, Ordering::Acquire).is_err() {
             return;
         }
-        self.ballast().is_given_up.store(true, Ordering::Release);
-        match self.environment.disk.remove(&self.ballast_path()) {
-            Ok(()) => self.tell(&Event::BallastGivenUp { bytes: self.options.ballast() }),
+        self.is_given_up.store(true, Ordering::Release);
+        match self.setup.environment.disk.remove(&self.path()) {
+            Ok(()) => self.health.tell(&Event::BallastGivenUp { bytes: self.bytes() }),
             Err(error) => {
-                self.tell(&Event::BackgroundFailed { doing: "removal of the ballast", error })
+                let doing = "removal of the ballast";
+                self.health.tell(&Event::BackgroundFailed { doing, error });
             }
         }
-        self.try_ballast_later();
+        self.try_later();
     }
 
-    /// Makes the ballast if it is wanted and not there; after an open, a flush, a compaction.
-    pub(crate) fn look_after_ballast(&self) {
-        if self.ballast().state.load(Ordering::Relaxed) != NONE
-            || self.options.ballast() == 0
-            || self.check_open_for_writing().is_err()
+    /// Makes the ballast if it is wanted and not there; after an open, a flush, a compaction. `holds` tells whether so many
+    /// bytes of the tables are known to be live.
+    pub(crate) fn look_after(self: &Arc<Self>, holds: impl FnOnce(u64) -> bool) {
+        if self.state.load(Ordering::Relaxed) != NONE
+            || self.bytes() == 0
+            || self.health.check_open_for_writing().is_err()
         {
             return;
         }
-        let wanted = self.options.ballast_bytes.is_some() || self.is_ballast_given_up();
-        if !wanted && !self.holds(LIVE_BY_BALLAST * self.options.ballast()) {
+        let wanted = self.setup.options.ballast_bytes.is_some() || self.is_given_up();
+        if !wanted && !holds(LIVE_BY_BALLAST * self.bytes()) {
             return;
         }
-        if self.is_ballast_given_up() && !self.has_room_for_ballast() {
+        if self.is_given_up() && !self.has_room() {
             return;
         }
         let order = Ordering::AcqRel;
-        if self.ballast().state.compare_exchange(NONE, MAKING, order, Ordering::Acquire).is_ok() {
-            self.make_ballast();
+        if self.state.compare_exchange(NONE, MAKING, order, Ordering::Acquire).is_ok() {
+            self.make();
         }
-    }
-
-    /// The same, after an open.
-    pub(crate) fn look_after_found_ballast(&self) {
-        self.look_after_ballast();
-        if self.is_ballast_given_up() {
-            self.try_ballast_later();
-        }
-    }
-
-    /// Whether at least `bytes` of the tables are known to be live.
-    fn holds(&self, bytes: u64) -> bool {
-        // Without the lock first: most databases are smaller.
-        self.background.table_bytes() >= bytes && self.background.lock().spaces.live() >= bytes
     }
 
     /// Room for it, and as much again.
-    fn has_room_for_ballast(&self) -> bool {
-        let free = self.environment.disk.free_bytes(&self.dir);
-        free.is_ok_and(|free| free / 2 >= self.options.ballast())
+    fn has_room(&self) -> bool {
+        let free = self.setup.environment.disk.free_bytes(&self.setup.dir);
+        free.is_ok_and(|free| free / 2 >= self.bytes())
     }
 
-    fn make_ballast(&self) {
+    fn make(self: &Arc<Self>) {
         let file = Mutex::new(None);
-        let job = self.job(move |shared| match shared.fill_ballast(&mut file.lock()) {
+        let job = job_of(self, move |ballast| match ballast.fill(&mut file.lock()) {
             Ok(false) => Progress::Again,
             Ok(true) => {
                 // In this order: whoever finds it there may give it up at once.
-                shared.ballast().is_given_up.store(false, Ordering::Release);
-                shared.ballast().state.store(THERE, Ordering::Release);
-                shared.tell(&Event::BallastMade { bytes: shared.options.ballast() });
+                ballast.is_given_up.store(false, Ordering::Release);
+                ballast.state.store(THERE, Ordering::Release);
+                ballast.health.tell(&Event::BallastMade { bytes: ballast.bytes() });
                 Progress::Done
             }
             // Room is needed elsewhere; the next flush looks again.
             Err(_no_room) => {
-                let _gone = shared.environment.disk.remove(&shared.ballast_path());
-                shared.ballast().state.store(NONE, Ordering::Release);
-                if shared.is_ballast_given_up() {
-                    shared.try_ballast_later();
+                let _gone = ballast.setup.environment.disk.remove(&ballast.path());
+                ballast.state.store(NONE, Ordering::Release);
+                if ballast.is_given_up() {
+                    ballast.try_later();
                 }
                 Progress::Done
             }
         });
-        self.executor.submit(Lane::Compaction, job);
+        self.setup.executor.submit(Lane::Compaction, job);
     }
 
-    fn try_ballast_later(&self) {
-        let job = self.job(|shared| {
-            if shared.is_ballast_given_up() && shared.check_open_for_writing().is_ok() {
-                shared.look_after_ballast();
-                if shared.ballast().state.load(Ordering::Acquire) == NONE {
-                    shared.try_ballast_later();
+    /// Tries to make a ballast that was given up, until it is there.
+    pub(crate) fn try_later(self: &Arc<Self>) {
+        let job = job_of(self, |ballast| {
+            if ballast.is_given_up() && ballast.health.check_open_for_writing().is_ok() {
+                // One that was given up is wanted, whatever the tables hold.
+                ballast.look_after(|_bytes| false);
+                if ballast.state.load(Ordering::Acquire) == NONE {
+                    ballast.try_later();
                 }
             }
             Progress::Done
         });
-        self.executor.submit_after(RETRY_AFTER, Lane::Compaction, job);
+        self.setup.executor.submit_after(RETRY_AFTER, Lane::Compaction, job);
     }
 
     /// Writes a step of the file; true when all of it stands on the disk.
-    fn fill_ballast(&self, file: &mut Option<Box<dyn WriteFile>>) -> Result<bool> {
-        let (disk, path) = (&self.environment.disk, self.ballast_path());
-        let bytes = self.options.ballast();
+    fn fill(&self, file: &mut Option<Box<dyn WriteFile>>) -> Result<bool> {
+        let (disk, path) = (&self.setup.environment.disk, self.path());
+        let bytes = self.setup.options.ballast();
         let writer = match file {
             Some(writer) => writer,
             None => {
-                if !self.has_room_for_ballast() {
+                if !self.has_room() {
                     return Err(Error::new(ErrorKind::OutOfSpace, "no room for the ballast"));
                 }
                 if disk.exists(&path)? {
@@ -218,7 +227,7 @@ impl Shared {
         }
         writer.sync()?;
         *file = None;
-        disk.sync_dir(&self.dir)?;
+        disk.sync_dir(&self.setup.dir)?;
         Ok(true)
     }
 }
@@ -249,15 +258,15 @@ mod tests {
         let options = Options { memory_budget: 1 << 20, ..Options::default() };
         let db = Builder::at("db").options(options).environment(environment).open().unwrap();
         let kv = db.keyspace("kv").unwrap();
-        let shared = kv.handle().shared();
-        let enough = LIVE_BY_BALLAST * shared.options.ballast();
-        shared.background.note_table_bytes(0, enough);
+        let upkeep = &kv.handle().parts().upkeep;
+        let enough = LIVE_BY_BALLAST * upkeep.setup.options.ballast();
+        upkeep.work.note_table_bytes(0, enough);
         let tree = Arc::clone(&kv.core().trees[0]);
         let state = |live| {
             let space = flagstone_tree::Space { bytes: enough, live };
-            shared.background.lock().spaces.note(&tree, space);
-            shared.look_after_ballast();
-            shared.ballast().state.load(Ordering::Relaxed)
+            upkeep.work.lock().spaces.note(&tree, space);
+            upkeep.look_after_ballast();
+            upkeep.ballast.state.load(Ordering::Relaxed)
         };
         assert_eq!(state(enough - 1), NONE);
         assert_eq!(state(enough), MAKING);

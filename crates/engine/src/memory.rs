@@ -9,10 +9,12 @@
 //! steps: up by the commit that crosses it, down when an edit was installed, and at once when writers
 //! rest.
 
-use crate::shared::Shared;
+use crate::setup::{Setup, job_of};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::{Lane, Progress};
+use flagstone_tree::TreeContext;
+use std::sync::Arc;
 
 /// The border moves up by one part in so many of the budget: evicting one step of 16 KiB blocks takes
 /// a commit's thread well below a millisecond at 512 MiB.
@@ -25,11 +27,14 @@ const GIVE_BACK: u64 = 16;
 /// And not less than this: the call walks the whole heap.
 const GIVE_BACK_MIN: u64 = 16 << 20;
 
-/// Where the border stands.
-#[derive(Default)]
-pub(crate) struct Division {
+/// The memory of memtables and cache, and where the border between them stands.
+pub(crate) struct Memory {
+    setup: Arc<Setup>,
+    trees: Arc<TreeContext>,
+    /// Bytes of all memtables.
+    memtables: Arc<AtomicU64>,
     /// Memtables may grow to this many bytes before the cache must shrink.
-    memtables: AtomicU64,
+    border: AtomicU64,
     /// Held while the border moves.
     moving: Mutex<()>,
     /// The most bytes the cache held since freed memory was last given back to the system.
@@ -38,88 +43,106 @@ pub(crate) struct Division {
     is_giving_back: AtomicBool,
 }
 
-impl Shared {
-    /// Makes room for memtables that hold `bytes`. Called after every commit: cheap unless they have
-    /// crossed the border.
+impl Memory {
+    pub(crate) fn new(setup: &Arc<Setup>, trees: &Arc<TreeContext>) -> Arc<Self> {
+        Arc::new(Self {
+            setup: Arc::clone(setup),
+            trees: Arc::clone(trees),
+            memtables: Arc::clone(&trees.memtable_bytes),
+            border: AtomicU64::new(0),
+            moving: Mutex::default(),
+            cached_most: AtomicU64::new(0),
+            is_giving_back: AtomicBool::new(false),
+        })
+    }
+
+    /// Bytes of all memtables.
     #[inline]
-    pub(crate) fn divide_if_needed(&self, bytes: u64) {
+    pub(crate) fn memtable_bytes(&self) -> u64 {
+        self.memtables.load(Ordering::Relaxed)
+    }
+
+    /// Whether memtables that hold `bytes` have crossed the border. Asked after every commit.
+    #[inline]
+    pub(crate) fn is_crossed(&self, bytes: u64) -> bool {
         // Whoever moves the border already sees these bytes, or the next commit asks again.
-        if bytes > self.division.memtables.load(Ordering::Relaxed)
-            && !self.division.moving.is_locked()
-        {
-            self.divide_memory();
-            if self.has_memory_to_give_back() {
-                self.give_back_memory_soon();
-            }
+        bytes > self.border.load(Ordering::Relaxed) && !self.moving.is_locked()
+    }
+
+    /// Makes room for memtables that have crossed the border.
+    pub(crate) fn make_room(self: &Arc<Self>) {
+        self.divide();
+        if self.has_memory_to_give_back() {
+            self.give_back_soon();
         }
     }
 
     /// Moves the border to where memtables that hold what they hold now have a step to grow.
     #[cold]
-    pub(crate) fn divide_memory(&self) {
-        self.divide(DOWN);
+    pub(crate) fn divide(&self) {
+        self.divide_by(DOWN);
     }
 
     /// Moves the border down at once: writers rest.
-    pub(crate) fn give_memory_to_readers(&self) {
-        self.divide(1);
-        self.give_back_memory();
+    pub(crate) fn give_to_readers(&self) {
+        self.divide_by(1);
+        self.give_back();
     }
 
-    fn divide(&self, down: u64) {
-        let _moving = self.division.moving.lock();
-        let step = (self.options.memory_budget / STEPS).max(1);
+    fn divide_by(&self, down: u64) {
+        let _moving = self.moving.lock();
+        let step = (self.setup.options.memory_budget / STEPS).max(1);
         let held = self.memtable_bytes();
         let wanted = (held / step + 2) * step;
-        let before = self.division.memtables.load(Ordering::Relaxed);
+        let before = self.border.load(Ordering::Relaxed);
         let room = wanted.max(before - before.saturating_sub(wanted) / down);
-        self.division.memtables.store(room, Ordering::Relaxed);
+        self.border.store(room, Ordering::Relaxed);
         let cache = &self.trees.cache;
-        self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
+        self.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
         // Chunks that wait for the next memtable are memory too, but not more than that needs.
         self.trees.chunks.shrink_to(room.saturating_sub(held));
         let reserved = room.max(held + self.trees.chunks.bytes());
-        cache.set_capacity(self.options.cache_bytes(reserved));
+        cache.set_capacity(self.setup.options.cache_bytes(reserved));
     }
 
     /// Lets blocks and spare chunks go, since the database is closed: the allocator would keep them for
     /// whoever asks next from the threads that read here.
-    pub(crate) fn let_memory_go(&self) {
+    pub(crate) fn let_go(&self) {
         let cache = &self.trees.cache;
-        self.division.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
+        self.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
         cache.clear();
         self.trees.chunks.shrink_to(0);
-        self.give_back_memory();
+        self.give_back();
     }
 
     /// Memtables that grow take from the cache what the allocator keeps for blocks: until it is given
     /// back the process holds it twice.
-    fn give_back_memory_soon(&self) {
-        if self.division.is_giving_back.swap(true, Ordering::AcqRel) {
+    fn give_back_soon(self: &Arc<Self>) {
+        if self.is_giving_back.swap(true, Ordering::AcqRel) {
             return;
         }
-        let job = self.job(|shared| {
-            shared.division.is_giving_back.store(false, Ordering::Release);
-            shared.give_back_memory();
+        let job = job_of(self, |memory| {
+            memory.is_giving_back.store(false, Ordering::Release);
+            memory.give_back();
             Progress::Done
         });
-        self.executor.submit(Lane::Flush, job);
+        self.setup.executor.submit(Lane::Flush, job);
     }
 
     fn has_memory_to_give_back(&self) -> bool {
-        self.division.cached_most.load(Ordering::Relaxed) >= self.gives_back_from()
+        self.cached_most.load(Ordering::Relaxed) >= self.gives_back_from()
     }
 
     /// Memory goes back when the cache held as much before.
     fn gives_back_from(&self) -> u64 {
-        let part = (self.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
+        let part = (self.setup.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
         self.trees.cache.used_bytes() + part
     }
 
     /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
     /// threads.
-    pub(crate) fn give_back_memory(&self) {
-        let (most, from) = (&self.division.cached_most, self.gives_back_from());
+    pub(crate) fn give_back(&self) {
+        let (most, from) = (&self.cached_most, self.gives_back_from());
         let held = most.load(Ordering::Relaxed);
         let used = self.trees.cache.used_bytes();
         // One thread does it.

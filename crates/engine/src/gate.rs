@@ -1,4 +1,4 @@
-//! The gate of a keyspace keeps deletes of ranges out of updates: see [`stripes`](super::stripes).
+//! The gate of a keyspace keeps deletes of ranges out of updates: see the stripes of the commit path.
 
 use flagstone_env::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -7,17 +7,17 @@ use flagstone_env::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) struct Gate(RwLock<()>);
 
 /// A gate that is passed; dropping it leaves.
-pub(super) enum HeldGate<'a> {
+pub(crate) enum HeldGate<'a> {
     Shared { _guard: RwLockReadGuard<'a, ()> },
     Alone { _guard: RwLockWriteGuard<'a, ()> },
 }
 
 impl Gate {
-    pub(super) fn pass(&self) -> HeldGate<'_> {
+    pub(crate) fn pass(&self) -> HeldGate<'_> {
         HeldGate::Shared { _guard: self.0.read() }
     }
 
-    pub(super) fn pass_alone(&self) -> HeldGate<'_> {
+    pub(crate) fn pass_alone(&self) -> HeldGate<'_> {
         HeldGate::Alone { _guard: self.0.write() }
     }
 }

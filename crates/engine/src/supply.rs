@@ -6,126 +6,100 @@
 //! ceiling also by any edit on the way. A full disk only delays that. A writer that has nothing left to take does it
 //! itself, before it is numbered.
 
+use crate::edits::{Edits, ceiling_above};
 use crate::event::Event;
-use crate::manifest::{Edit, Manifest};
-use crate::shared::Shared;
+use crate::manifest::Edit;
+use crate::setup::job_of;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::{Lane, Progress};
-use flagstone_wal::{Log, ManifestPlace};
+use flagstone_wal::Log;
+use std::sync::Arc;
 use std::time::Duration;
-
-/// So many SeqNos are granted at a time: seconds of the fastest writes, and 2^32 crashes until none are left.
-pub(crate) const SEQNOS_AHEAD: u64 = 1 << 24;
 
 /// After a failure the background tries again when this time has passed and somebody writes.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// The ceiling that grants [`SEQNOS_AHEAD`] numbers after `last`.
-pub(crate) fn ceiling_above(last: SeqNo) -> SeqNo {
-    SeqNo::new(last.get().saturating_add(SEQNOS_AHEAD).min(SeqNo::MAX.get()))
+/// Has more granted in the background when half is used. `last` is the newest SeqNo given.
+pub(crate) fn supply_soon(edits: &Arc<Edits>, last: SeqNo) {
+    let wants_files = edits.history.log.as_ref().is_some_and(Log::wants_files);
+    if wants_files || edits.is_raise_due(last) {
+        submit(edits);
+    }
 }
 
-impl Shared {
-    /// The raise that an edit should bring along, if one is due.
-    pub(super) fn raise_due(&self) -> Option<SeqNo> {
-        let last = self.publisher.visible();
-        (last.get() >= self.background.raise_at.load(Ordering::Relaxed))
-            .then(|| ceiling_above(last))
+#[cold]
+fn submit(edits: &Arc<Edits>) {
+    if edits.is_supplying.swap(true, Ordering::AcqRel) {
+        return;
     }
-
-    /// Has more granted in the background when half is used. `last` is the newest SeqNo given.
-    pub(crate) fn supply_soon(&self, last: SeqNo) {
-        let wants_files = self.log.as_ref().is_some_and(Log::wants_files);
-        if wants_files || last.get() >= self.background.raise_at.load(Ordering::Relaxed) {
-            self.submit_supply();
-        }
-    }
-
-    #[cold]
-    fn submit_supply(&self) {
-        if self.background.supplying.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let job = self.job(|shared| {
-            let Err(error) = shared.supply(0) else {
-                shared.background.supplying.store(false, Ordering::Release);
-                return Progress::Done;
-            };
-            shared.tell(&Event::BackgroundFailed { doing: "grant of SeqNos and segments", error });
-            let again = shared.job(|shared| {
-                shared.background.supplying.store(false, Ordering::Release);
-                Progress::Done
-            });
-            shared.executor.submit_after(RETRY_AFTER, Lane::Flush, again);
+    let job = job_of(edits, |edits| {
+        let Err(error) = supply(edits, 0) else {
+            edits.is_supplying.store(false, Ordering::Release);
+            return Progress::Done;
+        };
+        let doing = "grant of SeqNos and segments";
+        edits.health.tell(&Event::BackgroundFailed { doing, error });
+        let again = job_of(edits, |edits| {
+            edits.is_supplying.store(false, Ordering::Release);
             Progress::Done
         });
-        self.executor.submit(Lane::Flush, job);
-    }
+        edits.setup.executor.submit_after(RETRY_AFTER, Lane::Flush, again);
+        Progress::Done
+    });
+    edits.setup.executor.submit(Lane::Flush, job);
+}
 
-    /// Grants at least `wanted` SeqNos more than were given and files for the log, durably, as far as they are short.
-    pub(crate) fn supply(&self, wanted: u64) -> Result<()> {
-        let mut room = self.manifest.lock();
-        let Some(manifest) = room.as_mut() else {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        };
-        let edit = self.grant(wanted).inspect_err(|error| self.note_failure(error))?;
-        if edit == Edit::default() {
-            return Ok(());
-        }
-        let log_files = edit.log_files.clone();
-        self.append_edit(manifest, edit).map_err(|error| {
-            error.context("the manifest cannot raise the SeqNo ceiling or list segments of the log")
-        })?;
-        if let Some(log) = &self.log {
-            log.list_files(&log_files);
-        }
-        Ok(())
+/// Grants at least `wanted` SeqNos more than were given and files for the log, durably, as far as they are short.
+pub(crate) fn supply(edits: &Edits, wanted: u64) -> Result<()> {
+    let mut room = edits.manifest.lock();
+    let Some(manifest) = room.as_mut() else {
+        return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+    };
+    let edit = grant(edits, wanted).inspect_err(|error| edits.ballast.note_failure(error))?;
+    if edit == Edit::default() {
+        return Ok(());
     }
+    let log_files = edit.log_files.clone();
+    edits.append(manifest, edit).map_err(|error| {
+        error.context("the manifest cannot raise the SeqNo ceiling or list segments of the log")
+    })?;
+    if let Some(log) = &edits.history.log {
+        log.list_files(&log_files);
+    }
+    Ok(())
+}
 
-    /// What is short; files are made.
-    fn grant(&self, wanted: u64) -> Result<Edit> {
-        let mut edit = Edit::default();
-        let (next, ceiling) = {
-            let numbering = self.numbering.lock();
-            (numbering.next.get(), numbering.ceiling.get())
-        };
-        let through = next.saturating_add(wanted);
-        if through > SeqNo::MAX.get() {
-            return Err(Error::new(ErrorKind::Unsupported, "all SeqNos of 56 bits were given"));
-        }
-        if through > ceiling || next >= self.background.raise_at.load(Ordering::Relaxed) {
-            edit.seqno_ceiling = Some(ceiling_above(SeqNo::new(through)));
-        }
-        if let Some(log) = self.log.as_ref().filter(|log| log.wants_files()) {
-            edit.log_files = log.make_files()?;
-        }
-        Ok(edit)
+/// What is short; files are made.
+fn grant(edits: &Edits, wanted: u64) -> Result<Edit> {
+    let mut edit = Edit::default();
+    let (next, ceiling) = {
+        let numbering = edits.history.numbering.lock();
+        (numbering.next, numbering.ceiling.get())
+    };
+    let through = next.get().saturating_add(wanted);
+    if through > SeqNo::MAX.get() {
+        return Err(Error::new(ErrorKind::Unsupported, "all SeqNos of 56 bits were given"));
     }
-
-    /// Takes over what the manifest grants.
-    pub(crate) fn note_granted(&self, manifest: &Manifest) {
-        let ceiling = manifest.state().seqno_ceiling;
-        let mut numbering = self.numbering.lock();
-        numbering.ceiling = ceiling;
-        let half = ceiling.get().saturating_sub(SEQNOS_AHEAD / 2);
-        self.background.raise_at.store(half, Ordering::Relaxed);
-        drop(numbering);
-        if let Some(log) = &self.log {
-            log.note_manifest(ManifestPlace { number: manifest.number(), end: manifest.bytes() });
-        }
+    if through > ceiling || edits.is_raise_due(next) {
+        edit.seqno_ceiling = Some(ceiling_above(SeqNo::new(through)));
     }
+    if let Some(log) = edits.history.log.as_ref().filter(|log| log.wants_files()) {
+        edit.log_files = log.make_files()?;
+    }
+    Ok(edit)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edits::SEQNOS_AHEAD;
+    use crate::parts::Parts;
     use crate::testing::Builder;
     use crate::{Engine, Environment, Keyspace, Options};
     use flagstone_env::names::BALLAST;
     use flagstone_env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
     use std::path::Path;
-    use std::sync::Arc;
 
     struct Opened {
         db: Engine,
@@ -160,17 +134,17 @@ mod tests {
     }
 
     impl Opened {
-        fn shared(&self) -> &Shared {
-            self.kv.handle().shared()
+        fn parts(&self) -> &Parts {
+            self.kv.handle().parts()
         }
 
         fn ceiling(&self) -> u64 {
-            self.shared().numbering.lock().ceiling.get()
+            self.parts().history.numbering.lock().ceiling.get()
         }
 
         /// As if as many writes had been made as leave `left` numbers.
         fn use_up_to(&self, left: u64) {
-            let mut numbering = self.shared().numbering.lock();
+            let mut numbering = self.parts().history.numbering.lock();
             numbering.next = SeqNo::new(numbering.ceiling.get() - left);
         }
 
@@ -224,8 +198,8 @@ mod tests {
         let refused = (0..64_u8).find_map(|n| opened.kv.put([n], "2").err()).unwrap();
         assert_eq!(refused.kind(), ErrorKind::OutOfSpace);
         assert!(refused.to_string().contains("SeqNo ceiling"), "{refused}");
-        assert!(opened.shared().numbering.lock().next.get() <= before + 1);
-        assert!(opened.shared().poisoned().is_none());
+        assert!(opened.parts().history.numbering.lock().next.get() <= before + 1);
+        assert!(opened.parts().health.poisoned().is_none());
         opened.disk.heal();
         opened.disk.set_room(None);
         opened.put_some();

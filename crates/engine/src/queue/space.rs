@@ -14,7 +14,6 @@
 //! Tables that flushes and compactions are writing count from their first byte on: their inputs are still there. Whether
 //! one more compaction begins is another question: it does if there will be too much when those under way have ended.
 
-use super::state::Queue;
 use crate::options::Options;
 use flagstone_base::TreeId;
 use flagstone_tree::{Space, Tree, Version};
@@ -47,7 +46,7 @@ pub(crate) struct Spaces {
     bytes: u64,
     live: u64,
     /// What writers of wasteful trees are held back now, in thousandths.
-    pub(super) brake: u32,
+    pub(crate) brake: u32,
 }
 
 struct Entry {
@@ -59,16 +58,16 @@ struct Entry {
 
 /// What flushes and compactions under way do.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct UnderWay {
+pub(crate) struct UnderWay {
     /// Bytes that compactions will free when they have ended.
-    pub(super) freeing: u64,
+    pub(crate) freeing: u64,
     /// Bytes of tables that are not installed yet.
-    pub(super) unfinished: u64,
+    pub(crate) unfinished: u64,
 }
 
 /// How much room there is, and how far it is filled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Room {
+pub(crate) struct Room {
     low: f64,
     high: f64,
     /// What is on the disk now.
@@ -79,7 +78,7 @@ pub(super) struct Room {
 
 impl Spaces {
     /// Notes what a look at `tree` has found.
-    pub(super) fn note(&mut self, tree: &Arc<Tree>, space: Space) {
+    pub(crate) fn note(&mut self, tree: &Arc<Tree>, space: Space) {
         let old = self.forget(tree.id());
         if space.bytes == 0 {
             return;
@@ -101,12 +100,12 @@ impl Spaces {
     }
 
     /// How many trees have garbage.
-    pub(super) fn trees_with_garbage(&self) -> usize {
+    pub(crate) fn trees_with_garbage(&self) -> usize {
         self.with_garbage.len()
     }
 
     /// The trees with garbage, and those of `others` that are known.
-    pub(super) fn with_garbage(&self, others: impl Iterator<Item = TreeId>) -> Vec<Arc<Tree>> {
+    pub(crate) fn with_garbage(&self, others: impl Iterator<Item = TreeId>) -> Vec<Arc<Tree>> {
         let ids: BTreeSet<TreeId> = self.with_garbage.iter().copied().chain(others).collect();
         let known = ids.iter().filter_map(|id| self.trees.get(id));
         known.map(|entry| Arc::clone(&entry.tree)).collect()
@@ -122,14 +121,14 @@ impl Spaces {
     }
 
     /// No compaction of `tree` frees enough before it changes.
-    pub(super) fn note_hopeless(&mut self, tree: TreeId, version: &Arc<Version>) {
+    pub(crate) fn note_hopeless(&mut self, tree: TreeId, version: &Arc<Version>) {
         if let Some(entry) = self.trees.get_mut(&tree) {
             entry.hopeless = Some(Arc::downgrade(version));
         }
     }
 
     /// Whether `tree` has so much garbage that its writers are held back when there is too much of it.
-    pub(super) fn is_wasteful(&self, tree: TreeId, options: &Options) -> bool {
+    pub(crate) fn is_wasteful(&self, tree: TreeId, options: &Options) -> bool {
         self.trees.get(&tree).is_some_and(|entry| {
             let max = 1.0 + (options.space_amplification_max - 1.0) / 2.0;
             entry.space.bytes as f64 > entry.space.live as f64 * max
@@ -137,7 +136,7 @@ impl Spaces {
     }
 
     /// The room, and what fills it besides what is `under_way`.
-    pub(super) fn room(&self, options: &Options, rest: bool, under_way: UnderWay) -> Room {
+    pub(crate) fn room(&self, options: &Options, rest: bool, under_way: UnderWay) -> Room {
         let (live, share) = (self.live as f64, options.memtable_share() as f64);
         let left = self.bytes.saturating_sub(under_way.freeing) as f64;
         let bytes = (self.bytes + under_way.unfinished) as f64;
@@ -156,10 +155,8 @@ impl Spaces {
         }
     }
 
-    /// Trees that could be relieved, the largest part of garbage first.
-    pub(super) fn candidates(&self, queue: &Queue) -> Vec<Arc<Tree>> {
-        let rests = |id: &TreeId| queue.failing.get(id).is_some_and(|back_off| back_off.rests);
-        let is_free = |id: &TreeId| !queue.compacting.contains(id) && !rests(id);
+    /// Those of the trees that are free which could be relieved, the largest part of garbage first.
+    pub(crate) fn candidates(&self, is_free: impl Fn(&TreeId) -> bool) -> Vec<Arc<Tree>> {
         let is_hopeless = |entry: &Entry| {
             entry.hopeless.as_ref().is_some_and(|version| {
                 std::ptr::eq(version.as_ptr(), Arc::as_ptr(entry.tree.view().version()))
@@ -186,17 +183,17 @@ impl Room {
     }
 
     /// How urgent one more compaction for space is, as a score of a tree; `None`: there is to be none.
-    pub(super) fn score(self) -> Option<f64> {
+    pub(crate) fn score(self) -> Option<f64> {
         (self.left > self.low).then(|| self.urgency())
     }
 
     /// How urgent it is that those under way end, as a score of a tree; 0: not at all.
-    pub(super) fn urgency(self) -> f64 {
+    pub(crate) fn urgency(self) -> f64 {
         if self.fill() > 0.0 { 1.0 + self.fill() / 2.0 } else { 0.0 }
     }
 
     /// How much writers of wasteful trees are held back, in thousandths of a stop.
-    pub(super) fn brake(self) -> u32 {
+    pub(crate) fn brake(self) -> u32 {
         let excess = self.fill() - 1.0;
         if excess <= 0.0 {
             return 0;

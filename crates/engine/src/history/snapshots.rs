@@ -1,6 +1,6 @@
 //! The SeqNos that somebody reads at: compaction keeps for each what it sees.
 
-use crate::commit::Publisher;
+use super::publish::Publisher;
 use flagstone_base::SeqNo;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};

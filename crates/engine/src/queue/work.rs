@@ -1,67 +1,45 @@
-//! What is queued, what runs, and the bell for those who wait for it.
+//! What is queued and what runs, behind one lock, and the counters that are read without it.
 
 use super::back_off::BackOff;
-use super::ballast::Ballast;
-use super::deletes::Deletes;
-use super::groups::SealGroup;
-use super::scrub::ScrubCounters;
+use super::groups::{Flushes, SealGroup};
 use super::space::Spaces;
-use flagstone_base::{Error, SeqNo, TreeId};
+use crate::health::Health;
+use flagstone_base::{Error, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use flagstone_env::sync::{Condvar, Mutex, MutexGuard};
+use flagstone_env::sync::{Mutex, MutexGuard};
 use flagstone_tree::Tree;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Who waits for callers looks again after this time.
 const CALLERS_AGAIN: Duration = Duration::from_millis(10);
+/// Somebody who waits looks again after this time even if no bell rang.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The queue of the background work and its counters.
-#[derive(Default)]
-pub(crate) struct Background {
+pub(crate) struct Work {
+    health: Arc<Health>,
     queue: Mutex<Queue>,
-    bell: Condvar,
     /// Groups sealed and not yet installed, without those that must wait since a flush fails; read without the lock.
     pending: AtomicU64,
     /// Trees whose flush fails again and again.
-    pub(super) stuck: AtomicU64,
-    /// Since when the log is at its bound for them.
-    pub(super) log_full_since: Mutex<Option<Duration>>,
+    stuck: AtomicU64,
     /// Callers that wait for flushes.
     waiters: AtomicU64,
-    /// A job makes a spare segment of the log.
-    pub(crate) preparing: AtomicBool,
-    /// A job has the manifest grant more SeqNos, or waits to try again.
-    pub(super) supplying: AtomicBool,
-    /// From this SeqNo on it should.
-    pub(super) raise_at: AtomicU64,
     /// Nothing queued will ever run: the database is closed.
     stopped: AtomicBool,
     /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
     last_flush: AtomicU64,
-    pub(crate) ballast: Ballast,
-    pub(super) deletes: Deletes,
-    pub(crate) scrub: ScrubCounters,
-    /// Since when the disk is full.
-    pub(crate) full_since: Mutex<Option<Duration>>,
-    /// A job waits to look whether writers rest.
-    pub(crate) settling: AtomicBool,
     /// Bytes of all tables that are installed.
     table_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
-    pub(crate) stalls: AtomicU64,
-    pub(crate) stall_nanos: AtomicU64,
 }
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    pub(crate) groups: VecDeque<SealGroup>,
-    /// The number of the group that is being flushed.
-    pub(super) running: Option<u64>,
-    /// That one holds unlogged writes.
-    pub(super) runs_unlogged: bool,
+    pub(crate) flushes: Flushes,
     /// Trees that are being compacted.
     pub(crate) compacting: HashSet<TreeId>,
     /// How many of them a caller asked for: they take the place of no others.
@@ -80,22 +58,34 @@ pub(crate) struct Queue {
     pub(crate) blocked: HashMap<TreeId, Error>,
     /// Trees whose writers are held back, and how much: [`Tree::brake`].
     pub(crate) brakes: HashMap<TreeId, u32>,
-    /// A flush failed for a reason that concerns all, as a full disk does.
-    pub(super) rest_of_flushes: Option<BackOff>,
     /// What all trees hold, and what of it is alive.
     pub(crate) spaces: Spaces,
     /// Trees being compacted for space, and what that will free.
     pub(crate) freeing: HashMap<TreeId, u64>,
-    /// How many groups were sealed, and how many of them are installed.
-    pub(crate) sealed: u64,
-    pub(crate) installed: u64,
-    /// Attempts of flushes that failed.
-    pub(crate) flush_failures: u64,
 }
 
-impl Background {
-    pub(crate) fn new(ballast: Ballast) -> Self {
-        Self { ballast, ..Self::default() }
+impl Queue {
+    /// Trees that could be relieved of garbage now, the largest part of it first.
+    pub(crate) fn candidates(&self) -> Vec<Arc<Tree>> {
+        let rests = |id: &TreeId| self.failing.get(id).is_some_and(|back_off| back_off.rests);
+        self.spaces.candidates(|id| !self.compacting.contains(id) && !rests(id))
+    }
+}
+
+impl Work {
+    pub(crate) fn new(health: &Arc<Health>) -> Arc<Self> {
+        Arc::new(Self {
+            health: Arc::clone(health),
+            queue: Mutex::default(),
+            pending: AtomicU64::new(0),
+            stuck: AtomicU64::new(0),
+            waiters: AtomicU64::new(0),
+            stopped: AtomicBool::new(false),
+            last_flush: AtomicU64::new(0),
+            table_bytes: AtomicU64::new(0),
+            flushes: AtomicU64::new(0),
+            compactions: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -109,28 +99,31 @@ impl Background {
     }
 
     /// Whether a caller waits for sealed memtables to be flushed.
-    pub(super) fn is_flush_awaited(&self) -> bool {
+    pub(crate) fn is_flush_awaited(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) > 0
     }
 
     /// Counts the caller among those who wait for flushes, until it drops what it gets.
-    pub(super) fn await_flushes(&self) -> FlushWaiter<'_> {
+    pub(crate) fn await_flushes(&self) -> FlushWaiter<'_> {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         FlushWaiter(self)
     }
 
     pub(crate) fn push(&self, group: SealGroup) {
         let mut queue = self.queue.lock();
-        queue.sealed += 1;
-        let number = queue.sealed;
-        queue.groups.push_back(SealGroup { number, ..group });
+        queue.flushes.push(group);
         self.recount(&queue);
     }
 
+    /// How many trees have a flush that fails again and again.
+    pub(crate) fn stuck(&self) -> u64 {
+        self.stuck.load(Ordering::Relaxed)
+    }
+
     /// After a change of the groups in `queue`.
-    pub(super) fn recount(&self, queue: &Queue) {
-        self.pending.store(queue.pending(), Ordering::Relaxed);
-        let stuck = queue.lasting_groups().map(|(group, _)| group.trees.len() as u64).sum();
+    pub(crate) fn recount(&self, queue: &Queue) {
+        self.pending.store(queue.flushes.pending(), Ordering::Relaxed);
+        let stuck = queue.flushes.lasting_groups().map(|(group, _)| group.trees.len() as u64).sum();
         self.stuck.store(stuck, Ordering::Relaxed);
     }
 
@@ -141,7 +134,7 @@ impl Background {
     }
 
     /// Bytes of all tables.
-    pub(super) fn table_bytes(&self) -> u64 {
+    pub(crate) fn table_bytes(&self) -> u64 {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
@@ -162,7 +155,7 @@ impl Background {
     }
 
     /// Counts a step that a caller does of a compaction, until it drops what it gets; `None` when nothing may run any more.
-    pub(super) fn begin_caller_step(&self) -> Option<CallerStep<'_>> {
+    pub(crate) fn begin_caller_step(&self) -> Option<CallerStep<'_>> {
         let mut queue = self.queue.lock();
         if self.is_stopped() {
             return None;
@@ -171,11 +164,14 @@ impl Background {
         Some(CallerStep(self))
     }
 
-    /// After [`Background::stop`]: waits until no caller writes a file any more.
+    /// After [`Work::stop`]: waits until no caller writes a file any more.
     pub(crate) fn wait_for_callers(&self) {
-        let mut queue = self.queue.lock();
-        while queue.caller_steps > 0 {
-            self.wait(&mut queue, CALLERS_AGAIN);
+        loop {
+            let seen = self.health.waiters.rung();
+            if self.queue.lock().caller_steps == 0 {
+                return;
+            }
+            self.health.waiters.wait(seen, CALLERS_AGAIN);
         }
     }
 
@@ -183,20 +179,27 @@ impl Background {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Wakes everybody who waits for background work.
-    pub(crate) fn ring(&self) {
-        let _queue = self.queue.lock();
-        self.bell.notify_all();
+    /// Refuses to wait for jobs that were dropped by a close.
+    pub(crate) fn check_runs(&self, closed: impl FnOnce() -> Error) -> Result<()> {
+        if self.is_stopped() { Err(closed()) } else { Ok(()) }
     }
 
-    /// Waits for the bell, at most for `limit`.
-    pub(crate) fn wait(&self, queue: &mut MutexGuard<'_, Queue>, limit: Duration) {
-        self.bell.wait_for(queue, limit);
+    /// Wakes everybody who waits for background work.
+    pub(crate) fn ring(&self) {
+        self.health.waiters.ring();
+    }
+
+    /// Waits for the bell, for a moment at most, if `is_so`, which is asked under the queue's lock.
+    pub(crate) fn wait_if(&self, is_so: impl Fn(&Queue) -> bool) {
+        let seen = self.health.waiters.rung();
+        if is_so(&self.lock()) {
+            self.health.waiters.wait(seen, LOOK_AGAIN);
+        }
     }
 }
 
 /// A caller that waits for flushes.
-pub(super) struct FlushWaiter<'a>(&'a Background);
+pub(crate) struct FlushWaiter<'a>(&'a Work);
 
 impl Drop for FlushWaiter<'_> {
     fn drop(&mut self) {
@@ -205,7 +208,7 @@ impl Drop for FlushWaiter<'_> {
 }
 
 /// A step of a compaction that a caller does.
-pub(super) struct CallerStep<'a>(&'a Background);
+pub(crate) struct CallerStep<'a>(&'a Work);
 
 impl Drop for CallerStep<'_> {
     fn drop(&mut self) {

@@ -27,35 +27,35 @@ pub(crate) struct BackOff {
 
 impl BackOff {
     /// After the failure `error` at the time `now`; `before` is what was there before it.
-    pub(super) fn after(before: Option<&Self>, error: &Error, now: Duration) -> Self {
+    pub(crate) fn after(before: Option<&Self>, error: &Error, now: Duration) -> Self {
         let failures = before.map_or(0, |before| before.failures).saturating_add(1);
         let until = now + delay(failures, error.kind());
         Self { failures, error: error.clone(), until, rests: true }
     }
 
     /// How long to rest.
-    pub(super) fn delay(&self) -> Duration {
+    pub(crate) fn delay(&self) -> Duration {
         delay(self.failures, self.error.kind())
     }
 
     /// What went wrong.
-    pub(super) fn error(&self) -> &Error {
+    pub(crate) fn error(&self) -> &Error {
         &self.error
     }
 
     /// What went wrong, if that was not the first time.
-    pub(super) fn lasting(&self) -> Option<&Error> {
+    pub(crate) fn lasting(&self) -> Option<&Error> {
         (self.failures >= LASTING).then_some(&self.error)
     }
 
     /// How often it failed.
-    pub(super) const fn failures(&self) -> u32 {
+    pub(crate) const fn failures(&self) -> u32 {
         self.failures
     }
 
     /// What went wrong, for somebody who waits since there were `seen` failures, if it is no use to wait longer: it
     /// failed once more, not for the first time, or the next attempt is far off.
-    pub(super) fn hopeless(&self, seen: u32, now: Duration) -> Option<&Error> {
+    pub(crate) fn hopeless(&self, seen: u32, now: Duration) -> Option<&Error> {
         let is_far = self.rests && self.until.saturating_sub(now) > NEAR;
         (self.failures >= LASTING && (self.failures > seen || is_far)).then_some(&self.error)
     }

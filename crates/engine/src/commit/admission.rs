@@ -15,10 +15,12 @@
 //! memtables + all large writes <= share        what any other large write waits for
 //! ```
 
-use crate::commit::{LARGE_WRITE, Stall, Turns};
+use super::large::LARGE_WRITE;
+use super::stall::{Stall, Turns};
+use super::throttle::{Throttle, busy};
+use crate::bell::Bell;
 use crate::event::StallCause;
 use crate::inside::is_inside_any;
-use crate::shared::Shared;
 use flagstone_base::Result;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,14 +31,15 @@ const PATIENCE: u64 = 64;
 /// The admission of a large write. Its bytes are counted until this is dropped.
 pub struct Admitted<'a> {
     stall: &'a Stall,
+    bell: &'a Bell,
     bytes: u64,
     /// Those of them that are counted as an update's, too.
     updating: u64,
 }
 
 impl<'a> Admitted<'a> {
-    const fn of(stall: &'a Stall, bytes: u64) -> Self {
-        Self { stall, bytes, updating: 0 }
+    fn of(throttle: &'a Throttle, bytes: u64) -> Self {
+        Self { stall: &throttle.stall, bell: &throttle.health.writers, bytes, updating: 0 }
     }
 
     /// Raises the count to `bytes` if the write is longer than estimated. Later writes wait for the difference, this one
@@ -55,102 +58,100 @@ impl Drop for Admitted<'_> {
         self.stall.updates.bytes.fetch_sub(self.updating, Ordering::SeqCst);
         self.stall.large.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
-            self.stall.ring();
+            self.bell.ring();
         }
     }
 }
 
-impl Shared {
-    /// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for more bytes than a batch
-    /// may have: the commit path refuses them.
-    #[cold]
-    pub(super) fn admit(&self, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
-        if bytes > self.batch_bytes_max() {
-            return Ok(None);
+/// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for more bytes than a batch
+/// may have: the commit path refuses them.
+#[cold]
+pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
+    if bytes > throttle.setup.batch_bytes_max() {
+        return Ok(None);
+    }
+    if is_inside_any() {
+        // This thread holds the key of an update of another database. A writer that is admitted here may wait for
+        // that key, so waiting for its bytes could deadlock.
+        return Ok(count_write(throttle, bytes as usize));
+    }
+    let stall = &throttle.stall;
+    if wait {
+        take_turn(throttle, &stall.large, bytes)?;
+    } else {
+        let is_next = stall.awaiting.load(Ordering::SeqCst) == 0;
+        if !is_next || !try_count(throttle, &stall.large.bytes, bytes, false) {
+            return Err(busy());
         }
-        if is_inside_any() {
-            // This thread holds the key of an update of another database. A writer that is admitted here may wait for
-            // that key, so waiting for its bytes could deadlock.
-            return Ok(self.count_write(bytes as usize));
-        }
-        let large = &self.stall.large;
-        if wait {
-            self.take_turn(large, bytes)?;
-        } else {
-            let is_next = self.stall.awaiting.load(Ordering::SeqCst) == 0;
-            if !is_next || !self.try_count(&large.bytes, bytes, false) {
-                return Err(super::back_pressure::busy());
-            }
-        }
-        Ok(Some(Admitted::of(&self.stall, bytes)))
     }
+    Ok(Some(Admitted::of(throttle, bytes)))
+}
 
-    /// Admits an update, which holds its key. Returns `None` for a small one. One of more bytes than a batch may have does
-    /// not wait: the commit path refuses it.
-    #[inline]
-    pub(crate) fn admit_update(&self, bytes: usize) -> Result<Option<Admitted<'_>>> {
-        // Counted from here on: who comes later waits for it.
-        let Some(mut admitted) = self.count_write(bytes) else { return Ok(None) };
-        if admitted.bytes <= self.batch_bytes_max() {
-            self.take_turn(&self.stall.updates, admitted.bytes)?;
-            admitted.updating = admitted.bytes;
-        }
-        Ok(Some(admitted))
+/// Admits an update, which holds its key. Returns `None` for a small one. One of more bytes than a batch may have does
+/// not wait: the commit path refuses it.
+#[inline]
+pub(crate) fn admit_update(throttle: &Throttle, bytes: usize) -> Result<Option<Admitted<'_>>> {
+    // Counted from here on: who comes later waits for it.
+    let Some(mut admitted) = count_write(throttle, bytes) else { return Ok(None) };
+    if admitted.bytes <= throttle.setup.batch_bytes_max() {
+        take_turn(throttle, &throttle.stall.updates, admitted.bytes)?;
+        admitted.updating = admitted.bytes;
     }
+    Ok(Some(admitted))
+}
 
-    /// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.
-    #[cold]
-    fn take_turn(&self, turns: &Turns, bytes: u64) -> Result<()> {
-        let _door = turns.door.try_lock().unwrap_or_else(|| {
-            let started = self.environment.clock.monotonic();
-            let door = turns.door.lock();
-            self.note_waited(self.environment.clock.monotonic() - started);
-            door
-        });
-        if self.try_count(&turns.bytes, bytes, false) {
-            return Ok(());
-        }
-        let installed = self.background.lock().installed;
-        let look = || {
-            let is_hopeless = self.has_no_hope_of_room(installed);
-            let has_room = self.try_count(&turns.bytes, bytes, is_hopeless);
-            Ok(has_room.then_some(()).ok_or(StallCause::Memory))
-        };
-        self.stall.awaiting.fetch_add(1, Ordering::SeqCst);
-        let found = self.stop(true, StallCause::Memory, look);
-        self.stall.awaiting.fetch_sub(1, Ordering::SeqCst);
-        found
+/// Waits until `bytes` fit beside the memtables and what `turns` counts, and counts them there.
+#[cold]
+fn take_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
+    let _door = turns.door.try_lock().unwrap_or_else(|| {
+        let started = throttle.setup.now();
+        let door = turns.door.lock();
+        throttle.note_waited(throttle.setup.now() - started);
+        door
+    });
+    if try_count(throttle, &turns.bytes, bytes, false) {
+        return Ok(());
     }
+    let installed = throttle.work.lock().flushes.installed;
+    let look = || {
+        let is_hopeless = has_no_hope_of_room(throttle, installed);
+        let has_room = try_count(throttle, &turns.bytes, bytes, is_hopeless);
+        Ok(has_room.then_some(()).ok_or(StallCause::Memory))
+    };
+    throttle.stall.awaiting.fetch_add(1, Ordering::SeqCst);
+    let found = throttle.stop(true, StallCause::Memory, look);
+    throttle.stall.awaiting.fetch_sub(1, Ordering::SeqCst);
+    found
+}
 
-    /// Whether a writer that waits since flush number `installed` cannot hope for room: flushes fail, or other writers
-    /// have taken all the room that many flushes made.
-    fn has_no_hope_of_room(&self, installed: u64) -> bool {
-        let queue = self.background.lock();
-        let is_failing = self.background.stuck.load(Ordering::Relaxed) > 0;
-        is_failing || queue.rest_of_flushes.is_some() || queue.installed >= installed + PATIENCE
-    }
+/// Whether a writer that waits since flush number `installed` cannot hope for room: flushes fail, or other writers
+/// have taken all the room that many flushes made.
+fn has_no_hope_of_room(throttle: &Throttle, installed: u64) -> bool {
+    let queue = throttle.work.lock();
+    let is_failing = throttle.work.stuck() > 0 || queue.flushes.rest.is_some();
+    is_failing || queue.flushes.installed >= installed + PATIENCE
+}
 
-    /// Adds `bytes` to `counted` if they may pass.
-    fn try_count(&self, counted: &AtomicU64, bytes: u64, is_hopeless: bool) -> bool {
-        let share = self.options.memtable_share();
-        let more = |others: u64| {
-            // Read after `others`: a write that is no longer in that sum is in the memtables by now.
-            let held = self.memtable_bytes();
-            let sum = others.saturating_add(bytes);
-            may_pass(others, sum, held, share, is_hopeless).then_some(sum)
-        };
-        counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
-    }
+/// Adds `bytes` to `counted` if they may pass.
+fn try_count(throttle: &Throttle, counted: &AtomicU64, bytes: u64, is_hopeless: bool) -> bool {
+    let share = throttle.setup.options.memtable_share();
+    let more = |others: u64| {
+        // Read after `others`: a write that is no longer in that sum is in the memtables by now.
+        let held = throttle.memory.memtable_bytes();
+        let sum = others.saturating_add(bytes);
+        may_pass(others, sum, held, share, is_hopeless).then_some(sum)
+    };
+    counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
+}
 
-    /// Counts a large write that must not wait. Later writes wait for it.
-    #[inline]
-    pub(crate) fn count_write(&self, bytes: usize) -> Option<Admitted<'_>> {
-        (bytes >= LARGE_WRITE).then(|| {
-            let mut admitted = Admitted::of(&self.stall, 0);
-            admitted.grow_to(bytes);
-            admitted
-        })
-    }
+/// Counts a large write that must not wait. Later writes wait for it.
+#[inline]
+fn count_write(throttle: &Throttle, bytes: usize) -> Option<Admitted<'_>> {
+    (bytes >= LARGE_WRITE).then(|| {
+        let mut admitted = Admitted::of(throttle, 0);
+        admitted.grow_to(bytes);
+        admitted
+    })
 }
 
 /// Whether a write is admitted. `sum` counts the bytes in flight with it, `others` those without it; the memtables hold
@@ -164,6 +165,8 @@ const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::before_write;
+    use crate::parts::Parts;
     use crate::space::Trees;
     use crate::testing::Builder;
     use crate::{Engine, Environment, ErrorKind, Keyspace};
@@ -199,14 +202,15 @@ mod tests {
     #[test]
     fn large_writes_pass_together_while_they_fit() {
         let (_db, kv) = open(builder());
-        let shared = kv.handle().shared();
-        let large = |mib: usize| shared.before_write(mib * MIB, false, Trees::new);
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
+        let large = |mib: usize| before_write(throttle, mib * MIB, false, Trees::new);
         let pair = (large(3).unwrap(), large(4).unwrap());
         assert!(pair.0.is_some() && pair.1.is_some());
         assert_eq!(large(2).err().map(|error| error.kind()), Some(ErrorKind::Busy));
-        assert!(shared.before_write(100, false, Trees::new).unwrap().is_none(), "not counted");
+        assert!(before_write(throttle, 100, false, Trees::new).unwrap().is_none(), "not counted");
         assert!(large(5).unwrap().is_none(), "longer than a batch may be");
-        let counted = shared.count_write(4 * MIB);
+        let counted = count_write(throttle, 4 * MIB);
         drop(pair.0);
         assert!(large(1).is_err(), "what was counted takes the room of others");
         drop(counted);
@@ -228,12 +232,17 @@ mod tests {
     #[test]
     fn memtables_stay_within_their_share_under_large_writes() {
         let (db, kv) = open(builder());
-        let shared = kv.handle().shared();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
         for i in 0..40_u8 {
             kv.put([i], vec![i; 2 * MIB + 7 * usize::from(i)]).unwrap();
-            assert!(shared.memtable_bytes() <= 8 << 20, "{i}: {}", shared.memtable_bytes());
+            assert!(
+                parts.memory.memtable_bytes() <= 8 << 20,
+                "{i}: {}",
+                parts.memory.memtable_bytes()
+            );
         }
-        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
         assert!(db.stats().flushes > 5);
     }
 
@@ -241,19 +250,24 @@ mod tests {
     #[test]
     fn an_update_waits_before_it_locks_its_key_when_the_last_one_was_large() {
         let (_db, kv) = open(builder());
-        let shared = kv.handle().shared();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
         let updated = |i: u8, bytes: usize| {
             kv.read_modify_write(&[i], |_| Ok(Some((Kind::Put, vec![i; bytes])))).unwrap();
         };
         for i in 0..40_u8 {
             updated(i % 4, 2 * MIB + 7 * usize::from(i));
-            assert!(shared.memtable_bytes() <= 8 << 20, "{i}: {}", shared.memtable_bytes());
+            assert!(
+                parts.memory.memtable_bytes() <= 8 << 20,
+                "{i}: {}",
+                parts.memory.memtable_bytes()
+            );
         }
         let hint = || kv.core().updated_bytes.load(Ordering::Relaxed);
         assert!(hint() > 2 * MIB);
         updated(1, 100);
         assert_eq!(hint(), 0, "small ones wait for no room");
-        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
     }
 
     /// All of them had found room, before the first was in a memtable.
@@ -261,7 +275,8 @@ mod tests {
     fn updates_of_many_threads_stay_within_the_share_together() {
         const THREADS: usize = 6;
         let (_db, kv) = open(builder());
-        let shared = kv.handle().shared();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
         let met = AtomicUsize::new(0);
         let change = |key: u8| {
             met.fetch_add(1, Ordering::Relaxed);
@@ -275,14 +290,14 @@ mod tests {
                 let (kv, change) = (&kv, &change);
                 scope.spawn(move || {
                     kv.read_modify_write(&[key], |_| change(key)).unwrap();
-                    let held = shared.memtable_bytes();
+                    let held = parts.memory.memtable_bytes();
                     assert!(held <= 8 << 20, "{held}");
                 });
             }
         });
         assert_eq!(met.load(Ordering::Relaxed), THREADS);
-        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
-        assert_eq!(shared.stall.updates.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(throttle.stall.updates.bytes.load(Ordering::Relaxed), 0);
         assert_eq!(kv.count().unwrap(), THREADS as u64);
     }
 
@@ -290,13 +305,14 @@ mod tests {
     #[test]
     fn an_update_does_not_wait_for_a_large_write_of_its_key() {
         let (_db, kv) = open(builder());
-        let shared = kv.handle().shared();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
         let value = |byte: u8| vec![byte; 3 * MIB];
         kv.put("other", value(0)).unwrap();
         std::thread::scope(|scope| {
             let change = || {
                 scope.spawn(|| kv.put("key", value(1)).unwrap());
-                while shared.stall.large.bytes.load(Ordering::Relaxed) == 0 {
+                while throttle.stall.large.bytes.load(Ordering::Relaxed) == 0 {
                     std::thread::yield_now();
                 }
                 Ok(Some((Kind::Put, value(2))))
@@ -324,10 +340,11 @@ mod tests {
     fn the_time_that_a_large_write_waits_for_its_turn_is_counted() {
         let clock = Arc::new(Ticking::default());
         let (db, kv) = open(builder_with(Arc::<Ticking>::clone(&clock)));
-        let shared = kv.handle().shared();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
         let looks = || clock.0.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
-            let door = shared.stall.large.door.lock();
+            let door = throttle.stall.large.door.lock();
             let before = looks();
             scope.spawn(|| kv.put("a", vec![0; MIB]).unwrap());
             let waits = (0..1_000_000).any(|_| {
@@ -343,36 +360,38 @@ mod tests {
     #[test]
     fn threads_have_no_more_on_the_way_than_the_share() {
         let (_db, kv) = open(builder());
-        let shared = kv.handle().shared();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
         std::thread::scope(|scope| {
             for thread in 0..6 {
                 scope.spawn(move || {
                     for i in 0..50 {
                         let bytes = (1 + (thread + i) % 4) * MIB;
-                        let admitted = shared.before_write(bytes, true, Trees::new).unwrap();
-                        assert!(shared.stall.large.bytes.load(Ordering::Relaxed) <= 8 << 20);
+                        let admitted = before_write(throttle, bytes, true, Trees::new).unwrap();
+                        assert!(throttle.stall.large.bytes.load(Ordering::Relaxed) <= 8 << 20);
                         std::thread::yield_now();
                         drop(admitted);
                     }
                 });
             }
         });
-        assert_eq!(shared.stall.large.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
     }
 
     /// Two writers wait, one of them at the door, while `end` happens.
-    fn waiters_end_with(kind: ErrorKind, end: impl FnOnce(&Engine, &Shared)) {
+    fn waiters_end_with(kind: ErrorKind, end: impl FnOnce(&Engine, &Parts)) {
         let (db, kv) = open(builder());
-        let shared = kv.handle().shared();
-        let half = || shared.before_write(4 * MIB, true, Trees::new).unwrap();
+        let parts = kv.handle().parts();
+        let throttle = &parts.commits.throttle;
+        let half = || before_write(throttle, 4 * MIB, true, Trees::new).unwrap();
         let all = (half(), half());
         std::thread::scope(|scope| {
             let put = |key: &'static str| kv.put(key, vec![0; MIB]);
             let waiters = [scope.spawn(move || put("a")), scope.spawn(move || put("b"))];
-            while shared.stall.awaiting.load(Ordering::Relaxed) == 0 {
+            while throttle.stall.awaiting.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
-            end(&db, shared);
+            end(&db, parts);
             for waiter in waiters {
                 assert_eq!(waiter.join().unwrap().unwrap_err().kind(), kind);
             }
@@ -383,8 +402,8 @@ mod tests {
     #[test]
     fn a_writer_that_waits_for_its_turn_wakes_when_the_database_is_closed_or_poisoned() {
         waiters_end_with(ErrorKind::Closed, |db, _| db.clone().close().unwrap());
-        waiters_end_with(ErrorKind::Poisoned, |_, shared| {
-            shared.poison(&flagstone_base::Error::new(ErrorKind::Poisoned, "for a test"));
+        waiters_end_with(ErrorKind::Poisoned, |_, parts| {
+            parts.health.poison(&flagstone_base::Error::new(ErrorKind::Poisoned, "for a test"));
         });
     }
 }

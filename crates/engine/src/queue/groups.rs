@@ -10,10 +10,9 @@
 
 use super::back_off::BackOff;
 use super::cut::CutWanted;
-use super::state::Queue;
 use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_tree::Tree;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Memtables sealed at one SeqNo.
@@ -24,12 +23,12 @@ pub(crate) struct SealGroup {
     pub(crate) through: SeqNo,
     pub(crate) trees: Vec<Arc<Tree>>,
     /// Somebody wants the state right behind this group; then it holds all trees that hold writes.
-    pub(super) cut: Option<CutWanted>,
+    pub(crate) cut: Option<CutWanted>,
     /// It holds unlogged writes.
-    pub(super) is_unlogged: bool,
+    pub(crate) is_unlogged: bool,
     /// Its failures, and which of all failures the last one was.
-    pub(super) back_off: Option<BackOff>,
-    pub(super) failed_at: u64,
+    pub(crate) back_off: Option<BackOff>,
+    pub(crate) failed_at: u64,
 }
 
 impl SealGroup {
@@ -47,7 +46,7 @@ impl SealGroup {
     }
 
     /// Whether one edit must install all of it.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.is_unlogged || self.is_cut()
     }
 
@@ -61,7 +60,7 @@ impl SealGroup {
     }
 
     /// It fails again and again.
-    pub(super) fn lasting(&self) -> Option<&Error> {
+    pub(crate) fn lasting(&self) -> Option<&Error> {
         self.back_off.as_ref()?.lasting()
     }
 }
@@ -96,7 +95,30 @@ impl Before {
     }
 }
 
-impl Queue {
+/// The groups that wait for their flush, and the one that is being flushed.
+#[derive(Default)]
+pub(crate) struct Flushes {
+    pub(crate) groups: VecDeque<SealGroup>,
+    /// The number of the group that is being flushed.
+    pub(crate) running: Option<u64>,
+    /// That one holds unlogged writes.
+    pub(crate) runs_unlogged: bool,
+    /// A flush failed for a reason that concerns all, as a full disk does.
+    pub(crate) rest: Option<BackOff>,
+    /// How many groups were sealed, and how many of them are installed.
+    pub(crate) sealed: u64,
+    pub(crate) installed: u64,
+    /// Attempts that failed.
+    pub(crate) failures: u64,
+}
+
+impl Flushes {
+    /// Numbers `group` and appends it.
+    pub(crate) fn push(&mut self, group: SealGroup) {
+        self.sealed += 1;
+        self.groups.push_back(SealGroup { number: self.sealed, ..group });
+    }
+
     /// Visits the groups that can be flushed, in order, with what waits before each; until `visit` returns something.
     fn free_groups<T>(&self, mut visit: impl FnMut(usize, &Before) -> Option<T>) -> Option<T> {
         let mut before = Before::default();
@@ -111,7 +133,7 @@ impl Queue {
     }
 
     /// How many groups wait for nothing but their turn, or are being flushed.
-    pub(super) fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         let running = u64::from(self.running.is_some());
         if !self.groups.iter().any(SealGroup::rests) {
             return self.groups.len() as u64 + running;
@@ -126,7 +148,7 @@ impl Queue {
 
     /// Takes the first group that can be flushed, if its memtables are complete: without the trees that must wait, which
     /// stay as a group of the same number.
-    pub(super) fn take_group(&mut self) -> Option<SealGroup> {
+    pub(crate) fn take_group(&mut self) -> Option<SealGroup> {
         // A memtable with writers still in it is waited for; the last of them rings.
         let is_ready = |tree: &Arc<Tree>| tree.sealed_count() == 0 || tree.flushable();
         let (at, waiting) = self.free_groups(|at, before| {
@@ -148,39 +170,37 @@ impl Queue {
     }
 
     /// Puts back what could not be flushed of a group.
-    pub(super) fn put_back(&mut self, group: SealGroup) {
+    pub(crate) fn put_back(&mut self, group: SealGroup) {
         let at = self.groups.partition_point(|other| other.number < group.number);
         self.groups.insert(at, group);
     }
 
     /// Whether a group with unlogged writes waits.
-    pub(super) fn has_unlogged(&self) -> bool {
+    pub(crate) fn has_unlogged(&self) -> bool {
         self.groups.iter().any(|group| group.is_unlogged)
     }
 
     /// Whether no unlogged write up to the group `number` waits to be installed.
-    pub(super) fn is_unlogged_flushed(&self, number: u64) -> bool {
+    pub(crate) fn is_unlogged_flushed(&self, number: u64) -> bool {
         let is_unlogged = |group: &SealGroup| group.is_unlogged && group.number <= number;
         let runs = self.runs_unlogged && self.running.is_some_and(|running| running <= number);
         !runs && !self.groups.iter().any(is_unlogged)
     }
 
     /// Whether everything up to the group `number` is installed.
-    pub(super) fn is_flushed(&self, number: u64) -> bool {
+    pub(crate) fn is_flushed(&self, number: u64) -> bool {
         self.running.is_none_or(|running| running > number)
             && self.groups.front().is_none_or(|group| group.number > number)
     }
 
     /// Why a group up to `number` cannot be flushed, when no such group can: each has failed since there were `failures`,
     /// or waits for one that has.
-    pub(super) fn why_not_flushed(&self, number: u64, failures: u64) -> Option<Error> {
+    pub(crate) fn why_not_flushed(&self, number: u64, failures: u64) -> Option<Error> {
         if self.running.is_some_and(|running| running <= number) {
             return None;
         }
         let is_wanted = |at: usize| self.groups.get(at).is_some_and(|group| group.number <= number);
-        if self.rest_of_flushes.is_none()
-            && self.free_groups(|at, _| is_wanted(at).then_some(())).is_some()
-        {
+        if self.rest.is_none() && self.free_groups(|at, _| is_wanted(at).then_some(())).is_some() {
             return None;
         }
         let mut failed = self.groups.iter().filter(|group| group.failed_at > failures);
@@ -189,9 +209,9 @@ impl Queue {
 
     /// For a writer that waits for memory since there were `failures`: why no flush makes room. Flushes of all trees fail,
     /// or those fail that hold the memory, and no other is to be done.
-    pub(super) fn why_no_room(&self, failures: u64) -> Option<Error> {
-        let is_stuck = self.rest_of_flushes.is_some() || self.pending() == 0;
-        if !is_stuck || self.flush_failures <= failures + 1 {
+    pub(crate) fn why_no_room(&self, failures: u64) -> Option<Error> {
+        let is_stuck = self.rest.is_some() || self.pending() == 0;
+        if !is_stuck || self.failures <= failures + 1 {
             return None;
         }
         let failed = self.groups.iter().filter(|group| group.failed_at > failures);
@@ -200,8 +220,8 @@ impl Queue {
     }
 
     /// Lets what rests up to the group `number` be tried again now: somebody asked.
-    pub(super) fn wake_flushes(&mut self, number: u64) {
-        if let Some(rest) = &mut self.rest_of_flushes {
+    pub(crate) fn wake(&mut self, number: u64) {
+        if let Some(rest) = &mut self.rest {
             rest.rests = false;
         }
         for group in self.groups.iter_mut().filter(|group| group.number <= number) {
@@ -212,13 +232,13 @@ impl Queue {
     }
 
     /// What is left of the group `number` has rested.
-    pub(super) fn end_rest(&mut self, number: u64) {
+    pub(crate) fn end_rest(&mut self, number: u64) {
         let of_group = self.groups.iter_mut().filter(|group| group.number == number);
         of_group.filter_map(|group| group.back_off.as_mut()).for_each(|rest| rest.rests = false);
     }
 
     /// Trees of groups that fail, or wait for such: nothing of them is sealed for their size.
-    pub(super) fn stuck_trees(&self) -> HashSet<TreeId> {
+    pub(crate) fn stuck_trees(&self) -> HashSet<TreeId> {
         let mut before = Before::default();
         for group in &self.groups {
             if before.blocks(group) {
@@ -229,7 +249,7 @@ impl Queue {
     }
 
     /// Groups that fail again and again, each alone.
-    pub(super) fn lasting_groups(&self) -> impl Iterator<Item = (&SealGroup, &Error)> {
+    pub(crate) fn lasting_groups(&self) -> impl Iterator<Item = (&SealGroup, &Error)> {
         self.groups.iter().filter_map(|group| Some((group, group.lasting()?)))
     }
 }

@@ -26,22 +26,22 @@ pub(crate) struct Cut {
 }
 
 /// Where a cut is put for the one who waits for it; gone when nobody does.
-pub(super) struct CutWanted(Weak<Mutex<Option<Cut>>>);
+pub(crate) struct CutWanted(Weak<Mutex<Option<Cut>>>);
 
 impl CutWanted {
     /// A cut to be put into `place`.
-    pub(super) fn new(place: &Arc<Mutex<Option<Cut>>>) -> Self {
+    pub(crate) fn new(place: &Arc<Mutex<Option<Cut>>>) -> Self {
         Self(Arc::downgrade(place))
     }
 
     /// Whether somebody still waits for it.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.0.strong_count() > 0
     }
 
     /// Hands out the cut at `seqno`, which `manifest` and `trees` have just installed; its lock is
     /// still held.
-    pub(super) fn give(&self, seqno: SeqNo, manifest: &Manifest, trees: &[Arc<Tree>]) {
+    pub(crate) fn give(&self, seqno: SeqNo, manifest: &Manifest, trees: &[Arc<Tree>]) {
         let Some(place) = self.0.upgrade() else { return };
         let versions = trees.iter().map(|tree| Arc::clone(tree.view().version())).collect();
         let cut = Cut { seqno, state: manifest.state().clone(), _versions: versions };

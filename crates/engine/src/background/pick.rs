@@ -1,0 +1,114 @@
+//! The compaction that is most urgent: in the tree with the highest score, or in the one that gives the most room back.
+
+use super::compact::CompactionJob;
+use super::relieve::{note_spaces, room, slow_down_for_space};
+use super::upkeep::Upkeep;
+use super::watch::{policy, unwatch, watch_again, watched_trees};
+use flagstone_tree::{Compaction, Policy, Tree, pick, pick_hidden};
+use std::sync::Arc;
+
+/// The score of a tree counts no more than this against that of compactions for space.
+const SCORE_PRESSING: f64 = 2.0;
+/// A tree with this many runs in its first level comes before compactions for space, however urgent those are: its writers
+/// would be stopped.
+const L0_RUNS_PRESSING: usize = 32;
+
+/// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
+/// to be done.
+pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
+    upkeep.may_compact(&upkeep.work.lock()).then_some(())?;
+    watch_again(upkeep);
+    let watched = watched_trees(upkeep);
+    note_spaces(upkeep, &watched);
+    let mut space = room(upkeep).score();
+    // Outside the lock: it costs all tables, and a seal waits for the lock.
+    let mut trees: Vec<(f64, bool, Arc<Tree>)> = watched
+        .into_iter()
+        .map(|tree| {
+            let pressure = tree.pressure(policy(upkeep, &tree));
+            (pressure.score, pressure.l0_runs >= L0_RUNS_PRESSING, tree)
+        })
+        .collect();
+    // Those in shape come last: there may be something to move, or tombstones to drop.
+    trees.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (score, is_pressing, tree) in trees {
+        let is_less = |space| space >= score.min(SCORE_PRESSING) && !is_pressing;
+        if space.is_some_and(is_less) {
+            space = None;
+            if let Some(job) = start_for_space(upkeep) {
+                return Some(job);
+            }
+        }
+        {
+            let mut queue = upkeep.work.lock();
+            upkeep.may_compact(&queue).then_some(())?;
+            if !queue.compacting.insert(tree.id()) {
+                continue;
+            }
+        }
+        if let Some(job) = start_compaction(upkeep, &tree) {
+            return Some(job);
+        }
+        upkeep.work.lock().compacting.remove(&tree.id());
+    }
+    space.and_then(|_due| start_for_space(upkeep))
+}
+
+fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<CompactionJob> {
+    let (snapshots, visible) = upkeep.history.live();
+    let (view, policy) = (tree.view(), policy(upkeep, tree));
+    let oldest = snapshots.iter().copied().min();
+    let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
+    let job = match pick(view.version(), tree.options(), policy) {
+        None if policy == Policy::Leveling => hidden(),
+        job => job,
+    };
+    let Some(job) = job else {
+        unwatch(upkeep, tree, view.version(), (policy, oldest));
+        return None;
+    };
+    let compaction = Compaction::start(tree, job, &snapshots, visible)?;
+    Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
+}
+
+/// The compaction that frees the most for what it costs, in the first tree that has one.
+fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
+    let candidates = {
+        let queue = upkeep.work.lock();
+        queue.candidates()
+    };
+    let (snapshots, visible) = upkeep.history.live();
+    for tree in candidates {
+        {
+            let mut queue = upkeep.work.lock();
+            upkeep.may_compact(&queue).then_some(())?;
+            if !queue.compacting.insert(tree.id()) {
+                continue;
+            }
+        }
+        let version = Arc::clone(tree.view().version());
+        let picked = tree.pick_space(&snapshots, visible);
+        let freed = picked.as_ref().map(|(_, space)| space.garbage());
+        let compaction =
+            picked.and_then(|(job, _)| Compaction::start(&tree, job, &snapshots, visible));
+        let mut queue = upkeep.work.lock();
+        if let (Some(compaction), Some(freed)) = (compaction, freed) {
+            queue.freeing.insert(tree.id(), freed);
+            drop(queue);
+            return Some(CompactionJob::new(Arc::clone(upkeep), tree, compaction));
+        }
+        queue.compacting.remove(&tree.id());
+        queue.spaces.note_hopeless(tree.id(), &version);
+    }
+    None
+}
+
+/// Tells running compactions how far compaction is behind.
+pub(super) fn measure_pressure(upkeep: &Upkeep) {
+    let scores =
+        watched_trees(upkeep).into_iter().map(|tree| tree.pressure(policy(upkeep, &tree)).score);
+    let room = room(upkeep);
+    let score = scores.fold(room.urgency(), f64::max);
+    slow_down_for_space(upkeep, room);
+    upkeep.pace.set((!upkeep.writers_rest()).then_some(score));
+}

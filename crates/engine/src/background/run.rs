@@ -1,0 +1,211 @@
+//! Starts what is due: seals, flushes, compactions, and looks that are due after a while. The one place that does.
+//!
+//! ```text
+//! commit, writers who wait, readers that are gone --Due--> act --> seal, schedule
+//! a flush or a compaction that ends ------------------------------> schedule, seal, settle
+//! ```
+
+use super::deletes::has_deletes;
+use super::flush::next_flush;
+use super::pick::{measure_pressure, next_compaction};
+use super::seal::{Take, seal};
+use super::sweep::sweep;
+use super::upkeep::{SETTLE_AFTER, Upkeep};
+use crate::due::Due;
+use crate::setup::job_of;
+use crate::space::Trees;
+use crate::supply::supply_soon;
+use flagstone_base::SeqNo;
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_env::{Lane, Progress};
+use flagstone_tree::Tree;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often trees whose deletes wait for a flush are looked at.
+const LOOK_AT_DELETES: Duration = Duration::from_secs(1);
+
+/// Acts on what is due, whoever found it.
+#[cold]
+pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
+    if due.has(Due::WORK) {
+        schedule(upkeep);
+    }
+    if due.has(Due::COMPACTIONS) {
+        schedule_compactions_soon(upkeep);
+    }
+    if due.has(Due::MEMORY) {
+        seal_if_full(upkeep);
+    }
+}
+
+/// Acts on what is due after a commit to `trees`, whose last SeqNo was `last`.
+#[cold]
+pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>, last: SeqNo) {
+    act(upkeep, due);
+    if due.has(Due::SEAL_LARGE)
+        && let Some(limit) = upkeep.setup.options.memtable_bytes
+    {
+        seal_one(upkeep, Take::Over(limit));
+    }
+    if due.has(Due::RANGES) {
+        trees.iter().for_each(|tree| note_deleted_range(upkeep, tree));
+    }
+    if due.has(Due::LOOK) {
+        trees.iter().for_each(|tree| note_deletes(upkeep, tree));
+        keep_log_short(upkeep);
+        upkeep.log.prepare_spare_segment();
+        supply_soon(&upkeep.edits, last);
+    }
+}
+
+/// Starts what should run and does not.
+pub(crate) fn schedule(upkeep: &Arc<Upkeep>) {
+    schedule_flush(upkeep);
+    schedule_compactions(upkeep);
+}
+
+fn schedule_flush(upkeep: &Arc<Upkeep>) {
+    let Some(mut job) = next_flush(upkeep) else { return };
+    let after = Arc::clone(upkeep);
+    let step = move || {
+        let progress = job.step();
+        if progress == Progress::Done {
+            end_flush(&after, job.has_written());
+        }
+        progress
+    };
+    upkeep.setup.executor.submit(Lane::Flush, Box::new(step));
+}
+
+/// A flush has ended: others may be due.
+fn end_flush(upkeep: &Arc<Upkeep>, has_written: bool) {
+    if has_written {
+        settle_later(upkeep);
+    }
+    schedule(upkeep);
+    seal_if_full(upkeep);
+    keep_log_short(upkeep);
+}
+
+pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
+    while let Some(mut job) = next_compaction(upkeep) {
+        let after = Arc::clone(upkeep);
+        let step = move || {
+            let progress = job.step();
+            if progress == Progress::Done {
+                schedule(&after);
+            }
+            progress
+        };
+        upkeep.setup.executor.submit(Lane::Compaction, Box::new(step));
+    }
+    measure_pressure(upkeep);
+}
+
+/// As [`schedule_compactions`], by a worker: a look may read the samples of many tables.
+fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
+    let job = job_of(upkeep, |upkeep| {
+        schedule_compactions(upkeep);
+        // An open does not know how much is alive before this look.
+        upkeep.look_after_ballast();
+        Progress::Done
+    });
+    upkeep.setup.executor.submit(Lane::Compaction, job);
+}
+
+/// Starts what an open has left to be done, and reads no table for it.
+pub(crate) fn schedule_after_open(upkeep: &Arc<Upkeep>) {
+    schedule_flush(upkeep);
+    let is_any_watched = !upkeep.work.lock().watched.is_empty();
+    if is_any_watched {
+        schedule_compactions_soon(upkeep);
+    }
+}
+
+/// Sees to it that compactions are looked for again when writers rest.
+fn settle_later(upkeep: &Arc<Upkeep>) {
+    if upkeep.is_settling.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let job = job_of(upkeep, |upkeep| {
+        // Before the look: a flush that ends behind it asks for another.
+        upkeep.is_settling.swap(false, Ordering::AcqRel);
+        let now = upkeep.setup.now();
+        if upkeep.work.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
+            settle_later(upkeep);
+        } else {
+            upkeep.memory.give_to_readers();
+        }
+        // Of tables that the last reader has let go.
+        sweep(upkeep);
+        schedule_compactions(upkeep);
+        upkeep.look_after_ballast();
+        Progress::Done
+    });
+    upkeep.setup.executor.submit_after(SETTLE_AFTER, Lane::Flush, job);
+}
+
+/// Makes room for memtables, and seals the largest if they are half full.
+fn seal_if_full(upkeep: &Arc<Upkeep>) {
+    let bytes = upkeep.memory.memtable_bytes();
+    if upkeep.memory.is_crossed(bytes) {
+        upkeep.memory.make_room();
+    }
+    if bytes >= upkeep.setup.options.memtable_share() / 2 {
+        seal_one(upkeep, Take::Largest);
+    }
+}
+
+/// Seals the memtables that pin the oldest part of the log if it is too long.
+fn keep_log_short(upkeep: &Arc<Upkeep>) {
+    if upkeep.is_log_long() {
+        seal_one(upkeep, Take::Oldest);
+    }
+}
+
+fn seal_one(upkeep: &Arc<Upkeep>, take: Take<'_>) {
+    let is_replaying = upkeep.history.replaying.load(Ordering::Relaxed);
+    let busy = upkeep.work.is_flush_pending() || is_replaying;
+    if !busy && seal(upkeep, take, None) {
+        schedule(upkeep);
+    }
+}
+
+/// A range was deleted in `tree`, or many keys.
+#[cold]
+fn note_deleted_range(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
+    upkeep.deletes.note(tree, upkeep.setup.now());
+    look_at_deletes_later(upkeep);
+}
+
+/// The same for a tree with many tombstones in its memtable, or any of a recovery; asked now and then.
+pub(crate) fn note_deletes(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
+    if has_deletes(tree) {
+        note_deleted_range(upkeep, tree);
+    }
+}
+
+fn look_at_deletes_later(upkeep: &Arc<Upkeep>) {
+    if !upkeep.deletes.arm() {
+        return;
+    }
+    let job = job_of(upkeep, |upkeep| {
+        upkeep.deletes.disarm();
+        if upkeep.health.check_open_for_writing().is_ok() && flush_deletes(upkeep) {
+            look_at_deletes_later(upkeep);
+        }
+        Progress::Done
+    });
+    upkeep.setup.executor.submit_after(LOOK_AT_DELETES, Lane::Flush, job);
+}
+
+/// Flushes what is due; whether others wait.
+fn flush_deletes(upkeep: &Arc<Upkeep>) -> bool {
+    let (due, is_any_left) = upkeep.deletes.due(upkeep.setup.now());
+    if !due.is_empty() {
+        // One that is sealed now holds no deletes at the next look.
+        seal_one(upkeep, Take::Trees(&due));
+    }
+    is_any_left
+}

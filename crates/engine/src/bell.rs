@@ -1,0 +1,46 @@
+//! A bell: those who wait for something look again when it rings.
+
+use flagstone_env::sync::{Condvar, Mutex};
+use std::time::Duration;
+
+/// A bell that remembers how often it rang, so that nobody sleeps through it.
+#[derive(Default)]
+pub(crate) struct Bell {
+    rung: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Bell {
+    /// How often the bell rang so far: ask before looking whether to wait.
+    pub(crate) fn rung(&self) -> u64 {
+        *self.rung.lock()
+    }
+
+    /// Waits, at most for `limit`, until the bell has rung more often than `seen`.
+    pub(crate) fn wait(&self, seen: u64, limit: Duration) {
+        let mut rung = self.rung.lock();
+        if *rung == seen {
+            self.changed.wait_for(&mut rung, limit);
+        }
+    }
+
+    /// Something has changed: everybody looks again.
+    pub(crate) fn ring(&self) {
+        *self.rung.lock() += 1;
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_that_rang_since_one_looked_ends_the_wait_at_once() {
+        let bell = Bell::default();
+        let seen = bell.rung();
+        bell.ring();
+        // Would outlast the test.
+        bell.wait(seen, Duration::from_secs(3600));
+    }
+}

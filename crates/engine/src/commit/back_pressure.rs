@@ -1,0 +1,154 @@
+//! Before a write: wait as long as flushes and compactions need, and no longer.
+
+use super::admission::{Admitted, admit};
+use super::large::LARGE_WRITE;
+use super::stall::{Pressure, STOP, graded};
+use super::throttle::Throttle;
+use crate::event::{Event, StallCause};
+use crate::queue::{BackOff, SealGroup};
+use crate::space::Trees;
+use flagstone_base::Result;
+use flagstone_tree::Tree;
+use std::sync::Arc;
+
+/// One part in so many of the memtables' share is for trees whose flush fails: the others go on.
+const STUCK_PARTS: u64 = 4;
+
+/// Waits until there is room for a write of `bytes`; with `wait` false, answers Busy instead of
+/// stopping. A large one holds what it got until it is in its memtable. Which `trees` it goes to is asked only when
+/// somebody must wait: what waits for compaction in one tree holds back the writers of that tree alone.
+#[inline]
+pub(crate) fn before_write<'t, 'a>(
+    throttle: &'t Throttle,
+    bytes: usize,
+    wait: bool,
+    trees: impl FnOnce() -> Trees<'a>,
+) -> Result<Option<Admitted<'t>>> {
+    throttle.health.check_may_write()?;
+    if !throttle
+        .stall
+        .is_free(throttle.memory.memtable_bytes(), throttle.setup.options.memtable_share())
+    {
+        hold_back(throttle, &trees(), wait)?;
+    }
+    match bytes < LARGE_WRITE {
+        true => Ok(None),
+        false => admit(throttle, bytes as u64, wait),
+    }
+}
+
+fn pressure_on(throttle: &Throttle, trees: &Trees<'_>) -> Pressure {
+    let brake = trees.iter().map(|tree| tree.brake()).max().unwrap_or(0);
+    graded(throttle.memory.memtable_bytes(), throttle.setup.options.memtable_share(), brake)
+}
+
+#[cold]
+fn hold_back(throttle: &Throttle, trees: &Trees<'_>, wait: bool) -> Result<()> {
+    check_flushes(throttle, trees)?;
+    let cause = match pressure_on(throttle, trees) {
+        Pressure::Free => return Ok(()),
+        Pressure::Delay(delay) => {
+            if wait && !throttle.setup.executor.assist() {
+                throttle.delay(delay);
+            }
+            return Ok(());
+        }
+        Pressure::Stop(cause) => cause,
+    };
+    let failures = failures_of(throttle, trees);
+    throttle.stop(wait, cause, || match pressure_on(throttle, trees) {
+        Pressure::Stop(StallCause::Memory) => {
+            check_flushes(throttle, trees)?;
+            Ok(Err(StallCause::Memory))
+        }
+        Pressure::Stop(StallCause::Compaction) => {
+            check_compactions(throttle, trees, failures)?;
+            Ok(Err(StallCause::Compaction))
+        }
+        Pressure::Stop(cause) => Ok(Err(cause)),
+        Pressure::Free | Pressure::Delay(_) => Ok(Ok(())),
+    })
+}
+
+/// How often compactions of `trees` failed.
+fn failures_of(throttle: &Throttle, trees: &Trees<'_>) -> u32 {
+    let queue = throttle.work.lock();
+    trees.iter().filter_map(|tree| queue.failing.get(&tree.id())).map(BackOff::failures).sum()
+}
+
+/// A writer waits for a compaction of one of `trees`, since there were `failures`: an error if that fails again, or
+/// there can be none.
+fn check_compactions(throttle: &Throttle, trees: &Trees<'_>, failures: u32) -> Result<()> {
+    let now = throttle.setup.now();
+    let error = {
+        let queue = throttle.work.lock();
+        let is_stopped = |tree: &&&Arc<Tree>| tree.brake() >= STOP;
+        let error = |tree: &&Arc<Tree>| {
+            let id = tree.id();
+            let failing = queue.failing.get(&id).and_then(|b| b.hopeless(failures, now));
+            let is_idle = !queue.compacting.contains(&id);
+            let blocked = || queue.blocked.get(&id).filter(|_| is_idle);
+            Some((id, failing.or_else(blocked)?.clone()))
+        };
+        trees.iter().filter(is_stopped).find_map(error)
+    };
+    let what = "writers wait for a compaction that fails,";
+    error.map_or(Ok(()), |(tree, error)| Err(throttle.keyspaces.in_tree(&error, tree, what)))
+}
+
+/// Refuses a write to one of `trees` if its flush fails again and again, and it has had its part of the memory; or
+/// any write, if the log is at its bound for such a tree.
+fn check_flushes(throttle: &Throttle, trees: &Trees<'_>) -> Result<()> {
+    let stuck = throttle.work.stuck();
+    if stuck == 0 {
+        return Ok(());
+    }
+    let is_log_full = throttle.history.log_bytes() >= throttle.setup.options.wal_bytes_max();
+    let bytes_max = throttle.setup.options.memtable_share() / STUCK_PARTS / stuck;
+    let is_full = |tree: &&Arc<Tree>| tree.active_bytes() + tree.sealed_bytes() >= bytes_max;
+    let is_refused = |group: &SealGroup| {
+        let is_in_group = |tree: &&&Arc<Tree>| group.trees.iter().any(|t| Arc::ptr_eq(t, tree));
+        is_log_full || trees.iter().filter(is_in_group).any(is_full)
+    };
+    let refused = {
+        let queue = throttle.work.lock();
+        let mut lasting = queue.flushes.lasting_groups();
+        lasting.find_map(|(group, error)| is_refused(group).then(|| error.clone()))
+    };
+    let Some(error) = refused else { return Ok(()) };
+    if !is_log_full {
+        return Err(error.context("writers wait for a flush that fails"));
+    }
+    if throttle.stall.note_full_log(throttle.setup.now()) {
+        throttle.health.tell(&Event::StallStarted { cause: StallCause::Log });
+    }
+    Err(error.context("the log is full, and a flush that would shorten it fails"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Builder;
+    use crate::{KeyspaceOptions, Routing};
+    use flagstone_base::key::KeyRange;
+
+    /// An open cursor pins the view it stands in. Its memtables counted as unflushed once, so the
+    /// thread that held a cursor and wrote waited for itself.
+    #[test]
+    fn a_cursor_that_is_held_does_not_stop_its_own_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Builder::at(dir.path()).memory_budget(1 << 20).open().unwrap();
+        let options = KeyspaceOptions::new().routing(Routing::Hash(1));
+        let kv = db.keyspace_with("k", options).unwrap();
+        let mut cursors = Vec::new();
+        for i in 0..4000_u32 {
+            kv.put(i.to_be_bytes(), [7; 1000]).unwrap();
+            if i % 200 == 0 {
+                let mut scan = kv.scan_range(KeyRange::ALL);
+                assert!(scan.next().is_some());
+                cursors.push(scan);
+            }
+        }
+        drop(cursors);
+        assert_eq!(kv.count().unwrap(), 4000);
+    }
+}

@@ -1,0 +1,108 @@
+//! Writers are stopped until there is room, or delayed.
+
+use super::stall::Stall;
+use crate::due::Due;
+use crate::event::{Event, StallCause};
+use crate::health::Health;
+use crate::history::History;
+use crate::keyspaces::Keyspaces;
+use crate::memory::Memory;
+use crate::queue::Work;
+use crate::setup::Setup;
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_env::sync::atomic::Ordering;
+use flagstone_env::sync::thread_local;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A stopped writer looks again after this time even if no bell rang.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Waits shorter than this are saved up: a timer of the system is hardly finer.
+const WAIT_MIN: Duration = Duration::from_micros(200);
+
+/// What a look for room finds: something, or why there is none yet; or why there will be none.
+pub(super) type Look<T> = Result<std::result::Result<T, StallCause>>;
+
+thread_local! {
+    /// What this thread has been told to wait and has not yet.
+    static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+/// What holds writers back: the memory of memtables, and the background work that is behind.
+#[derive(Clone)]
+pub(crate) struct Throttle {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) history: Arc<History>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) keyspaces: Arc<Keyspaces>,
+    pub(crate) work: Arc<Work>,
+    pub(crate) stall: Arc<Stall>,
+}
+
+impl Throttle {
+    pub(super) fn delay(&self, delay: Duration) {
+        let owed = OWED.with(Cell::take) + delay;
+        if owed < WAIT_MIN {
+            OWED.with(|kept| kept.set(owed));
+            return;
+        }
+        let started = self.setup.now();
+        let bell = &self.health.writers;
+        bell.wait(bell.rung(), owed);
+        self.note_waited(self.setup.now() - started);
+    }
+
+    pub(super) fn note_waited(&self, took: Duration) {
+        self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Waits until `look` finds room, and returns what it found there.
+    pub(super) fn stop<T>(
+        &self,
+        wait: bool,
+        cause: StallCause,
+        look: impl FnMut() -> Look<T>,
+    ) -> Result<T> {
+        if !wait {
+            return Err(busy());
+        }
+        let started = self.setup.now();
+        if self.stall.stopped.enter(started) {
+            self.health.tell(&Event::StallStarted { cause });
+        }
+        let found = self.wait_for_room(look);
+        let ended = self.setup.now();
+        if let Some(took) = self.stall.stopped.leave(ended) {
+            self.health.tell(&Event::StallFinished { cause, took });
+        }
+        self.stall.stalls.fetch_add(1, Ordering::Relaxed);
+        self.note_waited(ended - started);
+        found
+    }
+
+    fn wait_for_room<T>(&self, mut look: impl FnMut() -> Look<T>) -> Result<T> {
+        let flushes = self.work.lock().flushes.failures;
+        loop {
+            let seen = self.health.writers.rung();
+            if let Ok(found) = look()? {
+                return Ok(found);
+            }
+            self.health.check_open_for_writing()?;
+            // While these fail nothing makes room: say why instead of waiting for ever.
+            if let Some(error) = self.work.lock().flushes.why_no_room(flushes) {
+                return Err(error.context("writers wait for a flush that fails"));
+            }
+            self.health.act(Due::MEMORY | Due::WORK);
+            if !self.setup.executor.assist() {
+                self.health.writers.wait(seen, LOOK_AGAIN);
+            }
+        }
+    }
+}
+
+#[cold]
+pub(super) fn busy() -> Error {
+    Error::new(ErrorKind::Busy, "writers wait for flushes or compactions")
+}

@@ -1,0 +1,62 @@
+//! Where the writes of a database stand: what is numbered, logged, visible and read.
+
+use super::numbering::Numbering;
+use super::publish::Publisher;
+use super::snapshots::{Registered, Snapshots};
+use super::version::HistoryId;
+use flagstone_base::SeqNo;
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_wal::Log;
+use std::sync::Arc;
+
+/// The history of writes of an open database.
+pub(crate) struct History {
+    pub(crate) id: HistoryId,
+    /// None in a database opened for reading only.
+    pub(crate) log: Option<Log>,
+    pub(crate) numbering: Mutex<Numbering>,
+    pub(crate) publisher: Publisher,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// The log is being replayed: what stands behind in it is not in memtables yet, so nothing of it
+    /// may be released, and only the replay seals.
+    pub(crate) replaying: AtomicBool,
+}
+
+impl History {
+    /// That of a database in which `visible` was the last write.
+    pub(crate) fn new(id: HistoryId, log: Option<Log>, visible: SeqNo) -> Self {
+        Self {
+            id,
+            log,
+            numbering: Mutex::new(Numbering::new(visible)),
+            publisher: Publisher::new(visible),
+            snapshots: Arc::default(),
+            replaying: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) const fn is_read_only(&self) -> bool {
+        self.log.is_none()
+    }
+
+    pub(crate) fn log_bytes(&self) -> u64 {
+        self.log.as_ref().map_or(0, Log::bytes)
+    }
+
+    /// The newest SeqNo that a new reader sees.
+    #[inline]
+    pub(crate) fn visible(&self) -> SeqNo {
+        self.publisher.visible()
+    }
+
+    /// Registers a reader of what is visible now.
+    pub(crate) fn register(&self) -> Registered {
+        self.snapshots.register(&self.publisher)
+    }
+
+    /// The SeqNos that somebody reads at, ascending, and the SeqNo visible now.
+    pub(crate) fn live(&self) -> (Vec<SeqNo>, SeqNo) {
+        self.snapshots.live(&self.publisher)
+    }
+}

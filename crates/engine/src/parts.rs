@@ -1,0 +1,171 @@
+//! The parts of an open database, from the ground up. Each owns its fields and locks; a part names only parts before it.
+//!
+//! Locks, in the order in which they may be taken together (before all of them the door of large writes, never under
+//! a stripe):
+//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is visible; then the door of
+//!    large updates
+//! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
+//! 3. `numbering`, held for lines
+//! 4. the state of a full compaction that is asked for, held for lines
+//! 5. `definitions_due` before the maps of the keyspaces; the queue of background work, the publisher's line, the
+//!    snapshots' map, the bells: leaves, held for lines
+//!
+//! Readers take none of them: they load the visible SeqNo, then a tree's view.
+
+use crate::background::{Deletes, Pace, Scrubber, Upkeep, act};
+use crate::ballast::{self, Ballast};
+use crate::commit::{Commits, Stall, Stripes, Throttle};
+use crate::content::ContentFactory;
+use crate::due::Due;
+use crate::edits::Edits;
+use crate::event::Listener;
+use crate::health::Health;
+use crate::history::{History, HistoryId};
+use crate::keyspaces::Keyspaces;
+use crate::log_upkeep::LogUpkeep;
+use crate::long_chains::LongChains;
+use crate::manifest::Manifest;
+use crate::memory::Memory;
+use crate::queue::Work;
+use crate::reads::Reads;
+use crate::setup::Setup;
+use flagstone_base::SeqNo;
+use flagstone_env::DiskLock;
+use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::AtomicBool;
+use flagstone_tree::TreeContext;
+use flagstone_wal::Log;
+use std::sync::Arc;
+
+/// The parts of an open database. A clone has the same parts.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) history: Arc<History>,
+    pub(crate) keyspaces: Arc<Keyspaces>,
+    pub(crate) trees: Arc<TreeContext>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) ballast: Arc<Ballast>,
+    pub(crate) log: Arc<LogUpkeep>,
+    pub(crate) edits: Arc<Edits>,
+    pub(crate) reads: Reads,
+    pub(crate) commits: Commits,
+    pub(crate) upkeep: Arc<Upkeep>,
+    pub(crate) scrubber: Arc<Scrubber>,
+    /// What keyspaces hold.
+    pub(crate) contents: Arc<dyn ContentFactory>,
+    /// That of the directory.
+    pub(crate) lock: Arc<Mutex<Option<Box<dyn DiskLock>>>>,
+}
+
+/// What an open has found and made.
+pub(crate) struct Made {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) listeners: Vec<Arc<dyn Listener>>,
+    pub(crate) contents: Arc<dyn ContentFactory>,
+    pub(crate) history: HistoryId,
+    pub(crate) log: Option<Log>,
+    pub(crate) visible: SeqNo,
+    pub(crate) manifest: Option<Manifest>,
+    pub(crate) keyspaces: Keyspaces,
+    pub(crate) trees: Arc<TreeContext>,
+    pub(crate) ballast: ballast::Found,
+    pub(crate) lock: Option<Box<dyn DiskLock>>,
+}
+
+impl Parts {
+    pub(crate) fn new(made: Made) -> Self {
+        let (setup, trees) = (made.setup, made.trees);
+        let health = Health::new(Arc::clone(&setup), made.listeners, made.log.is_none());
+        let health = Arc::new(health);
+        let history = Arc::new(History::new(made.history, made.log, made.visible));
+        let keyspaces = Arc::new(made.keyspaces);
+        let memory = Memory::new(&setup, &trees);
+        let ballast = Ballast::new(&setup, &health, made.ballast);
+        let log = LogUpkeep::new(&setup, &health, &history, &ballast);
+        let edits = Edits::new(&health, &history, (&setup, &ballast), &keyspaces, made.manifest);
+        let (work, stall) = (Work::new(&health), Arc::<Stall>::default());
+        let scrubber = Scrubber::new(&setup, &health, &keyspaces, &trees);
+        let reads = Reads {
+            setup: Arc::clone(&setup),
+            health: Arc::clone(&health),
+            history: Arc::clone(&history),
+            keyspaces: Arc::clone(&keyspaces),
+            trees: Arc::clone(&trees),
+            long_chains: Arc::<LongChains>::default(),
+        };
+        let throttle = Throttle {
+            setup: Arc::clone(&setup),
+            health: Arc::clone(&health),
+            history: Arc::clone(&history),
+            memory: Arc::clone(&memory),
+            keyspaces: Arc::clone(&keyspaces),
+            work: Arc::clone(&work),
+            stall: Arc::clone(&stall),
+        };
+        let commits = Commits {
+            health: Arc::clone(&health),
+            history: Arc::clone(&history),
+            ballast: Arc::clone(&ballast),
+            edits: Arc::clone(&edits),
+            stripes: Arc::new(Stripes::new()),
+            throttle,
+            reads: reads.clone(),
+        };
+        let upkeep = Arc::new(Upkeep {
+            setup: Arc::clone(&setup),
+            health: Arc::clone(&health),
+            history: Arc::clone(&history),
+            memory: Arc::clone(&memory),
+            ballast: Arc::clone(&ballast),
+            edits: Arc::clone(&edits),
+            keyspaces: Arc::clone(&keyspaces),
+            trees: Arc::clone(&trees),
+            work,
+            stall,
+            log: Arc::clone(&log),
+            deletes: Deletes::default(),
+            pace: Pace::default(),
+            full_since: Mutex::default(),
+            is_settling: AtomicBool::new(false),
+        });
+        let (contents, lock) = (made.contents, Arc::new(Mutex::new(made.lock)));
+        let parts = Self {
+            setup,
+            health,
+            history,
+            keyspaces,
+            trees,
+            memory,
+            ballast,
+            log,
+            edits,
+            reads,
+            commits,
+            upkeep,
+            scrubber,
+            contents,
+            lock,
+        };
+        parts.connect();
+        parts
+    }
+
+    /// Registers who acts on what parts below find due. It keeps no part.
+    fn connect(&self) {
+        let weak = Arc::downgrade(&self.upkeep);
+        self.health.act_by(move |due| {
+            if let Some(upkeep) = weak.upgrade() {
+                act(&upkeep, due);
+            }
+        });
+        let weak = Arc::downgrade(&self.health);
+        self.history.snapshots.when_gone(move || {
+            if let Some(health) = weak.upgrade() {
+                health.act(Due::COMPACTIONS);
+            }
+        });
+        self.memory.divide();
+    }
+}

@@ -1,0 +1,15 @@
+//! The queue of background work: what is sealed, compacted, failing and wasteful. It is read and changed under one lock, and
+//! starts nothing.
+
+mod back_off;
+mod cut;
+mod space;
+
+mod groups;
+mod work;
+
+pub(crate) use back_off::BackOff;
+pub(crate) use cut::{Cut, CutWanted};
+pub(crate) use groups::{Flushes, SealGroup};
+pub(crate) use space::{Room, UnderWay};
+pub(crate) use work::{Queue, Work};

@@ -1,0 +1,34 @@
+//! What a reader holds: the database open, and the SeqNo that it reads at.
+
+use crate::handle::Handle;
+use crate::history::Registered;
+use crate::parts::Parts;
+use flagstone_base::SeqNo;
+use std::sync::Arc;
+
+/// A SeqNo that is read at, of a database that stays open.
+#[derive(Clone)]
+pub(crate) struct Pin {
+    handle: Arc<Handle>,
+    registered: Registered,
+}
+
+impl Pin {
+    /// Pins what is visible now.
+    pub(crate) fn new(handle: &Arc<Handle>) -> Self {
+        let registered = handle.parts().history.register();
+        Self { handle: Arc::clone(handle), registered }
+    }
+
+    pub(crate) const fn seqno(&self) -> SeqNo {
+        self.registered.seqno()
+    }
+
+    pub(crate) const fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        self.handle.parts()
+    }
+}

@@ -1,0 +1,145 @@
+//! Reads of one key: the visible SeqNo first, then the tree's view.
+
+use crate::damage::tell_damages;
+use crate::due::Due;
+use crate::health::Health;
+use crate::history::History;
+use crate::keyspaces::Keyspaces;
+use crate::long_chains::LongChains;
+use crate::setup::Setup;
+use crate::space::KeyspaceCore;
+use flagstone_base::{Error, Result, SeqNo};
+use flagstone_tree::{Found, TreeContext};
+use std::sync::Arc;
+
+/// The operands that a get may fold before the next write of the key notes the folded value.
+const OPERANDS_MAX: usize = 32;
+/// And one more for each 128 bytes of the value, which is copied whenever it is noted: a get copies
+/// them in about the time in which it folds an operand.
+const BYTES_PER_OPERAND: usize = 128;
+/// More than that are not left to the next write: gets may be all that comes.
+const OPERANDS_FOR_WRITES: usize = 1024;
+
+/// What a read needs.
+#[derive(Clone)]
+pub(crate) struct Reads {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) history: Arc<History>,
+    pub(crate) keyspaces: Arc<Keyspaces>,
+    pub(crate) trees: Arc<TreeContext>,
+    pub(crate) long_chains: Arc<LongChains>,
+}
+
+impl Reads {
+    /// The newest entry of `key` at `at`, which is registered; or now.
+    #[inline]
+    pub(crate) fn get_found(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        at: Option<SeqNo>,
+    ) -> Result<Found> {
+        let found = self.find(keyspace, key, hash, at)?;
+        if is_long(&found) {
+            self.note_long(keyspace, key, hash, &found);
+        }
+        Ok(found)
+    }
+
+    /// A get that folded very many operands notes the value itself: after a recovery, perhaps, when nobody
+    /// writes the key any more.
+    #[cold]
+    fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
+        if found.operands as usize <= OPERANDS_FOR_WRITES {
+            self.long_chains.note(keyspace.id, key, hash);
+        } else if self.note_value(keyspace, key, hash, found) {
+            self.health.act(Due::WORK);
+        }
+    }
+
+    #[inline]
+    fn find(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        at: Option<SeqNo>,
+    ) -> Result<Found> {
+        self.health.check_open()?;
+        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        loop {
+            // The SeqNo first, then the view: entries up to it are in the view, unless a flush or
+            // compaction has dropped some for a newer watermark meanwhile.
+            let seqno = at.unwrap_or_else(|| self.history.visible());
+            let view = tree.peek();
+            if at.is_none() && view.watermark() > seqno {
+                continue;
+            }
+            let found = tree.get(&view, key, hash, seqno).map_err(|error| self.told(error))?;
+            if found.value.is_none() {
+                keyspace.check_readable()?;
+            }
+            return Ok(found);
+        }
+    }
+
+    /// Notes the folded value of `key` if its operands have become many, beside them in the memtable. Nothing is written or
+    /// numbered for it: it changes nothing that can be read. True when that memtable can be flushed now.
+    pub(crate) fn fold_chain(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64) -> bool {
+        if !self.long_chains.take(keyspace.id, key, hash) {
+            return false;
+        }
+        // What cannot be read is told to who asks for it.
+        let found = self.find(keyspace, key, hash, None).ok().filter(is_long);
+        found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
+    }
+
+    fn note_value(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) -> bool {
+        let bytes = found.value.as_ref().map_or(0, |value| value.len());
+        let fits = bytes as u64 <= self.setup.batch_bytes_max();
+        let Some(seqno) = found.seqno.filter(|_| fits) else { return false };
+        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        tree.note_folded(key, hash, seqno, found.value.as_deref())
+    }
+
+    /// An error of a read, after what it found is told.
+    #[cold]
+    pub(crate) fn told(&self, error: Error) -> Error {
+        tell_damages(&self.health, &self.keyspaces, &self.trees, None);
+        error
+    }
+}
+
+/// Whether a get folded enough operands that it pays to note the value.
+#[inline]
+fn is_long(found: &Found) -> bool {
+    let operands = found.operands as usize;
+    operands >= OPERANDS_MAX
+        && operands >= found.value.as_ref().map_or(0, |value| value.len()) / BYTES_PER_OPERAND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyspaceOptions, testing};
+
+    /// A fold whose operands cannot be combined.
+    #[test]
+    fn a_get_of_a_key_that_is_merged_again_and_again_folds_few_operands() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let options = KeyspaceOptions::new().fold("count/1");
+        let kv = db.keyspace_with("kv", options).unwrap();
+        let (reads, core) = (&kv.handle().parts().reads, kv.core());
+        for n in 1..=1000_u64 {
+            kv.merge("key", "").unwrap();
+            if n % 77 == 0 {
+                let found = reads.find(core, b"key", core.hash(b"key"), None).unwrap();
+                assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
+                assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
+            }
+        }
+    }
+}
