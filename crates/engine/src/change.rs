@@ -1,7 +1,9 @@
 //! Changes of the catalog: keyspaces are found, created, renamed and dropped.
 
 use crate::background::{Upkeep, resume_later, schedule, secure_history, sweep, watch};
-use crate::catalog::{KeyspaceContent, KeyspaceRecord, Wanted, check_name};
+use crate::catalog::{
+    KeyspaceContent, KeyspaceRecord, Wanted, check_name, content_mismatch, mismatch,
+};
 use crate::content::Content;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{make_core, open_content, tree_options};
@@ -221,7 +223,7 @@ pub struct WantedContent<'a> {
 }
 
 pub(crate) fn check_content(core: &KeyspaceCore, content: &KeyspaceContent) -> Result<()> {
-    core.record().content_mismatch(content).map_or(Ok(()), |text| Err(Error::invalid(text)))
+    content_mismatch(&core.record(), content).map_or(Ok(()), |text| Err(Error::invalid(text)))
 }
 
 fn check_same(
@@ -230,7 +232,7 @@ fn check_same(
     options: Option<&KeyspaceOptions>,
 ) -> Result<Arc<KeyspaceCore>> {
     check_content(&core, &wanted.content)?;
-    let mismatch = |options| core.record().mismatch(options, &wanted.content);
+    let mismatch = |options| mismatch(&core.record(), options, &wanted.content);
     if let Some(text) = options.and_then(mismatch) {
         return Err(Error::invalid(text));
     }

@@ -17,7 +17,6 @@ use std::fmt::Write;
 const ALLOWED: &[Allowed] = &[
     allowed("bench", 2, 2),
     allowed("doc", 31, 25),
-    allowed("engine", 3, 3),
     allowed("env", 2, 2),
     allowed("flagstone", 12, 10),
     allowed("sst", 13, 7),

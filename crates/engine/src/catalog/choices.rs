@@ -1,96 +1,48 @@
-//! What a user chose, to a record and back; and whether a later choice agrees with the first.
+//! Whether what a user chooses agrees with what a keyspace was created with.
 //!
 //! Routing, content and fold are fixed at creation. The options of tables say how tables are written
 //! from now on: an edit may change them.
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
-use crate::options::{KeyspaceOptions, Routing};
-use crate::partition::{Route, hash_start};
-use flagstone_base::{KeyspaceId, TreeId};
-use flagstone_sst::TableOptions;
+use super::routed::Routed;
+use crate::options::KeyspaceOptions;
 use std::fmt;
 
-impl KeyspaceRecord {
-    /// The record of a new keyspace, whose trees are numbered from `tree_first` on.
-    pub(crate) fn new(
-        id: KeyspaceId,
-        name: &str,
-        tree_first: TreeId,
-        content: KeyspaceContent,
-        options: &KeyspaceOptions,
-        seed: u64,
-    ) -> Self {
-        let route = match options.routing_of_new() {
-            Routing::Hash(partitions) => {
-                let n = usize::from(partitions);
-                Route::Hash { starts: (0..n).map(|i| hash_start(i, n)).collect(), seed }
-            }
-            Routing::Range(bounds) => Route::Range { bounds, seed },
-        };
-        let trees = (tree_first.0..).take(route.partitions()).map(TreeId).collect();
-        Self {
-            id,
-            name: name.to_owned(),
-            trees,
-            route,
-            content,
-            fold: options.fold.clone(),
-            tables: options.over(TableOptions::default()),
-        }
-    }
+/// Why the keyspace of `record` cannot be opened as one of `content` with what `options` set, if it cannot: the text names
+/// what the keyspace has and what was asked for.
+pub(crate) fn mismatch(
+    record: &KeyspaceRecord,
+    options: &KeyspaceOptions,
+    content: &KeyspaceContent,
+) -> Option<String> {
+    content_mismatch(record, content).or_else(|| {
+        let (has, asked) = difference(record, options)?;
+        Some(format!("keyspace {:?} has {has}: it was opened with {asked}", record.name))
+    })
+}
 
-    /// How its keys are spread.
-    pub(crate) fn routing(&self) -> Routing {
-        match &self.route {
-            Route::Hash { starts, .. } => {
-                Routing::Hash(u16::try_from(starts.len()).unwrap_or(u16::MAX))
-            }
-            Route::Range { bounds, .. } => Routing::Range(bounds.clone()),
-        }
-    }
-
-    /// The options that make such a keyspace. All are set, the fold only if there is one.
-    pub(crate) fn options(&self) -> KeyspaceOptions {
-        let fixed = KeyspaceOptions {
-            routing: Some(self.routing()),
-            fold: self.fold.clone(),
-            ..KeyspaceOptions::new()
-        };
-        fixed.tables(self.tables)
-    }
-
-    /// Why the keyspace cannot be opened as one of `content` with what `options` set, if it cannot: the text names what
-    /// the keyspace has and what was asked for.
-    pub(crate) fn mismatch(
-        &self,
-        options: &KeyspaceOptions,
-        content: &KeyspaceContent,
-    ) -> Option<String> {
-        self.content_mismatch(content).or_else(|| {
-            let (has, asked) = self.difference(options)?;
-            Some(format!("keyspace {:?} has {has}: it was opened with {asked}", self.name))
+/// The first option that `asked` sets to another value: the keyspace's value and that of `asked`, each with the name
+/// of the option.
+fn difference(record: &KeyspaceRecord, asked: &KeyspaceOptions) -> Option<(String, String)> {
+    let has = record.options();
+    differing(&has.routing, &asked.routing, |routing| Routed(routing).to_string())
+        .or_else(|| {
+            let has = (Some(has.fold.as_deref()), asked.fold.as_deref().map(Some));
+            differing(&has.0, &has.1, |fold| Folded(*fold).to_string())
         })
-    }
+        .or_else(|| asked.difference(&record.tables))
+}
 
-    /// The first option that `asked` sets to another value: the keyspace's value and that of `asked`, each with the name
-    /// of the option.
-    fn difference(&self, asked: &KeyspaceOptions) -> Option<(String, String)> {
-        let has = self.options();
-        differing(&has.routing, &asked.routing, |routing| Routed(routing).to_string())
-            .or_else(|| {
-                let has = (Some(has.fold.as_deref()), asked.fold.as_deref().map(Some));
-                differing(&has.0, &has.1, |fold| Folded(*fold).to_string())
-            })
-            .or_else(|| asked.difference(&self.tables))
-    }
-
-    /// Why the keyspace cannot be opened as one of `content`, if it cannot.
-    pub(crate) fn content_mismatch(&self, content: &KeyspaceContent) -> Option<String> {
-        let differs = self.content != *content;
-        differs.then(|| {
-            format!("keyspace {:?} holds {}: it was opened for {content}", self.name, self.content)
-        })
-    }
+/// Why the keyspace of `record` cannot be opened as one of `content`, if it cannot.
+pub(crate) fn content_mismatch(
+    record: &KeyspaceRecord,
+    content: &KeyspaceContent,
+) -> Option<String> {
+    let differs = record.content != *content;
+    differs.then(|| {
+        let KeyspaceRecord { name, content: has, .. } = record;
+        format!("keyspace {name:?} holds {has}: it was opened for {content}")
+    })
 }
 
 /// Both values of an option, shown, if `asked` sets it and it differs.
@@ -101,26 +53,6 @@ fn differing<T: PartialEq>(
 ) -> Option<(String, String)> {
     let (has, asked) = (has.as_ref()?, asked.as_ref()?);
     (has != asked).then(|| (show(has), show(asked)))
-}
-
-/// Shows a routing in an error text.
-pub(super) struct Routed<'a>(pub(super) &'a Routing);
-
-impl fmt::Display for Routed<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const SHOWN: usize = 4;
-        let bounds = match self.0 {
-            Routing::Hash(1) => return f.write_str("1 hash partition"),
-            Routing::Hash(n) => return write!(f, "{n} hash partitions"),
-            Routing::Range(bounds) if bounds.is_empty() => return f.write_str("1 key range"),
-            Routing::Range(bounds) => bounds,
-        };
-        write!(f, "{} key ranges cut at", bounds.len() + 1)?;
-        for bound in bounds.iter().take(SHOWN) {
-            write!(f, " {}", bound[..bound.len().min(32)].escape_ascii())?;
-        }
-        if bounds.len() > SHOWN { f.write_str(" ..") } else { Ok(()) }
-    }
 }
 
 struct Folded<'a>(Option<&'a str>);
@@ -137,7 +69,8 @@ impl fmt::Display for Folded<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flagstone_base::Compression;
+    use crate::options::Routing;
+    use flagstone_base::{Compression, KeyspaceId, TreeId};
 
     fn options(routing: Routing) -> KeyspaceOptions {
         KeyspaceOptions::new().routing(routing)
@@ -167,7 +100,7 @@ mod tests {
         let bytes = KeyspaceContent::of("bytes");
         let refused = |options: KeyspaceOptions, text: &str| {
             assert_eq!(
-                record.mismatch(&options, &bytes).unwrap(),
+                mismatch(&record, &options, &bytes).unwrap(),
                 format!("keyspace \"k\" {text}")
             );
         };
@@ -191,7 +124,7 @@ mod tests {
         );
         refused(new().filter_bits(0), "has filter_bits 10: it was opened with filter_bits 0");
         assert_eq!(
-            record.mismatch(&new(), &KeyspaceContent::of("documents")).unwrap(),
+            mismatch(&record, &new(), &KeyspaceContent::of("documents")).unwrap(),
             "keyspace \"k\" holds bytes: it was opened for documents"
         );
     }
@@ -202,7 +135,7 @@ mod tests {
         let record = record(&created);
         let bytes = KeyspaceContent::of("bytes");
         for asked in [KeyspaceOptions::new(), created, KeyspaceOptions::new().block_bytes(4096)] {
-            assert_eq!(record.mismatch(&asked, &bytes), None, "{asked:?}");
+            assert_eq!(mismatch(&record, &asked, &bytes), None, "{asked:?}");
         }
     }
 }

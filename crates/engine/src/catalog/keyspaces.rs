@@ -3,30 +3,12 @@
 //! The rule that must never break: a number, once given, is never given again, even when what it
 //! stood for is gone. So the next numbers stand in the manifest beside the keyspaces.
 
+use super::name::check_name;
 use super::record::{KeyspaceContent, KeyspaceRecord};
 use crate::options::KeyspaceOptions;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// The longest name of a keyspace.
-const NAME_BYTES_MAX: usize = 255;
-
-/// Refuses a name that is empty, longer than 255 bytes or holds control characters.
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "a keyspace name has {} bytes: expected 1 to {NAME_BYTES_MAX}",
-            name.len()
-        )));
-    }
-    if let Some(control) = name.chars().find(|c| c.is_control()) {
-        return Err(Error::invalid(format!(
-            "the keyspace name {name:?} holds the control character {control:?}"
-        )));
-    }
-    Ok(())
-}
 
 /// The numbers that outlive what they were given to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

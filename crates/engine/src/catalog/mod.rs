@@ -2,14 +2,20 @@
 //!
 //! ```text
 //! record      one keyspace: ids, route, content, options
-//! choices     options to record and back; do they agree?
+//! choices     does a later choice agree with the record?
 //! keyspaces   all of them, by name, id and tree; the next ids; the epoch
 //! ```
 
-mod choices;
-mod keyspaces;
+mod name;
+mod routed;
+
 mod record;
 
-pub(crate) use keyspaces::{Catalog, CatalogChange, Changed, Counters, Wanted, check_name};
+mod choices;
+mod keyspaces;
+
+pub(crate) use choices::{content_mismatch, mismatch};
+pub(crate) use keyspaces::{Catalog, CatalogChange, Changed, Counters, Wanted};
+pub(crate) use name::check_name;
 pub use record::KeyspaceContent;
 pub(crate) use record::KeyspaceRecord;

@@ -1,7 +1,9 @@
 //! One keyspace as the catalog keeps it: numbers, name, route, content and options.
 
-use super::keyspaces::check_name;
-use crate::partition::Route;
+use super::name::check_name;
+use super::routed::Routed;
+use crate::options::{KeyspaceOptions, Routing};
+use crate::partition::{Route, hash_start};
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
 use flagstone_base::fields::{FieldWriter, Fields, narrow};
 use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
@@ -75,6 +77,54 @@ const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
 
 impl KeyspaceRecord {
+    /// The record of a new keyspace, whose trees are numbered from `tree_first` on.
+    pub(crate) fn new(
+        id: KeyspaceId,
+        name: &str,
+        tree_first: TreeId,
+        content: KeyspaceContent,
+        options: &KeyspaceOptions,
+        seed: u64,
+    ) -> Self {
+        let route = match options.routing_of_new() {
+            Routing::Hash(partitions) => {
+                let n = usize::from(partitions);
+                Route::Hash { starts: (0..n).map(|i| hash_start(i, n)).collect(), seed }
+            }
+            Routing::Range(bounds) => Route::Range { bounds, seed },
+        };
+        let trees = (tree_first.0..).take(route.partitions()).map(TreeId).collect();
+        Self {
+            id,
+            name: name.to_owned(),
+            trees,
+            route,
+            content,
+            fold: options.fold.clone(),
+            tables: options.over(TableOptions::default()),
+        }
+    }
+
+    /// How its keys are spread.
+    pub(crate) fn routing(&self) -> Routing {
+        match &self.route {
+            Route::Hash { starts, .. } => {
+                Routing::Hash(u16::try_from(starts.len()).unwrap_or(u16::MAX))
+            }
+            Route::Range { bounds, .. } => Routing::Range(bounds.clone()),
+        }
+    }
+
+    /// The options that make such a keyspace. All are set, the fold only if there is one.
+    pub(crate) fn options(&self) -> KeyspaceOptions {
+        let fixed = KeyspaceOptions {
+            routing: Some(self.routing()),
+            fold: self.fold.clone(),
+            ..KeyspaceOptions::new()
+        };
+        fixed.tables(self.tables)
+    }
+
     /// Appends its tagged fields to `out`.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldWriter::new(out);
@@ -214,14 +264,7 @@ fn text(field: &[u8]) -> Result<String, Undecoded> {
 impl fmt::Display for KeyspaceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let routing = self.routing();
-        write!(
-            f,
-            "{} {:?}: {}, {}",
-            self.id,
-            self.name,
-            self.content,
-            super::choices::Routed(&routing)
-        )?;
+        write!(f, "{} {:?}: {}, {}", self.id, self.name, self.content, Routed(&routing))?;
         if let Some(fold) = &self.fold {
             write!(f, ", fold {fold:?}")?;
         }
