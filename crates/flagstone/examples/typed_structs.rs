@@ -1,4 +1,4 @@
-//! Rust structs in a collection: put, read, change, scan.
+//! Rust structs: in a typed keyspace, and as documents of a collection.
 //!
 //! `cargo run --example typed_structs`
 
@@ -8,68 +8,79 @@ use flagstone::{Database, Patch, Result};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize, Debug)]
-struct Comment {
-    author: String,
-    body: String,
-    score: i64,
-    // Documents that were written before there was this field read as without tags.
+struct User {
+    name: String,
+    role: Role,
+    logins: u64,
+    // Added later: values without this field read as an empty list.
     #[serde(default)]
     tags: Vec<String>,
-    state: State,
 }
 
 #[derive(Serialize, Deserialize, Debug)]
-enum State {
-    Published,
-    Removed { by: String },
+enum Role {
+    Reader,
+    Editor { since: u16 },
 }
 
-/// A part of a comment. What it does not name is not decoded.
+/// A part of a user. Fields that are not named here are not decoded.
 #[derive(Deserialize)]
-struct Score<'a> {
-    author: &'a str,
-    score: i64,
+struct Logins<'a> {
+    name: &'a str,
+    logins: u64,
 }
 
 fn main() -> Result<()> {
     let path = std::env::temp_dir().join(format!("flagstone-typed-structs-{}", std::process::id()));
     let db = Database::open(&path)?;
-    let comments = db.collection("comments")?;
-
-    let comment = Comment {
-        author: "ada".into(),
-        body: "An engine that weaves.".into(),
-        score: 1,
-        tags: vec![],
-        state: State::Published,
-    };
-    comments.put_as("c1", &comment)?;
-
-    // Several documents, together or not at all.
-    let mut batch = db.batch();
-    let removed = State::Removed { by: "moderator".into() };
-    batch.put_as(&comments, "c2", &Comment { state: removed, score: -3, ..comment })?;
-    batch.patch(&comments, "c1", &Patch::new().inc("score", 41).push("tags", "hot"))?;
-    db.commit(batch)?;
-
-    let found: Option<Comment> = comments.get_as("c1")?;
-    println!("{found:?}");
-
-    // JSON and structs are two ways to the same documents.
-    comments.put_json("c3", r#"{"author":"grace","body":"","score":7,"state":"Published"}"#)?;
-    for entry in comments.scan_all() {
-        let (key, document) = entry?;
-        let Score { author, score } = document.to()?;
-        println!("{key}: {author} {score}");
-    }
-
-    // What does not fit is an error that says where.
-    comments.put_json("c4", r#"{"author":"x","body":"","score":1.5,"state":"Published"}"#)?;
-    if let Err(error) = comments.get_as::<Comment>("c4") {
-        println!("{error}");
-    }
-
-    drop(comments);
+    typed(&db)?;
+    documents(&db)?;
     db.close()?;
     std::fs::remove_dir_all(&path).map_err(|error| flagstone::Error::io("remove", &path, error))
+}
+
+/// A typed keyspace: keys and values of Rust types, nothing else to write.
+fn typed(db: &Database) -> Result<()> {
+    let users = db.typed::<String, User>("users")?;
+    let ada = User { name: "Ada".into(), role: Role::Reader, logins: 1, tags: vec![] };
+    users.put("ada", &ada)?;
+    users.update("ada", |user| user.map(|user| User { logins: user.logins + 1, ..user }))?;
+    println!("{:?}", users.get("ada")?);
+
+    // A second order of the same users, kept in step by a batch. Tuples compare part by part.
+    let by_logins = db.typed::<(u64, String), ()>("by_logins")?;
+    let mut batch = db.batch();
+    let bob = User { name: "Bob".into(), role: Role::Editor { since: 2019 }, logins: 9, ..ada };
+    batch.put_typed(&users, "bob", &bob)?;
+    batch.put_typed(&by_logins, &(bob.logins, "bob".into()), &())?;
+    db.commit(batch)?;
+
+    for entry in by_logins.scan((5, String::new())..)? {
+        let ((logins, id), ()) = entry?;
+        println!("{id}: {logins} logins");
+    }
+    Ok(())
+}
+
+/// A collection: the same structs as documents, which JSON and patches change, too.
+fn documents(db: &Database) -> Result<()> {
+    let users = db.collection("user documents")?;
+    let ada = User { name: "Ada".into(), role: Role::Reader, logins: 1, tags: vec![] };
+    users.put_as("ada", &ada)?;
+    users.patch("ada", &Patch::new().inc("logins", 1).push("tags", "new"))?;
+    println!("{:?}", users.get_as::<User>("ada")?);
+
+    users.put_json("bob", r#"{"name":"Bob","role":"Reader","logins":7}"#)?;
+    for entry in users.scan_all() {
+        let (key, document) = entry?;
+        let Logins { name, logins } = document.to()?;
+        println!("{key}: {name} {logins}");
+    }
+
+    // A document that does not fit the type is an error that names the part.
+    users.put_json("eve", r#"{"name":"Eve","role":"Reader","logins":1.5}"#)?;
+    if let Err(error) = users.get_as::<User>("eve") {
+        println!("{error}");
+    }
+    Ok(())
 }

@@ -1,6 +1,8 @@
 //! A batch: writes that happen together, over any keyspaces, collections and partitions, or not at all.
 
+use crate::codec::{AsKey, Codec, KeyCodec};
 use crate::keyspace::Keyspace;
+use crate::typed::Typed;
 use flagstone_base::Result;
 use flagstone_engine::VersionToken;
 
@@ -62,6 +64,45 @@ impl Batch {
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.0.merge(&keyspace.0, key.as_ref(), operand.as_ref())
+    }
+
+    /// Sets the value of `key` in a typed keyspace.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let names = db.typed::<u64, String>("names")?;
+    /// let by_name = db.typed::<(String, u64), ()>("by_name")?;
+    /// let mut batch = db.batch();
+    /// batch.put_typed(&names, &7, &"Ada".into())?;
+    /// batch.put_typed(&by_name, &("Ada".into(), 7), &())?;
+    /// db.commit(batch)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the codec for a key or value that it cannot store; else as [`Batch::put`]. The
+    /// batch stays as it was.
+    pub fn put_typed<K: KeyCodec, V, C: Codec<V>>(
+        &mut self,
+        typed: &Typed<K, V, C>,
+        key: &(impl AsKey<K> + ?Sized),
+        value: &V,
+    ) -> Result<()> {
+        let key = typed.key_bytes(key)?;
+        self.0.put(&typed.keyspace().0, key, typed.value_bytes(value)?)
+    }
+
+    /// Removes `key` from a typed keyspace, whether it is there or not.
+    ///
+    /// # Errors
+    /// As [`Batch::put_typed`].
+    pub fn delete_typed<K: KeyCodec, V, C: Codec<V>>(
+        &mut self,
+        typed: &Typed<K, V, C>,
+        key: &(impl AsKey<K> + ?Sized),
+    ) -> Result<()> {
+        self.0.delete(&typed.keyspace().0, typed.key_bytes(key)?)
     }
 
     /// Refuses the batch with `Conflict` unless `key` is absent when it is committed.

@@ -135,33 +135,99 @@ impl Database {
         self.0.existing(name, &contents::documents())?.map(Collection::new).transpose()
     }
 
-    /// The keyspace `name` of Rust keys and values, made with default options if there is none. The
-    /// names of both codecs are stored, and checked when it is opened again.
+    /// Opens the keyspace `name` of Rust keys and values, or creates it with default options. Any type
+    /// that implements serde's traits can be a value; [`KeyCodec`] says what can be a key. The catalog
+    /// keeps the names of both codecs and checks them when the keyspace is opened again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct User { name: String, born: u16 }
+    ///
+    /// let users = db.typed::<String, User>("users")?;
+    /// users.put("ada", &User { name: "Ada".into(), born: 1815 })?;
+    /// assert_eq!(users.get("ada")?.map(|user| user.born), Some(1815));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Database::keyspace`].
-    pub fn typed<K: KeyCodec, V: Codec>(&self, name: &str) -> Result<Typed<K, V>> {
+    /// As [`Database::keyspace`]; InvalidInput for a keyspace with other codecs.
+    #[cfg(feature = "serde")]
+    pub fn typed<K: KeyCodec, V>(&self, name: &str) -> Result<Typed<K, V>>
+    where
+        V: serde::Serialize + serde::de::DeserializeOwned,
+    {
         self.typed_or_make(name, None)
     }
 
-    /// The keyspace `name` of Rust keys and values, made with `options` if there is none.
+    /// As [`Database::typed`], but creates the keyspace with `options`.
     ///
     /// # Errors
-    /// As [`Database::keyspace_with`].
-    pub fn typed_with<K: KeyCodec, V: Codec>(
+    /// As [`Database::typed`] and [`Database::keyspace_with`].
+    #[cfg(feature = "serde")]
+    pub fn typed_with<K: KeyCodec, V>(
         &self,
         name: &str,
         options: KeyspaceOptions,
-    ) -> Result<Typed<K, V>> {
+    ) -> Result<Typed<K, V>>
+    where
+        V: serde::Serialize + serde::de::DeserializeOwned,
+    {
         self.typed_or_make(name, Some(options))
     }
 
-    fn typed_or_make<K: KeyCodec, V: Codec>(
+    /// As [`Database::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of your
+    /// own.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::Plain;
+    ///
+    /// let hits = db.typed_codec::<String, u64, Plain>("hits")?;
+    /// hits.put("/index.html", &1)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::typed`].
+    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(&self, name: &str) -> Result<Typed<K, V, C>> {
+        self.typed_or_make(name, None)
+    }
+
+    /// As [`Database::typed_codec`], but creates the keyspace with `options`.
+    ///
+    /// # Errors
+    /// As [`Database::typed`] and [`Database::keyspace_with`].
+    pub fn typed_codec_with<K: KeyCodec, V, C: Codec<V>>(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Typed<K, V, C>> {
+        self.typed_or_make(name, Some(options))
+    }
+
+    /// Opens the typed keyspace `name` if there is one.
+    ///
+    /// # Errors
+    /// InvalidInput when the name is that of something else, or the codecs are others; Closed.
+    pub fn existing_typed<K: KeyCodec, V, C: Codec<V>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<Typed<K, V, C>>> {
+        let found = self.0.existing(name, &contents::typed(&K::key_name(), &C::name()))?;
+        Ok(found.map(|keyspace| Typed::new(Keyspace(keyspace))))
+    }
+
+    fn typed_or_make<K: KeyCodec, V, C: Codec<V>>(
         &self,
         name: &str,
         options: Option<KeyspaceOptions>,
-    ) -> Result<Typed<K, V>> {
-        let wanted = contents::typed(&K::key_name(), &V::name());
+    ) -> Result<Typed<K, V, C>> {
+        let wanted = contents::typed(&K::key_name(), &C::name());
         let keyspace = self.0.keyspace_of(name, &wanted, options.as_ref())?;
         Ok(Typed::new(Keyspace(keyspace)))
     }

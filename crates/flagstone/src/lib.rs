@@ -17,22 +17,31 @@
 //! batch.put(&kv, "bob", "logged in")?;
 //! batch.delete(&kv, "alice")?;
 //! db.commit(batch)?;
+//!
+//! let ages = db.typed::<String, u8>("ages")?;              // Rust types, structs with serde too
+//! ages.put("alice", &40)?;
+//! assert_eq!(ages.get("alice")?, Some(40));
 //! db.close()?;
 //! # Ok::<(), flagstone::Error>(())
 //! ```
 //!
-//! Crate `flagstone-engine` stores bytes. This crate says what they are: documents, typed values.
+//! Start with the guide in docs/guide/getting-started.md. Crate `flagstone-engine` stores keyspaces of
+//! bytes; this crate gives the bytes a meaning: documents and typed values.
 
 pub mod bulk;
+
+mod encoders;
+mod sort_keys;
+
 pub mod codec;
 
-mod batch;
 mod keyspace;
+mod typed;
 
+mod batch;
 mod collection;
 mod contents;
 mod snapshot;
-mod typed;
 
 mod builder;
 mod database;
@@ -40,7 +49,7 @@ mod repair;
 
 pub use batch::Batch;
 pub use builder::Builder;
-pub use codec::{Codec, KeyCodec};
+pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused, StoredView};
 pub use database::Database;
 pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};
@@ -82,7 +91,7 @@ struct Readme;
 struct GettingStarted;
 
 /// The guide to the data model compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "serde"))]
 #[doc = include_str!("../../../docs/guide/data-model.md")]
 struct DataModelGuide;
 
@@ -97,7 +106,7 @@ struct TuningGuide;
 struct BackupGuide;
 
 /// The guide for users of other stores compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "serde"))]
 #[doc = include_str!("../../../docs/guide/migrating.md")]
 struct MigratingGuide;
 

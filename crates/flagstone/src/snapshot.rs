@@ -1,7 +1,10 @@
 //! A snapshot: the database as of one moment, for as long as it is held.
 
-use crate::collection::{Collection, DocumentScan, encode_key, key_range};
+use crate::codec::{AsKey, Codec, KeyCodec};
+use crate::collection::{Collection, DocumentScan};
 use crate::keyspace::Keyspace;
+use crate::sort_keys;
+use crate::typed::{Typed, TypedScan};
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_doc::{Document, Value};
 use flagstone_engine::{Scan, VersionToken, owned_range};
@@ -40,7 +43,7 @@ impl Snapshot {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<Option<Document>> {
-        let found = self.0.get(collection.bytes(), &encode_key(&key.into())?)?;
+        let found = self.0.get(collection.bytes(), &sort_keys::of_primary(&key.into())?)?;
         found.map(|bytes| collection.document(bytes)).transpose()
     }
 
@@ -54,7 +57,7 @@ impl Snapshot {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<Option<T>> {
-        let found = self.0.get(collection.bytes(), &encode_key(&key.into())?)?;
+        let found = self.0.get(collection.bytes(), &sort_keys::of_primary(&key.into())?)?;
         found.map(|bytes| collection.read_as(&bytes)).transpose()
     }
 
@@ -67,7 +70,7 @@ impl Snapshot {
         collection: &Collection,
         range: impl RangeBounds<K>,
     ) -> Result<DocumentScan> {
-        let scan = self.0.scan(collection.bytes(), key_range(range)?)?;
+        let scan = self.0.scan(collection.bytes(), sort_keys::of_range(range)?)?;
         Ok(DocumentScan::new(collection, scan))
     }
 
@@ -81,5 +84,31 @@ impl Snapshot {
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
         self.0.scan(&keyspace.0, owned_range(&range))
+    }
+
+    /// Returns the value that `key` had in a typed keyspace.
+    ///
+    /// # Errors
+    /// As [`Typed::get`]; InvalidInput for a keyspace of another database.
+    pub fn get_typed<K: KeyCodec, V, C: Codec<V>>(
+        &self,
+        typed: &Typed<K, V, C>,
+        key: &(impl AsKey<K> + ?Sized),
+    ) -> Result<Option<V>> {
+        let found = self.0.get(&typed.keyspace().0, &typed.key_bytes(key)?)?;
+        found.map(|bytes| typed.decode_value(&bytes)).transpose()
+    }
+
+    /// Returns the entries of a typed keyspace as they were, in the order of their keys.
+    ///
+    /// # Errors
+    /// As [`Typed::scan`]; InvalidInput for a keyspace of another database.
+    pub fn scan_typed<K: KeyCodec, V, C: Codec<V>>(
+        &self,
+        typed: &Typed<K, V, C>,
+        range: impl RangeBounds<K>,
+    ) -> Result<TypedScan<K, V, C>> {
+        let scan = self.0.scan(&typed.keyspace().0, typed.key_range(range)?)?;
+        Ok(TypedScan::new(typed, scan))
     }
 }

@@ -1,83 +1,154 @@
 //! A keyspace of Rust keys and values.
 
-use crate::codec::{Codec, KeyCodec};
+use crate::codec::{AsKey, Codec, KeyCodec, Serde};
 use crate::keyspace::Keyspace;
+use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Error, Kind, Result};
 use flagstone_engine::Scan;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
-/// A handle of a keyspace whose keys are `K` and whose values are `V`, made by
-/// [`Database::typed`](crate::Database::typed). Keys come in the order of `K`.
-pub struct Typed<K, V> {
+/// A handle of a keyspace whose keys are `K` and whose values are `V`, stored by the codec `C`. Cheap
+/// to clone; usable from any thread; keeps the database open.
+///
+/// [`Database::typed`](crate::Database::typed) opens one with the default codec, serde. Entries are
+/// in the order of `K`.
+///
+/// ```
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct User {
+///     name: String,
+///     #[serde(default)]
+///     logins: u64,
+/// }
+///
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// let users = db.typed::<String, User>("users")?;
+/// users.put("ada", &User { name: "Ada".into(), logins: 1 })?;
+/// users.update("ada", |user| user.map(|user| User { logins: user.logins + 1, ..user }))?;
+/// assert_eq!(users.get("ada")?.map(|user| user.logins), Some(2));
+///
+/// for entry in users.scan("a".to_owned()..)? {
+///     let (id, user) = entry?;
+///     println!("{id}: {} ({} logins)", user.name, user.logins);
+/// }
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+pub struct Typed<K, V, C = Serde> {
     keyspace: Keyspace,
-    types: PhantomData<fn() -> (K, V)>,
+    types: PhantomData<Types<K, V, C>>,
 }
 
-impl<K, V> Clone for Typed<K, V> {
+/// A handle holds no values of these types, so it can be sent to other threads whatever they are.
+type Types<K, V, C> = fn() -> (K, V, C);
+
+impl<K, V, C> Clone for Typed<K, V, C> {
     fn clone(&self) -> Self {
         Self { keyspace: self.keyspace.clone(), types: PhantomData }
     }
 }
 
-impl<K: KeyCodec, V: Codec> Typed<K, V> {
+impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     pub(crate) const fn new(keyspace: Keyspace) -> Self {
         Self { keyspace, types: PhantomData }
     }
 
-    /// The bytes beneath. Writing other bytes than the codecs make damages it.
+    /// Returns the name of the keyspace.
+    pub fn name(&self) -> String {
+        self.keyspace.name()
+    }
+
+    /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces lack:
+    /// conditions, [`Keyspace::delete_range`], [`Keyspace::approximate_count`]. Bytes written here
+    /// that the codecs did not encode are reported as Corruption when they are read.
     pub const fn keyspace(&self) -> &Keyspace {
         &self.keyspace
     }
 
-    /// Sets `key` to `value`.
+    /// Returns the bytes under which `key` is stored in [`Typed::keyspace`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let names = db.typed::<u64, String>("names")?;
+    /// let mut batch = db.batch();
+    /// batch.expect_absent(names.keyspace(), names.key_bytes(&7)?)?;
+    /// batch.put_typed(&names, &7, &"Ada".into())?;
+    /// db.commit(batch)?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn put(&self, key: &K, value: &V) -> Result<()> {
-        self.keyspace.0.put_encoded(&encoded_key(key)?, encoded(value), None)
+    /// InvalidInput for a value that cannot be a key.
+    pub fn key_bytes<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(key.append_hint());
+        key.append_key(&mut out)?;
+        Ok(out)
     }
 
-    /// The value of `key`, or `None`.
+    /// Sets the value of `key`, with the database's [`Durability`](crate::Durability).
+    ///
+    /// The encoded key has 1 to 65,535 bytes; the encoded value has at most 512 MiB and a quarter of
+    /// the memory budget.
     ///
     /// # Errors
-    /// As [`Keyspace::get`]; Corruption when the codec refuses the bytes.
-    pub fn get(&self, key: &K) -> Result<Option<V>> {
-        self.keyspace.get(encoded_key(key)?)?.map(|bytes| self.value(&bytes)).transpose()
+    /// The error of the codec for a value that it cannot store, such as one nested deeper than 512:
+    /// InvalidInput, and nothing is written. Else as [`Keyspace::put`].
+    pub fn put<Q: AsKey<K> + ?Sized>(&self, key: &Q, value: &V) -> Result<()> {
+        let key = self.key_bytes(key)?;
+        self.keyspace.0.put_encoded(&key, self.value_bytes(value)?, None)
     }
 
-    /// Removes `key` without looking whether it is there.
+    /// Returns the value of `key`, or `None` if there is none.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
-    pub fn delete(&self, key: &K) -> Result<()> {
-        self.keyspace.delete(encoded_key(key)?)
+    /// InvalidInput if the stored value does not fit the type `V`, with the path of the part that does
+    /// not; Corruption if the codec cannot decode the bytes. Else as [`Keyspace::get`].
+    pub fn get<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<Option<V>> {
+        let found = self.keyspace.get(self.key_bytes(key)?)?;
+        found.map(|bytes| self.decode_value(&bytes)).transpose()
     }
 
-    /// Removes `key` and tells whether it was there.
+    /// Removes `key`, whether it is there or not. Costs as much as a put.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete`].
+    pub fn delete<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<()> {
+        self.keyspace.delete(self.key_bytes(key)?)
+    }
+
+    /// Removes `key` and returns whether it was there. Costs a get and, if it was, a delete.
     ///
     /// # Errors
     /// As [`Keyspace::remove`].
-    pub fn remove(&self, key: &K) -> Result<bool> {
-        self.keyspace.remove(encoded_key(key)?)
+    pub fn remove<Q: AsKey<K> + ?Sized>(&self, key: &Q) -> Result<bool> {
+        self.keyspace.remove(self.key_bytes(key)?)
     }
 
-    /// Replaces the value of `key` by what `change` makes of it (`None`: absent), atomically.
+    /// Reads the value of `key`, passes it to `change`, and writes what `change` returns; `None`
+    /// stands for no value, in both directions. No other write of the key comes between.
     ///
-    /// `change` runs while writes of this key wait: a write of the same database inside it returns
-    /// InvalidInput. It must not wait for another thread that writes.
+    /// Writes of this key wait while `change` runs. A write to the same database inside `change`
+    /// returns InvalidInput; `change` must not wait for another thread that writes.
     ///
     /// # Errors
-    /// As [`Keyspace::put`] and [`Typed::get`].
-    pub fn update(&self, key: &K, change: impl FnOnce(Option<V>) -> Option<V>) -> Result<()> {
-        let key = encoded_key(key)?;
-        flagstone_base::key::check_key(&key)?;
+    /// As [`Typed::put`] and [`Typed::get`].
+    pub fn update<Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        change: impl FnOnce(Option<V>) -> Option<V>,
+    ) -> Result<()> {
+        let key = self.key_bytes(key)?;
+        check_key(&key)?;
         self.keyspace.0.read_modify_write(&key, |old| {
             let existed = old.is_some();
-            let old = old.map(|bytes| self.value(bytes)).transpose()?;
+            let old = old.map(|bytes| self.decode_value(bytes)).transpose()?;
             Ok(match change(old) {
-                Some(value) => Some((Kind::Put, encoded(&value))),
+                Some(value) => Some((Kind::Put, self.value_bytes(&value)?)),
                 None if existed => Some((Kind::Delete, Vec::new())),
                 None => None,
             })
@@ -85,13 +156,16 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
         Ok(())
     }
 
-    /// The entries of `range`, in the order of the keys, as of one moment.
-    pub fn scan(&self, range: impl RangeBounds<K>) -> TypedScan<K, V> {
-        let bounds = (range.start_bound().map(bound_key), range.end_bound().map(bound_key));
-        TypedScan { scan: self.keyspace.scan::<Vec<u8>>(bounds), typed: self.clone() }
+    /// Returns the entries of `range` in the order of their keys, as of one moment.
+    ///
+    /// # Errors
+    /// InvalidInput for a bound that cannot be a key. Errors of reading come from the iterator.
+    pub fn scan(&self, range: impl RangeBounds<K>) -> Result<TypedScan<K, V, C>> {
+        let scan = self.keyspace.0.scan_range(self.key_range(range)?);
+        Ok(TypedScan::new(self, scan))
     }
 
-    /// How many keys there are, by reading them all.
+    /// Returns the number of keys. Reads all of them: see [`Keyspace::count`].
     ///
     /// # Errors
     /// As [`Keyspace::count`].
@@ -99,60 +173,72 @@ impl<K: KeyCodec, V: Codec> Typed<K, V> {
         self.keyspace.count()
     }
 
-    fn key(&self, bytes: &[u8]) -> Result<K> {
-        K::decode_key(bytes).map_err(|error| self.damaged("key", &K::key_name(), error))
+    pub(crate) fn key_range(&self, range: impl RangeBounds<K>) -> Result<KeyRange> {
+        let bound = |bound: Bound<&K>| -> Result<Bound<Vec<u8>>> {
+            Ok(match bound {
+                Bound::Included(key) => Bound::Included(self.key_bytes(key)?),
+                Bound::Excluded(key) => Bound::Excluded(self.key_bytes(key)?),
+                Bound::Unbounded => Bound::Unbounded,
+            })
+        };
+        Ok(KeyRange { start: bound(range.start_bound())?, end: bound(range.end_bound())? })
     }
 
-    fn value(&self, bytes: &[u8]) -> Result<V> {
-        V::decode(bytes).map_err(|error| self.damaged("value", &V::name(), error))
+    pub(crate) fn value_bytes(&self, value: &V) -> Result<Vec<u8>> {
+        let mut out = Vec::with_capacity(C::size_hint(value));
+        C::encode(value, &mut out)
+            .map_err(|error| error.context(format_args!("a value for {:?}", self.name())))?;
+        Ok(out)
     }
 
-    fn damaged(&self, what: &str, codec: &str, error: Error) -> Error {
-        error.context(format_args!("a {what} of {:?} ({codec})", self.keyspace.name()))
+    pub(crate) fn decode_value(&self, bytes: &[u8]) -> Result<V> {
+        C::decode(bytes).map_err(|error| self.refused("value", &C::name(), error))
+    }
+
+    fn decode_key(&self, bytes: &[u8]) -> Result<K> {
+        K::decode_key(bytes).map_err(|error| self.refused("key", &K::key_name(), error))
+    }
+
+    fn refused(&self, what: &str, codec: &str, error: Error) -> Error {
+        error.context(format_args!("a {what} of {:?} ({codec})", self.name()))
     }
 }
 
-fn encoded_key<K: KeyCodec>(key: &K) -> Result<Vec<u8>> {
-    key.check_key()?;
-    Ok(bound_key(key))
-}
-
-fn bound_key<K: KeyCodec>(key: &K) -> Vec<u8> {
-    let mut out = Vec::with_capacity(key.size_hint());
-    key.encode_key(&mut out);
-    out
-}
-
-fn encoded<T: Codec>(value: &T) -> Vec<u8> {
-    let mut out = Vec::with_capacity(value.size_hint());
-    value.encode(&mut out);
-    out
-}
-
-/// An iterator over typed entries.
-pub struct TypedScan<K, V> {
+/// An iterator over the entries of a typed keyspace, as of one moment. An entry that cannot be decoded
+/// is an error, and the entries after it follow; after an error of reading the iterator ends. It may
+/// be kept for as long as you like: see [`Scan`].
+pub struct TypedScan<K, V, C = Serde> {
     scan: Scan,
-    typed: Typed<K, V>,
+    typed: Typed<K, V, C>,
 }
 
-impl<K, V> TypedScan<K, V> {
-    /// The same entries, from the last to the first. Call it before the first entry is taken.
+impl<K, V, C> TypedScan<K, V, C> {
+    pub(crate) fn new(typed: &Typed<K, V, C>, scan: Scan) -> Self {
+        Self { scan, typed: typed.clone() }
+    }
+
+    /// Returns the same entries from the last to the first. Call it before the first entry is taken.
     #[must_use]
     pub fn rev(self) -> Self {
-        Self { scan: self.scan.rev(), typed: self.typed }
+        Self { scan: self.scan.rev(), ..self }
     }
 }
 
-impl<K: KeyCodec, V: Codec> Iterator for TypedScan<K, V> {
+impl<K: KeyCodec, V, C: Codec<V>> Iterator for TypedScan<K, V, C> {
     type Item = Result<(K, V)>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.scan.next()?;
-        Some(entry.and_then(|(key, value)| Ok((self.typed.key(&key)?, self.typed.value(&value)?))))
+        match self.scan.advance() {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => return Some(Err(error)),
+        }
+        let key = self.typed.decode_key(self.scan.key());
+        Some(key.and_then(|key| Ok((key, self.typed.decode_value(self.scan.value_bytes())?))))
     }
 }
 
-impl<K, V> fmt::Debug for Typed<K, V> {
+impl<K, V, C> fmt::Debug for Typed<K, V, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Typed({:?})", self.keyspace.name())
     }

@@ -1,8 +1,8 @@
 //! Conditions on documents: a batch that is refused unless they are as they were read.
 
 use super::Collection;
-use super::handle::encode_key;
 use crate::batch::Batch;
+use crate::sort_keys;
 use flagstone_base::Result;
 use flagstone_doc::{Document, Value};
 use flagstone_engine::VersionToken;
@@ -29,7 +29,7 @@ impl Collection {
     /// # Errors
     /// As [`Collection::get`].
     pub fn get_versioned(&self, key: impl Into<Value>) -> Result<Option<(VersionToken, Document)>> {
-        let found = self.bytes().get_versioned(encode_key(&key.into())?)?;
+        let found = self.bytes().get_versioned(sort_keys::of_primary(&key.into())?)?;
         found.map(|(version, bytes)| Ok((version, self.document(bytes)?))).transpose()
     }
 }
@@ -44,7 +44,7 @@ impl Batch {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<()> {
-        self.0.expect_absent(collection.bytes(), encode_key(&key.into())?)
+        self.0.expect_absent(collection.bytes(), sort_keys::of_primary(&key.into())?)
     }
 
     /// Refuses the batch with `Conflict` unless the newest write of the document of `key` is the one that
@@ -58,7 +58,7 @@ impl Batch {
         key: impl Into<Value>,
         version: VersionToken,
     ) -> Result<()> {
-        self.0.expect_version(collection.bytes(), encode_key(&key.into())?, version)
+        self.0.expect_version(collection.bytes(), sort_keys::of_primary(&key.into())?, version)
     }
 
     /// Refuses the batch with `Conflict` if the document of `key` was written after `version`, or removed: as
@@ -72,6 +72,10 @@ impl Batch {
         key: impl Into<Value>,
         version: VersionToken,
     ) -> Result<()> {
-        self.0.expect_unchanged_since(collection.bytes(), encode_key(&key.into())?, version)
+        self.0.expect_unchanged_since(
+            collection.bytes(),
+            sort_keys::of_primary(&key.into())?,
+            version,
+        )
     }
 }

@@ -7,15 +7,14 @@ use super::core::Documents;
 use super::write::{Change, Rewrite};
 use super::{DocumentParser, DocumentScan};
 use crate::batch::Batch;
-use crate::codec::{check_depth, check_readable};
-use flagstone_base::key::{KEY_BYTES_MAX, KeyRange};
+use crate::{encoders, sort_keys};
+use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Result, Slice};
-use flagstone_doc::sort_key::{self, Direction};
-use flagstone_doc::{Document, DocumentMut, Encoder, JsonOptions, JsonParser, Names, Value};
+use flagstone_doc::{Document, DocumentMut, JsonOptions, JsonParser, Names, Value};
 use flagstone_engine::{Admitted, Keyspace};
 use std::cell::RefCell;
 use std::fmt;
-use std::ops::{Bound, RangeBounds};
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// A handle of a collection. Cheap to clone, usable from any thread; keeps the database open.
@@ -58,7 +57,7 @@ impl Collection {
     /// InvalidInput for a key over 65,535 bytes encoded or a document over the limit; else as
     /// [`Keyspace::put`](crate::Keyspace::put).
     pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let turn = self.turn_for(&key, document.as_bytes().len())?;
         let bytes = self.encode_document(document)?;
         self.write_put(&key, bytes, turn)
@@ -69,7 +68,7 @@ impl Collection {
     /// # Errors
     /// As [`Collection::put`]; InvalidInput for a value nested too deep.
     pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let bytes = self.encode_value(value)?;
         self.write_put(&key, bytes, None)
     }
@@ -79,7 +78,7 @@ impl Collection {
     /// # Errors
     /// InvalidInput with line and column when it is no JSON; else as [`Collection::put`].
     pub fn put_json(&self, key: impl Into<Value>, json: impl AsRef<[u8]>) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let json = json.as_ref();
         let turn = self.turn_for(&key, json.len())?;
         let bytes = self.encode_json(json)?;
@@ -92,7 +91,7 @@ impl Collection {
     /// # Errors
     /// As [`Keyspace::get`](crate::Keyspace::get); Corruption when what is stored is no document.
     pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let found = self.bytes().get(&key)?;
         found.map(|bytes| self.document(bytes)).transpose()
     }
@@ -110,7 +109,7 @@ impl Collection {
         key: impl Into<Value>,
         change: impl FnOnce(&mut DocumentMut) -> Result<()>,
     ) -> Result<bool> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let mut found = false;
         self.rewrite(&key, |old| {
             let Some(old) = old else { return Ok(Rewrite::Nothing) };
@@ -130,7 +129,7 @@ impl Collection {
     /// # Errors
     /// As [`Keyspace::put`](crate::Keyspace::put).
     pub fn delete(&self, key: impl Into<Value>) -> Result<()> {
-        self.write(&encode_key(&key.into())?, Change::Delete)
+        self.write(&sort_keys::of_primary(&key.into())?, Change::Delete)
     }
 
     /// Removes the document of `key` and tells whether it was there.
@@ -138,7 +137,7 @@ impl Collection {
     /// # Errors
     /// As [`Keyspace::remove`](crate::Keyspace::remove).
     pub fn remove(&self, key: impl Into<Value>) -> Result<bool> {
-        self.rewrite(&encode_key(&key.into())?, |old| {
+        self.rewrite(&sort_keys::of_primary(&key.into())?, |old| {
             Ok(if old.is_some() { Rewrite::Delete } else { Rewrite::Nothing })
         })
     }
@@ -148,7 +147,7 @@ impl Collection {
     /// # Errors
     /// InvalidInput for a bound over 65,535 bytes encoded; else as [`Collection::put`].
     pub fn delete_range<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        self.write_range(key_range(range)?)
+        self.write_range(sort_keys::of_range(range)?)
     }
 
     /// The documents whose keys lie in `range`, in key order, as of one moment.
@@ -156,7 +155,7 @@ impl Collection {
     /// # Errors
     /// InvalidInput for a bound over 65,535 bytes encoded.
     pub fn scan<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<DocumentScan> {
-        Ok(DocumentScan::new(self, self.bytes().scan_range(key_range(range)?)))
+        Ok(DocumentScan::new(self, self.bytes().scan_range(sort_keys::of_range(range)?)))
     }
 
     /// Every document, in key order.
@@ -166,11 +165,8 @@ impl Collection {
 
     /// The documents whose keys are text that begins with `prefix`.
     pub fn prefix(&self, prefix: &str) -> DocumentScan {
-        let mut start = Vec::new();
-        sort_key::encode(&Value::from(prefix), Direction::Ascending, &mut start);
-        // Without the byte that ends the text, every longer text begins with it.
-        start.pop();
-        DocumentScan::new(self, self.bytes().scan_range(KeyRange::prefix(&start)))
+        let range = KeyRange::prefix(&sort_keys::of_text_prefix(prefix));
+        DocumentScan::new(self, self.bytes().scan_range(range))
     }
 
     /// How many documents there are, by reading all keys.
@@ -214,14 +210,16 @@ impl Collection {
     pub(crate) fn encode_document(&self, document: &Document) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let names = Some(self.names());
-        with_encoder(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
+        encoders::for_collections(|encoder| {
+            encoder.encode_view(&document.root(), names, &mut out)
+        })?;
         self.check_size(out)
     }
 
     fn encode_value(&self, value: &Value) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let names = Some(self.names());
-        with_encoder(|encoder| encoder.encode(value, names, &mut out))?;
+        encoders::for_collections(|encoder| encoder.encode(value, names, &mut out))?;
         self.check_size(out)
     }
 
@@ -276,7 +274,7 @@ impl Batch {
         key: impl Into<Value>,
         document: &Document,
     ) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let bytes = collection.encode_document(document)?;
         collection.write_in(self, &key, Change::Put(&bytes))
     }
@@ -291,7 +289,7 @@ impl Batch {
         key: impl Into<Value>,
         value: &Value,
     ) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let bytes = collection.encode_value(value)?;
         collection.write_in(self, &key, Change::Put(&bytes))
     }
@@ -305,54 +303,8 @@ impl Batch {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> Result<()> {
-        collection.write_in(self, &encode_key(&key.into())?, Change::Delete)
+        collection.write_in(self, &sort_keys::of_primary(&key.into())?, Change::Delete)
     }
-}
-
-/// Calls `encode` with the encoder of this thread, which remembers the names of its last documents.
-pub(super) fn with_encoder<R>(encode: impl FnOnce(&mut Encoder) -> R) -> R {
-    thread_local! {
-        static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
-    }
-    ENCODER.with(|encoder| match encoder.try_borrow_mut() {
-        Ok(mut encoder) => encode(&mut encoder),
-        // A value that writes documents while it is being written.
-        Err(_borrowed) => encode(&mut Encoder::new()),
-    })
-}
-
-/// The sort key of a primary key.
-pub(crate) fn encode_key(key: &Value) -> Result<Vec<u8>> {
-    check_depth(key)?;
-    let mut out = Vec::with_capacity(16);
-    sort_key::encode(key, Direction::Ascending, &mut out);
-    check_sort_key(&out)?;
-    Ok(out)
-}
-
-/// Refuses the sort key of a primary key that is too long, or that scans could not read.
-pub(crate) fn check_sort_key(key: &[u8]) -> Result<()> {
-    if key.len() > KEY_BYTES_MAX {
-        return Err(Error::invalid(format!(
-            "a primary key of {} bytes encoded: expected at most {KEY_BYTES_MAX}",
-            key.len()
-        )));
-    }
-    check_readable(key)
-}
-
-/// The sort keys of a range of primary keys.
-pub(crate) fn key_range<K: Into<Value> + Clone>(range: impl RangeBounds<K>) -> Result<KeyRange> {
-    let start = encode_bound(range.start_bound())?;
-    Ok(KeyRange { start, end: encode_bound(range.end_bound())? })
-}
-
-fn encode_bound<K: Into<Value> + Clone>(bound: Bound<&K>) -> Result<Bound<Vec<u8>>> {
-    Ok(match bound {
-        Bound::Included(key) => Bound::Included(encode_key(&key.clone().into())?),
-        Bound::Excluded(key) => Bound::Excluded(encode_key(&key.clone().into())?),
-        Bound::Unbounded => Bound::Unbounded,
-    })
 }
 
 impl fmt::Debug for Collection {

@@ -14,7 +14,6 @@ mod write;
 
 pub(crate) use core::{Documents, PATCH_FOLD};
 pub use handle::Collection;
-pub(crate) use handle::{encode_key, key_range};
 pub use parser::{DocumentParser, Refused};
 pub use scan::DocumentScan;
 pub use view::StoredView;

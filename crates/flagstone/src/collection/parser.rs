@@ -1,9 +1,9 @@
 //! Many JSON documents into batches: the inner loop of a bulk load.
 
 use super::Collection;
-use super::handle::check_sort_key;
 use super::write::Change;
 use crate::batch::Batch;
+use crate::sort_keys;
 use flagstone_base::{Error, ErrorKind};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
 use flagstone_engine::OP_OVERHEAD;
@@ -62,7 +62,7 @@ impl DocumentParser {
         if !sort_key::extract(&view, key_path, &mut self.key).map_err(malformed)? {
             return Err(Refused::NoKey(key_path.to_owned()));
         }
-        check_sort_key(&self.key).map_err(Refused::Batch)?;
+        sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
         self.check_room(batch)?;
         let change = Change::Put(&self.document);
         let pushed = self.collection.write_in(batch, &self.key, change);

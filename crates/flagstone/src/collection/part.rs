@@ -1,7 +1,7 @@
 //! Reading a part of a document where its bytes lie.
 
 use super::Collection;
-use super::handle::encode_key;
+use crate::sort_keys;
 use flagstone_base::{Error, ErrorKind, Malformed, Result};
 use flagstone_doc::{Value, View};
 
@@ -51,7 +51,9 @@ impl Collection {
         key: impl Into<Value>,
         look: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
-        let Some(bytes) = self.bytes().get(&encode_key(&key.into())?)? else { return Ok(None) };
+        let Some(bytes) = self.bytes().get(&sort_keys::of_primary(&key.into())?)? else {
+            return Ok(None);
+        };
         let root = View::of(&bytes, Some(self.names()));
         root.and_then(|root| look(&root)).map(Some).map_err(|malformed| {
             Error::new(

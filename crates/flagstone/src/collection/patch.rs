@@ -2,9 +2,9 @@
 
 use super::Collection;
 use super::core::PatchFold;
-use super::handle::{encode_key, with_encoder};
 use super::write::{Change, Rewrite};
 use crate::batch::Batch;
+use crate::{encoders, sort_keys};
 use flagstone_base::{Error, Result};
 use flagstone_doc::{Patch, Value};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Collection {
     /// InvalidInput for a patch that can be applied to no document (without changes, or adding what
     /// is no number), or one over the limit of documents; else as [`Collection::put`].
     pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let operand = self.encode_patch(patch)?;
         if self.documents.patches.is_some() {
             return self.write(&key, Change::Patch(&operand));
@@ -65,7 +65,7 @@ impl Collection {
     /// InvalidInput when a part of the patch does not apply, and nothing is written then; else as
     /// [`Collection::put`].
     pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let operand = self.encode_patch(patch)?;
         let fold = self.patch_fold();
         let mut found = true;
@@ -98,7 +98,7 @@ impl Collection {
     fn encode_patch(&self, patch: &Patch) -> Result<Vec<u8>> {
         let mut operand = Vec::with_capacity(64);
         let names = Some(self.names());
-        with_encoder(|encoder| patch.encode(encoder, names, &mut operand))?;
+        encoders::for_collections(|encoder| patch.encode(encoder, names, &mut operand))?;
         self.check_size(operand)
     }
 }
@@ -121,7 +121,7 @@ impl Batch {
                 collection.name()
             )));
         }
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         collection.write_in(self, &key, Change::Patch(&collection.encode_patch(patch)?))
     }
 }

@@ -1,9 +1,9 @@
 //! Rust values as documents, by serde.
 
 use super::Collection;
-use super::handle::{encode_key, with_encoder};
 use super::write::Change;
 use crate::batch::Batch;
+use crate::{encoders, sort_keys};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Value, View};
 use serde::Serialize;
@@ -39,7 +39,7 @@ impl Collection {
     /// InvalidInput with the path of what no document can hold (a field twice, nested deeper than 512), and
     /// nothing is written; else as [`Collection::put`].
     pub fn put_as<T: Serialize + ?Sized>(&self, key: impl Into<Value>, value: &T) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let bytes = self.encode_as(value)?;
         self.write_put(&key, bytes, None)
     }
@@ -51,7 +51,7 @@ impl Collection {
     /// # Errors
     /// InvalidInput when the document does not fit the type, with its path; else as [`Collection::get`].
     pub fn get_as<T: DeserializeOwned>(&self, key: impl Into<Value>) -> Result<Option<T>> {
-        let found = self.bytes().get(&encode_key(&key.into())?)?;
+        let found = self.bytes().get(&sort_keys::of_primary(&key.into())?)?;
         found.map(|bytes| self.read_as(&bytes)).transpose()
     }
 
@@ -67,7 +67,7 @@ impl Collection {
     fn encode_as<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let names = Some(self.names());
-        with_encoder(|encoder| encoder.encode_serialize(value, names, &mut out))?;
+        encoders::for_collections(|encoder| encoder.encode_serialize(value, names, &mut out))?;
         self.check_size(out)
     }
 }
@@ -83,7 +83,7 @@ impl Batch {
         key: impl Into<Value>,
         value: &T,
     ) -> Result<()> {
-        let key = encode_key(&key.into())?;
+        let key = sort_keys::of_primary(&key.into())?;
         let bytes = collection.encode_as(value)?;
         collection.write_in(self, &key, Change::Put(&bytes))
     }

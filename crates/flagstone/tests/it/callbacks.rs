@@ -3,7 +3,7 @@
 use crate::support::{hashed, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, Listener};
+use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, Listener, Plain};
 use flagstone_testkit::World;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, mpsc};
@@ -26,7 +26,7 @@ fn a_write_inside_the_closure_of_an_update_is_refused() {
         let world = World::new(8);
         let session = world.open(&small_with(Durability::Buffered)).unwrap();
         let options = hashed(1);
-        let typed = session.db.typed_with::<u64, u64>("t", options).unwrap();
+        let typed = session.db.typed_codec_with::<u64, u64, Plain>("t", options).unwrap();
         let other = session.db.keyspace("other").unwrap();
         typed.put(&1, &1).unwrap();
         let refused = |done: flagstone::Result<()>| {
@@ -60,7 +60,7 @@ fn an_update_may_write_to_another_database() {
     let worlds = [World::new(1), World::new(2)];
     let options = small_with(Durability::Buffered);
     let sessions = worlds.each_ref().map(|world| world.open(&options).unwrap());
-    let [one, two] = sessions.each_ref().map(|s| s.db.typed::<u64, u64>("t").unwrap());
+    let [one, two] = sessions.each_ref().map(|s| s.db.typed_codec::<u64, u64, Plain>("t").unwrap());
     let copy = |_: Option<u64>| {
         two.update(&1, |_| Some(7)).unwrap();
         one.put(&2, &1).unwrap_err();

@@ -3,8 +3,8 @@
 use crate::support::{folding, hashed, open, small};
 use flagstone::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::{
-    Compression, Database, Durability, Error, ErrorKind, Fold, KeyspaceOptions, Options, Result,
-    Routing, Value,
+    Compression, Database, Durability, Error, ErrorKind, Fold, KeyspaceOptions, Options, Plain,
+    Result, Routing, Value,
 };
 use flagstone_testkit::World;
 use std::time::Duration;
@@ -269,12 +269,13 @@ fn a_keyspace_is_not_opened_as_something_else() {
     let db = &session.db;
     db.keyspace_with("bytes", hashed(2)).unwrap();
     db.collection_with("documents", hashed(2)).unwrap();
-    db.typed_with::<u64, String>("typed", hashed(2)).unwrap();
+    db.typed_codec_with::<u64, String, Plain>("typed", hashed(2)).unwrap();
     invalid(db.collection("bytes"), "bytes");
     invalid(db.keyspace("documents"), "documents");
     invalid(db.existing_collection("typed").map(|_| ()), "typed");
-    invalid(db.typed::<u64, u64>("typed").map(|_| ()), "typed");
-    invalid(db.typed::<u64, String>("bytes").map(|_| ()), "bytes");
+    invalid(db.typed_codec::<u64, u64, Plain>("typed").map(|_| ()), "typed");
+    invalid(db.typed_codec::<i64, String, Plain>("typed").map(|_| ()), "typed");
+    invalid(db.typed_codec::<u64, String, Plain>("bytes").map(|_| ()), "bytes");
     assert!(db.existing_collection("missing").unwrap().is_none());
 }
 
@@ -466,10 +467,11 @@ fn a_primary_key_is_nested_as_deep_as_it_can_be_read_again() {
     invalid(collection.put_value(nested(513), &document), "nested deeper than 512");
     let found: Vec<_> = collection.scan_all().map(|entry| entry.unwrap().0).collect();
     assert_eq!(found, [nested(512)]);
-    let typed = session.db.typed::<(Value, u8), u64>("typed").unwrap();
+    let typed = session.db.typed_codec::<(Value, u8), u64, Plain>("typed").unwrap();
     typed.put(&(nested(512), 1), &7).unwrap();
     invalid(typed.put(&(nested(513), 1), &7), "nested deeper than 512");
-    assert_eq!(typed.scan(..).next().unwrap().unwrap(), ((nested(512), 1), 7));
+    invalid(typed.scan((nested(513), 1)..).map(|_| ()), "nested deeper than 512");
+    assert_eq!(typed.scan(..).unwrap().next().unwrap().unwrap(), ((nested(512), 1), 7));
 }
 
 /// Scans would meet a key that they cannot read, and end there.
@@ -484,7 +486,7 @@ fn a_primary_key_whose_number_is_beyond_what_keys_can_say_is_refused() {
     invalid(collection.put_value(far.clone(), &Value::from("x")), "many megabytes");
     let found: Vec<_> = collection.scan_all().map(|entry| entry.unwrap().0).collect();
     assert_eq!(found, [near]);
-    let typed = session.db.typed::<Value, u64>("typed").unwrap();
+    let typed = session.db.typed_codec::<Value, u64, Plain>("typed").unwrap();
     invalid(typed.put(&far, &7), "many megabytes");
 }
 

@@ -37,4 +37,6 @@ mod space;
 mod structs;
 mod support;
 mod threads;
+#[cfg(feature = "serde")]
+mod typed;
 mod verify;

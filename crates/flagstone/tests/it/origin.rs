@@ -3,7 +3,9 @@
 
 use crate::support::{folding, hashed, open, owned, small, small_with, threaded};
 use flagstone::env::{Effect, Failure, Fault, Op};
-use flagstone::{Compression, Durability, ErrorKind, KeyspaceOptions, Options, Routing, Value};
+use flagstone::{
+    Compression, Durability, ErrorKind, KeyspaceOptions, Options, Plain, Routing, Value,
+};
 use flagstone_testkit::{Rng, World, dump};
 use std::collections::BTreeMap;
 
@@ -499,7 +501,7 @@ fn every_option_changes_something() {
 fn concurrent_updates_lose_no_increment() {
     let world = World::new(17);
     let db = threaded(&world, small());
-    let counters = db.typed_with::<u64, i64>("counters", hashed(2)).unwrap();
+    let counters = db.typed_codec_with::<u64, i64, Plain>("counters", hashed(2)).unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {

@@ -3,7 +3,7 @@
 use crate::explore::{self, explore};
 use flagstone::env::sync::shuttle::thread;
 use flagstone::{
-    Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Routing, Typed,
+    Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Plain, Routing, Typed,
 };
 use flagstone_testkit::World;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn no_update_is_lost_beside_a_delete_of_its_range() {
     explore("no_update_is_lost_beside_a_delete_of_its_range", || {
         let world = World::new(1);
         let db = explore::open(&world, options(Durability::Buffered));
-        let typed = db.typed_with::<u64, u64>("t", hashed(2)).unwrap();
+        let typed = db.typed_codec_with::<u64, u64, Plain>("t", hashed(2)).unwrap();
         let done = Arc::new(AtomicU64::new(0));
         let counters: Vec<_> = (0..2)
             .map(|_| {
@@ -98,7 +98,7 @@ fn no_update_is_lost_beside_a_delete_of_its_range() {
     });
 }
 
-fn count_up(typed: &Typed<u64, u64>, rounds: usize, done: &AtomicU64) -> Vec<u64> {
+fn count_up(typed: &Typed<u64, u64, Plain>, rounds: usize, done: &AtomicU64) -> Vec<u64> {
     let mut wrote = Vec::new();
     for _ in 0..rounds {
         let change = |old: Option<u64>| {

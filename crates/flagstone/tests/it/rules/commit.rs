@@ -3,7 +3,7 @@
 use crate::support::{folding, hashed, number, open, small, small_with};
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Executor, Failure, Fault, Op};
-use flagstone::{Durability, ErrorKind, Keyspace, SeqNo, VersionToken};
+use flagstone::{Durability, ErrorKind, Keyspace, Plain, SeqNo, VersionToken};
 use flagstone_testkit::{Rng, Session, World};
 
 /// Rule 1: a commit is acknowledged only when everything before it in the log is as durable as itself.
@@ -378,7 +378,7 @@ fn numbers_are_never_given_twice() {
 fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let typed = session.db.typed_with::<u64, u64>("t", hashed(2)).unwrap();
+    let typed = session.db.typed_codec_with::<u64, u64, Plain>("t", hashed(2)).unwrap();
     typed.put(&1, &1).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -407,7 +407,7 @@ fn a_range_delete_does_not_come_between_the_read_and_the_write_of_an_update() {
 fn a_range_delete_waits_for_no_write_of_another_keyspace() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let busy = session.db.typed_with::<u64, u64>("busy", hashed(1)).unwrap();
+    let busy = session.db.typed_codec_with::<u64, u64, Plain>("busy", hashed(1)).unwrap();
     let other = session.db.keyspace_with("other", hashed(4)).unwrap();
     other.put("a", "1").unwrap();
     busy.update(&1, |_| {
