@@ -4,7 +4,7 @@ use crate::block::{BlockBuilder, check_entries};
 use crate::expiries::ExpirySampler;
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, EXPIRIES, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS};
-use crate::format::{Label, encode_header, seal_block, section_raw_max};
+use crate::format::{TableLabel, encode_header, seal_block, section_raw_max};
 use crate::index_builder::{BuiltIndex, IndexBuilder};
 use crate::meta::TableMeta;
 use crate::options::{BuilderOptions, TableIdent};
@@ -440,7 +440,7 @@ impl TableBuilder {
         if self.properties.content.expiries.count > 0 {
             read_incompatible |= EXPIRIES;
         }
-        let label = Label { read_incompatible, ..Label::new(self.ident) };
+        let label = TableLabel::new(self.ident, read_incompatible);
         let footer = Footer { properties, tail_offset, label }.encode();
         debug_assert_eq!(footer.len(), FOOTER_BYTES);
         self.output.append(&footer)?;

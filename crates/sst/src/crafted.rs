@@ -6,7 +6,7 @@
 
 use crate::builder::TableBuilder;
 use crate::cache::BlockCache;
-use crate::format::{Footer, Label, encode_header, seal_block};
+use crate::format::{Footer, TableLabel, encode_header, seal_block};
 use crate::index_builder::IndexSection;
 use crate::options::{BuilderOptions, TableIdent};
 use crate::properties::{Handle, Properties, Sections};
@@ -87,7 +87,7 @@ impl Crafted {
         let mut raw = Vec::new();
         properties.encode(&mut raw);
         let properties = self.section(&raw, Compression::None);
-        let label = Label::new(IDENT);
+        let label = TableLabel::new(IDENT, 0);
         self.bytes.extend_from_slice(&Footer { properties, tail_offset, label }.encode());
         self.bytes
     }

@@ -1,8 +1,7 @@
 //! The frame of the file: label, header, footer, and the trailer of every stored block.
 //!
 //! ```text
-//! label, 48 bytes   magic 8 | version u32 | compatible u32 | read-incompatible u32
-//!                   | write-incompatible u32 | database 16 | file number u64
+//! label, 48 bytes   that of crate `base`
 //! header, 64        label "FSSTHEAD" | salt u32 | zero 8 | crc u32 of the 60 bytes before
 //! stored block      payload | raw length u32 | compression u8 | crc u32
 //! footer, 80        properties offset u64 | properties length u64 | tail offset u64 | salt u32
@@ -11,19 +10,19 @@
 //!
 //! The crc of a stored block covers the database, the file number, the offset and (if the table has
 //! one) the salt before the block's own bytes. So a block of another file or offset is refused.
-//! Label and crc are at these places in every format version, so an old reader can tell a newer
-//! file from a damaged one.
+//! Label and crc have these places in every format version.
 
 use crate::buffers::{Buffer, Buffers};
 use crate::options::TableIdent;
 use crate::properties::Handle;
-use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
+use flagstone_base::checksum::{crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
 use flagstone_base::compress::{decompress, raw_len_max};
 use flagstone_base::key::VALUE_BYTES_MAX;
+use flagstone_base::label::{checked, put_checksum};
 use flagstone_base::room::reserve_large;
 use flagstone_base::{
-    Compression, DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result,
+    Compression, Decoder, Error, FileFormat, FileNumber, Label, Malformed, Result,
 };
 use flagstone_env::os::LARGE_BUFFER;
 use std::fmt::Display;
@@ -31,18 +30,16 @@ use std::ops::DerefMut;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The format version that this code writes, and the newest that it reads.
-pub(crate) const VERSION: u32 = 1;
 /// A feature that a reader must know: the index has parts. Only the footer has this bit, because
 /// the header is written before the number of parts is known.
 pub(crate) const INDEX_IN_PARTS: u32 = 1;
 /// A feature that a reader must know: entries have expiries. Only the footer has this bit.
 pub(crate) const EXPIRIES: u32 = 2;
-/// The read-incompatible features that this code knows.
-const READ_FEATURES: u32 = INDEX_IN_PARTS | EXPIRIES;
-pub(crate) const HEADER_MAGIC: [u8; 8] = *b"FSSTHEAD";
-pub(crate) const FOOTER_MAGIC: [u8; 8] = *b"FSSTFOOT";
-pub(crate) const LABEL_BYTES: usize = 48;
+const HEADER: FileFormat = FileFormat {
+    read_features: INDEX_IN_PARTS | EXPIRIES,
+    ..FileFormat::new("table", *b"FSSTHEAD", 1)
+};
+const FOOTER: FileFormat = FileFormat { magic: *b"FSSTFOOT", ..HEADER };
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const FOOTER_BYTES: usize = 80;
 /// The length of the trailer that follows the payload of every stored block.
@@ -55,82 +52,37 @@ const SECTION_SHRINK_MAX: u64 = 8;
 /// The length of the shortest table: its frame, and properties of a few bytes.
 pub(crate) const FILE_BYTES_MIN: u64 = (HEADER_BYTES + FOOTER_BYTES + BLOCK_TRAILER_BYTES) as u64;
 
-/// What both ends of the file record: its kind, the features its readers need, and its identity.
+/// What both ends of the file record: its label, and the salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Label {
-    pub(crate) version: u32,
-    /// Features that an old reader may ignore.
-    pub(crate) compatible: u32,
-    /// Features that a reader must know.
-    pub(crate) read_incompatible: u32,
-    /// Features that a writer which changes the file must know. Tables never change.
-    pub(crate) write_incompatible: u32,
-    pub(crate) ident: TableIdent,
+pub(crate) struct TableLabel {
+    pub(crate) label: Label,
+    pub(crate) salt: u32,
 }
 
-impl Label {
-    /// The label of a new table.
-    pub(crate) const fn new(ident: TableIdent) -> Self {
-        Self { version: VERSION, compatible: 0, read_incompatible: 0, write_incompatible: 0, ident }
+impl TableLabel {
+    /// The label of a new table. `read_incompatible` is what its readers must know.
+    pub(crate) const fn new(ident: TableIdent, read_incompatible: u32) -> Self {
+        let label = HEADER.label(ident.database, ident.number.0);
+        Self { label: Label { read_incompatible, ..label }, salt: ident.salt }
     }
 
-    fn encode(&self, magic: [u8; 8], out: &mut Vec<u8>) {
-        out.extend_from_slice(&magic);
-        put_u32(out, self.version);
-        put_u32(out, self.compatible);
-        put_u32(out, self.read_incompatible);
-        put_u32(out, self.write_incompatible);
-        out.extend_from_slice(&self.ident.database.0);
-        put_u64(out, self.ident.number.0);
-    }
-
-    fn decode(magic: [u8; 8], decoder: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let start = decoder.position();
-        if decoder.array("a magic number")? != magic {
-            return Err(Malformed { at: start, expected: "the magic number of a table" });
-        }
-        let version = decoder.u32("a version")?;
-        let compatible = decoder.u32("feature bits")?;
-        let read_incompatible = decoder.u32("feature bits")?;
-        let write_incompatible = decoder.u32("feature bits")?;
-        let database = DatabaseId(decoder.array("a database id")?);
-        let number = FileNumber(decoder.u64("a file number")?);
-        let ident = TableIdent { database, number, salt: 0 };
-        Ok(Self { version, compatible, read_incompatible, write_incompatible, ident })
+    pub(crate) const fn ident(&self) -> TableIdent {
+        let Label { database, number, .. } = self.label;
+        TableIdent { database, number: FileNumber(number), salt: self.salt }
     }
 
     /// Refuses a file that needs a newer reader, or whose identity is not `expected`.
     pub(crate) fn check(&self, file: impl Display, expected: TableIdent) -> Result<()> {
-        let unknown = self.read_incompatible & !READ_FEATURES;
-        if self.version == 0 || self.version > VERSION || unknown != 0 {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{file}: table format {} with features {:#x}: this flagstone reads format \
-                     {VERSION} with features {READ_FEATURES:#x}",
-                    self.version, self.read_incompatible
-                ),
-            ));
-        }
-        let salt = expected.salt;
-        if self.ident.salt != salt && (TableIdent { salt, ..self.ident }) == expected {
+        FOOTER.check(&self.label, &file)?;
+        FOOTER.check_owner(&self.label, &file, expected.database, expected.number.0)?;
+        if self.salt != expected.salt {
             return Err(Error::corruption(
                 file,
                 0,
                 format_args!(
                     "another table with this number, perhaps of a copy of the database, with salt \
-                     {:08x}: expected {salt:08x}",
-                    self.ident.salt
-                ),
-            ));
-        }
-        if self.ident != expected {
-            return Err(Error::corruption(
-                file,
-                0,
-                format_args!(
-                    "table {} of database {}: expected table {} of database {}",
-                    self.ident.number, self.ident.database, expected.number, expected.database
+                     {:08x}: expected {:08x}",
+                    self.salt, expected.salt
                 ),
             ));
         }
@@ -141,20 +93,17 @@ impl Label {
 /// Returns the header of a table.
 pub(crate) fn encode_header(ident: TableIdent) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES);
-    Label::new(ident).encode(HEADER_MAGIC, &mut out);
+    HEADER.encode(&TableLabel::new(ident, 0).label, &mut out);
     put_u32(&mut out, ident.salt);
     out.resize(HEADER_BYTES - 4, 0);
-    put_crc(&mut out);
+    put_checksum(&mut out, 0);
     out
 }
 
 /// Decodes a header. Checks its crc, but neither version nor identity.
-pub(crate) fn decode_header(bytes: &[u8]) -> Result<Label, Malformed> {
-    let body = check_crc(bytes, HEADER_BYTES)?;
-    let mut decoder = Decoder::new(body);
-    let mut label = Label::decode(HEADER_MAGIC, &mut decoder)?;
-    label.ident.salt = decoder.u32("the salt")?;
-    Ok(label)
+pub(crate) fn decode_header(bytes: &[u8]) -> Result<TableLabel, Malformed> {
+    let (label, mut decoder) = HEADER.header(bytes, HEADER_BYTES)?;
+    Ok(TableLabel { label, salt: decoder.u32("the salt")? })
 }
 
 /// The end of a file, from which a reader finds everything else.
@@ -163,7 +112,7 @@ pub(crate) struct Footer {
     pub(crate) properties: Handle,
     /// The offset where the data blocks, filter parts and index parts end and the tail begins.
     pub(crate) tail_offset: u64,
-    pub(crate) label: Label,
+    pub(crate) label: TableLabel,
 }
 
 impl Footer {
@@ -172,46 +121,28 @@ impl Footer {
         put_u64(&mut out, self.properties.offset);
         put_u64(&mut out, self.properties.len);
         put_u64(&mut out, self.tail_offset);
-        put_u32(&mut out, self.label.ident.salt);
-        self.label.encode(FOOTER_MAGIC, &mut out);
-        put_crc(&mut out);
+        put_u32(&mut out, self.label.salt);
+        FOOTER.encode(&self.label.label, &mut out);
+        put_checksum(&mut out, 0);
         out
     }
 
     /// Decodes a footer. Checks its crc, and its offsets against the length of the file, but
     /// neither version nor identity.
     pub(crate) fn decode(bytes: &[u8], file_bytes: u64) -> Result<Self, Malformed> {
-        let body = check_crc(bytes, FOOTER_BYTES)?;
-        let mut label = Decoder::new(&body[FOOTER_BYTES - 4 - LABEL_BYTES..]);
-        let mut label = Label::decode(FOOTER_MAGIC, &mut label)?;
-        let mut decoder = Decoder::new(body);
+        let mut decoder = Decoder::new(checked(bytes, FOOTER_BYTES)?);
         let offset = decoder.u64("the offset of the properties")?;
         let len = decoder.u64("the length of the properties")?;
         let tail_offset = decoder.u64("the offset of the tail")?;
-        label.ident.salt = decoder.u32("the salt")?;
+        let salt = decoder.u32("the salt")?;
+        let label = TableLabel { label: FOOTER.decode(&mut decoder)?, salt };
         let properties = Handle { offset, len };
         let ends_at_footer = properties.end() == file_bytes.checked_sub(FOOTER_BYTES as u64);
         let in_order = (HEADER_BYTES as u64..=offset).contains(&tail_offset);
-        if label.version == VERSION && !(ends_at_footer && in_order) {
+        if label.label.version == FOOTER.version && !(ends_at_footer && in_order) {
             return Err(Malformed { at: 0, expected: "properties that end at the footer" });
         }
         Ok(Self { properties, tail_offset, label })
-    }
-}
-
-fn put_crc(out: &mut Vec<u8>) {
-    let crc = crc32c(out);
-    put_u32(out, crc);
-}
-
-/// Returns the bytes before the crc at the end of `bytes`. Refuses a wrong crc, and any length but
-/// `len`.
-fn check_crc(bytes: &[u8], len: usize) -> Result<&[u8], Malformed> {
-    match bytes.split_last_chunk::<4>() {
-        Some((body, crc)) if bytes.len() == len && fits(crc32c(body), u32::from_le_bytes(*crc)) => {
-            Ok(body)
-        }
-        _ => Err(Malformed { at: 0, expected: "a header or footer with its checksum" }),
     }
 }
 
@@ -339,6 +270,7 @@ const fn check_raw_len(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flagstone_base::{DatabaseId, ErrorKind};
 
     const IDENT: TableIdent =
         TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 0x0102_0304 };
@@ -365,11 +297,11 @@ mod tests {
     #[test]
     fn every_flipped_bit_of_header_and_footer_is_seen() {
         let header = encode_header(IDENT);
-        assert_eq!(decode_header(&header), Ok(Label::new(IDENT)));
+        assert_eq!(decode_header(&header), Ok(TableLabel::new(IDENT, 0)));
         let footer = Footer {
             properties: Handle { offset: 64, len: 20 },
             tail_offset: 64,
-            label: Label::new(IDENT),
+            label: TableLabel::new(IDENT, 0),
         };
         let bytes = footer.encode();
         assert_eq!(bytes.len(), FOOTER_BYTES);

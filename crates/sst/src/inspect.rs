@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::cache::BlockCache;
-use crate::format::{FOOTER_BYTES, HEADER_BYTES, Label, decode_header};
+use crate::format::{FOOTER_BYTES, HEADER_BYTES, TableLabel, decode_header};
 use crate::index::Index;
 use crate::index_parts::TableIndex;
 use crate::lookup::{CacheUse, Nearby};
@@ -64,7 +64,7 @@ pub fn inspect(
     )?;
     // A cache of size zero: an inspection reads everything once.
     let cache = BlockCache::new(0);
-    match Table::open(file, footer.label.ident, None, &cache) {
+    match Table::open(file, footer.label.ident(), None, &cache) {
         Ok(table) => say_table(out, &table, options),
         Err(error) => say(out, format_args!("tail     DAMAGED {error}")),
     }
@@ -179,22 +179,13 @@ pub fn identify(file: &dyn ReadFile) -> Option<TableIdent> {
     let mut header = [0; HEADER_BYTES];
     let begins = file.read_exact_at(&mut header, 0).ok().and_then(|()| decode_header(&header).ok());
     let label = begins.or_else(|| Some(read_tail(file, Some(0)).ok()?.footer.label));
-    Some(label?.ident)
+    Some(label?.ident())
 }
 
-fn say_label(out: &mut dyn Write, name: &str, label: &Label) -> Result<()> {
-    say(
-        out,
-        format_args!(
-            "{name}   version {}, features {:#x}/{:#x}/{:#x}, database {}, table {}",
-            label.version,
-            label.compatible,
-            label.read_incompatible,
-            label.write_incompatible,
-            label.ident.database,
-            label.ident.number
-        ),
-    )
+fn say_label(out: &mut dyn Write, name: &str, label: &TableLabel) -> Result<()> {
+    let TableIdent { database, number, .. } = label.ident();
+    let label = label.label;
+    say(out, format_args!("{name}   {label}, database {database}, table {number}"))
 }
 
 fn say(out: &mut dyn Write, line: std::fmt::Arguments<'_>) -> Result<()> {

@@ -48,7 +48,7 @@ impl Table {
             ));
         }
         let tail = read_tail(&*file, meta.map(|meta| meta.tail_bytes))?;
-        let salt = meta.map_or(tail.footer.label.ident.salt, |meta| meta.salt);
+        let salt = meta.map_or(tail.footer.label.salt, |meta| meta.salt);
         let ident = TableIdent { salt, ..ident };
         tail.footer.label.check(path.display(), ident)?;
         let tail = tail.complete(&*file)?;

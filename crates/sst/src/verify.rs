@@ -121,7 +121,7 @@ impl Table {
         if table_is_older(self) {
             counted.older_versions = 0;
         }
-        let has_bit = self.footer.label.read_incompatible & EXPIRIES != 0;
+        let has_bit = self.footer.label.label.read_incompatible & EXPIRIES != 0;
         if has_bit != (counted.expiries.count > 0) {
             let (bit, count) = (u8::from(has_bit), counted.expiries.count);
             let found = format_args!("feature bit {bit} of expiries, but {count} entries have one");

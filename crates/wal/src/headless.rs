@@ -61,7 +61,7 @@ fn framed(bytes: &[u8], at: usize) -> Option<(RecordHeader, &[u8])> {
 
 /// Returns whether a valid record header of `segment` is at `at`.
 fn is_of(segment: &SegmentHeader, bytes: &[u8], at: usize) -> bool {
-    let place = Place { segment: segment.number, salt: segment.salt, offset: offset(at) };
+    let place = Place { segment: segment.number(), salt: segment.salt, offset: offset(at) };
     let header = bytes.get(at..at + HEADER_BYTES);
     header.is_some_and(|header| RecordHeader::decode(header, place).is_ok())
 }
@@ -112,7 +112,7 @@ mod tests {
                 count: 1,
                 synced_through: if is_synced && n > 0 { FIRST_RECORD as u32 + 100 } else { 0 },
             };
-            let place = Place { segment: of.number, salt: of.salt, offset };
+            let place = Place { segment: of.number(), salt: of.salt, offset };
             bytes.extend_from_slice(&header.encode(place));
             bytes.extend_from_slice(PAYLOAD);
         }

@@ -58,14 +58,14 @@ impl Inspector {
     fn step(&mut self) -> Result<Option<Finding>> {
         if std::mem::take(&mut self.is_at_start) {
             let found = self.window.header()?;
-            self.header = found.map(|found| found.header).filter(|header| header.number > 0);
+            self.header = found.map(|found| found.header).filter(|header| header.number() > 0);
             self.next = self.header.map_or(SeqNo::ZERO, |header| header.first_seqno);
             return Ok(Some(found.map_or(Finding::NoHeader, |found| {
                 Finding::Header(found.header.to_string(), found.is_whole)
             })));
         }
-        let Some(SegmentHeader { number, salt, .. }) = self.header else { return Ok(None) };
-        let place = Place { segment: number, salt, offset: self.offset };
+        let Some(header) = self.header else { return Ok(None) };
+        let place = Place { segment: header.number(), salt: header.salt, offset: self.offset };
         if self.offset >= self.window.end() {
             return Ok(None);
         }

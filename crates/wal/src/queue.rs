@@ -252,10 +252,10 @@ impl Queue {
             (header.previous, header.previous_end) = (tail.segment, tail.end);
         }
         if self.is_session_new {
-            header.flags |= FLAG_SESSION;
+            header.label.flags |= FLAG_SESSION;
         }
         if spare.is_recycled {
-            header.flags |= FLAG_RECYCLED;
+            header.label.flags |= FLAG_RECYCLED;
         }
         self.is_session_new = false;
         self.begin_segment = false;

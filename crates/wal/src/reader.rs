@@ -130,7 +130,7 @@ pub fn read(
     recovered.burnt.extend(passed.into_iter().map(|(number, _)| number.0));
     for (index, number) in chain.iter().enumerate() {
         let Some(header) = found.get(number) else { continue };
-        recovered.unknown_write_features |= header.header.write_incompatible;
+        recovered.unknown_write_features |= header.header.unknown_write_features();
         let next = chain.get(index + 1).and_then(|next| found.get(next));
         let end = next.map(|next| next.header.previous_end);
         let name = path(dir, FileKind::Wal, FileNumber(*number));
@@ -258,10 +258,10 @@ pub(crate) fn content(
     if let Some(found) = window.header()? {
         found.header.check_readable(window.path(), database)?;
         // Only a segment that is no longer needed may be overwritten.
-        let is_older = |from: FileNumber| found.header.number < from.0;
-        return Ok(if found.header.number == number.0 {
+        let is_older = |from: FileNumber| found.header.number() < from.0;
+        return Ok(if found.header.number() == number.0 {
             Content::Segment(found)
-        } else if found.header.number > 0 && !from.is_some_and(is_older) {
+        } else if found.header.number() > 0 && !from.is_some_and(is_older) {
             Content::Damaged("the header is that of another segment, which is still needed")
         } else if window.has_lost_its_header(number, &found.header)? {
             Content::Damaged("the segment's header is lost, records in it say that it was synced")
@@ -332,7 +332,7 @@ impl Segment<'_> {
             self.window.stop_at(end);
         }
         self.check_joins()?;
-        let mut place = Place { segment: header.number, salt: header.salt, offset: FIRST_RECORD };
+        let mut place = Place { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
         let mut next = header.first_seqno;
         let stop = loop {
             if self.end == Some(place.offset) {
@@ -358,12 +358,12 @@ impl Segment<'_> {
         }
         if !is_synced && !self.found.is_whole && place.offset == FIRST_RECORD {
             // A crash cut the header itself, so no write in the segment was ever promised.
-            self.recovered.burnt.push(header.number);
+            self.recovered.burnt.push(header.number());
             return Ok(());
         }
         self.recovered.next_seqno = next;
         self.recovered.segments.push(SegmentInfo {
-            number: FileNumber(header.number),
+            number: FileNumber(header.number()),
             bytes: place.offset,
             first_seqno: header.first_seqno,
             next_seqno: next,

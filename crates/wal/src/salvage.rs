@@ -93,7 +93,7 @@ pub fn salvage(
 
 /// The database of the segment at `path`; `None` if no copy of its header can be read.
 pub fn database_of(disk: &dyn Disk, path: &Path) -> Option<DatabaseId> {
-    Some(Window::open(disk, path).ok()?.header().ok()??.header.database)
+    Some(Window::open(disk, path).ok()?.header().ok()??.header.label.database)
 }
 
 enum Step {
@@ -136,16 +136,16 @@ impl Salvage<'_> {
                     // A file with another number was recycled and not begun, or has lost its first
                     // write.
                     Ok(())
-                        if found.header.number != number.0
+                        if found.header.number() != number.0
                             && window.has_lost_its_header(number, &found.header)? =>
                     {
                         headless.insert(number.0, window.end());
                     }
-                    Ok(()) if found.header.number != number.0 => {
-                        self.others.insert(number.0, found.header.number);
+                    Ok(()) if found.header.number() != number.0 => {
+                        self.others.insert(number.0, found.header.number());
                     }
                     Ok(()) => drop(self.found.insert(number.0, found)),
-                    Err(_) if found.header.database != database => {
+                    Err(_) if found.header.label.database != database => {
                         headless.insert(number.0, window.end());
                     }
                     Err(newer) => return Err(newer),
@@ -294,8 +294,8 @@ impl Salvage<'_> {
         end: Option<u64>,
         visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
     ) -> Result<()> {
-        let segment = FileNumber(header.number);
-        let mut place = Place { segment: header.number, salt: header.salt, offset: FIRST_RECORD };
+        let segment = FileNumber(header.number());
+        let mut place = Place { segment: header.number(), salt: header.salt, offset: FIRST_RECORD };
         let mut next = header.first_seqno;
         self.out.segments += 1;
         while end.is_none_or(|end| place.offset < end) {

@@ -2,14 +2,9 @@
 //! apart, so that the loss of one sector or page hides neither the segment nor its damage.
 //!
 //! ```text
-//!  0  8 bytes   magic "flagWAL\n"
-//!  8  u32       format version: 3
-//! 12  u32       flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled
-//! 16  u32       compatible feature bits: readers ignore unknown ones
-//! 20  u32       read-incompatible feature bits: readers refuse a file with an unknown one
-//! 24  u32       write-incompatible feature bits: a log with an unknown one is read, not continued
-//! 28  16 bytes  database id
-//! 44  u64       segment number, as in the file's name
+//!  0  52 bytes  label "flagWAL\n" of crate base; format version 3;
+//!               flags: 1 = first of a session (SeqNos may jump), 2 = the file was recycled;
+//!               number of the segment, as in the file's name
 //! 52  u64       salt: random, part of every record's checksum
 //! 60  u64       number of the previous segment, 0 = none
 //! 68  u64       end of the previous segment's valid records; it is known to be synced up to there
@@ -25,13 +20,15 @@
 //! number is 0 in a file that was filled with zeroes in advance; it is another one in a recycled
 //! file. No segment was begun in a file that ends before the first record, either.
 
-use flagstone_base::checksum::{crc32c, fits};
-use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result, SeqNo};
+use flagstone_base::label::put_checksum;
+use flagstone_base::{
+    DatabaseId, Error, ErrorKind, FileFormat, FileNumber, Label, Malformed, Result, SeqNo,
+};
 use std::fmt;
 use std::path::Path;
 
-const MAGIC: [u8; 8] = *b"flagWAL\n";
-const VERSION: u32 = 3;
+const FORMAT: FileFormat =
+    FileFormat { has_flags: true, ..FileFormat::new("log segment", *b"flagWAL\n", 3) };
 const COPY_BYTES: usize = 112;
 /// The offset of the second copy.
 pub(crate) const SECOND_COPY: usize = 4096;
@@ -48,12 +45,8 @@ pub(crate) const FLAG_RECYCLED: u32 = 2;
 /// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
-    pub(crate) flags: u32,
-    pub(crate) read_incompatible: u32,
-    pub(crate) write_incompatible: u32,
-    pub(crate) version: u32,
-    pub(crate) database: DatabaseId,
-    pub(crate) number: u64,
+    /// Version, flags, features, database and number.
+    pub(crate) label: Label,
     pub(crate) salt: u64,
     pub(crate) previous: u64,
     pub(crate) previous_end: u64,
@@ -82,12 +75,7 @@ pub(crate) struct FoundHeader {
 impl SegmentHeader {
     pub(crate) fn new(database: DatabaseId, number: u64, salt: u64) -> Self {
         Self {
-            flags: 0,
-            read_incompatible: 0,
-            write_incompatible: 0,
-            version: VERSION,
-            database,
-            number,
+            label: FORMAT.label(database, number),
             salt,
             previous: 0,
             previous_end: 0,
@@ -98,20 +86,26 @@ impl SegmentHeader {
     }
 
     pub(crate) const fn has(&self, flag: u32) -> bool {
-        self.flags & flag != 0
+        self.label.flags & flag != 0
+    }
+
+    /// The number of the segment; 0 if none was begun.
+    pub(crate) const fn number(&self) -> u64 {
+        self.label.number
+    }
+
+    /// The features that a writer must know to continue the log, and this code does not.
+    pub(crate) const fn unknown_write_features(&self) -> u32 {
+        self.label.write_incompatible & !FORMAT.write_features
     }
 
     /// Appends both copies, and zeroes up to the first record.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&MAGIC);
-        let words = [self.version, self.flags, 0, self.read_incompatible, self.write_incompatible];
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-        out.extend_from_slice(&self.database.0);
+        FORMAT.encode(&self.label, out);
         let first = self.first_seqno.get();
         let manifest = self.manifest;
         let words = [
-            self.number,
             self.salt,
             self.previous,
             self.previous_end,
@@ -121,8 +115,7 @@ impl SegmentHeader {
             self.prepared,
         ];
         words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-        let checksum = crc32c(&out[start..]);
-        out.extend_from_slice(&checksum.to_le_bytes());
+        put_checksum(out, start);
         out.resize(start + SECOND_COPY, 0);
         out.extend_from_within(start..start + COPY_BYTES);
         out.resize(start + FIRST_RECORD as usize, 0);
@@ -130,77 +123,47 @@ impl SegmentHeader {
 
     /// Decodes both copies of the header from the first bytes of a file; `None` for a damaged copy.
     pub(crate) fn copies(bytes: &[u8]) -> [Option<Self>; 2] {
-        [0, SECOND_COPY].map(|at| {
-            let copy = bytes.get(at..at + COPY_BYTES)?;
-            Self::decode_copy(copy).ok()
-        })
+        [0, SECOND_COPY].map(|at| Self::decode_copy(bytes.get(at..)?).ok())
     }
 
     /// Decodes the header from the first bytes of a file. One intact copy is enough; if the two
     /// differ, the one with the larger number counts. `None` without an intact copy.
     pub(crate) fn decode(bytes: &[u8]) -> Option<FoundHeader> {
         let copies = Self::copies(bytes);
-        let header = copies.into_iter().flatten().max_by_key(|header| header.number)?;
+        let header = copies.into_iter().flatten().max_by_key(SegmentHeader::number)?;
         Some(FoundHeader { header, is_whole: copies[0] == copies[1] })
     }
 
     fn decode_copy(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes);
-        if decoder.array("the magic of a segment")? != MAGIC {
-            return Err(Malformed { at: 0, expected: "the magic of a segment" });
-        }
-        let mut word = || decoder.u32("a word of a segment header");
-        let (version, flags, _compatible) = (word()?, word()?, word()?);
-        let (read_incompatible, write_incompatible) = (word()?, word()?);
-        let database = DatabaseId(decoder.array("a database id")?);
+        let (label, mut decoder) = FORMAT.header(bytes, COPY_BYTES)?;
         let mut word = || decoder.u64("a word of a segment header");
-        let (number, salt, previous, previous_end) = (word()?, word()?, word()?, word()?);
+        let (salt, previous, previous_end) = (word()?, word()?, word()?);
         let first_seqno = SeqNo::new(word()?);
         let manifest = ManifestPlace { number: FileNumber(word()?), end: word()? };
         let prepared = word()?;
-        let covered = &bytes[..decoder.position()];
-        let checksum = decoder.u32("the checksum of a segment header")?;
-        if !fits(crc32c(covered), checksum) {
-            return Err(Malformed { at: 0, expected: "a whole segment header" });
-        }
-        Ok(Self {
-            flags,
-            read_incompatible,
-            write_incompatible,
-            version,
-            database,
-            number,
-            salt,
-            previous,
-            previous_end,
-            first_seqno,
-            manifest,
-            prepared,
-        })
+        Ok(Self { label, salt, previous, previous_end, first_seqno, manifest, prepared })
     }
 
     /// Refuses a format that this code cannot read, and a segment of another database.
     pub(crate) fn check_readable(&self, path: &Path, database: DatabaseId) -> Result<()> {
         let path = path.display();
-        let refusal = if self.version != VERSION {
-            format!("{path}: format version {}, this build reads version {VERSION}", self.version)
-        } else if self.read_incompatible != 0 {
-            format!("{path}: unknown read-incompatible features {:#x}", self.read_incompatible)
-        } else if self.database != database {
-            format!("{path}: belongs to database {}, not to {database}", self.database)
-        } else {
+        FORMAT.check(&self.label, &path)?;
+        let owner = self.label.database;
+        if owner == database {
             return Ok(());
-        };
-        Err(Error::new(ErrorKind::Unsupported, refusal))
+        }
+        let text = format!("{path}: belongs to database {owner}, not to {database}");
+        Err(Error::new(ErrorKind::Unsupported, text))
     }
 }
 
 impl fmt::Display for SegmentHeader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.number == 0 {
-            return write!(f, "prepared for {}, not begun", self.database);
+        let Label { database, number, .. } = self.label;
+        if number == 0 {
+            return write!(f, "prepared for {database}, not begun");
         }
-        write!(f, "segment {} of {}, from {}", self.number, self.database, self.first_seqno)?;
+        write!(f, "segment {number} of {database}, from {}", self.first_seqno)?;
         if self.previous == 0 {
             f.write_str(", no previous one")?;
         } else {
@@ -253,14 +216,15 @@ mod tests {
     use super::*;
 
     fn header() -> SegmentHeader {
+        let header = SegmentHeader::new(DatabaseId(*b"0123456789abcdef"), 7, 0x1122_3344_5566_7788);
         SegmentHeader {
-            flags: FLAG_RECYCLED,
+            label: Label { flags: FLAG_RECYCLED, ..header.label },
             previous: 6,
             previous_end: 4096,
             first_seqno: SeqNo::new(1000),
             manifest: ManifestPlace { number: FileNumber(5), end: 300 },
             prepared: 1 << 20,
-            ..SegmentHeader::new(DatabaseId(*b"0123456789abcdef"), 7, 0x1122_3344_5566_7788)
+            ..header
         }
     }
 
@@ -304,14 +268,15 @@ mod tests {
 
     #[test]
     fn newer_and_foreign_segments_are_refused_by_kind() {
-        let mine = header().database;
+        let (label, mine) = (header().label, header().label.database);
+        let with = |label| SegmentHeader { label, ..header() };
         let path = Path::new("000007.wal");
         assert!(header().check_readable(path, mine).is_ok());
         for (refused, database) in [
-            (SegmentHeader { version: 1, ..header() }, mine),
-            (SegmentHeader { version: 4, ..header() }, mine),
-            (SegmentHeader { version: 2, ..header() }, mine),
-            (SegmentHeader { read_incompatible: 8, ..header() }, mine),
+            (with(Label { version: 1, ..label }), mine),
+            (with(Label { version: 4, ..label }), mine),
+            (with(Label { version: 2, ..label }), mine),
+            (with(Label { read_incompatible: 8, ..label }), mine),
             (header(), DatabaseId::default()),
         ] {
             let error = refused.check_readable(path, database).unwrap_err();

@@ -88,7 +88,7 @@ impl Log {
         let len = window.end();
         let bytes = window.get(0, FIRST_RECORD.min(len))?.unwrap_or_default();
         let copies = SegmentHeader::copies(bytes);
-        let Some(found) = SegmentHeader::decode(bytes).filter(|f| f.header.number == number.0)
+        let Some(found) = SegmentHeader::decode(bytes).filter(|f| f.header.number() == number.0)
         else {
             return Err(wrong(0, format!("expected the header of segment {number}")));
         };
@@ -137,7 +137,7 @@ impl Log {
     /// The id of the database, and the place up to which the manifest is synced.
     fn known(&self) -> (flagstone_base::DatabaseId, ManifestPlace) {
         let queue = self.queue.lock();
-        (queue.unbegun().database, queue.manifest())
+        (queue.unbegun().label.database, queue.manifest())
     }
 
     /// Checks a listed file in which no segment was begun. Recovery would refuse one with the

@@ -3,19 +3,17 @@
 //! Drawn in `docs/format/backup.md`.
 
 use crate::manifest::{State, decode_state, encode_state};
-use flagstone_base::checksum::{crc32c, fits};
-use flagstone_base::codec::{put_u32, put_u64};
+use flagstone_base::codec::put_u64;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{DatabaseId, Decoder, Error, ErrorKind, Malformed, Result, SeqNo};
+use flagstone_base::label::put_checksum;
+use flagstone_base::{DatabaseId, Error, FileFormat, Label, Malformed, Result, SeqNo};
 use flagstone_env::disk::{read_whole, replace_whole};
 use flagstone_env::{Disk, names};
 use flagstone_sst::TableMeta;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const MAGIC: [u8; 8] = *b"FSBACKUP";
-/// The version this code writes, and the newest it reads.
-const VERSION: u32 = 2;
+const FORMAT: FileFormat = FileFormat::new("backup", *b"FSBACKUP", 2);
 const HEADER_BYTES: usize = 96;
 /// The longest snapshot of a manifest, and room for both headers.
 const FILE_BYTES_MAX: u64 = (256 << 20) + 4096;
@@ -64,16 +62,12 @@ impl Generation {
     fn encode(&self) -> Result<Vec<u8>> {
         let manifest = encode_state(self.database, self.number, &self.state)?;
         let mut out = Vec::with_capacity(HEADER_BYTES + manifest.len());
-        out.extend_from_slice(&MAGIC);
-        [VERSION, 0, 0, 0].into_iter().for_each(|word| put_u32(&mut out, word));
-        out.extend_from_slice(&self.database.0);
-        put_u64(&mut out, self.number);
+        FORMAT.encode(&FORMAT.label(self.database, self.number), &mut out);
         put_u64(&mut out, self.seqno.get());
         put_u64(&mut out, self.made_at.as_millis() as u64);
         put_u64(&mut out, manifest.len() as u64);
         out.resize(HEADER_BYTES - 4, 0);
-        let crc = crc32c(&out);
-        put_u32(&mut out, crc);
+        put_checksum(&mut out, 0);
         out.extend_from_slice(&manifest);
         Ok(out)
     }
@@ -81,18 +75,9 @@ impl Generation {
     fn decode(bytes: &[u8], number: u64, file: &str) -> Result<Self> {
         let (header, manifest) = bytes.split_at(HEADER_BYTES.min(bytes.len()));
         let header = Header::decode(header).map_err(|wrong| wrong.in_file(file, 0))?;
-        if header.version != VERSION || header.read_incompatible != 0 {
-            let text = format!(
-                "{file}: backup format {} with features {:#x}: this flagstone reads format \
-                 {VERSION} without such features",
-                header.version, header.read_incompatible
-            );
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        }
-        if header.number != number {
-            let found = format_args!("generation {}: expected {number}", header.number);
-            return Err(Error::corruption(file, 0, found));
-        }
+        let database = header.label.database;
+        FORMAT.check(&header.label, file)?;
+        FORMAT.check_owner(&header.label, file, database, number)?;
         if header.manifest_bytes != manifest.len() as u64 {
             return Err(Error::corruption(
                 file,
@@ -101,18 +86,15 @@ impl Generation {
             ));
         }
         let inside = format!("{file}, behind byte {HEADER_BYTES}");
-        let state = decode_state(manifest, &inside, header.database, number)?;
-        let Header { database, seqno, made_at, .. } = header;
+        let state = decode_state(manifest, &inside, database, number)?;
+        let Header { seqno, made_at, .. } = header;
         Ok(Self { number, database, seqno, made_at, state })
     }
 }
 
 /// The first bytes of a generation.
 struct Header {
-    version: u32,
-    read_incompatible: u32,
-    database: DatabaseId,
-    number: u64,
+    label: Label,
     seqno: SeqNo,
     made_at: Duration,
     manifest_bytes: u64,
@@ -120,29 +102,15 @@ struct Header {
 
 impl Header {
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes);
-        let bytes: [u8; HEADER_BYTES] = decoder.array("a header of 96 bytes")?;
-        let mut decoder = Decoder::new(&bytes);
-        if decoder.array("a magic number")? != MAGIC {
-            return Err(Malformed { at: 0, expected: "the magic number of a backup" });
-        }
-        let version = decoder.u32("a version")?;
-        decoder.u32("feature bits")?;
-        let read_incompatible = decoder.u32("feature bits")?;
-        decoder.u32("feature bits")?;
-        let database = DatabaseId(decoder.array("a database id")?);
-        let number = decoder.u64("a generation")?;
+        let (label, mut decoder) = FORMAT.header(bytes, HEADER_BYTES)?;
+        let at = decoder.position();
         let seqno = decoder.u64("a SeqNo")?;
         let made_at = Duration::from_millis(decoder.u64("a time")?);
         let manifest_bytes = decoder.u64("the length of the manifest")?;
-        decoder.take(HEADER_BYTES - 4 - decoder.position(), "zeroes")?;
-        let covered = decoder.position();
-        let crc = decoder.u32("a checksum")?;
-        if !fits(crc32c(&bytes[..covered]), crc) || seqno > SeqNo::MAX.get() {
-            return Err(Malformed { at: 0, expected: "a header with its checksum" });
+        if seqno > SeqNo::MAX.get() {
+            return Err(Malformed { at, expected: "a SeqNo of 56 bits" });
         }
-        let seqno = SeqNo::new(seqno);
-        Ok(Self { version, read_incompatible, database, number, seqno, made_at, manifest_bytes })
+        Ok(Self { label, seqno: SeqNo::new(seqno), made_at, manifest_bytes })
     }
 }
 

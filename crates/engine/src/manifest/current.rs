@@ -10,13 +10,14 @@
 //! There is one way to write it, so whatever reads differently is damaged.
 
 use flagstone_base::checksum::crc32c;
+use flagstone_base::label::other_version;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::Disk;
 use flagstone_env::disk::{read_whole, replace_whole};
 use flagstone_env::names::CURRENT;
 use std::path::{Path, PathBuf};
 
-const VERSION: u64 = 1;
+const VERSION: u32 = 1;
 const CURRENT_BYTES_MAX: u64 = 4096;
 
 /// What `CURRENT` says.
@@ -74,9 +75,8 @@ impl Current {
         };
         let version: u64 =
             field("flagstone current")?.parse().map_err(|_not_a_number| damaged())?;
-        if version > VERSION {
-            let text = format!("format {version}: this flagstone reads format {VERSION}");
-            return Err(Error::new(ErrorKind::Unsupported, text));
+        if version != u64::from(VERSION) {
+            return Err(other_version("CURRENT", version, VERSION));
         }
         let number = field("manifest")?.parse().map_err(|_not_a_number| damaged())?;
         let id = u128::from_str_radix(&field("database")?, 16).map_err(|_not_hex| damaged())?;

@@ -40,8 +40,8 @@ fn write_frames(bytes: &[u8], header: &Header, out: &mut dyn Write) -> fmt::Resu
     writeln!(out, "{header}")?;
     let mut at = HEADER_BYTES;
     while at < bytes.len() {
-        let Some(payload) = frame_at(&bytes[at..], header.ident, at as u64).0 else {
-            let next = next_frame(bytes, header.ident, at);
+        let Some(payload) = frame_at(&bytes[at..], header.ident(), at as u64).0 else {
+            let next = next_frame(bytes, header.ident(), at);
             writeln!(out, "offset {at}: {} bytes that are no frame", next - at)?;
             at = next;
             continue;

@@ -1,9 +1,7 @@
 //! The bytes of a manifest file: its header, and frames of one snapshot and edits behind it.
 //!
 //! ```text
-//! header, 64 bytes   magic "FSMANIFS" | version u32 | compatible u32 | read-incompatible u32
-//!                    | write-incompatible u32 | database 16 | file number u64
-//!                    | made from manifest u64 (0: none) | zero 4 | crc u32 of the 60 before
+//! header, 64 bytes   label "FSMANIFS" of crate base | made from manifest u64 (0: none) | zero 4 | crc u32 of the 60 before
 //! frame              length u32 | crc u32 | kind u8 | fields of the edit
 //!                                           `------ length bytes ------'
 //! ```
@@ -13,16 +11,15 @@
 //! of zeroes is never one.
 
 use super::edit::Edit;
-use flagstone_base::checksum::{crc32c, crc32c_of_parts, fits};
+use flagstone_base::checksum::{crc32c_of_parts, fits};
 use flagstone_base::codec::{put_u32, put_u64};
+use flagstone_base::label::put_checksum;
 use flagstone_base::{
-    DatabaseId, Decoder, Error, ErrorKind, FileNumber, Malformed, Result, Undecoded,
+    DatabaseId, Error, FileFormat, FileNumber, Label, Malformed, Result, Undecoded,
 };
 use std::fmt::{self, Display};
 
-/// The version this code writes, and the newest it reads.
-const VERSION: u32 = 2;
-const MAGIC: [u8; 8] = *b"FSMANIFS";
+const FORMAT: FileFormat = FileFormat::new("manifest", *b"FSMANIFS", 2);
 /// What a file begins with.
 pub(super) const HEADER_BYTES: usize = 64;
 /// What a frame has before its payload.
@@ -45,132 +42,52 @@ pub(super) struct Ident {
 /// The header of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    version: u32,
-    /// Features an older reader may ignore.
-    compatible: u32,
-    /// Features a reader must know.
-    read_incompatible: u32,
-    /// Features a writer that goes on from this file must know.
-    write_incompatible: u32,
-    pub(super) ident: Ident,
+    label: Label,
     /// The manifest whose state the snapshot is; 0 for a new database.
     pub(super) made_from: FileNumber,
 }
 
 impl Header {
     pub(super) const fn new(ident: Ident, made_from: FileNumber) -> Self {
-        let (compatible, read_incompatible, write_incompatible) = (0, 0, 0);
-        Self {
-            version: VERSION,
-            compatible,
-            read_incompatible,
-            write_incompatible,
-            ident,
-            made_from,
-        }
+        Self { label: FORMAT.label(ident.id, ident.number.0), made_from }
+    }
+
+    pub(super) const fn ident(&self) -> Ident {
+        Ident { id: self.label.database, number: FileNumber(self.label.number) }
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&MAGIC);
-        put_u32(out, self.version);
-        put_u32(out, self.compatible);
-        put_u32(out, self.read_incompatible);
-        put_u32(out, self.write_incompatible);
-        out.extend_from_slice(&self.ident.id.0);
-        put_u64(out, self.ident.number.0);
+        FORMAT.encode(&self.label, out);
         put_u64(out, self.made_from.0);
         put_u32(out, 0);
-        let crc = crc32c(&out[start..]);
-        put_u32(out, crc);
+        put_checksum(out, start);
     }
 
     /// Reads the header at the start of `file`; version and identity are not judged.
     pub(super) fn decode(file: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(file);
-        let bytes: [u8; HEADER_BYTES] = decoder.array("a header of 64 bytes")?;
-        let mut decoder = Decoder::new(&bytes);
-        if decoder.array("a magic number")? != MAGIC {
-            return Err(Malformed { at: 0, expected: "the magic number of a manifest" });
-        }
-        let header = Self {
-            version: decoder.u32("a version")?,
-            compatible: decoder.u32("feature bits")?,
-            read_incompatible: decoder.u32("feature bits")?,
-            write_incompatible: decoder.u32("feature bits")?,
-            ident: Ident {
-                id: DatabaseId(decoder.array("a database id")?),
-                number: FileNumber(decoder.u64("a file number")?),
-            },
-            made_from: FileNumber(decoder.u64("a file number")?),
-        };
-        decoder.u32("four bytes of room")?;
-        let covered = decoder.position();
-        if !fits(crc32c(&bytes[..covered]), decoder.u32("a checksum")?) {
-            return Err(Malformed { at: 0, expected: "a header with its checksum" });
-        }
-        Ok(header)
+        let (label, mut decoder) = FORMAT.header(file, HEADER_BYTES)?;
+        Ok(Self { label, made_from: FileNumber(decoder.u64("a file number")?) })
     }
 
     /// Refuses a file that needs a newer reader, or that is another than `expected`.
     pub(super) fn check(&self, file: impl Display, expected: Ident) -> Result<()> {
-        if self.version != VERSION || self.read_incompatible != 0 {
-            let advice = match self.version < VERSION {
-                true => {
-                    "a development version wrote it: open it with that one, or load the data again"
-                }
-                false => "a newer flagstone wrote it: open it with that one",
-            };
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{file}: manifest format {} with features {:#x}: this flagstone reads format \
-                     {VERSION} without such features; {advice}",
-                    self.version, self.read_incompatible
-                ),
-            ));
-        }
-        if self.ident != expected {
-            let (found, Ident { id, number }) = (self.ident, expected);
-            return Err(Error::corruption(
-                file,
-                0,
-                format_args!(
-                    "manifest {} of database {}: expected manifest {number} of database {id}",
-                    found.number, found.id
-                ),
-            ));
-        }
-        Ok(())
+        FORMAT.check(&self.label, &file)?;
+        FORMAT.check_owner(&self.label, file, expected.id, expected.number.0)
     }
 
     /// Why this flagstone must not write the database, if so.
     pub(super) fn write_refusal(&self) -> Option<String> {
-        let unknown = self.write_incompatible;
-        (unknown != 0).then(|| {
-            format!(
-                "the manifest has the features {unknown:#x}, which this flagstone cannot keep: \
-                 open it read-only, or with a newer one"
-            )
-        })
+        FORMAT.write_refusal(&self.label)
     }
 }
 
-/// `manifest 000007 of database 30..66, format 1, made from 000005, features 0x0 0x0 0x0`: the
-/// compatible, read-incompatible and write-incompatible ones.
+/// `manifest 000007 of database 30..66, made from 000005, format 2, features 0x0 0x0 0x0`.
 impl Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "manifest {} of database {}, format {}, made from {}, features {:#x} {:#x} {:#x}",
-            self.ident.number,
-            self.ident.id,
-            self.version,
-            self.made_from,
-            self.compatible,
-            self.read_incompatible,
-            self.write_incompatible
-        )
+        let Ident { id, number } = self.ident();
+        let Self { label, made_from } = self;
+        write!(f, "manifest {number} of database {id}, made from {made_from}, {label}")
     }
 }
 
@@ -251,7 +168,7 @@ pub(super) fn decode_payload(payload: &[u8]) -> Result<(FrameKind, Edit), Undeco
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flagstone_base::SeqNo;
+    use flagstone_base::{ErrorKind, SeqNo};
 
     const IDENT: Ident = Ident { id: DatabaseId(*b"0123456789abcdef"), number: FileNumber(7) };
 
@@ -304,15 +221,16 @@ mod tests {
     fn other_versions_and_features_are_told_apart() {
         let header = Header::new(IDENT, FileNumber(0));
         assert!(header.check("f", IDENT).is_ok() && header.write_refusal().is_none());
-        let newer = [
-            Header { version: 1, ..header },
-            Header { version: 3, ..header },
-            Header { read_incompatible: 4, ..header },
-        ];
-        for header in newer {
+        let with = |label: Label| Header { label, ..header };
+        let label = header.label;
+        for header in [
+            with(Label { version: 1, ..label }),
+            with(Label { version: 3, ..label }),
+            with(Label { read_incompatible: 4, ..label }),
+        ] {
             assert_eq!(header.check("f", IDENT).unwrap_err().kind(), ErrorKind::Unsupported);
         }
-        let header = Header { compatible: 1, write_incompatible: 2, ..header };
+        let header = with(Label { compatible: 1, write_incompatible: 2, ..label });
         assert!(header.check("f", IDENT).is_ok() && header.write_refusal().is_some());
         let other = Ident { number: FileNumber(8), ..IDENT };
         let error = header.check("f", other).unwrap_err();

@@ -98,7 +98,7 @@ fn check_no_database(disk: &dyn Disk, dir: &Path, files: &[String]) -> Result<()
 /// itself, or the snapshot of a database without keyspaces and nothing else.
 fn is_creation_leftover(bytes: &[u8], number: FileNumber) -> bool {
     let Ok(header) = Header::decode(bytes) else { return true };
-    let ident = Ident { number, ..header.ident };
+    let ident = Ident { number, ..header.ident() };
     let first = frame_at(&bytes[HEADER_BYTES..], ident, HEADER_BYTES as u64).0;
     first.is_none()
         || read_manifest(bytes, "", ident)

@@ -28,8 +28,8 @@ pub(crate) fn salvage(
     number: FileNumber,
     id: Option<DatabaseId>,
 ) -> Result<Option<Salvaged>> {
-    let header = Header::decode(bytes).ok().filter(|header| header.ident.number == number);
-    let Some(id) = header.map(|header| header.ident.id).or(id) else { return Ok(None) };
+    let header = Header::decode(bytes).ok().filter(|header| header.ident().number == number);
+    let Some(id) = header.map(|header| header.ident().id).or(id) else { return Ok(None) };
     let ident = Ident { id, number };
     match read_manifest(bytes, "the manifest", ident) {
         Ok(loaded) => {

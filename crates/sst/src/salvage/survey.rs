@@ -272,7 +272,7 @@ fn salt_in(file: &dyn ReadFile) -> u32 {
         decode_header(&header).ok()
     };
     let label = read_tail(file, None).ok().map(|tail| tail.footer.label).or_else(header_label);
-    label.map_or(0, |label| label.ident.salt)
+    label.map_or(0, |label| label.salt)
 }
 
 /// Returns the stored blocks from the front on, and the offset up to which the file was searched.

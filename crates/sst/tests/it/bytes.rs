@@ -91,7 +91,7 @@ fn an_index_in_parts_is_a_feature_that_a_reader_must_know() {
     let mut text = String::new();
     let options = InspectOptions { entries: true };
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
-    for word in ["in 2 parts", "features 0x0/0x1/0x0", "entry    0 apple#9:Put=red", "pear#5"] {
+    for word in ["in 2 parts", "features 0x0 0x1 0x0", "entry    0 apple#9:Put=red", "pear#5"] {
         assert!(text.contains(word), "{word} is missing in\n{text}");
     }
 }
@@ -146,7 +146,7 @@ fn an_inspection_shows_what_is_there() {
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
     for line in [
         "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 431 B plain",
-        "header   version 1, features 0x0/0x0/0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
+        "header   format 1, features 0x0 0x0 0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
         "deleted  [b..c)#6",
         "attached 1: 5 bytes",
         "entry    0 apple#9:Put=red",

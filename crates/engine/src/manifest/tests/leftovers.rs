@@ -133,7 +133,7 @@ fn a_file_is_shown_frame_by_frame_even_when_it_is_damaged() {
     let text = shown(&bytes);
     assert_eq!(
         text,
-        "manifest 000001 of database 30313233343536373839616263646566, format 2, made from 000000, \
+        "manifest 000001 of database 30313233343536373839616263646566, made from 000000, format 2, \
          features 0x0 0x0 0x0\n\
          offset 64: snapshot of 12 bytes\n  last SeqNo #0\n  next file 000002\n  \
          next keyspace 1, next tree 1, epoch 0\n\
