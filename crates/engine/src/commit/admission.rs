@@ -14,6 +14,7 @@
 //! memtables + updates <= share        what an update waits for
 //! memtables + all large writes <= share        what any other large write waits for
 //! ```
+//! So both kinds together take twice the share at most.
 
 use super::large::LARGE_WRITE;
 use super::stall::{Stall, Turns};

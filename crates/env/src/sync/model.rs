@@ -3,11 +3,12 @@
 //! | real | stand-in |
 //! |---|---|
 //! | `parking_lot::{Mutex, FairMutex, RwLock}` | shuttle's; a panic ends the model |
-//! | `parking_lot::Condvar` | shuttle's; a wait with a time limit yields once, as no time passes |
+//! | `parking_lot::Condvar` | shuttle's; a wait with a time limit yields once, or lasts: [`let_waits_last`] |
 //! | `arc_swap::{ArcSwap, ArcSwapOption}` | a mutex around the pointer |
 //! | `std::sync::atomic` | shuttle's: sequentially consistent, whatever ordering is asked for |
 //! | `std::thread_local` | one value for each thread of the model |
 
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
@@ -124,6 +125,16 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+std::thread_local! {
+    static LASTS_FROM: Cell<Duration> = const { Cell::new(Duration::MAX) };
+}
+
+/// From here on a wait with a time limit of `limit` or more ends by a notification alone, in all models that this thread
+/// of the system runs. A wake-up that is lost, and that the time limit would hide, then blocks its thread for ever.
+pub fn let_waits_last(limit: Duration) {
+    LASTS_FROM.set(limit);
+}
+
 /// A condition variable with the interface of parking_lot's.
 #[derive(Debug, Default)]
 pub struct Condvar(shuttle::sync::Condvar);
@@ -141,8 +152,11 @@ impl Condvar {
         }
     }
 
-    /// Releases the mutex, yields once, and takes the mutex again, as if the time had passed.
-    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _limit: Duration) {
+    /// Releases the mutex, yields once, and takes the mutex again, as if the time had passed; unless waits of this limit last.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Duration) {
+        if limit >= LASTS_FROM.get() {
+            return self.wait(guard);
+        }
         drop(guard.held.take());
         shuttle::thread::yield_now();
         guard.held = Some(guard.mutex.lock().unwrap_or_else(PoisonError::into_inner));

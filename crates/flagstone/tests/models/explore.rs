@@ -1,6 +1,7 @@
 //! Runs a model under one schedule after another, each from a seed of its own.
 
 use flagstone::env::executor::Job;
+use flagstone::env::sync::let_waits_last;
 use flagstone::env::sync::shuttle::scheduler::{PctScheduler, RandomScheduler};
 use flagstone::env::sync::shuttle::{Config, Runner, thread};
 use flagstone::env::{Executor, Lane, StepExecutor};
@@ -30,6 +31,7 @@ pub(crate) fn explore(name: &str, model: fn()) {
     let seconds = number::<f64>("FLAGSTONE_SECONDS");
     let first = number::<u64>("FLAGSTONE_SEED").unwrap_or(1);
     let (started, mut schedules) = (Instant::now(), 0);
+    let_waits_last(Duration::MAX);
     let mut seed = first;
     loop {
         let ran = std::panic::catch_unwind(AssertUnwindSafe(|| run(seed, model)));
@@ -97,7 +99,11 @@ impl Executor for Yielding {
 
 /// Opens the database of `world`.
 pub(crate) fn open(world: &World, options: Options) -> Database {
-    let executor = Some(Arc::new(Yielding::default()) as _);
+    open_with(world, options, Arc::new(Yielding::default()))
+}
+
+pub(crate) fn open_with(world: &World, options: Options, executor: Arc<dyn Executor>) -> Database {
+    let executor = Some(executor);
     let environment = Environment { executor, ..world.environment().0 };
     Database::builder(World::dir()).options(options).environment(environment).open().unwrap()
 }

@@ -11,3 +11,4 @@ mod explore;
 mod flushes;
 mod log;
 mod scans;
+mod waits;
