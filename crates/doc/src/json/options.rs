@@ -15,7 +15,14 @@ pub enum Surrogates {
 }
 
 /// The options of a [`JsonParser`](super::JsonParser).
+///
+/// ```
+/// use flagstone_doc::{Duplicates, JsonOptions};
+/// let options = JsonOptions::new().bytes_max(1 << 20).duplicates(Duplicates::Error);
+/// assert_eq!(options.depth_max, 128);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct JsonOptions {
     /// The deepest nesting of arrays and maps, at most [`DEPTH_MAX`]. The default is 128: the real
     /// documents we know nest at most 30 deep, and each level takes stack.
@@ -40,6 +47,39 @@ impl Default for JsonOptions {
 }
 
 impl JsonOptions {
+    /// Returns the default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`JsonOptions::depth_max`].
+    #[must_use]
+    pub const fn depth_max(mut self, levels: usize) -> Self {
+        self.depth_max = levels;
+        self
+    }
+
+    /// Sets [`JsonOptions::duplicates`].
+    #[must_use]
+    pub const fn duplicates(mut self, duplicates: Duplicates) -> Self {
+        self.duplicates = duplicates;
+        self
+    }
+
+    /// Sets [`JsonOptions::surrogates`].
+    #[must_use]
+    pub const fn surrogates(mut self, surrogates: Surrogates) -> Self {
+        self.surrogates = surrogates;
+        self
+    }
+
+    /// Sets [`JsonOptions::bytes_max`].
+    #[must_use]
+    pub const fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
     /// Checks that the depth is at most [`DEPTH_MAX`] and that a value may be `bytes_max` long.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ fn earlier_documents_change_no_result() {
 
 #[test]
 fn a_predicted_name_that_comes_twice_is_refused_at_its_position() {
-    let options = JsonOptions { duplicates: Duplicates::Error, ..JsonOptions::default() };
+    let options = JsonOptions::new().duplicates(Duplicates::Error);
     let (names, mut parser) = (Names::new(), JsonParser::new(options));
     let mut parse = |json: &str| parsed(&mut parser, json.as_bytes(), &names);
     for _ in 0..3 {

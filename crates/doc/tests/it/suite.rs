@@ -101,16 +101,16 @@ fn depth_has_a_limit() {
     assert!(json::parse(nested(100_000)).is_err());
     assert!(json::parse("[".repeat(100_000)).is_err());
     assert!(json::parse("{\"a\":".repeat(100_000)).is_err());
-    let deep = JsonOptions { depth_max: 512, ..JsonOptions::default() };
+    let deep = JsonOptions::new().depth_max(512);
     let value = JsonParser::new(deep).parse_value(nested(512).as_bytes()).unwrap();
     assert!(Document::from_value(&value).is_ok());
     assert!(Document::from_value(&Value::Array(vec![value])).is_err());
-    assert!(JsonOptions { depth_max: 513, ..deep }.check().is_err());
+    assert!(deep.depth_max(513).check().is_err());
 }
 
 #[test]
 fn length_has_a_limit() {
-    let options = JsonOptions { bytes_max: 10, ..JsonOptions::default() };
+    let options = JsonOptions::new().bytes_max(10);
     assert!(JsonParser::new(options).parse_value(b"\"12345678\"").is_ok());
     assert!(JsonParser::new(options).parse_value(b"\"123456789\"").is_err());
 }
@@ -119,7 +119,7 @@ fn length_has_a_limit() {
 fn duplicate_keys_follow_the_option() {
     let text = br#"{"a":1,"b":{"a":[1,"x"],"a":"long"},"a":{"c":"d"},"e":5}"#;
     let parse = |duplicates| {
-        let options = JsonOptions { duplicates, ..JsonOptions::default() };
+        let options = JsonOptions::new().duplicates(duplicates);
         JsonParser::new(options).parse_value(text)
     };
     let last = parse(Duplicates::Last).unwrap();
@@ -138,7 +138,7 @@ fn duplicate_keys_follow_the_option() {
 
 #[test]
 fn half_surrogate_pairs_follow_the_option() {
-    let replace = JsonOptions { surrogates: Surrogates::Replace, ..JsonOptions::default() };
+    let replace = JsonOptions::new().surrogates(Surrogates::Replace);
     for (text, expected) in [
         (r#""\ud83d\ude00""#, "😀"),
         (r#""a\ud83d""#, "a\u{FFFD}"),

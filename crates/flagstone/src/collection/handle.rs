@@ -233,7 +233,7 @@ impl Collection {
             let parser = match parser {
                 Some((limit, parser)) if *limit == bytes_max => parser,
                 _ => {
-                    let options = JsonOptions { bytes_max, ..JsonOptions::default() };
+                    let options = JsonOptions::new().bytes_max(bytes_max);
                     &mut parser.insert((bytes_max, JsonParser::new(options))).1
                 }
             };
