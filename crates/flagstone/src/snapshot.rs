@@ -1,4 +1,4 @@
-//! A snapshot: the database as of one moment, for as long as it is held.
+//! A snapshot: the database as of one moment.
 
 use crate::codec::{AsKey, Codec, KeyCodec};
 use crate::collection::{Collection, DocumentScan};
@@ -10,34 +10,52 @@ use flagstone_doc::{Document, Value};
 use flagstone_engine::{Scan, VersionToken, owned_range};
 use std::ops::RangeBounds;
 
-/// All keyspaces as of one moment. It pins a SeqNo, no memory and no files; but what was
-/// overwritten since then stays on disk until it is dropped.
+/// All keyspaces as of one moment; [`Database::snapshot`](crate::Database::snapshot) takes one.
+///
+/// A snapshot holds a SeqNo, no memory and no files. But what was overwritten or deleted after it
+/// stays on disk until the snapshot is dropped.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// let (kv, orders) = (db.keyspace("kv")?, db.collection("orders")?);
+/// kv.put("a", "1")?;
+/// orders.put_json(7, r#"{"total":5}"#)?;
+/// let before = db.snapshot();
+/// kv.put("a", "2")?;
+/// orders.delete(7)?;
+///
+/// assert_eq!(before.get(&kv, "a")?.as_deref(), Some(b"1".as_slice()));
+/// assert_eq!(before.get_document(&orders, 7)?.map(|order| order.int("total")), Some(5));
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Snapshot(pub(crate) flagstone_engine::Snapshot);
 
 impl Snapshot {
-    /// The last SeqNo it sees.
+    /// Returns the SeqNo of the last write that the snapshot sees.
     pub fn seqno(&self) -> SeqNo {
         self.0.seqno()
     }
 
-    /// The last write it sees, for [`Batch::expect_unchanged_since`](crate::Batch::expect_unchanged_since).
+    /// Returns a token of the last write that the snapshot sees, for
+    /// [`Batch::expect_unchanged_since`](crate::Batch::expect_unchanged_since).
     pub fn version(&self) -> VersionToken {
         self.0.version()
     }
 
-    /// The value that `key` had.
+    /// Returns the value that `key` had.
     ///
     /// # Errors
-    /// As [`Keyspace::get`].
+    /// As [`Keyspace::get`]; InvalidInput for a keyspace of another database.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.0.get(&keyspace.0, key.as_ref())
     }
 
-    /// The document that `key` had.
+    /// Returns the document that `key` had.
     ///
     /// # Errors
-    /// As [`Collection::get`].
+    /// As [`Collection::get`]; InvalidInput for a collection of another database.
     pub fn get_document(
         &self,
         collection: &Collection,
@@ -47,10 +65,10 @@ impl Snapshot {
         found.map(|bytes| collection.document(bytes)).transpose()
     }
 
-    /// The document that `key` had, as a Rust value.
+    /// Returns the document that `key` had, as a Rust value.
     ///
     /// # Errors
-    /// As [`Collection::get_as`].
+    /// As [`Collection::get_as`]; InvalidInput for a collection of another database.
     #[cfg(feature = "serde")]
     pub fn get_as<T: serde::de::DeserializeOwned>(
         &self,
@@ -61,7 +79,7 @@ impl Snapshot {
         found.map(|bytes| collection.read_as(&bytes)).transpose()
     }
 
-    /// The documents of a collection as they were, in key order.
+    /// Returns the documents of a collection as they were, in the order of their keys.
     ///
     /// # Errors
     /// InvalidInput for a collection of another database, or a bound over 65,535 bytes encoded.
@@ -74,16 +92,41 @@ impl Snapshot {
         Ok(DocumentScan::new(collection, scan))
     }
 
-    /// The entries of `range` as they were, in key order.
+    /// Returns the entries of `range` as they were, in the order of their keys.
     ///
     /// # Errors
-    /// InvalidInput for a keyspace of another database.
+    /// InvalidInput for a keyspace of another database. Errors of reading come from the iterator.
     pub fn scan<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
         range: impl RangeBounds<K>,
     ) -> Result<Scan> {
         self.0.scan(&keyspace.0, owned_range(&range))
+    }
+
+    /// Returns the binary document that a sort key of a collection had; see [`Collection::stored`].
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_stored(
+        &self,
+        collection: &Collection,
+        sort_key: impl AsRef<[u8]>,
+    ) -> Result<Option<Slice>> {
+        self.0.get(collection.bytes(), sort_key.as_ref())
+    }
+
+    /// Returns the sort keys and binary documents of a collection as they were; see
+    /// [`Collection::stored`].
+    ///
+    /// # Errors
+    /// As [`Snapshot::scan`].
+    pub fn scan_stored<K: AsRef<[u8]>>(
+        &self,
+        collection: &Collection,
+        range: impl RangeBounds<K>,
+    ) -> Result<Scan> {
+        self.0.scan(collection.bytes(), owned_range(&range))
     }
 
     /// Returns the value that `key` had in a typed keyspace.

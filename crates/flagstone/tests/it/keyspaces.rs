@@ -178,3 +178,16 @@ fn keyspaces_of_a_call_that_fails_are_not_there() {
     session.db.close().unwrap();
     assert_eq!(open(&world, &small()).db.keyspaces().len(), 300);
 }
+
+#[test]
+fn an_existing_keyspace_is_found_and_a_missing_one_is_not_created() {
+    let session = open(&World::new(3), &small());
+    assert!(session.db.existing_keyspace("kv").unwrap().is_none());
+    session.db.keyspace_with("kv", hashed(1)).unwrap().put("a", "1").unwrap();
+    let found = session.db.existing_keyspace("kv").unwrap().unwrap();
+    assert_eq!(found.get("a").unwrap().unwrap(), b"1");
+    session.db.collection_with("documents", hashed(1)).unwrap();
+    let refused = session.db.existing_keyspace("documents").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    assert_eq!(session.db.keyspaces().len(), 2);
+}
