@@ -37,7 +37,7 @@ fn load(db: &Database, collection: &Collection, file: &Path) -> Result<(u64, u64
                 Err(Refused::Json(_) | Refused::NoKey(_)) => {
                     refused += 1;
                     let start = chunk.place.unwrap_or(Place::START);
-                    let line = start.behind(&chunk.bytes[..at]).line;
+                    let line = start.after(&chunk.bytes[..at]).line;
                     println!("line {line}: {}", String::from_utf8_lossy(json));
                 }
                 Err(other) => return Err(other.into()),

@@ -1,4 +1,4 @@
-//! A batch: writes that happen together, over any keyspaces, collections and partitions, or not at all.
+//! A batch: writes over any keyspaces and collections that happen together or not at all.
 
 use crate::codec::{AsKey, Codec, KeyCodec};
 use crate::keyspace::Keyspace;
@@ -6,10 +6,12 @@ use crate::typed::Typed;
 use flagstone_base::Result;
 use flagstone_engine::VersionToken;
 
-/// A batch of writes, made by [`Database::batch`](crate::Database::batch) and given to
-/// [`Database::commit`](crate::Database::commit). Later writes of a key win over earlier ones.
+/// Writes that happen together or not at all. [`Database::batch`](crate::Database::batch) creates a
+/// batch, [`Database::commit`](crate::Database::commit) takes it. Of several writes of one key the last
+/// one counts.
 ///
-/// Limit: 1 GiB, or a quarter of the memory budget if that is less.
+/// A batch takes at most a quarter of the memory budget, and 1 GiB. It writes nothing and checks no
+/// condition before it is committed.
 #[derive(Default)]
 pub struct Batch(pub(crate) flagstone_engine::Batch);
 
@@ -17,8 +19,8 @@ impl Batch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes, a value over 512 MiB, or a batch that grows
-    /// over 1 GiB. The batch stays as it was.
+    /// InvalidInput for a key of 0 or more than 65,535 bytes, a value of more than 512 MiB, or a batch that
+    /// would exceed 1 GiB. The batch stays as it was.
     #[inline]
     pub fn put(
         &mut self,
@@ -38,7 +40,7 @@ impl Batch {
         self.0.delete(&keyspace.0, key.as_ref())
     }
 
-    /// Removes all keys from `start` up to `end`, which stays.
+    /// Removes all keys from `start`, included, to `end`, excluded.
     ///
     /// # Errors
     /// As [`Batch::put`]; InvalidInput when `start` is not below `end`.
@@ -52,7 +54,7 @@ impl Batch {
         self.0.delete_range(&keyspace.0, start.as_ref(), end.as_ref())
     }
 
-    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it.
+    /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the value.
     ///
     /// # Errors
     /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
@@ -105,7 +107,7 @@ impl Batch {
         self.0.delete(&typed.keyspace().0, typed.key_bytes(key)?)
     }
 
-    /// Refuses the batch with `Conflict` unless `key` is absent when it is committed.
+    /// Makes the commit return Conflict unless `key` is absent then.
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.
@@ -114,9 +116,9 @@ impl Batch {
         self.0.expect_absent(&keyspace.0, key.as_ref())
     }
 
-    /// Refuses the batch with `Conflict` unless the newest write of `key` is the one that
-    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found. So is a token of another history: one
-    /// that was read in the database that this one is a copy of, say.
+    /// Makes the commit return Conflict unless the newest write of `key` is the one that
+    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) returned. A token of another history,
+    /// such as that of the database from which this one was copied, is a conflict as well.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -144,12 +146,13 @@ impl Batch {
         self.0.expect_version(&keyspace.0, key.as_ref(), version)
     }
 
-    /// Refuses the batch with `Conflict` if `key` was written after `version`: put, deleted, merged, or in a range that
-    /// was deleted. Together with a snapshot it guards everything that a decision was based on, absent keys included.
+    /// Makes the commit return Conflict if `key` was written after `version`: put, deleted, merged, or
+    /// covered by a deleted range. With a snapshot this guards everything that a decision was based on,
+    /// absent keys included.
     ///
-    /// A compaction may have dropped a delete of the key. Where that cannot be ruled out the batch is refused, never let
-    /// through: an absent key can be refused though nobody wrote it, if the database has flushed since `version`. Read
-    /// again and retry, as after any conflict.
+    /// A compaction may have dropped a delete of the key. Where that cannot be ruled out, the commit returns
+    /// Conflict. So an absent key can be a conflict although it was not written, if the database has flushed
+    /// since `version`. Read again and retry, as after any conflict.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -178,25 +181,25 @@ impl Batch {
         self.0.expect_unchanged_since(&keyspace.0, key.as_ref(), version)
     }
 
-    /// How many operations it holds.
+    /// Returns the number of writes in the batch. Conditions do not count.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether it holds no operation.
+    /// Returns whether the batch holds no writes.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many bytes it takes in the log.
+    /// Returns how many bytes the batch will take in the log.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.0.bytes()
     }
 
-    /// Empties it and keeps its memory.
+    /// Removes all writes and conditions, and keeps the memory for the next.
     #[inline]
     pub fn clear(&mut self) {
         self.0.clear();

@@ -1,4 +1,5 @@
-//! What keyspaces hold: bytes, typed keys and values, or documents. The engine knows it as a text of the catalog.
+//! What keyspaces hold: bytes, typed keys and values, or documents. For the engine this is a text of
+//! the catalog.
 
 use crate::collection::{Documents, PATCH_FOLD};
 use flagstone_base::{Error, ErrorKind, Result};
@@ -14,25 +15,25 @@ const BYTES: &str = "bytes";
 const DOCUMENTS: &str = "documents";
 const TYPED: &str = "keys of codec ";
 
-/// A keyspace of bytes.
+/// Returns the content of a keyspace of bytes.
 pub(crate) fn bytes() -> WantedContent<'static> {
     WantedContent { content: KeyspaceContent::of(BYTES), fold_if_new: None }
 }
 
-/// A collection: a new one folds patches unless it is given another fold.
+/// Returns the content of a collection. A new one folds patches unless its options name another fold.
 pub(crate) fn documents() -> WantedContent<'static> {
     WantedContent { content: KeyspaceContent::of(DOCUMENTS), fold_if_new: Some(PATCH_FOLD) }
 }
 
-/// A keyspace whose keys and values are of the codecs of these names.
+/// Returns the content of a typed keyspace with codecs of these names.
 pub(crate) fn typed(key_codec: &str, value_codec: &str) -> WantedContent<'static> {
     let (key_codec, value_codec) = (Quoted(key_codec), Quoted(value_codec));
     let content = format!("{TYPED}{key_codec} and values of codec {value_codec}");
     WantedContent { content: KeyspaceContent::of(content), fold_if_new: None }
 }
 
-/// The name of a codec in quotes. The escapes must never change: a backslash precedes quotes and backslashes, control
-/// characters become hexadecimal numbers.
+/// The name of a codec in quotes. The escapes must never change: a backslash precedes quotes and
+/// backslashes, and control characters become hexadecimal numbers.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -53,7 +54,7 @@ fn is_documents(content: &KeyspaceContent) -> bool {
     content.as_str() == DOCUMENTS
 }
 
-/// Opens what keyspaces hold, with the folds that are registered.
+/// Opens the contents of keyspaces, with the folds that are registered.
 #[derive(Default)]
 pub(crate) struct Contents {
     folds: Vec<Arc<dyn Fold>>,

@@ -1,4 +1,4 @@
-//! A repair: a database of what can still be read of a damaged one.
+//! A repair: a new database of what can still be read of a damaged one.
 
 use crate::contents::Contents;
 use flagstone_base::Result;
@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 /// Makes a database of what can still be read of a damaged one.
 ///
-/// Everything that can be read is kept, and a [`RepairReport`] tells what cannot: file, place, keys, writes. A table that
-/// is whole is taken over as it is. Of a damaged one the good blocks are. Of a log every whole record is, also behind damage.
-/// Without a manifest the keyspaces are rebuilt of their tables and the log: their names are lost then
-/// (`keyspace-3`), and the names of folds and codecs; names of fields are not.
+/// Keeps everything that can be read, and reports in a [`RepairReport`] what cannot: file, place, keys,
+/// writes. Whole tables are kept as they are; of damaged tables the good blocks; of the log all whole
+/// records, also those after damage. Without a manifest, keyspaces are rebuilt from their tables and
+/// the log. Their names are lost then (`keyspace-3`), and so are the names of folds and codecs; the
+/// names of fields are not.
 ///
-/// The original is read, never written: [`Repair::into_dir`] makes another database. Before a repair, copy what you have.
+/// [`Repair::into_dir`] only reads the original and creates another database. Copy what you have before
+/// [`Repair::in_place`].
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -35,36 +37,37 @@ use std::sync::Arc;
 pub struct Repair(flagstone_engine::Repair);
 
 impl Repair {
-    /// A repair of the database in `dir`.
+    /// Prepares a repair of the database in `dir`. Nothing is read yet.
     pub fn of(dir: impl AsRef<Path>) -> Self {
         Self(flagstone_engine::Repair::of(dir.as_ref(), Arc::<Contents>::default()))
     }
 
-    /// If the manifest does not tell: the fold of a keyspace, by its number.
+    /// Names the fold of the keyspace with this number, in case the manifest is lost.
     pub fn fold(self, keyspace: u32, name: &str) -> Self {
         Self(self.0.fold(keyspace, name))
     }
 
-    /// On another disk: for tests.
+    /// Repairs on another disk. For tests.
     #[doc(hidden)]
     pub fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
         Self(self.0.on_disk(disk))
     }
 
-    /// Makes the repaired database in `to`, which must be missing or empty. Whole tables are linked, or copied
-    /// where the file system makes no link. After an error or a crash there is no database in `to`.
+    /// Creates the repaired database in `to`, which must be missing or empty. Whole tables are linked,
+    /// or copied where the file system supports no hard links. After an error or a crash there is no
+    /// database in `to`.
     ///
     /// # Errors
-    /// InvalidInput when there is nothing to repair, or `to` holds something; Busy when the database is open;
-    /// Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
+    /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database is
+    /// open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
     pub fn into_dir(self, to: impl AsRef<Path>) -> Result<RepairReport> {
         self.0.into_dir(to.as_ref())
     }
 
-    /// Repairs the database where it is: new tables and a new manifest are written beside the old files, `CURRENT` is
-    /// switched, and every file that the repaired database does not need is renamed to `NAME.aside`. Nothing is removed,
-    /// so what a repair could not read can be looked at later. Until `CURRENT` is switched the old files are as
-    /// they were.
+    /// Repairs the database in its directory. Writes new tables and a new manifest beside the old files,
+    /// switches `CURRENT`, and renames every file that the repaired database does not need to
+    /// `NAME.aside`. Nothing is removed, so what could not be read can be examined later. Until `CURRENT`
+    /// is switched, the old files are unchanged.
     ///
     /// # Errors
     /// As [`Repair::into_dir`].

@@ -26,7 +26,7 @@ impl<'a> Places<'a> {
             Some(known) => known,
             None => (0, input.beginning_of(self.chunk)?),
         };
-        let place = place.behind(self.chunk.bytes.get(from..at).unwrap_or_default());
+        let place = place.after(self.chunk.bytes.get(from..at).unwrap_or_default());
         self.known = Some((at, place));
         Some(place)
     }
@@ -81,7 +81,7 @@ impl BadDocuments {
     ) -> Result<(), LoadError> {
         let (inside, reason) = reason_of(refused);
         let chunk = places.chunk;
-        let place = places.of(input, at).map(|place| place.behind(&text[..inside.min(text.len())]));
+        let place = places.of(input, at).map(|place| place.after(&text[..inside.min(text.len())]));
         let place =
             place.map_or_else(|| format!("byte {}", chunk.offset + at as u64), |p| p.to_string());
         let reason = format!("{}:{place}: {reason}", input.name);

@@ -127,7 +127,7 @@ fn a_bad_line_stops_the_load_with_its_place_and_reason() {
     refused(b"[{\"id\":1},\n {\"id\":2} {\"id\":3}]", "in.jsonl:2:11: expected");
     refused(b"[{\"id\":1},\n {\"no\":2}]", "in.jsonl:2:2: there is no field");
     refused(b"[{\"id\":1},\n", "in.jsonl:2:1: expected the end of the array");
-    refused(b"[{\"id\":1}] x", "in.jsonl:1:12: expected nothing behind the array");
+    refused(b"[{\"id\":1}] x", "in.jsonl:1:12: expected nothing after the array");
     let key = "k".repeat(70_000);
     refused(
         format!("{{\"id\":1}}\n{{\"id\":\"{key}\"}}").as_bytes(),

@@ -141,7 +141,7 @@ impl Batch {
         self.push(keyspace, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// Refuses the batch with `Conflict` unless `key` is absent when it is committed.
+    /// Makes the commit return Conflict unless `key` is absent then.
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.
@@ -153,9 +153,7 @@ impl Batch {
         self.expect(keyspace, key.as_ref(), Expected::Absent)
     }
 
-    /// Refuses the batch with `Conflict` unless the newest write of `key` is the one that
-    /// [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found. So is a token of another history: one
-    /// that was read in the database that this one is a copy of, say.
+    /// Makes the commit return Conflict unless `version` is that of the newest write of `key`.
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.
@@ -168,8 +166,7 @@ impl Batch {
         self.expect(keyspace, key.as_ref(), Expected::Version(version))
     }
 
-    /// Refuses the batch with `Conflict` if `key` was written after `version`: put, deleted, merged, or in a range that
-    /// was deleted.
+    /// Makes the commit return Conflict if `key` was written after `version`.
     ///
     /// # Errors
     /// InvalidInput for a key of 0 or over 65,535 bytes.

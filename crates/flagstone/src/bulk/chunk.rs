@@ -1,58 +1,58 @@
-//! A run of whole documents as text, and where each byte of it stands in its input.
+//! A run of whole documents as text, and the place of each byte in the input.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Whole lines, or whole elements of an array, as they stand in the input.
+/// Whole lines, or whole elements of an array, as the input has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chunk {
-    /// Where the first byte stands in the input, in bytes.
+    /// The offset of the first byte in the input.
     pub offset: u64,
-    /// The place of the first byte; `None` when nobody has counted the lines before it.
+    /// The line and column of the first byte; `None` if the lines before it were not counted.
     pub place: Option<Place>,
     /// The text.
     pub bytes: Vec<u8>,
-    /// How far the input is consumed with this chunk: what was skipped counts, too.
+    /// The offset in the input up to which this chunk has consumed it, skipped bytes included.
     pub end: u64,
-    /// The last document was longer than the limit: only so much of it is here that a parser will
-    /// refuse it.
+    /// Whether the last document was longer than the limit. Its first bytes are here, one more than the
+    /// limit, so that a parser refuses it.
     pub is_cut: bool,
-    /// Where the elements stand; `None` when every line is a document.
+    /// The ranges of the elements in `bytes`; `None` if every line is a document.
     pub(super) elements: Option<Vec<Range<usize>>>,
 }
 
 impl Chunk {
-    /// The documents and where they begin in [`Chunk::bytes`]. Lines come without their ends; those
-    /// of nothing but spaces are left out.
+    /// Returns the documents with their offsets in [`Chunk::bytes`]. Lines come without their ends; lines
+    /// of white space are left out.
     pub fn documents(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let is_cut_line = self.is_cut && self.elements.is_none();
         Documents { bytes: &self.bytes, elements: self.elements.as_deref(), next: 0, is_cut_line }
     }
 }
 
-/// A line and a column of a text, both from 1; columns count characters.
+/// A line and a column of a text, both counted from 1. Columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The line.
+    /// The number of the line, from 1.
     pub line: u64,
-    /// The column in characters.
+    /// The number of the character in the line, from 1.
     pub column: u64,
 }
 
 impl Place {
-    /// Where a text begins.
+    /// The place of the first character of a text.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// Where a line begins.
+    /// Returns the place of the first character of a line.
     pub const fn line(line: u64) -> Self {
         Self { line, column: 1 }
     }
 
-    /// The place behind `text` that begins here.
-    pub fn behind(self, text: &[u8]) -> Self {
+    /// Returns the place after `text`, which begins at this place.
+    pub fn after(self, text: &[u8]) -> Self {
         let lines = memchr::memchr_iter(b'\n', text).count() as u64;
         let last = memchr::memrchr(b'\n', text).map_or(0, |newline| newline + 1);
-        // Bytes that continue a character have 10 on top.
+        // The upper bits of a byte that continues a character are 10.
         let characters = text[last..].iter().filter(|byte| **byte & 0xC0 != 0x80).count() as u64;
         let before = if lines == 0 { self.column } else { 1 };
         Self { line: self.line + lines, column: before + characters }
@@ -70,7 +70,7 @@ struct Documents<'a> {
     elements: Option<&'a [Range<usize>]>,
     /// The offset of the next line, or the index of the next element.
     next: usize,
-    /// All of it is the beginning of one line, in which nothing may be taken for its end.
+    /// Whether all of `bytes` is the beginning of one line, in which nothing counts as its end.
     is_cut_line: bool,
 }
 
@@ -103,18 +103,18 @@ impl<'a> Iterator for Documents<'a> {
     }
 }
 
-/// Whether there is nothing but what JSON calls white space.
+/// Returns whether all bytes are white space by the JSON grammar.
 fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| is_space(*byte))
 }
 
-/// White space as JSON knows it.
+/// Returns whether `byte` is white space by the JSON grammar.
 #[inline]
 pub(super) const fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// What some editors put in front of UTF-8.
+/// The mark that some editors put in front of UTF-8 text.
 pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 #[cfg(test)]
@@ -145,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_place_counts_lines_and_characters() {
-        assert_eq!(Place::START.behind(b""), Place::START);
-        assert_eq!(Place::START.behind("aé".as_bytes()), Place { line: 1, column: 3 });
-        assert_eq!(Place { line: 4, column: 9 }.behind(b"ab"), Place { line: 4, column: 11 });
-        assert_eq!(Place { line: 4, column: 9 }.behind(b"a\nb\ncd").to_string(), "6:3");
+        assert_eq!(Place::START.after(b""), Place::START);
+        assert_eq!(Place::START.after("aé".as_bytes()), Place { line: 1, column: 3 });
+        assert_eq!(Place { line: 4, column: 9 }.after(b"ab"), Place { line: 4, column: 11 });
+        assert_eq!(Place { line: 4, column: 9 }.after(b"a\nb\ncd").to_string(), "6:3");
     }
 }

@@ -1,8 +1,8 @@
 //! One JSON array as a stream, cut into chunks of whole elements.
 //!
-//! Only brackets, commas and strings are looked at: whether an element is JSON says the parser. A
-//! comma at depth one ends an element; the bracket that closes the array ends the stream, and only
-//! white space may follow it.
+//! Looks only at brackets, commas and strings; whether an element is JSON is left to the parser. A
+//! comma at depth one ends an element. The bracket that closes the array ends the stream, and only
+//! white space may follow.
 
 use super::chunk::{BYTE_ORDER_MARK, Chunk, Place, is_space};
 use super::lines::CHUNK_BYTES;
@@ -10,24 +10,25 @@ use std::fmt;
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Reads chunks of whole elements. Memory: a chunk and the longest element, which is bounded.
+/// Reads chunks of whole elements. Takes the memory of a chunk of 1 MiB and of the longest element,
+/// which is bounded.
 #[derive(Debug)]
 pub struct Elements<R> {
     input: R,
-    /// Read and not handed out; begins at `offset`.
+    /// The bytes that were read and not returned yet. They begin at `offset`.
     pending: Vec<u8>,
     offset: u64,
     /// The place of `offset`.
     place: Place,
-    /// So many of the pending bytes were looked at.
+    /// The number of pending bytes that were scanned.
     seen: usize,
     state: State,
     depth: usize,
-    /// Where the element at hand begins in `pending`.
+    /// The beginning of the current element in `pending`.
     start: Option<usize>,
-    /// That element was handed out, cut; the rest of it is dropped.
+    /// Whether the beginning of that element was returned as cut, so that the rest of it is dropped.
     drops: bool,
-    /// The last thing was a comma, so an element must follow.
+    /// Whether the last token was a comma, so that an element must follow.
     after_comma: bool,
     found: Vec<Range<usize>>,
     element_bytes_max: usize,
@@ -41,15 +42,15 @@ enum State {
     Inside,
     /// In a string.
     Text,
-    /// In a string, behind a backslash.
+    /// In a string, after a backslash.
     Escape,
-    /// Behind the bracket that closes the array.
-    Behind,
+    /// After the bracket that closes the array.
+    After,
 }
 
 impl<R: Read> Elements<R> {
-    /// The elements of the array that `input` holds. One over `element_bytes_max` bytes is cut one
-    /// byte behind that and its chunk marked.
+    /// Creates a reader of the array that `input` holds. An element over `element_bytes_max` bytes is cut
+    /// one byte after that, and its chunk is marked.
     pub const fn of_stream(input: R, element_bytes_max: usize) -> Self {
         Self {
             input,
@@ -67,10 +68,11 @@ impl<R: Read> Elements<R> {
         }
     }
 
-    /// The next chunk; `None` behind the array.
+    /// Returns the next chunk, or `None` at the end of the array.
     ///
     /// # Errors
-    /// Those of the input, and where it is no array of elements parted by commas.
+    /// The errors of the input, and the place at which it is not an array of elements with commas
+    /// between them.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, ElementsError> {
         loop {
             let is_start = self.offset == 0 && self.pending.is_empty();
@@ -79,7 +81,7 @@ impl<R: Read> Elements<R> {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
             }
-            self.look()?;
+            self.scan()?;
             if !self.found.is_empty() {
                 return Ok(Some(self.take()));
             }
@@ -103,8 +105,8 @@ impl<R: Read> Elements<R> {
         Ok(read > 0)
     }
 
-    /// Looks at all pending bytes that were not looked at.
-    fn look(&mut self) -> Result<(), ElementsError> {
+    /// Scans the pending bytes that were not scanned yet.
+    fn scan(&mut self) -> Result<(), ElementsError> {
         while self.seen < self.pending.len() {
             let rest = &self.pending[self.seen..];
             match self.state {
@@ -126,15 +128,15 @@ impl<R: Read> Elements<R> {
                     (self.state, self.depth) = (State::Inside, 1);
                     self.seen += 1;
                 }
-                State::Before | State::Behind if is_space(rest[0]) => self.seen += 1,
+                State::Before | State::After if is_space(rest[0]) => self.seen += 1,
                 State::Before => return Err(self.refused("an array")),
-                State::Behind => return Err(self.refused("nothing behind the array")),
+                State::After => return Err(self.refused("nothing after the array")),
             }
         }
         Ok(())
     }
 
-    /// One byte that is in no string.
+    /// Scans one byte that is in no string.
     #[inline]
     fn inside(&mut self, byte: u8) -> Result<(), ElementsError> {
         match byte {
@@ -147,9 +149,9 @@ impl<R: Read> Elements<R> {
                     return Err(self.refused("a comma or the array's closing bracket"));
                 }
                 if self.start.is_some() || self.after_comma {
-                    self.end_element("an element behind the comma")?;
+                    self.end_element("an element after the comma")?;
                 }
-                (self.state, self.depth) = (State::Behind, 0);
+                (self.state, self.depth) = (State::After, 0);
             }
             _ => {
                 if self.start.is_none() && !is_space(byte) {
@@ -179,7 +181,7 @@ impl<R: Read> Elements<R> {
         Ok(())
     }
 
-    /// Hands out the elements found.
+    /// Returns the elements found.
     fn take(&mut self) -> Chunk {
         let len = self.start.unwrap_or(self.seen);
         let rest = &self.pending[len..];
@@ -195,11 +197,11 @@ impl<R: Read> Elements<R> {
             elements: Some(std::mem::take(&mut self.found)),
             bytes,
         };
-        self.moved(len, self.place.behind(&chunk.bytes));
+        self.moved(len, self.place.after(&chunk.bytes));
         chunk
     }
 
-    /// Hands out the start of an element that is too long; the rest of it will be dropped.
+    /// Returns the beginning of an element that is too long. The rest of it will be dropped.
     fn take_cut(&mut self, start: usize) -> Chunk {
         let len = start + self.element_bytes_max + 1;
         let chunk = Chunk {
@@ -215,14 +217,14 @@ impl<R: Read> Elements<R> {
         chunk
     }
 
-    /// Drops what was looked at: there is nothing in it to be handed out.
+    /// Drops the bytes that were scanned: they hold nothing to return.
     fn forget(&mut self) {
-        let place = self.place.behind(&self.pending[..self.seen]);
+        let place = self.place.after(&self.pending[..self.seen]);
         self.pending.drain(..self.seen);
         self.moved(self.seen, place);
     }
 
-    /// The first `len` pending bytes are gone.
+    /// Notes that the first `len` pending bytes were removed.
     fn moved(&mut self, len: usize, place: Place) {
         (self.offset, self.place) = (self.offset + len as u64, place);
         self.seen -= len;
@@ -231,7 +233,7 @@ impl<R: Read> Elements<R> {
 
     fn end(&self) -> Result<Option<Chunk>, ElementsError> {
         match self.state {
-            State::Behind => Ok(None),
+            State::After => Ok(None),
             State::Before => Err(self.refused("an array")),
             _ => Err(self.refused("the end of the array")),
         }
@@ -239,7 +241,7 @@ impl<R: Read> Elements<R> {
 
     #[cold]
     fn refused(&self, expected: &'static str) -> ElementsError {
-        let place = self.place.behind(&self.pending[..self.seen]);
+        let place = self.place.after(&self.pending[..self.seen]);
         ElementsError::NoArray { place, expected }
     }
 }
@@ -249,11 +251,11 @@ impl<R: Read> Elements<R> {
 pub enum ElementsError {
     /// The input failed.
     Input(io::Error),
-    /// The text is no array of elements parted by commas.
+    /// The text is not an array of elements with commas between them.
     NoArray {
-        /// Where it is none.
+        /// The place at which the text is wrong.
         place: Place,
-        /// What should have stood there.
+        /// What was expected there.
         expected: &'static str,
     },
 }
@@ -296,7 +298,7 @@ mod tests {
             assert!(chunk.offset >= end && chunk.end > chunk.offset);
             end = chunk.end;
             for (at, element) in chunk.documents() {
-                let place = chunk.place.unwrap().behind(&chunk.bytes[..at]);
+                let place = chunk.place.unwrap().after(&chunk.bytes[..at]);
                 let len = element.len().min(bytes_max + 1);
                 found.push(format!("{place} {}", String::from_utf8_lossy(&element[..len])));
             }
@@ -330,11 +332,11 @@ mod tests {
         refused("{}", "1:1: expected an array");
         refused("[", "1:2: expected the end of the array");
         refused("[1\n", "2:1: expected the end of the array");
-        refused("[1,]", "1:4: expected an element behind the comma");
+        refused("[1,]", "1:4: expected an element after the comma");
         refused("[,1]", "1:2: expected an element before the comma");
         refused("[1,\n,2]", "2:1: expected an element before the comma");
         refused("[1}", "1:3: expected a comma or the array's closing bracket");
-        refused("[1] \n 2", "2:2: expected nothing behind the array");
+        refused("[1] \n 2", "2:2: expected nothing after the array");
         refused("[\"a", "1:4: expected the end of the array");
     }
 

@@ -11,36 +11,37 @@ use super::chunk::{BYTE_ORDER_MARK, Chunk, Place};
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// How much is read at once, and about the size of a chunk. 1 MiB: a reader fills it in a tenth of a
-/// millisecond, a parser works on it for about one, and some dozens of them are little memory.
+/// The number of bytes that are read at once, and about the size of a chunk. 1 MiB: a reader fills it in
+/// a tenth of a millisecond, a parser works on it for about one, and some dozens take little memory.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
-/// Cuts `len` bytes into ranges of `step` (at least 1), the last one shorter.
+/// Cuts `len` bytes into ranges of `step` bytes, at least 1; the last range may be shorter.
 pub fn ranges(len: u64, step: u64) -> impl Iterator<Item = Range<u64>> {
     let step = step.max(1);
     (0..len.div_ceil(step))
         .map(move |n| n * step..len.min(n.saturating_add(1).saturating_mul(step)))
 }
 
-/// Reads chunks of whole lines. Memory: a chunk and the longest line, which is bounded.
+/// Reads chunks of whole lines. Takes the memory of a chunk of 1 MiB and of the longest line, which is
+/// bounded.
 #[derive(Debug)]
 pub struct Lines<R> {
     input: R,
-    /// Read and not handed out; begins at `offset`.
+    /// The bytes that were read and not returned yet. They begin at `offset`.
     pending: Vec<u8>,
     offset: u64,
-    /// Lines that begin here or behind it are not ours.
+    /// The offset at which the range ends: lines that begin here or later belong to others.
     end: u64,
     /// The number of the line at `offset`, if lines are counted.
     line: Option<u64>,
     line_bytes_max: usize,
-    /// The rest of the line at `offset` is to be dropped.
+    /// Whether the rest of the line at `offset` is to be dropped.
     skips: bool,
 }
 
 impl<R: Read> Lines<R> {
-    /// The lines of a stream, from its start; they are counted. A line over `line_bytes_max` bytes
-    /// is cut one byte behind that and its chunk marked.
+    /// Creates a reader of all lines of a stream, which counts them. A line over `line_bytes_max` bytes
+    /// is cut one byte after that, and its chunk is marked.
     pub const fn of_stream(input: R, line_bytes_max: usize) -> Self {
         Self {
             input,
@@ -53,7 +54,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The lines that begin in `range`, uncounted. `input` reads from [`Lines::first_byte`].
+    /// Creates a reader of the lines that begin in `range`, which does not count them. `input` must begin
+    /// at [`Lines::first_byte`].
     pub const fn of_range(input: R, range: Range<u64>, line_bytes_max: usize) -> Self {
         Self {
             input,
@@ -66,15 +68,15 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Where the reading of a range begins.
+    /// Returns the offset at which the reading of a range begins: one byte before the range.
     pub const fn first_byte(range: &Range<u64>) -> u64 {
         range.start.saturating_sub(1)
     }
 
-    /// The next chunk; `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     ///
     /// # Errors
-    /// Those of the input.
+    /// The errors of the input.
     pub fn next_chunk(&mut self) -> io::Result<Option<Chunk>> {
         if self.skips && !self.skip_line()? {
             return Ok(None);
@@ -85,7 +87,7 @@ impl<R: Read> Lines<R> {
             if is_start && self.pending.starts_with(BYTE_ORDER_MARK) {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
-                // The first line begins with the mark, so it is ours if the first byte is.
+                // The first line begins with the mark: it is in the range if the first byte is.
                 self.end = self.end.max(self.offset + 1);
             }
             if let Some(len) = self.whole_lines() {
@@ -102,24 +104,23 @@ impl<R: Read> Lines<R> {
         Ok(None)
     }
 
-    /// Reads about one chunk more; false at the end of the input.
+    /// Reads about one chunk more. Returns false at the end of the input.
     fn fill(&mut self) -> io::Result<bool> {
         self.pending.reserve(CHUNK_BYTES);
         let read = self.input.by_ref().take(CHUNK_BYTES as u64).read_to_end(&mut self.pending)?;
         Ok(read > 0)
     }
 
-    /// How many of the pending bytes are whole lines of ours.
+    /// Returns how many of the pending bytes are whole lines of the range.
     fn whole_lines(&self) -> Option<usize> {
-        // The line that begins before the end and is the last one to do so ends at the first
-        // newline at `end - 1` or behind it.
+        // The last line that begins before `end` ends at the first newline at or after `end - 1`.
         let before_end = (self.end - 1 - self.offset).min(self.pending.len() as u64) as usize;
-        let (before, behind) = self.pending.split_at(before_end);
-        let last = memchr::memchr(b'\n', behind).map(|at| before_end + at);
+        let (before, after) = self.pending.split_at(before_end);
+        let last = memchr::memchr(b'\n', after).map(|at| before_end + at);
         Some(1 + last.or_else(|| memchr::memrchr(b'\n', before))?)
     }
 
-    /// Hands out the first `len` of the pending bytes.
+    /// Returns the first `len` pending bytes.
     fn take(&mut self, len: usize) -> Chunk {
         let rest = &self.pending[len..];
         let mut next = Vec::with_capacity(rest.len() + CHUNK_BYTES);
@@ -134,7 +135,7 @@ impl<R: Read> Lines<R> {
         Chunk { offset, place, bytes, end: self.offset, is_cut: false, elements: None }
     }
 
-    /// Hands out the start of a line that is too long, and drops the rest of it.
+    /// Returns the beginning of a line that is too long, and drops the rest of it.
     fn take_cut(&mut self) -> io::Result<Chunk> {
         let mut chunk = Chunk {
             offset: self.offset,
@@ -151,7 +152,7 @@ impl<R: Read> Lines<R> {
         Ok(chunk)
     }
 
-    /// Drops what is left of the line at `offset`; false when the input ends with it.
+    /// Drops the rest of the line at `offset`. Returns false if the input ends with it.
     fn skip_line(&mut self) -> io::Result<bool> {
         self.skips = false;
         loop {
@@ -300,7 +301,7 @@ mod tests {
             assert_eq!((lines[0].1, lines[2].1), (&b"short"[..], &b"after"[..]));
             let last = chunks.last().unwrap();
             let (at, _) = last.documents().last().unwrap();
-            assert_eq!(last.place.unwrap().behind(&last.bytes[..at]), Place::line(3));
+            assert_eq!(last.place.unwrap().after(&last.bytes[..at]), Place::line(3));
             assert_eq!(chunks.last().unwrap().end, text.len() as u64);
         }
     }

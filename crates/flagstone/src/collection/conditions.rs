@@ -1,4 +1,4 @@
-//! Conditions on documents: a batch that is refused unless they are as they were read.
+//! Conditions on documents: a batch is refused unless they are as they were read.
 
 use super::Collection;
 use crate::batch::Batch;
@@ -8,7 +8,8 @@ use flagstone_doc::{Document, Value};
 use flagstone_engine::VersionToken;
 
 impl Collection {
-    /// The document of `key` with a token of the write that made it, for [`Batch::expect_document_version`].
+    /// Returns the document of `key` with a token of the write that set it, for
+    /// [`Batch::expect_document_version`]; `None` if there is no document.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -35,7 +36,7 @@ impl Collection {
 }
 
 impl Batch {
-    /// Refuses the batch with `Conflict` unless `collection` has no document of `key` when it is committed.
+    /// Makes the commit return Conflict if `collection` has a document of `key` then.
     ///
     /// # Errors
     /// InvalidInput for a key over 65,535 bytes encoded.
@@ -47,8 +48,8 @@ impl Batch {
         self.0.expect_absent(collection.bytes(), sort_keys::of_primary(&key.into())?)
     }
 
-    /// Refuses the batch with `Conflict` unless the newest write of the document of `key` is the one that
-    /// [`Collection::get_versioned`] has found.
+    /// Makes the commit return Conflict unless the newest write of the document of `key` is the one that
+    /// [`Collection::get_versioned`] returned.
     ///
     /// # Errors
     /// InvalidInput for a key over 65,535 bytes encoded.
@@ -61,8 +62,8 @@ impl Batch {
         self.0.expect_version(collection.bytes(), sort_keys::of_primary(&key.into())?, version)
     }
 
-    /// Refuses the batch with `Conflict` if the document of `key` was written after `version`, or removed: as
-    /// [`Batch::expect_unchanged_since`].
+    /// Makes the commit return Conflict if the document of `key` was written or removed after `version`,
+    /// as [`Batch::expect_unchanged_since`].
     ///
     /// # Errors
     /// InvalidInput for a key over 65,535 bytes encoded.

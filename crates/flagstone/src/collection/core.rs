@@ -1,4 +1,4 @@
-//! What belongs to a collection beside its entries: the names of fields, and the fold of patches.
+//! What a collection has besides its entries: the names of fields, and the fold of patches.
 
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
@@ -8,18 +8,18 @@ use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The name of the fold of patches, which every new collection has.
+/// The name of the fold of patches. A new collection has it unless its options name another.
 pub(crate) const PATCH_FOLD: &str = "patch/1";
 
-/// What all handles of a collection share.
+/// The part of a collection that all its handles share.
 pub(crate) struct Documents {
     pub(super) names: Arc<Names>,
-    /// The collection's fold, if it is the one of patches.
+    /// The fold of the collection, if it is the fold of patches.
     pub(super) patches: Option<Arc<PatchFold>>,
 }
 
 impl Documents {
-    /// A collection that folds patches.
+    /// Returns the content of a collection that folds patches.
     pub(crate) fn patched() -> Content {
         let names = Arc::new(Names::new());
         let patches = Arc::new(PatchFold::new(Arc::clone(&names)));
@@ -27,7 +27,7 @@ impl Documents {
         Self { names, patches: Some(patches) }.into_content(Some(fold))
     }
 
-    /// A collection with another fold, or none.
+    /// Returns the content of a collection with another fold, or none.
     pub(crate) fn folded(fold: Option<Arc<dyn Fold>>) -> Content {
         Self { names: Arc::new(Names::new()), patches: None }.into_content(fold)
     }
@@ -39,7 +39,7 @@ impl Documents {
     }
 }
 
-/// Names of fields, as the engine logs and stores them.
+/// The names of fields as a table of definitions, which the engine logs and stores.
 struct NameTable(Arc<Names>);
 
 impl Definitions for NameTable {
@@ -56,8 +56,8 @@ impl Definitions for NameTable {
     }
 }
 
-/// Applies patches to the documents of one collection. A patch that does not apply changes nothing and
-/// is counted.
+/// Applies patches to the documents of one collection. Counts the patches that do not apply: they change
+/// nothing.
 pub(crate) struct PatchFold {
     names: Arc<Names>,
     refused: AtomicU64,
@@ -68,7 +68,7 @@ impl PatchFold {
         Self { names, refused: AtomicU64::new(0) }
     }
 
-    /// Applies one patch; false when it does not apply.
+    /// Applies one patch. Returns false if it does not apply.
     pub(crate) fn apply(&self, patch: &[u8], document: &mut Option<Vec<u8>>) -> bool {
         with_patcher(|patcher| patcher.apply(patch, document, Some(&self.names)))
     }

@@ -1,4 +1,4 @@
-//! Many JSON documents into batches: the inner loop of a bulk load.
+//! Puts many JSON documents into batches: the inner loop of a bulk load.
 
 use super::Collection;
 use super::write::Change;
@@ -9,8 +9,28 @@ use flagstone_doc::{JsonError, JsonOptions, JsonParser, View, sort_key};
 use flagstone_engine::OP_OVERHEAD;
 use std::fmt;
 
-/// Parses JSON documents of one collection and puts them into batches. Keep one a thread: it
-/// remembers the names of the last document and keeps its memory.
+/// Parses JSON documents and puts them into batches for one collection.
+/// [`Collection::parser`] creates one. Keep one for each thread: it remembers the names of its last
+/// documents and reuses its memory.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{JsonOptions, Refused};
+///
+/// let comments = db.collection("comments")?;
+/// let mut parser = comments.parser(JsonOptions::new());
+/// let mut batch = db.batch();
+/// for json in [r#"{"id":"a","score":1}"#, r#"{"id":"b","score":2}"#] {
+///     if let Err(Refused::Full) = parser.put(&mut batch, json.as_bytes(), "id") {
+///         db.commit(std::mem::take(&mut batch))?;
+///         parser.put(&mut batch, json.as_bytes(), "id")?;
+///     }
+/// }
+/// db.commit(batch)?;
+/// assert_eq!(comments.count()?, 2);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 pub struct DocumentParser {
     collection: Collection,
     parser: JsonParser,
@@ -18,19 +38,19 @@ pub struct DocumentParser {
     document: Vec<u8>,
 }
 
-/// A document that was longer leaves no memory for the next.
+/// A longer buffer is freed after its document.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Why a document was not put into the batch, which stays as it was.
 #[derive(Debug)]
 pub enum Refused {
-    /// It is no JSON, or beyond a limit of the options.
+    /// The text is not JSON, or exceeds a limit of the options.
     Json(JsonError),
-    /// Nothing stands where its primary key should.
+    /// The document has no value at this path, from which its primary key should come.
     NoKey(String),
-    /// It does not fit with what the batch holds: commit that first. The batch is not empty.
+    /// The document does not fit into the batch, which is not empty: commit that first.
     Full,
-    /// The batch refused it, or no batch of this database could hold it.
+    /// The batch refused the document, or no batch of this database could hold it.
     Batch(Error),
 }
 
@@ -39,17 +59,17 @@ impl DocumentParser {
         let bytes_max = options.bytes_max.min(collection.bytes().options().document_bytes_max);
         Self {
             collection: collection.clone(),
-            parser: JsonParser::new(JsonOptions { bytes_max, ..options }),
+            parser: JsonParser::new(options.bytes_max(bytes_max)),
             key: Vec::new(),
             document: Vec::new(),
         }
     }
 
-    /// Puts the document that `json` writes into `batch`, under the key that stands at the dotted
-    /// `key_path` in it. About half a microsecond for 1 KB.
+    /// Parses `json` and puts the document into `batch`. Its primary key is the value at the dotted path
+    /// `key_path`. Takes about half a microsecond for 1 KB.
     ///
     /// # Errors
-    /// See [`Refused`].
+    /// [`Refused`] says why. The batch stays as it was.
     pub fn put(&mut self, batch: &mut Batch, json: &[u8], key_path: &str) -> Result<(), Refused> {
         self.document.clear();
         self.key.clear();
@@ -72,7 +92,7 @@ impl DocumentParser {
         pushed.map_err(Refused::Batch)
     }
 
-    /// Whether a commit would take the batch with the document that was parsed last.
+    /// Checks that a commit would take the batch with the document that was parsed last.
     fn check_room(&self, batch: &Batch) -> Result<(), Refused> {
         let most = self.collection.bytes().batch_bytes_max();
         let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD) as u64;
@@ -83,7 +103,8 @@ impl DocumentParser {
             return Err(Refused::Full);
         }
         Err(Refused::Batch(Error::invalid(format!(
-            "a document of {} bytes encoded: expected at most {most} in a batch, a quarter of the memory budget",
+            "a document of {} bytes encoded: expected at most {most} in a batch, a quarter of the \
+             memory budget",
             self.document.len()
         ))))
     }

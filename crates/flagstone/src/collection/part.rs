@@ -1,4 +1,4 @@
-//! Reading a part of a document where its bytes lie.
+//! Reading parts of a stored document without decoding the rest.
 
 use super::Collection;
 use crate::sort_keys;
@@ -6,10 +6,10 @@ use flagstone_base::{Error, ErrorKind, Malformed, Result};
 use flagstone_doc::{Value, View};
 
 impl Collection {
-    /// What stands at the dotted `path` (`id`, `a.b`, `tags.0`) of the document of `key`; `None` when
-    /// there is no such document or place.
+    /// Returns the value at the dotted `path` (`id`, `a.b`, `tags.0`) of the document of `key`, or `None`
+    /// if there is no such document or no such value.
     ///
-    /// Nothing else of the document is decoded, checked or copied.
+    /// Decodes, checks and copies nothing else of the document.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -28,8 +28,8 @@ impl Collection {
         Ok(found?.flatten())
     }
 
-    /// Lets `look` look at the document of `key` where its bytes lie, and hands out its answer; `None`
-    /// when there is no such document. For several parts of it, or parts that need no copy.
+    /// Calls `read` with a view of the stored document of `key` and returns its result, or `None` if there
+    /// is no such document. For several parts of a document, or parts that need no copy.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -45,17 +45,17 @@ impl Collection {
     /// ```
     ///
     /// # Errors
-    /// As [`Collection::get`]; Corruption where `look` meets bytes that are no document.
+    /// As [`Collection::get`]; Corruption if `read` returns [`Malformed`], as views do for damaged bytes.
     pub fn look<R>(
         &self,
         key: impl Into<Value>,
-        look: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
+        read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
         let Some(bytes) = self.bytes().get(&sort_keys::of_primary(&key.into())?)? else {
             return Ok(None);
         };
         let root = View::of(&bytes, Some(self.names()));
-        root.and_then(|root| look(&root)).map(Some).map_err(|malformed| {
+        root.and_then(|root| read(&root)).map(Some).map_err(|malformed| {
             Error::new(
                 ErrorKind::Corruption,
                 format!("a stored document of {:?}, {malformed}", self.name()),

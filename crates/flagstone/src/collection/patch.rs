@@ -1,4 +1,4 @@
-//! Patches of documents: blind, as merge operands, or with a read.
+//! Patches of documents: written without a read, as merge operands, or after a read.
 
 use super::Collection;
 use super::core::PatchFold;
@@ -10,18 +10,18 @@ use flagstone_doc::{Patch, Value};
 use std::sync::Arc;
 
 impl Collection {
-    /// Changes the document of `key` by `patch` without reading it: as cheap as a put. The patch is
+    /// Changes the document of `key` by `patch` without reading it. Costs as much as a put: the patch is
     /// written, and applied when the document is read or compacted.
     ///
-    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) is the limit of the patch here,
-    /// not of what patches make of the document together: nobody reads it now, and what was acknowledged
-    /// is never dropped later. Beyond 512 MiB a patch does not apply.
+    /// **A patch that does not apply changes nothing, and this call does not report it.** That is the case
+    /// if there is no document and the patch is not an upsert, or if it adds to something that is not a
+    /// number. [`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused) counts such
+    /// patches; [`Collection::apply_patch`] reads first and returns an error.
     ///
-    /// A patch that does not apply (there is no document and it is no upsert, or it adds to what is no
-    /// number) changes nothing, and nobody is told but a counter
-    /// ([`KeyspaceStats::operands_refused`](crate::KeyspaceStats::operands_refused));
-    /// [`Collection::apply_patch`] tells. In a collection that was made before there were patches it
-    /// reads and writes.
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max) limits the patch, not the
+    /// document that results: the document is not read now, and what was acknowledged is never dropped
+    /// later. Beyond 512 MiB a patch does not apply. A collection with another fold, or none, reads and
+    /// writes the document instead.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -36,8 +36,8 @@ impl Collection {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a patch that can be applied to no document (without changes, or adding what
-    /// is no number), or one over the limit of documents; else as [`Collection::put`].
+    /// InvalidInput for a patch that no document could take (without changes, or adding something that is
+    /// not a number), or one over the limit of documents; else as [`Collection::put`].
     pub fn patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let operand = self.encode_patch(patch)?;
@@ -56,13 +56,13 @@ impl Collection {
         Ok(())
     }
 
-    /// Reads the document of `key`, changes it by `patch` and writes it, with no other write of the
-    /// key between. False when there is no such document and the patch is no upsert.
+    /// Reads the document of `key`, changes it by `patch` and writes it. No other write of the key comes
+    /// between. Returns false if there is no such document and the patch is not an upsert.
     ///
-    /// Where it can be, the change is made on the document's bytes: nothing is decoded.
+    /// Where possible the bytes of the document are changed without decoding them.
     ///
     /// # Errors
-    /// InvalidInput when a part of the patch does not apply, and nothing is written then; else as
+    /// InvalidInput if a part of the patch does not apply: nothing is written then. Else as
     /// [`Collection::put`].
     pub fn apply_patch(&self, key: impl Into<Value>, patch: &Patch) -> Result<bool> {
         let key = sort_keys::of_primary(&key.into())?;
@@ -104,11 +104,12 @@ impl Collection {
 }
 
 impl Batch {
-    /// Changes the document of `key` in `collection` by `patch`, without reading it.
+    /// Changes the document of `key` in `collection` by `patch` without reading it. A patch that does not
+    /// apply changes nothing and is counted: see [`Collection::patch`].
     ///
     /// # Errors
-    /// As [`Collection::patch`]; InvalidInput when the collection was made before there were patches,
-    /// or with another fold: [`Collection::patch`] reads and writes then. The batch stays as it was.
+    /// As [`Collection::patch`]; InvalidInput for a collection with another fold, or none. The batch
+    /// stays as it was.
     pub fn patch(
         &mut self,
         collection: &Collection,

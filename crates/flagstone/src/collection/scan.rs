@@ -6,8 +6,8 @@ use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value};
 use flagstone_engine::Scan;
 
-/// An iterator over primary keys and documents, as of one moment. After an error it ends. It may wait for as long as you
-/// like: see [`Scan`].
+/// An iterator over primary keys and documents, as of one moment. It ends after an error. It may be kept
+/// for as long as you like: see [`Scan`].
 pub struct DocumentScan {
     scan: Scan,
     collection: Collection,
@@ -19,23 +19,24 @@ impl DocumentScan {
         Self { scan, collection: collection.clone(), has_failed: false }
     }
 
-    /// The same documents, from the last to the first. Call it before the first is taken.
+    /// Returns the same documents from the last to the first. Call it before the first is taken.
     #[must_use]
     pub fn rev(self) -> Self {
         Self { scan: self.scan.rev(), ..self }
     }
 
-    /// As [`Scan::park`]: for a scan that waits for somebody slow.
+    /// Releases what the scan holds in memory and keeps its position, as [`Scan::park`]. For a scan whose
+    /// reader is slow.
     pub fn park(&mut self) {
         self.scan.park();
     }
 
-    /// The primary keys alone: no document is looked at.
+    /// Returns the primary keys alone, and decodes no document.
     pub fn keys(mut self) -> impl Iterator<Item = Result<Value>> {
         std::iter::from_fn(move || self.next_of(|scan| scan.key_of(scan.scan.key())))
     }
 
-    /// What `make` makes of the next entry. Behind an error there is none.
+    /// Returns what `make` makes of the next entry; `None` after an error.
     fn next_of<T>(&mut self, make: impl FnOnce(&Self) -> Result<T>) -> Option<Result<T>> {
         if self.has_failed {
             return None;

@@ -10,8 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 impl Collection {
-    /// Sets the document of `key` to that of a Rust value, which serde writes straight into the binary form. It is
-    /// a document like any other: JSON, patches and other types read and change it.
+    /// Sets the document of `key` to a Rust value, which serde writes directly in the binary form. The
+    /// result is a document like any other: JSON functions, patches and other types read and change it.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -36,26 +36,27 @@ impl Collection {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput with the path of what no document can hold (a field twice, nested deeper than 512), and
-    /// nothing is written; else as [`Collection::put`].
+    /// InvalidInput with the path of a part that no document can hold (a field twice, nesting beyond 512):
+    /// nothing is written then. Else as [`Collection::put`].
     pub fn put_as<T: Serialize + ?Sized>(&self, key: impl Into<Value>, value: &T) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = self.encode_as(value)?;
         self.write_put(&key, bytes, None)
     }
 
-    /// The document of `key` as a Rust value, or `None`. Fields that the type does not have are skipped without
-    /// being decoded. To borrow text from the document instead of copying it, take [`Collection::get`] and
-    /// [`Document::to`](crate::Document::to).
+    /// Returns the document of `key` as a Rust value, or `None` if there is none. Fields that the type lacks
+    /// are skipped without decoding. To borrow text from the document instead of copying it, use
+    /// [`Collection::get`] and [`Document::to`](crate::Document::to).
     ///
     /// # Errors
-    /// InvalidInput when the document does not fit the type, with its path; else as [`Collection::get`].
+    /// InvalidInput if the document does not fit the type, with the path of the part that does not; else as
+    /// [`Collection::get`].
     pub fn get_as<T: DeserializeOwned>(&self, key: impl Into<Value>) -> Result<Option<T>> {
         let found = self.bytes().get(&sort_keys::of_primary(&key.into())?)?;
         found.map(|bytes| self.read_as(&bytes)).transpose()
     }
 
-    /// A stored document as a Rust value.
+    /// Reads a stored document as a Rust value.
     pub(crate) fn read_as<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
         let root = View::of(bytes, Some(self.names()));
         let root =
@@ -73,7 +74,7 @@ impl Collection {
 }
 
 impl Batch {
-    /// Sets the document of `key` in `collection` to that of a Rust value.
+    /// Sets the document of `key` in `collection` to a Rust value.
     ///
     /// # Errors
     /// As [`Collection::put_as`]. The batch stays as it was.

@@ -1,19 +1,21 @@
-//! What is stored of a collection, as bytes, to be read only.
+//! The stored bytes of a collection, for reading only.
 
 use super::Collection;
 use flagstone_base::{Result, Slice};
 use flagstone_engine::{Keyspace, Routing, Scan};
 use std::ops::RangeBounds;
 
-/// The stored form of a collection: sort keys and binary documents. It cannot be written: documents are written through
-/// the [`Collection`], which keeps their names (and, later, their indexes).
+/// The stored form of a collection: sort keys and binary documents, for reading only. Documents are
+/// written through the [`Collection`], which defines their names.
 #[derive(Clone, Copy)]
 pub struct StoredView<'a> {
     keyspace: &'a Keyspace,
 }
 
 impl Collection {
-    /// The sort keys and binary documents that are stored, to be read only.
+    /// Returns a view of the sort keys and binary documents that are stored, for reading only. A snapshot
+    /// has [`Snapshot::get_stored`](crate::Snapshot::get_stored) and
+    /// [`Snapshot::scan_stored`](crate::Snapshot::scan_stored).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -30,12 +32,12 @@ impl Collection {
 }
 
 impl StoredView<'_> {
-    /// How the keys are spread.
+    /// Returns how the keys are spread over partitions.
     pub fn routing(&self) -> Routing {
         self.keyspace.routing()
     }
 
-    /// The binary document of a sort key.
+    /// Returns the binary document of a sort key, or `None` if there is none.
     ///
     /// # Errors
     /// As [`Keyspace::get`](crate::Keyspace::get).
@@ -43,17 +45,18 @@ impl StoredView<'_> {
         self.keyspace.get(key)
     }
 
-    /// The entries of a range of sort keys, in their order, as of one moment.
+    /// Returns the entries of a range of sort keys in their order, as of one moment.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
         self.keyspace.scan(range)
     }
 
-    /// Every entry in key order, as of one moment.
+    /// Returns all entries in the order of their keys, as of one moment.
     pub fn scan_all(&self) -> Scan {
         self.keyspace.scan::<&[u8]>(..)
     }
 
-    /// Every entry, one partition after another: cheaper than [`StoredView::scan_all`] with hash partitions.
+    /// Returns all entries, one partition after another. Costs less than [`StoredView::scan_all`] with hash
+    /// partitions, because nothing is merged.
     pub fn scan_unordered(&self) -> Scan {
         self.keyspace.scan_unordered()
     }
