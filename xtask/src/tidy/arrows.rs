@@ -37,6 +37,9 @@ const ROWS: [Row; 15] = [
     top("python", &["flagstone"]),
 ];
 
+/// The crates that every crate may name in its tests and benchmarks.
+const FOR_TESTS: [&str; 2] = ["testkit", "comments"];
+
 /// Checks the dependencies in every `Cargo.toml` of a crate.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -68,7 +71,7 @@ impl Row {
         let ours = dependency.name.starts_with("flagstone") || other == "xtask";
         !ours
             || self.below.contains(&other)
-            || dependency.dev && (other == "testkit" || self.top && other != "xtask")
+            || dependency.dev && (FOR_TESTS.contains(&other) || self.top && other != "xtask")
     }
 }
 
@@ -207,9 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn every_crate_may_use_the_testkit_in_its_tests_and_foreign_crates_anywhere() {
+    fn every_crate_may_use_testkit_and_comments_in_its_tests_and_foreign_crates_anywhere() {
         let text = "[dependencies]\nlibc = \"0.2\"\nflagstone-base.workspace = true\n\
-                    [dev-dependencies]\nflagstone-testkit.workspace = true";
+                    [dev-dependencies]\nflagstone-testkit.workspace = true\n\
+                    flagstone-comments.workspace = true";
         assert!(found("flagstone-env", text).is_empty());
         let top = "[dependencies]\nflagstone.workspace = true\n\
                    [dev-dependencies]\nflagstone-env.workspace = true";
