@@ -1,4 +1,4 @@
-//! The database and the model side by side: every answer is compared.
+//! Runs steps on the database and on the model, and compares every result.
 
 use crate::model::{Change, Model};
 use crate::workload::{Bounds, Step};
@@ -6,11 +6,11 @@ use crate::world::{Session, World, dump};
 use flagstone::env::Executor;
 use flagstone::{Batch, Keyspace, KeyspaceOptions, Options, Result, Scan, Slice, Snapshot};
 
-/// Runs steps and compares.
+/// A database and its model.
 pub struct Driver {
-    /// Where the database lives.
+    /// The outside world of the database.
     pub world: World,
-    /// What it must hold.
+    /// The content that the database must have.
     pub model: Model,
     options: Options,
     keyspace_options: Vec<KeyspaceOptions>,
@@ -50,7 +50,7 @@ fn assert_same(found: &Entries, expected: &Entries, what: &str) {
 }
 
 impl Driver {
-    /// A new database in a new world.
+    /// Creates a database in a new world.
     pub fn new(seed: u64, options: Options, keyspace_options: Vec<KeyspaceOptions>) -> Self {
         let folds: Vec<_> = keyspace_options.iter().map(|o| o.fold.as_deref()).collect();
         let mut driver = Self {
@@ -72,7 +72,7 @@ impl Driver {
         self.session = Some(session);
     }
 
-    /// The database.
+    /// The open database.
     pub fn session(&self) -> &Session {
         self.session.as_ref().unwrap()
     }
@@ -82,7 +82,7 @@ impl Driver {
         &self.keyspaces
     }
 
-    /// Closes it and opens it again, with other options if there are any.
+    /// Closes the database and opens it again, with `options` if given.
     pub fn reopen(&mut self, options: Option<Options>) {
         self.snapshots.clear();
         self.keyspaces.clear();
@@ -93,7 +93,7 @@ impl Driver {
         self.open();
     }
 
-    /// Everything in the database is what the model says.
+    /// Asserts that the whole database equals the model.
     pub fn check_all(&self) {
         for (at, keyspace) in self.keyspaces.iter().enumerate() {
             let found: Entries = dump(keyspace).unwrap().into_iter().collect();
@@ -107,7 +107,7 @@ impl Driver {
         }
     }
 
-    /// Runs a step and compares its answer.
+    /// Runs a step and compares its result.
     pub fn run(&mut self, step: &Step) {
         match step {
             Step::Write(..) | Step::DeleteRange(..) | Step::Commit(..) | Step::Remove(..) => {

@@ -1,8 +1,9 @@
-//! What was acknowledged, what was promised, and whether a recovered database keeps it.
+//! The history of a database: which commits were acknowledged, which must survive, and whether a
+//! recovered database has them.
 //!
-//! The rule: what is found is the result of the first n batches of history, for one n at or beyond
-//! what was promised. So batches are whole, nothing promised is lost, nothing refused comes back, and
-//! no hole is left in history.
+//! The rule: a recovered database has the result of the first n batches, where n is at least the
+//! number that must survive. So batches are whole, nothing promised is lost, nothing refused comes
+//! back, and history has no hole.
 
 use crate::driver::batch;
 use crate::model::{Change, Model, Table, digest_of};
@@ -11,43 +12,43 @@ use crate::world::{Session, World, dump};
 use flagstone::env::Executor;
 use flagstone::{Database, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Result};
 
-/// What a crash spares.
+/// The kind of crash that a commit must survive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// What must be there after the death of the process.
+    /// The process is killed.
     Kill,
-    /// What must be there after a power cut.
+    /// The power is cut.
     PowerCut,
 }
 
-/// The batches of one run of one database.
+/// The batches that were committed to a database.
 pub struct History {
-    /// Batches in the order of history.
+    /// The acknowledged batches in the order of their commits.
     batches: Vec<Vec<Change>>,
-    /// So many of them survive a kill.
+    /// The number of batches that survive a kill.
     kept_by_kill: usize,
-    /// So many of them survive a power cut.
+    /// The number of batches that survive a power cut.
     kept_by_power_cut: usize,
-    /// The batch whose commit said Poisoned: it may be there or not.
+    /// The batch whose commit returned Poisoned. It may be there or not.
     doubtful: Option<Vec<Change>>,
-    /// A commit said Poisoned.
+    /// Whether a commit returned Poisoned.
     pub is_poisoned: bool,
     folds: Vec<Option<String>>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// All steps were run.
+    /// All steps ran.
     Finished,
-    /// The power went off.
+    /// The power was cut.
     PowerOff,
-    /// Closing or opening said an error.
+    /// Opening or closing returned an error.
     Failed,
 }
 
 impl History {
-    /// Nothing has happened yet.
+    /// Creates an empty history.
     pub fn new(keyspaces: &[KeyspaceOptions]) -> Self {
         Self {
             batches: Vec::new(),
@@ -59,12 +60,12 @@ impl History {
         }
     }
 
-    /// How many batches were acknowledged.
+    /// Returns the number of acknowledged batches.
     pub fn acknowledged(&self) -> usize {
         self.batches.len()
     }
 
-    /// How many batches must survive.
+    /// Returns the number of batches that must survive.
     pub const fn promised(&self, promise: Promise) -> usize {
         match promise {
             Promise::Kill => self.kept_by_kill,
@@ -82,7 +83,7 @@ impl History {
         self.kept_by_power_cut = self.batches.len();
     }
 
-    /// A batch was acknowledged.
+    /// Notes that a batch was acknowledged.
     pub fn commit(&mut self, changes: &[Change], durability: Durability) {
         self.batches.push(changes.to_vec());
         match durability {
@@ -94,14 +95,14 @@ impl History {
         }
     }
 
-    /// The last `batches` may be lost after all: somebody damages the log.
+    /// Allows the loss of the last `batches`, because the test damages the log.
     pub fn allow_loss_of(&mut self, batches: usize) {
         self.kept_by_kill = self.kept_by_kill.saturating_sub(batches);
         self.kept_by_power_cut = self.kept_by_power_cut.saturating_sub(batches);
     }
 
-    /// Runs `steps` on a database in `world`, from opening it on, and writes down what was promised.
-    /// Errors are expected only from a disk that fails.
+    /// Opens a database in `world`, runs `steps` on it, and notes what must survive. Only a failing
+    /// disk may cause errors.
     pub fn run(
         &mut self,
         world: &World,
@@ -126,7 +127,7 @@ impl History {
             if let Step::Reopen = step {
                 keyspaces.clear();
                 match self.close(session) {
-                    // A poisoned database goes on as after the death of its process.
+                    // A poisoned database is treated as if its process had been killed.
                     Err(error) if error.kind() == ErrorKind::Poisoned && !world.disk.is_off() => {
                         let copy = world.after_kill(0).open(options).unwrap();
                         self.check_recovered(&copy.db, Promise::Kill);
@@ -148,10 +149,11 @@ impl History {
         (End::Finished, Some(session))
     }
 
-    /// Closes the database. Ok promises that all is kept; a poisoned one must not say it.
+    /// Closes the database. If that succeeds, everything must survive. A poisoned database must not
+    /// succeed.
     ///
     /// # Errors
-    /// What closing said.
+    /// Any error of closing.
     pub fn close(&mut self, session: Session) -> Result<()> {
         let written = session.db.commit_with(session.db.batch(), Durability::Buffered);
         let is_poisoned = written.is_err_and(|error| error.kind() == ErrorKind::Poisoned);
@@ -187,7 +189,7 @@ impl History {
                         assert!(!self.is_poisoned, "a commit after Poisoned");
                         self.commit(changes, durability);
                     }
-                    // When the power goes off nobody hears the answer.
+                    // After a power cut the result is not known.
                     Err(e) if e.kind() == ErrorKind::Poisoned || world.disk.is_off() => {
                         if !self.is_poisoned {
                             self.doubtful = Some(changes.clone());
@@ -219,7 +221,7 @@ impl History {
         }
     }
 
-    /// What an open database holds is exactly what was acknowledged.
+    /// Asserts that an open database has exactly the acknowledged batches.
     pub fn check_live(&self, db: &Database) {
         let found = read_all(db, self.folds.len());
         let mut model = self.model();
@@ -253,8 +255,9 @@ impl History {
         None
     }
 
-    /// What a recovered database holds is the result of the first n batches, n at least what was
-    /// promised. Forgets the batches behind, so that the run can go on; hands out n.
+    /// Asserts that a recovered database has the result of the first n batches, with n at least the
+    /// number that must survive. Forgets all later batches, so that the run can continue, and
+    /// returns n.
     pub fn check_recovered(&mut self, db: &Database, promise: Promise) -> usize {
         let found = read_all(db, self.folds.len());
         let wanted = digest_of(&found);
@@ -289,13 +292,13 @@ impl History {
         self.doubtful = None;
         self.is_poisoned = false;
         self.kept_by_kill = last.min(self.batches.len());
-        // What was found may stand in memory and in an unsynced log again.
+        // The batches that were found may be only in memory and in an unsynced log again.
         self.kept_by_power_cut = self.kept_by_power_cut.min(last);
         last
     }
 }
 
-/// The content of `ks0`, `ks1` and so on; a keyspace that is not there is empty.
+/// Returns the content of `ks0`, `ks1` and so on. A keyspace that does not exist is empty.
 fn read_all(db: &Database, keyspaces: usize) -> Vec<Table> {
     let known: Vec<String> = db.keyspaces().into_iter().map(|info| info.name).collect();
     (0..keyspaces)

@@ -1,4 +1,4 @@
-//! What flagstone's tests share: oracle, generators, crash and fault loops.
+//! The parts that flagstone's tests share: oracle, generators, crash and fault loops.
 //!
 //! ```text
 //! Rng --> Workload --> Step, Change --+--> Driver: the database and the Model side by side
@@ -19,8 +19,8 @@ pub mod seed;
 pub mod memory;
 pub mod rng;
 
-pub mod choices;
 pub mod model;
+pub mod options;
 
 pub mod workload;
 
@@ -36,13 +36,13 @@ pub mod sim;
 pub mod soak;
 pub mod stress;
 
-/// The checksum of headers, for tests that forge one.
+/// The checksum of headers, for tests that forge a header.
 pub use flagstone_base::checksum::crc32c;
 
-pub use choices::{random_keyspace, random_options};
 pub use driver::Driver;
 pub use history::{History, Promise};
 pub use model::{Change, Model, Table};
+pub use options::{random_keyspace, random_options};
 pub use rng::Rng;
 pub use seed::{is_long, rounds, seed};
 pub use workload::{Step, Workload};

@@ -1,43 +1,44 @@
-//! Is a history of several threads linearizable? Each key by itself, after Wing and Gong: calls are put in an order
-//! that fits their answers, none before another that had returned when it began.
+//! Checks whether a history of several threads is linearizable, key by key, after Wing and Gong.
+//! The search looks for an order of the calls that explains their results, in which no call comes
+//! before one that had returned when it began.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// What a call did to a key, and what it was told. Values differ from one another.
+/// An operation on a key, and its result. All values differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Sets it.
+    /// Sets the value.
     Put(u64),
-    /// Removes it.
+    /// Removes the value.
     Delete,
-    /// Found this.
+    /// Returned this value.
     Get(Option<u64>),
-    /// Sets it if it is as expected; whether it was.
+    /// Sets the value if the present one is as expected.
     Swap {
-        /// What was expected.
+        /// The expected value.
         expected: Option<u64>,
-        /// What it was to become.
+        /// The new value.
         new: u64,
-        /// Whether it did.
+        /// Whether the value was set.
         is_done: bool,
     },
 }
 
-/// A call of one thread.
+/// A call by one thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// Of which key.
+    /// The key.
     pub key: u64,
-    /// What it did.
+    /// The operation and its result.
     pub op: Op,
-    /// When it began, and when it had returned, by one counter for all threads.
+    /// The moments of its begin and its return, by a counter that all threads share.
     pub time: (u64, u64),
 }
 
 /// Checks the calls of each key.
 ///
 /// # Errors
-/// The first key whose calls fit no order, with them.
+/// The first key whose calls have no valid order, and these calls.
 pub fn check(calls: &[Call]) -> Result<(), String> {
     let mut keys: BTreeMap<u64, Vec<Call>> = BTreeMap::new();
     for call in calls {
@@ -55,12 +56,13 @@ pub fn check(calls: &[Call]) -> Result<(), String> {
 
 struct Search<'a> {
     calls: &'a [Call],
-    /// What was done and the value then, of which no order follows.
+    /// States from which no order was found: the calls already placed, and the value.
     tried: HashSet<(Vec<bool>, Option<u64>)>,
 }
 
 impl Search<'_> {
-    /// Whether the calls that are not done fit after those that are. All before `first` are done.
+    /// Returns whether the remaining calls have a valid order after those already placed. All
+    /// before `first` are placed.
     fn fits(&mut self, done: &mut Vec<bool>, mut first: usize, value: Option<u64>) -> bool {
         while done.get(first) == Some(&true) {
             first += 1;
@@ -68,7 +70,7 @@ impl Search<'_> {
         if first == done.len() {
             return true;
         }
-        // What lies before `first` is the same for all that begin there.
+        // Calls before `first` are placed in every state with this `first`.
         let state = (done[first..].to_vec(), value);
         if self.tried.contains(&state) {
             return false;
@@ -92,7 +94,7 @@ impl Search<'_> {
     }
 }
 
-/// The value after `op` on `value`; `None` if its answer does not fit.
+/// Returns the value after `op` on `value`, or `None` if its result does not fit.
 fn answer(op: Op, value: Option<u64>) -> Option<Option<u64>> {
     match op {
         Op::Put(new) => Some(Some(new)),

@@ -1,4 +1,5 @@
-//! How much memory a piece of work takes at its worst moment: an allocator that counts, a test binary at a time.
+//! Measures the peak memory of a piece of work, by an allocator that counts. A test binary installs
+//! it.
 //!
 //! ```
 //! use flagstone_testkit::memory::{Counting, peak};
@@ -15,7 +16,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, counted in each thread by itself. What another thread frees is not subtracted.
+/// The system's allocator with a count for each thread. Memory that another thread frees is not
+/// subtracted.
 pub struct Counting;
 
 thread_local! {
@@ -24,7 +26,7 @@ thread_local! {
 }
 
 fn note(change: isize) {
-    // A thread that ends frees memory when these are gone.
+    // A thread that ends still frees memory after these are destroyed.
     let _ended = NOW.try_with(|now| {
         now.set(now.get() + change);
         let _ended = PEAK.try_with(|peak| peak.set(peak.get().max(now.get())));
@@ -46,7 +48,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // For a moment both may be there.
+        // For a moment both the old and the new memory may exist.
         note(size as isize);
         note(-(layout.size() as isize));
         // SAFETY: the caller keeps the contract.
@@ -60,8 +62,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work`; how many bytes more than before it this thread had at the worst moment. `None` in a binary whose allocator is
-/// not [`Counting`].
+/// Runs `work` and returns its result, and the bytes that this thread had at the peak beyond those
+/// it had before. They are `None` in a binary whose allocator is not [`Counting`].
 pub fn peak<T>(work: impl FnOnce() -> T) -> (T, Option<usize>) {
     let before = NOW.get();
     drop(std::hint::black_box(Box::new(before)));

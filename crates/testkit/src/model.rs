@@ -1,4 +1,4 @@
-//! The oracle: a database of several keyspaces as sorted maps, and what a write does to them.
+//! The oracle: several keyspaces as sorted maps, and the effects of writes on them.
 
 use flagstone::fold::{AddI64, Append, Fold};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::ops::Bound;
 /// The content of a keyspace.
 pub type Table = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One operation of a batch. Keyspaces are named by their place.
+/// An operation of a batch. A keyspace is named by its index.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Change {
     /// Sets a key.
@@ -22,7 +22,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The place of its keyspace.
+    /// Returns the index of the keyspace.
     pub const fn keyspace(&self) -> usize {
         match self {
             Self::Put(at, ..)
@@ -50,17 +50,17 @@ impl fmt::Debug for Change {
     }
 }
 
-/// What a database must hold.
+/// The content that a database must have.
 #[derive(Clone, Default)]
 pub struct Model {
     tables: Vec<Table>,
     folds: Vec<Option<String>>,
-    /// The sum of the hashes of all entries: two models with one sum are taken for equal.
+    /// The sum of the hashes of all entries. Two models with the same sum count as equal.
     digest: u64,
 }
 
 impl Model {
-    /// Empty keyspaces, one for each fold named.
+    /// Creates an empty keyspace for each of `folds`.
     pub fn new(folds: &[Option<&str>]) -> Self {
         Self {
             tables: vec![Table::new(); folds.len()],
@@ -74,7 +74,7 @@ impl Model {
         &self.tables[keyspace]
     }
 
-    /// All keyspaces.
+    /// Returns the content of all keyspaces.
     pub fn tables(&self) -> &[Table] {
         &self.tables
     }
@@ -115,7 +115,7 @@ impl Model {
         }
     }
 
-    /// The entries within the bounds; none for bounds that are upside down.
+    /// Returns the entries within the bounds, or none if the start is after the end.
     pub fn range(
         &self,
         at: usize,
@@ -147,7 +147,7 @@ impl Model {
     }
 }
 
-/// The digest of whole tables, as [`Model::digest`] counts it.
+/// Returns the digest of whole tables, computed as in [`Model::digest`].
 pub fn digest_of(tables: &[Table]) -> u64 {
     let entries = tables
         .iter()

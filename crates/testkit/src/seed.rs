@@ -1,9 +1,9 @@
-//! Seeds and sizes of random tests: printed, and taken from the environment.
+//! The seeds and sizes of random tests, which the environment can set.
 
 use flagstone_env::{Random, SystemRandom};
 
-/// The seed of a random test: `FLAGSTONE_SEED` if it is set, a fresh one in long runs, else
-/// `usual`. It is printed, so a failed test shows how to run it again.
+/// Returns the seed of a random test: `FLAGSTONE_SEED` if it is set, a new one in long runs, else
+/// `usual`. Prints the seed, so that a failed test shows how to repeat it.
 pub fn seed(test: &str, usual: u64) -> u64 {
     let asked = std::env::var("FLAGSTONE_SEED").ok();
     let seed = match asked.and_then(|text| text.trim().parse().ok()) {
@@ -15,12 +15,12 @@ pub fn seed(test: &str, usual: u64) -> u64 {
     seed
 }
 
-/// Whether `FLAGSTONE_LONG` asks for long runs.
+/// Returns whether `FLAGSTONE_LONG` asks for long runs.
 pub fn is_long() -> bool {
     std::env::var("FLAGSTONE_LONG").is_ok_and(|text| !text.is_empty() && text != "0")
 }
 
-/// `quick` rounds, or `long` ones when long runs are asked for.
+/// Returns `quick`, or `long` if long runs are asked for.
 pub fn rounds(quick: u64, long: u64) -> u64 {
     if is_long() { long } else { quick }
 }

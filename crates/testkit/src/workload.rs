@@ -1,4 +1,4 @@
-//! Random operations: few keys, so that they meet; some keys and values of odd shapes.
+//! Random operations. They use few keys, so that they meet, and some keys and values of odd shapes.
 
 use crate::model::Change;
 use crate::rng::Rng;
@@ -7,16 +7,16 @@ use std::ops::Bound;
 /// A range with owned bounds.
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// One thing to do with a database.
+/// A step of a test on a database.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// One write through its keyspace.
+    /// Writes one change through its keyspace.
     Write(Change),
     /// Removes all keys within the bounds.
     DeleteRange(usize, Bounds),
-    /// Writes that happen together.
+    /// Commits a batch.
     Commit(Vec<Change>),
-    /// Removes a key and hears whether it was there.
+    /// Removes a key, which reports whether it was there.
     Remove(usize, Vec<u8>),
     /// Reads a key.
     Get(usize, Vec<u8>),
@@ -34,9 +34,9 @@ pub enum Step {
     TakeSnapshot,
     /// Reads a key and a range of a snapshot.
     ReadSnapshot(usize, Vec<u8>, Bounds, bool),
-    /// Lets the oldest snapshot go.
+    /// Drops the oldest snapshot.
     DropSnapshot,
-    /// Runs so many steps of background work.
+    /// Runs this number of steps of background work.
     Assist(u64),
     /// Makes acknowledged writes durable.
     Sync,
@@ -50,7 +50,7 @@ pub enum Step {
     Reopen,
 }
 
-/// Makes steps.
+/// A generator of steps.
 pub struct Workload {
     rng: Rng,
     folds: Vec<Option<String>>,
@@ -59,20 +59,21 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Steps over one keyspace for each fold named, with so many keys each.
+    /// Creates a generator for a keyspace for each of `folds`, with `keys` keys each.
     pub fn new(seed: u64, folds: &[Option<&str>], keys: u64) -> Self {
         let folds = folds.iter().map(|fold| fold.map(str::to_owned)).collect();
         Self { rng: Rng::new(seed), folds, keys, value_bytes_max: 20_000 }
     }
 
-    /// Values of at most so many bytes.
+    /// Limits values to `bytes`.
     #[must_use]
     pub const fn values_up_to(mut self, bytes: u64) -> Self {
         self.value_bytes_max = bytes;
         self
     }
 
-    /// Key number `n`: most are plain text, some long, some of bytes that signed order would mix up.
+    /// Returns key number `n`. Most keys are plain text, some are long, and some have bytes that a
+    /// signed comparison would misplace.
     pub fn key(n: u64) -> Vec<u8> {
         match n % 10 {
             7 => [vec![0xFF; (n % 4) as usize], n.to_be_bytes()[6..].to_vec()].concat(),
@@ -108,7 +109,7 @@ impl Workload {
         text.iter().copied().cycle().take(len).collect()
     }
 
-    /// Two different keys, ascending.
+    /// Returns two different keys in ascending order.
     fn ends(&mut self) -> (Vec<u8>, Vec<u8>) {
         loop {
             let (a, b) = (self.any_key(), self.any_key());
@@ -118,7 +119,7 @@ impl Workload {
         }
     }
 
-    /// One change of one keyspace.
+    /// Returns a change of one keyspace.
     pub fn change(&mut self) -> Change {
         let at = self.any_keyspace();
         match self.rng.below(100) {
@@ -143,18 +144,18 @@ impl Workload {
             let len = self.rng.index(12);
             return self.rng.bytes(len);
         }
-        // Now and then one that does not apply.
+        // Sometimes the operand does not apply.
         let len = if self.rng.percent(5) { 3 } else { 8 };
         self.rng.number().to_le_bytes()[..len].to_vec()
     }
 
-    /// Some changes, seldom many.
+    /// Returns some changes, rarely many.
     pub fn batch(&mut self) -> Vec<Change> {
         let len = if self.rng.percent(5) { self.rng.below(60) } else { self.rng.between(1, 6) };
         (0..len).map(|_| self.change()).collect()
     }
 
-    /// Bounds of every kind; sometimes upside down.
+    /// Returns bounds of every kind. Sometimes the start is after the end.
     pub fn bounds(&mut self) -> Bounds {
         let bound = |this: &mut Self| match this.rng.below(5) {
             0 => Bound::Unbounded,
@@ -164,7 +165,7 @@ impl Workload {
         (bound(self), bound(self))
     }
 
-    /// Any step of a model test.
+    /// Returns a step of a model test.
     pub fn step(&mut self) -> Step {
         let at = self.any_keyspace();
         let reverse = self.rng.percent(50);
@@ -202,7 +203,7 @@ impl Workload {
         }
     }
 
-    /// A step of a crash or fault test: mostly batches.
+    /// Returns a step of a crash or fault test, mostly a batch.
     pub fn write_step(&mut self) -> Step {
         match self.rng.below(100) {
             0..=74 => Step::Commit(self.batch()),
@@ -218,7 +219,7 @@ impl Workload {
         }
     }
 
-    /// Several steps.
+    /// Returns `count` steps of a crash or fault test.
     pub fn write_steps(&mut self, count: usize) -> Vec<Step> {
         (0..count).map(|_| self.write_step()).collect()
     }

@@ -1,5 +1,5 @@
-//! An outside world for one database: a disk in memory that can crash and fail, a clock that stands
-//! still, background work one step at a time.
+//! The outside world of one database: a disk in memory that can crash and fail, a clock that the
+//! test moves, background work one step at a time.
 
 use crate::model::Table;
 use flagstone::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
@@ -9,49 +9,49 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The world of one database.
+/// The outside world of one database.
 pub struct World {
-    /// What is on disk.
+    /// The disk in memory.
     pub mem: MemDisk,
-    /// The same disk, as the database sees it.
+    /// The same disk with faults, which the database uses.
     pub disk: FaultDisk,
-    /// The time.
+    /// The clock of the database.
     pub clock: Arc<ManualClock>,
     seed: AtomicU64,
 }
 
 /// A database open in a world.
 pub struct Session {
-    /// The database.
+    /// The open database.
     pub db: Database,
-    /// Its background work.
+    /// The background work of the database.
     pub executor: Arc<StepExecutor>,
     clock: Arc<ManualClock>,
 }
 
 impl World {
-    /// An empty disk.
+    /// Creates a world with an empty disk.
     pub fn new(seed: u64) -> Self {
         Self::on(MemDisk::default(), seed)
     }
 
-    /// A world with the disk `mem`.
+    /// Creates a world with the disk `mem`.
     pub fn on(mem: MemDisk, seed: u64) -> Self {
         let disk = FaultDisk::new(Arc::new(mem.clone()));
         Self { mem, disk, clock: Arc::default(), seed: AtomicU64::new(seed) }
     }
 
-    /// The directory of the database.
+    /// Returns the directory of the database.
     pub fn dir() -> &'static Path {
         Path::new("/db")
     }
 
-    /// The path of a file of the database.
+    /// Returns the path of a file of the database.
     pub fn path(name: &str) -> PathBuf {
         Self::dir().join(name)
     }
 
-    /// The world after a power cut at this moment; `luck` decides what of the unsynced survives.
+    /// Returns the world after a power cut now. `luck` decides which unsynced data survives.
     #[must_use]
     pub fn after_power_cut(&self, luck: u64) -> Self {
         let mem = match luck % 4 {
@@ -61,13 +61,13 @@ impl World {
         Self::on(mem, luck ^ 0xC0FFEE)
     }
 
-    /// The world after the process was killed at this moment.
+    /// Returns the world after the process is killed now.
     #[must_use]
     pub fn after_kill(&self, luck: u64) -> Self {
         Self::on(self.mem.kill(), luck ^ 0xDECAF)
     }
 
-    /// What a database is opened with here. Each call draws other random numbers.
+    /// Returns an environment to open the database with. Each call gives other random numbers.
     pub fn environment(&self) -> (Environment, Arc<StepExecutor>) {
         let executor = Arc::new(StepExecutor::default());
         let seed = self.seed.fetch_add(1, Ordering::Relaxed);
@@ -80,7 +80,7 @@ impl World {
         (environment, executor)
     }
 
-    /// The environment with threads of its own for background work.
+    /// Returns an environment with threads for background work.
     pub fn environment_with_threads(&self) -> Environment {
         Environment { executor: None, ..self.environment().0 }
     }
@@ -88,7 +88,7 @@ impl World {
     /// Opens the database.
     ///
     /// # Errors
-    /// Those of opening.
+    /// Any error of opening a database.
     pub fn open(&self, options: &Options) -> Result<Session> {
         let (environment, executor) = self.environment();
         let builder = Database::builder(Self::dir()).options(options.clone());
@@ -96,10 +96,10 @@ impl World {
         Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
     }
 
-    /// Opens the database for reading only: nothing is changed.
+    /// Opens the database for reading only, which changes nothing.
     ///
     /// # Errors
-    /// Those of opening.
+    /// Any error of opening a database.
     pub fn open_read_only(&self, options: &Options) -> Result<Session> {
         let (environment, executor) = self.environment();
         let builder = Database::builder(Self::dir()).options(options.clone());
@@ -107,12 +107,12 @@ impl World {
         Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
     }
 
-    /// The names of the database's files, sorted.
+    /// Returns the names of the database's files, sorted.
     pub fn files(&self) -> Vec<String> {
         self.mem.list(Self::dir()).unwrap_or_default()
     }
 
-    /// Every file of the database with its content.
+    /// Returns every file of the database with its content.
     pub fn contents(&self) -> Vec<(String, Vec<u8>)> {
         let read = |name: String| {
             let content = self.mem.content(&Self::path(&name)).unwrap_or_default();
@@ -123,22 +123,22 @@ impl World {
 }
 
 impl Session {
-    /// A database that was opened with an environment of `world`.
+    /// Returns the session of a database that was opened with an environment of `world`.
     pub fn of(world: &World, db: Database, executor: Arc<StepExecutor>) -> Self {
         Self { db, executor, clock: Arc::clone(&world.clock) }
     }
 
-    /// Opens or makes the keyspaces `ks0`, `ks1` and so on.
+    /// Opens or creates the keyspaces `ks0`, `ks1` and so on.
     ///
     /// # Errors
-    /// Those of making a keyspace.
+    /// Those of creating a keyspace.
     pub fn keyspaces(&self, options: &[KeyspaceOptions]) -> Result<Vec<Keyspace>> {
         let named = options.iter().enumerate();
         named.map(|(at, o)| self.db.keyspace_with(&format!("ks{at}"), o.clone())).collect()
     }
 
-    /// Runs background work until there is none, at most a thousand steps: a timer never ends. Time
-    /// goes by meanwhile, so that compactions see both writers at work and writers at rest.
+    /// Runs background work until there is none, but at most a thousand steps, because timers never
+    /// end. The clock advances meanwhile, so that compactions see both busy and idle writers.
     pub fn settle(&self) {
         use flagstone::env::Executor;
         for step in 0..1000 {
@@ -152,7 +152,7 @@ impl Session {
     }
 }
 
-/// All entries of a keyspace.
+/// Returns all entries of a keyspace.
 ///
 /// # Errors
 /// Those of the scan.

@@ -1,4 +1,5 @@
-//! Runs the fuzzer: `fuzz TARGET [--seconds N] [--seed S]`. `cargo xtask fuzz` builds and starts it.
+//! Runs the fuzzer: `fuzz TARGET [--seconds N] [--seed S]`. `cargo xtask fuzz` builds and starts
+//! it.
 
 #![allow(
     clippy::print_stdout,
@@ -22,7 +23,7 @@ cargo xtask fuzz TARGET --corpus [--seconds N]                    then keeps sma
 
 Targets:";
 
-/// So many inputs of a target are kept in the repository, each at most so long.
+/// The number of inputs of a target that the repository keeps, and their longest length.
 const CORPUS_INPUTS: usize = 8;
 const CORPUS_BYTES: usize = 16 << 10;
 
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
     if well == asked.targets.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs one target; true when nothing was found.
+/// Runs one target. Returns true if nothing was found.
 fn run(target: &Target, asked: &Asked) -> bool {
     if let Some(file) = &asked.replay {
         let input = std::fs::read(file).unwrap();
@@ -132,7 +133,7 @@ fn show_failure(target: &Target, seed: u64, failure: &Failure) {
     );
 }
 
-/// Keeps small inputs that reached different places in the repository instead of those there.
+/// Replaces the inputs in the repository by small ones that reached different code.
 fn keep(target: &Target, report: &Report) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     let _none = std::fs::remove_dir_all(&folder);
@@ -141,7 +142,7 @@ fn keep(target: &Target, report: &Report) {
     let mut inputs: Vec<&Vec<u8>> = report.kept.iter().collect();
     inputs.retain(|input| input.len() <= CORPUS_BYTES && !seeds.contains(input));
     inputs.sort_by_key(|input| (input.len(), (*input).clone()));
-    // Some of every length: the shortest tell little.
+    // Takes some of every length, because the shortest tell little.
     let every = inputs.len().div_ceil(CORPUS_INPUTS).max(1);
     for input in inputs.into_iter().step_by(every) {
         let name = format!("{:08x}.bin", flagstone_testkit::crc32c(input));

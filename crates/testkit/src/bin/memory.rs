@@ -1,4 +1,4 @@
-//! How much memory databases with small budgets take: `cargo xtask memory` builds and starts it.
+//! Measures the memory of databases with small budgets. `cargo xtask memory` builds and starts it.
 
 #![allow(
     clippy::print_stdout,

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A history takes milliseconds: one that takes so long hangs.
+/// A history takes milliseconds. One that takes this long hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
-/// Every so many histories, one runs twice and must show the same.
+/// One in this many histories runs twice and must give the same result.
 const TWICE_EVERY: u64 = 64;
 const SHRINK_TIME: Duration = Duration::from_secs(60);
 const REPORT_EVERY: Duration = Duration::from_secs(60);
@@ -24,7 +24,7 @@ const REPORT_EVERY: Duration = Duration::from_secs(60);
 struct Asked {
     seconds: u64,
     seed: u64,
-    /// Runs the history of the seed alone.
+    /// Whether only the history of the seed runs.
     only: bool,
     threads: usize,
 }
@@ -57,7 +57,7 @@ fn asked() -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// What all threads share.
+/// The state that all threads share.
 #[derive(Default)]
 struct Shared {
     next: AtomicU64,
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     if shared.has_failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Runs history after history; at least one.
+/// Runs histories until `end`, at least one.
 fn work(shared: &Shared, end: Instant) {
     let (watched, watch) = watch();
     let mut reported = Instant::now();
@@ -133,7 +133,7 @@ fn work(shared: &Shared, end: Instant) {
 
 type Watched = Arc<Mutex<Option<(u64, Instant)>>>;
 
-/// A thread that ends the process when a history hangs.
+/// Starts a thread that ends the process if a history hangs.
 fn watch() -> (Watched, std::sync::mpsc::Sender<()>) {
     let watched = Watched::default();
     let (sender, receiver) = std::sync::mpsc::channel::<()>();

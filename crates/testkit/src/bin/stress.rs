@@ -1,5 +1,5 @@
-//! Kills and power cuts of real processes, and a soak: `stress kill`, `power`, `soak`; `cargo xtask stress`, `powercut`
-//! and `soak` build and start it.
+//! Kills and power cuts of real processes, and the soak: `stress kill`, `power` and `soak`. `cargo
+//! xtask stress`, `powercut` and `soak` build and start it.
 
 #![allow(
     clippy::print_stdout,
@@ -59,7 +59,7 @@ fn refuse(text: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A seed by chance.
+/// Returns a random seed.
 fn chance() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Rng::new(now.as_nanos() as u64).number() >> 16

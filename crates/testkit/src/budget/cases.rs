@@ -5,10 +5,10 @@ use super::work::{BUDGET, Place};
 use super::{documents, large, recovery, snapshots};
 use std::path::Path;
 
-/// What a child does.
+/// The work of a child.
 type Part = fn(&Place, &mut Meter);
 
-/// A case, what each of its children does, and its budget.
+/// A case, the work of each of its children, and its budget.
 pub(super) struct Case {
     pub(super) name: &'static str,
     pub(super) parts: &'static [(&'static str, Part)],
@@ -19,7 +19,7 @@ const fn case(name: &'static str, parts: &'static [(&'static str, Part)]) -> Cas
     Case { name, parts, budget: BUDGET }
 }
 
-/// All of them. The first child of `recovery` is killed when it says that the log is full.
+/// All cases. The first child of `recovery` is killed when it reports that the log is full.
 pub(super) static CASES: [Case; 7] = [
     case("writers", &[("writers", large::writers)]),
     case(
@@ -33,10 +33,10 @@ pub(super) static CASES: [Case; 7] = [
     case("large", &[("large", large::large)]),
 ];
 
-/// Their names.
+/// The names of all cases.
 pub const NAMES: &str = "writers, recovery, snapshots, documents, ranges, keyspaces, large";
 
-/// Does the part `name` in this process; false when there is none.
+/// Runs the part `name` in this process. Returns false if there is no such part.
 pub fn run_child(name: &str, dir: &Path, scale: f64) -> bool {
     for case in &CASES {
         if let Some((_, part)) = case.parts.iter().find(|(part, _)| *part == name) {

@@ -1,4 +1,5 @@
-//! Documents of almost 16 MiB, the longest that the budget of 64 MiB lets into a batch: put, patched, read, scanned, parsed.
+//! Documents of almost 16 MiB are put, patched, read, scanned and parsed. A budget of 64 MiB allows
+//! no longer ones in a batch.
 
 use super::meter::Meter;
 use super::work::{Place, entries, noise};
@@ -6,7 +7,7 @@ use flagstone::{Document, KeyspaceOptions, Patch, Routing};
 
 /// The length of a document's text.
 const TEXT: usize = (16 << 20) - (64 << 10);
-/// Threads that put at once.
+/// The number of threads that put.
 const THREADS: u64 = 2;
 
 pub(super) fn documents(place: &Place, meter: &mut Meter) {
@@ -17,7 +18,7 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
     let texts: Vec<Vec<u8>> = (0..THREADS).map(json).collect();
     let made: Vec<Document> =
         texts.iter().map(|text| Document::from_json(text).expect("a document")).collect();
-    // The texts and the documents; while they are put a thread holds no more.
+    // A thread holds only its texts and documents while it puts them.
     let ours = (THREADS as usize * 2 * TEXT) as u64;
     meter.hold(ours);
     meter.phase("put by two threads", || {
@@ -36,7 +37,7 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
     meter.phase("put as JSON", || {
         (0..count / 4).for_each(|n| documents.put_json(n, &texts[0]).expect("a put"));
     });
-    // Its closure gets a document that is decoded: the text, and what it was.
+    // The closure gets a decoded document: the old text and the new one.
     meter.hold(ours / 2 + 2 * TEXT as u64);
     meter.phase("update", || {
         for n in 0..count / 4 {
@@ -50,7 +51,7 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
             documents.patch(n % count, &Patch::new().inc("n", 1)).expect("a patch");
         });
     });
-    // A document that is read is the caller's.
+    // The caller holds the document that it reads.
     meter.hold(TEXT as u64);
     meter.phase("get", || {
         for n in 0..count {
@@ -78,11 +79,11 @@ pub(super) fn documents(place: &Place, meter: &mut Meter) {
     meter.phase("close", || db.close().expect("a close"));
 }
 
-/// `{"n":0,"text":".."}` with a text that shrinks to three quarters.
+/// Returns `{"n":0,"text":".."}` with a text that compresses to three quarters.
 fn json(n: u64) -> Vec<u8> {
     let mut noise_bytes = vec![0; TEXT - 64];
     noise(&mut noise_bytes, n, 0);
     noise_bytes.iter_mut().for_each(|byte| *byte = b'0' + (*byte & 63).min(43));
-    // No quote and no backslash: '0'..='['.
+    // The text has no quote and no backslash: only '0'..='['.
     [&br#"{"n":0,"text":""#[..], &noise_bytes, b"\"}"].concat()
 }

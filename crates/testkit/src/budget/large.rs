@@ -1,10 +1,11 @@
-//! Much data under a small budget: one writer or two, or 32 over 16 partitions; many deleted ranges; many keyspaces.
+//! Much data under a small budget: one writer or two, or 32 over 16 partitions; many deleted
+//! ranges; many keyspaces.
 
 use super::meter::Meter;
 use super::work::{Place, VALUE, entries, get_some, hashed, key, noise, number, put_all, share};
 use flagstone::Keyspace;
 
-/// 20 GB of 1 KB values: loaded, read, scanned, overwritten, compacted, opened again.
+/// 20 GB of 1 KB values are loaded, read, scanned, overwritten, compacted and opened again.
 pub(super) fn large(place: &Place, meter: &mut Meter) {
     let count = place.sized(20_000_000, 20_000);
     let db = place.open();
@@ -35,7 +36,7 @@ pub(super) fn large(place: &Place, meter: &mut Meter) {
     meter.phase("count", || assert_eq!(kv.count().expect("a count"), count));
 }
 
-/// Two scans of a tenth of all, one forwards and one backwards.
+/// Runs two scans of a tenth of all entries, one forwards and one backwards.
 fn long_scans(kv: &Keyspace, count: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| scan(kv, count / 2, count / 10));
@@ -57,7 +58,7 @@ fn scan(kv: &Keyspace, from: u64, entries: u64) {
     }
 }
 
-/// 32 threads that put, one time in ten get, into 16 partitions.
+/// 32 threads put into 16 partitions; one operation in ten is a get.
 pub(super) fn writers(place: &Place, meter: &mut Meter) {
     let count = place.sized(4_000_000, 20_000);
     let db = place.open();
@@ -80,7 +81,7 @@ pub(super) fn writers(place: &Place, meter: &mut Meter) {
     meter.phase("close", || db.close().expect("a close"));
 }
 
-/// 100,000 deleted ranges among the keys.
+/// 100,000 ranges are deleted among the keys.
 pub(super) fn ranges(place: &Place, meter: &mut Meter) {
     let ranges = place.sized(100_000, 1_000);
     let db = place.open();
@@ -88,7 +89,7 @@ pub(super) fn ranges(place: &Place, meter: &mut Meter) {
     let keys = ranges * 8;
     meter.phase("load", || put_all(&kv, 0..keys, 1));
     db.compact().expect("a compaction");
-    // Somebody reads what was there: nothing of it may go.
+    // A snapshot pins the old entries, so that none may be dropped.
     let before = db.snapshot();
     meter.phase("delete ranges", || {
         share(2, ranges, |n, _| {
@@ -118,7 +119,7 @@ pub(super) fn ranges(place: &Place, meter: &mut Meter) {
     meter.phase("count again", || assert!(kv.count().expect("a count") >= ranges * 4));
 }
 
-/// 1,000 keyspaces of four partitions, all with some entries in tables.
+/// 1,000 keyspaces of four partitions each have some entries in tables.
 pub(super) fn keyspaces(place: &Place, meter: &mut Meter) {
     let count = place.sized(1_000, 20);
     let db = place.open();

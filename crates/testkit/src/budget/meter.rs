@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-/// Memory in bytes, as the system counts it.
+/// Returns a field of the process's status, in bytes.
 pub(super) fn field(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -11,9 +11,9 @@ pub(super) fn field(name: &str) -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// Prints the peak of each phase.
+/// Measures and prints the peak of each phase.
 pub(super) struct Meter {
-    /// What the case itself holds now.
+    /// The bytes that the case itself holds now.
     held: u64,
     peak: u64,
 }
@@ -23,14 +23,14 @@ impl Meter {
         Self { held: 0, peak: 0 }
     }
 
-    /// The case itself holds so many bytes from now on, for as long as the next phases last.
+    /// Notes that the case itself holds `bytes` from now on.
     pub(super) const fn hold(&mut self, bytes: u64) {
         self.held = bytes;
     }
 
     /// Runs a phase and prints its peak.
     pub(super) fn phase<T>(&mut self, name: &str, work: impl FnOnce() -> T) -> T {
-        // The peak begins again at what is resident now.
+        // Resets the peak to what is resident now.
         let _as_before = fs::write("/proc/self/clear_refs", "5");
         let started = Instant::now();
         let done = work();

@@ -1,11 +1,12 @@
-//! How much memory a database takes under loads that are hard on it, against the bound that its budget promises.
+//! Compares the memory of databases, under loads that are hard on it, with the bound that the
+//! budget promises.
 //!
 //! ```text
 //! parent: for each case a child process --> lines of its phases --> a table: case, budget, bound, peak, ok
 //! child:  opens a database with a small budget, works, and prints the peak of its resident set after each phase
 //! ```
-//! The bound is the budget times 1.15 and 100 MiB. The peak is that of the whole process without what the case itself
-//! holds, which it computes and prints.
+//! The bound is the budget times 1.15 plus 100 MiB. The peak is that of the whole process, less
+//! what the case itself holds, which the case computes.
 
 #![allow(clippy::print_stdout, reason = "a child tells its parent by its output")]
 

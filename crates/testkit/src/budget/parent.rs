@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is to be run.
+/// The cases to run.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// One case, or all of them.
+    /// The name of one case, or `None` for all.
     pub case: Option<String>,
-    /// 1 for the sizes of the promise.
+    /// The scale of the data. 1 gives the sizes for which the bound is promised.
     pub scale: f64,
-    /// Where: each case makes a directory of its own in it, and removes it.
+    /// The directory in which each case creates its own, and removes it.
     pub dir: PathBuf,
 }
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
     case: &'static str,
@@ -30,12 +30,12 @@ pub struct Row {
 }
 
 impl Row {
-    /// What the process may take: the budget times 1.15 and 100 MiB.
+    /// Returns the bytes that the process may take: the budget times 1.15 plus 100 MiB.
     const fn bound(&self) -> u64 {
         self.budget / 100 * 115 + (100 << 20)
     }
 
-    /// Whether it stayed below its bound, and did its work.
+    /// Returns whether the case did its work and stayed below its bound.
     pub const fn is_ok(&self) -> bool {
         self.failed.is_none() && self.peak <= self.bound()
     }
@@ -61,10 +61,10 @@ impl fmt::Display for Row {
     }
 }
 
-/// Runs what is asked for; `tell` gets each line as it comes. An error: there is no such case.
+/// Runs the cases. `tell` gets each line as it comes.
 ///
 /// # Errors
-/// The name of a case that there is not.
+/// The name of a case that does not exist.
 pub fn run(asked: &Asked, mut tell: impl FnMut(&str)) -> Result<Vec<Row>, String> {
     let wanted = |case: &&Case| asked.case.as_deref().is_none_or(|name| name == case.name);
     let cases: Vec<&Case> = CASES.iter().filter(wanted).collect();
@@ -133,7 +133,7 @@ fn run_part(
     if status.success() || is_killed { Ok(()) } else { Err(format!("{part}: {status}")) }
 }
 
-/// `phase PEAK HELD AFTER SECONDS NAME`, or a remark.
+/// Reads a line of a child: `phase PEAK HELD AFTER SECONDS NAME`, or a remark.
 fn note(line: &str, row: &mut Row, tell: &mut impl FnMut(&str)) {
     let words: Vec<&str> = line.splitn(6, ' ').collect();
     let [_, peak, held, after, seconds, name] = words[..] else {

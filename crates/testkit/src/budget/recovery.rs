@@ -1,18 +1,19 @@
-//! A log that is full when its process is killed: opened for reading only, then for writing.
+//! A process is killed while its log is full. The database is then opened for reading only, and for
+//! writing.
 
 use super::meter::Meter;
 use super::work::{Place, get_some, hashed, put_all, share};
 use std::io::Write;
 
-/// The marker in the directory that says how many keys were put for certain.
+/// The file in the directory with the number of keys that certainly were put.
 const DONE: &str = "put-for-certain";
 
-/// Fills the log up to its bound, says so, and goes on until it is killed.
+/// Fills the log up to its bound, reports it, and continues until it is killed.
 pub(super) fn fill(place: &Place, _: &mut Meter) {
     let db = place.open();
     let small = hashed(&db, "small", 1);
     let kv = hashed(&db, "kv", 16);
-    // Its memtable is never the largest: it pins the log from the first record on.
+    // Its memtable is never the largest, so it pins the log from the first record on.
     small.put("pin", "1").expect("a put");
     let bound = place.budget;
     let mut first = 0;
@@ -22,7 +23,7 @@ pub(super) fn fill(place: &Place, _: &mut Meter) {
         first += 256;
         let bytes = db.stats().wal_bytes;
         fullest = fullest.max(bytes);
-        // At four fifths the tree that pins it is flushed.
+        // At four fifths of the bound the tree that pins the log is flushed.
         if bytes >= bound / 100 * 78 || first > 4 * bound / 1000 {
             break;
         }
@@ -45,7 +46,7 @@ fn certain(place: &Place) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Opens what was killed without changing it.
+/// Opens the database of the killed process without changing it.
 pub(super) fn read_only(place: &Place, meter: &mut Meter) {
     let count = certain(place);
     let db = meter.phase("open for reading only", || {
@@ -57,7 +58,7 @@ pub(super) fn read_only(place: &Place, meter: &mut Meter) {
     meter.phase("count", || assert!(kv.count().expect("a count") >= count));
 }
 
-/// Opens what was killed and goes on.
+/// Opens the database of the killed process and writes again.
 pub(super) fn write(place: &Place, meter: &mut Meter) {
     let count = certain(place);
     let db = meter.phase("open for writing", || place.open());

@@ -1,10 +1,11 @@
-//! 1,000 snapshots and 1,000 scans that stand still in the middle, both ways, over 16 partitions, while others write.
+//! 1,000 snapshots, and 1,000 scans in both directions that pause in the middle, over 16 partitions
+//! beside writers.
 
 use super::meter::Meter;
 use super::work::{Place, VALUE, get_some, hashed, key, noise, number, put_all, share};
 use flagstone::{Keyspace, Scan, Snapshot};
 
-/// A scan that waits, and what it showed last.
+/// A paused scan and its last key.
 struct Waiting {
     scan: Scan,
     at: u64,
@@ -12,9 +13,9 @@ struct Waiting {
     is_back: bool,
 }
 
-/// So many entries a scan is read before it waits, and again when it goes on.
+/// The number of entries that a scan reads before it pauses, and after.
 const STEPS: u64 = 10;
-/// Puts between two scans that are begun.
+/// The number of puts between the starts of two scans.
 const PUTS: u64 = 1_000;
 
 pub(super) fn snapshots(place: &Place, meter: &mut Meter) {
@@ -30,7 +31,7 @@ pub(super) fn snapshots(place: &Place, meter: &mut Meter) {
             let snapshot = db.snapshot();
             waiting.push(begin(&kv, &snapshot, version - 1, keys));
             held.push(snapshot);
-            // Every round writes the same keys, so what a scan must show is known.
+            // Every round writes the same keys, so the result of a scan is known.
             put_all(&kv, (0..PUTS).map(|n| slot(n, keys)), version);
         }
     });
@@ -49,7 +50,7 @@ pub(super) fn snapshots(place: &Place, meter: &mut Meter) {
     meter.phase("close", || db.close().expect("a close"));
 }
 
-/// The key that the n-th put of a round writes.
+/// Returns the key of the n-th put of a round.
 const fn slot(n: u64, keys: u64) -> u64 {
     n * (keys / PUTS)
 }

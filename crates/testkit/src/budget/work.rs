@@ -1,4 +1,4 @@
-//! What the cases have in common: keys, values, threads.
+//! Keys, values and threads of all cases.
 
 use crate::rng::Rng;
 use flagstone::{Database, Keyspace, KeyspaceOptions, Options, Routing};
@@ -6,16 +6,16 @@ use flagstone_base::hash::remix;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The budget of every case, unless it says otherwise.
+/// The budget of a case that does not set its own.
 pub(super) const BUDGET: u64 = 64 << 20;
 /// The length of most values.
 pub(super) const VALUE: usize = 1000;
 
-/// Where a child works, and how much.
+/// The directory of a child and the amount of its work.
 pub(super) struct Place {
-    /// Its own directory.
+    /// The directory of the child.
     pub dir: PathBuf,
-    /// 1 for the sizes of the promise.
+    /// The scale of the data. 1 gives the sizes for which the bound is promised.
     pub scale: f64,
     /// The memory budget.
     pub budget: u64,
@@ -31,7 +31,7 @@ impl Place {
         Database::builder(&self.dir).options(options)
     }
 
-    /// `full` at scale 1, never less than `least`.
+    /// Returns `full` at scale 1, scaled otherwise, but at least `least`.
     pub(super) fn sized(&self, full: u64, least: u64) -> u64 {
         ((full as f64 * self.scale) as u64).max(least)
     }
@@ -47,19 +47,19 @@ pub(super) fn hashed(db: &Database, name: &str, partitions: u16) -> Keyspace {
     db.keyspace_with(name, options).expect("a keyspace")
 }
 
-/// The key of a number: in its order.
+/// Returns the key of a number. Keys have the order of their numbers.
 pub(super) fn key(n: u64) -> [u8; 16] {
     let mut key = *b"key-----........";
     key[8..].copy_from_slice(&n.to_be_bytes());
     key
 }
 
-/// The number of a key.
+/// Returns the number of a key.
 pub(super) fn number(key: &[u8]) -> u64 {
     u64::from_be_bytes(key[8..16].try_into().expect("a key"))
 }
 
-/// Fills `value` with noise that no compression shrinks, of `n` and `version`.
+/// Fills `value` with bytes that depend on `n` and `version` and do not compress.
 pub(super) fn noise(value: &mut [u8], n: u64, version: u64) {
     let mut word = remix(n ^ version << 48) | 1;
     for bytes in value.chunks_mut(8) {
@@ -70,7 +70,7 @@ pub(super) fn noise(value: &mut [u8], n: u64, version: u64) {
     }
 }
 
-/// Reads to the end.
+/// Reads a scan to its end.
 pub(super) fn entries<T>(scan: impl Iterator<Item = flagstone::Result<T>>) -> u64 {
     let mut count = 0;
     for entry in scan {
@@ -89,7 +89,7 @@ pub(super) fn put_all(kv: &Keyspace, numbers: impl Iterator<Item = u64>, version
     }
 }
 
-/// So many threads share the numbers up to `count`, each with a generator of its own.
+/// Divides the numbers below `count` among threads, each with a generator of its own.
 pub(super) fn share(threads: u64, count: u64, work: impl Fn(u64, &mut Rng) + Sync) {
     let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -109,7 +109,7 @@ pub(super) fn share(threads: u64, count: u64, work: impl Fn(u64, &mut Rng) + Syn
     });
 }
 
-/// Gets keys below `count` by chance, from four threads; one in eight was never put.
+/// Gets random keys below `count` from four threads. One key in eight was never put.
 pub(super) fn get_some(kv: &Keyspace, gets: u64, count: u64) {
     share(4, gets, |n, rng| {
         let wanted = rng.below(count);

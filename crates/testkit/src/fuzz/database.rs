@@ -1,5 +1,5 @@
-//! A whole database of which the log, the manifest or `CURRENT` is hostile: opened for reading, read and verified;
-//! now and then opened for writing, written and closed.
+//! A whole database whose log, manifest or `CURRENT` is hostile. It is opened for reading, read and
+//! verified, and sometimes opened for writing, written and closed.
 
 use super::{bounded, note};
 use crate::world::World;
@@ -10,7 +10,7 @@ use flagstone::{
 };
 use std::sync::OnceLock;
 
-/// The real database, and which of its files are which.
+/// The real database, and its files by kind.
 struct Base {
     image: MemDisk,
     files: Vec<(String, Vec<u8>)>,
@@ -61,7 +61,7 @@ fn fill(db: &Database, life: u64) -> Result<()> {
         db.flush()?;
     }
     if life == 2 {
-        // Edits after the snapshot.
+        // These edits follow the snapshot.
         db.keyspace("late")?.put("a", "b")?;
         db.keyspace("later")?;
         db.drop_keyspace("later")?;
@@ -69,7 +69,7 @@ fn fill(db: &Database, life: u64) -> Result<()> {
     kv.put("last", life.to_le_bytes())
 }
 
-/// The names of the files of a kind, oldest first.
+/// Returns the names of the files of a kind, oldest first.
 fn names_of(kind: FileKind) -> Vec<&'static str> {
     let is = |name: &str| matches!(parse(name), Name::Numbered(k, _) if k as u8 == kind as u8);
     base().files.iter().map(|(name, _)| name.as_str()).filter(|name| is(name)).collect()
@@ -79,7 +79,7 @@ fn content(name: &str) -> &'static [u8] {
     base().files.iter().find(|(n, _)| n == name).map_or(&[], |(_, content)| content)
 }
 
-/// What a reader may be told of a hostile database.
+/// Asserts that a reader may get this error from a hostile database.
 fn refused(error: &Error) {
     let kinds = [ErrorKind::Corruption, ErrorKind::Unsupported, ErrorKind::InvalidInput];
     assert!(kinds.contains(&error.kind()), "{error:?}");
@@ -135,14 +135,15 @@ fn try_with(changes: &[(&str, &[u8])], bytes: &[u8]) {
     }
 }
 
-/// Bytes and the length of the file that they are the beginning of: the rest is zeroes, as of a new segment.
+/// Returns a file of `len` bytes that begins with `bytes`. The rest is zeroes, as in a new segment.
 fn padded(bytes: &[u8], len: usize) -> Vec<u8> {
     let mut padded = bytes.to_vec();
     padded.resize(bytes.len().max(len), 0);
     padded
 }
 
-/// All segments of the log, each a length of two bytes and what it begins with.
+/// Splits `bytes` into segments of the log: each has a length of two bytes and then its first
+/// bytes.
 pub(super) fn log(bytes: &[u8]) {
     let mut rest = bytes;
     let mut changes = Vec::new();

@@ -1,4 +1,5 @@
-//! Documents: a view reads nothing outside; what is valid can be read whole, and comes back.
+//! Documents: a view reads nothing outside of its bytes, and a valid document can be read whole and
+//! encoded again.
 
 use super::{bounded, note};
 use flagstone_doc::json::{append_json, append_value_json, parse};
@@ -6,7 +7,7 @@ use flagstone_doc::{
     DateTime, Direction, Document, Encoder, Map, Names, Value, View, doc, sort_key, validate,
 };
 
-/// Names that every document of the target may use.
+/// Returns the names that every document of the target may use.
 pub(super) fn names() -> Names {
     let names = Names::new();
     for name in ["id", "score", "tags", "a", "b", "long", "field with a long name"] {
@@ -15,7 +16,7 @@ pub(super) fn names() -> Names {
     names
 }
 
-/// The text or bytes of a view lie in its document.
+/// Asserts that the text or bytes of a view lie in its document.
 fn check_inside(view: &View<'_>, bytes: &[u8]) {
     let lies = |part: &[u8]| {
         part.is_empty()
@@ -26,7 +27,7 @@ fn check_inside(view: &View<'_>, bytes: &[u8]) {
     assert!(view.as_bytes().is_none_or(lies), "bytes from outside");
 }
 
-/// What a value is made of, down to some depth.
+/// Returns the structure of a value, down to `depth`.
 pub(super) fn shape(value: &Value, depth: usize) -> String {
     let parts: Vec<String> = match value {
         _ if depth == 0 => Vec::new(),
@@ -37,7 +38,7 @@ pub(super) fn shape(value: &Value, depth: usize) -> String {
     format!("{}{}", value.type_name(), parts.join(""))
 }
 
-/// Reads everything below `view`, at most so many parts.
+/// Reads everything below `view`, but at most `parts` parts.
 fn walk(view: &View<'_>, bytes: &[u8], parts: &mut usize, depth: usize) {
     if *parts == 0 || depth == 0 {
         return;

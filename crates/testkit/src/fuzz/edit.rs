@@ -1,4 +1,4 @@
-//! A tree edit, and what it keeps of tables: what decodes comes back as it was.
+//! A tree edit with its tables: what decodes is encoded to the same bytes again.
 
 use super::{bounded, note};
 use flagstone_base::{Compression, FileNumber, SeqNo, TreeId};

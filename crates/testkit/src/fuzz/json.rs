@@ -1,4 +1,5 @@
-//! JSON: both parsers agree, and what was parsed, written and parsed again is the same.
+//! JSON: both parsers agree, and text that is parsed, written and parsed again gives the same
+//! document.
 
 use super::document::shape;
 use super::{bounded, note};

@@ -1,13 +1,14 @@
-//! Hostile bytes: a body for each format, which feeds any bytes to the public reader and asserts what must hold; a mutator
-//! that makes such bytes from real ones; and the loop that runs the two (`cargo xtask fuzz TARGET`).
+//! Hostile bytes. Each format has a body, which feeds any bytes to the public reader and asserts
+//! what must hold. A mutator creates such bytes from real ones, and a loop runs both (`cargo xtask
+//! fuzz TARGET`).
 //!
 //! ```text
 //! seeds: real encoders ---\                     a new place in the code: kept and mutated further
 //! corpus: crates/testkit/corpus/TARGET --> mutate --> body --> a panic: minimized, written to a file
 //! ```
 //!
-//! Formats with checksums are tried twice, as the bytes are and with every checksum believed, so that damage gets
-//! to what stands after the checks.
+//! Formats with checksums are tried twice: as they are, and with every checksum accepted, so that
+//! damage reaches the code after the checks.
 
 mod coverage;
 mod database;
@@ -26,18 +27,18 @@ pub use run::{Failure, Limits, Report, corpus, fuzz, run_once};
 use std::cell::Cell;
 use std::fmt::Display;
 
-/// A format, and how it is fuzzed.
+/// A format and its fuzzing.
 #[derive(Clone, Copy)]
 pub struct Target {
-    /// Its name on the command line and of its folder in the corpus.
+    /// The name on the command line and of the folder in the corpus.
     pub name: &'static str,
-    /// What its bytes are.
+    /// A description of its bytes.
     pub about: &'static str,
-    /// Reads any bytes; panics when what must hold does not.
+    /// Reads any bytes. Panics if something does not hold.
     pub body: fn(&[u8]),
-    /// Real bytes to begin with.
+    /// Returns real bytes to begin with.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Whether it is tried with believed checksums too.
+    /// Whether the body also runs with every checksum accepted.
     pub has_checksums: bool,
 }
 
@@ -72,7 +73,7 @@ pub const TARGETS: [Target; 9] = [
     plain("sort_key", "two sort keys", sort_key::body, sort_key::seeds),
 ];
 
-/// The target of this name.
+/// Returns the target of this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
@@ -81,19 +82,20 @@ thread_local! {
     static OUTCOME: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A body tells what came of its bytes; numbers in the text do not count. Where nobody knows which code an input reached,
-/// one with a new outcome is worth keeping.
+/// Notes the outcome of a body. Numbers in the text do not count. Without edge counters, an input
+/// with a new outcome is worth keeping.
 fn note(what: impl Display) {
     let letters: Vec<u8> = what.to_string().bytes().filter(|b| !b.is_ascii_digit()).collect();
     OUTCOME.set(flagstone_base::hash::key_hash(&letters, OUTCOME.get()));
 }
 
-/// What was noted since the last call.
+/// Returns a hash of the outcomes since the last call.
 fn take_outcome() -> u64 {
     OUTCOME.replace(0)
 }
 
-/// Runs `work`, which decodes `len` bytes and must not take more than `times` as many and some KB.
+/// Runs `work`, which decodes `len` bytes, and asserts that it takes at most `times` as much memory
+/// plus some KB.
 fn bounded<T>(len: usize, times: usize, what: &str, work: impl FnOnce() -> T) -> T {
     let (done, bytes) = crate::memory::peak(work);
     if let Some(bytes) = bytes {
@@ -103,13 +105,13 @@ fn bounded<T>(len: usize, times: usize, what: &str, work: impl FnOnce() -> T) ->
     done
 }
 
-/// The bytes before and after a length of two bytes at the start.
+/// Splits `bytes` by the length of two bytes at their start.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = bytes.split_first_chunk::<2>()?;
     rest.split_at_checked(usize::from(u16::from_le_bytes(*len)))
 }
 
-/// Two runs of bytes in one, as [`split`] takes them apart.
+/// Joins two runs of bytes so that [`split`] separates them.
 fn join(first: &[u8], second: &[u8]) -> Vec<u8> {
     [&(first.len() as u16).to_le_bytes()[..], first, second].concat()
 }

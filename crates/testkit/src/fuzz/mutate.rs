@@ -1,12 +1,12 @@
-//! Makes hostile bytes from real ones. It knows no format, but what formats are made of: lengths, counts, varints,
-//! repetitions, parts that could stand elsewhere.
+//! Creates hostile bytes from real ones. The mutator knows no format, but the parts of formats:
+//! lengths, counts, varints, repetitions, and pieces that could be elsewhere.
 
 use crate::rng::Rng;
 
-/// No input grows beyond this.
+/// The longest input.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Numbers at which code errs.
+/// Numbers that often reveal errors.
 const NUMBERS: [u64; 16] = [
     0,
     1,
@@ -26,14 +26,14 @@ const NUMBERS: [u64; 16] = [
     u64::MAX,
 ];
 
-/// Makes inputs, the same for the same seed and the same inputs kept.
+/// A generator of inputs. The same seed and the same kept inputs give the same results.
 pub struct Mutator {
     rng: Rng,
     inputs: Vec<Vec<u8>>,
 }
 
 impl Mutator {
-    /// Begins with `inputs`, of which there is one at least.
+    /// Creates a mutator of `inputs`, of which there is at least one.
     pub fn new(seed: u64, inputs: Vec<Vec<u8>>) -> Self {
         assert!(!inputs.is_empty(), "a target has seeds");
         Self { rng: Rng::new(seed), inputs }
@@ -44,9 +44,9 @@ impl Mutator {
         self.inputs.push(input);
     }
 
-    /// The next input.
+    /// Returns the next input.
     pub fn next_input(&mut self) -> Vec<u8> {
-        // Every second time one of those kept last: what they reached is new.
+        // Every second time one of the last inputs is chosen, because the code they reached is new.
         let from = if self.rng.percent(50) { self.inputs.len().saturating_sub(32) } else { 0 };
         let mut bytes = self.rng.pick(&self.inputs[from..]).clone();
         let changes = match self.rng.below(8) {
@@ -89,7 +89,7 @@ impl Mutator {
         }
     }
 
-    /// A length field of two, four or eight bytes says something else.
+    /// Changes two, four or eight bytes, as if they were a length.
     fn set_number(&mut self, bytes: &mut [u8], at: usize) {
         let width = *self.rng.pick(&[2, 4, 8]);
         let Some(field) = bytes.get_mut(at..at + width) else { return };
@@ -104,14 +104,14 @@ impl Mutator {
         field.copy_from_slice(&number.to_le_bytes()[..width]);
     }
 
-    /// A varint of one byte becomes one of any length.
+    /// Replaces a varint of one byte by one of any length.
     fn put_varint(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let mut varint = Vec::new();
         flagstone_base::codec::put_varint(&mut varint, *self.rng.pick(&NUMBERS));
         drop(bytes.splice(at..=at, varint));
     }
 
-    /// A part stands there many times.
+    /// Repeats a part many times.
     fn repeat(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let end = (at + 1 + self.rng.index(32)).min(bytes.len());
         let part = bytes[at..end].to_vec();
@@ -121,7 +121,7 @@ impl Mutator {
         drop(bytes.splice(at..at, copies));
     }
 
-    /// Two parts of one length change places.
+    /// Swaps two parts of the same length.
     fn swap(&mut self, bytes: &mut [u8], at: usize) {
         let other = self.rng.index(bytes.len());
         let (low, high) = (at.min(other), at.max(other));
@@ -132,7 +132,7 @@ impl Mutator {
         }
     }
 
-    /// A part is written over another one.
+    /// Copies a part over another one.
     fn copy_over(&mut self, bytes: &mut [u8], at: usize) {
         let from = self.rng.index(bytes.len());
         let most = (bytes.len() - at).min(bytes.len() - from);
@@ -140,7 +140,7 @@ impl Mutator {
         bytes.copy_within(from..from + len.min(most), at);
     }
 
-    /// The rest, or a part, comes from another input.
+    /// Replaces the rest, or a part, by bytes of another input.
     fn splice(&mut self, bytes: &mut Vec<u8>, at: usize) {
         let other = self.rng.index(self.inputs.len());
         let len = self.inputs[other].len();

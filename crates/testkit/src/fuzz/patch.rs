@@ -1,10 +1,10 @@
-//! Patches: one that does not apply changes nothing, however it is folded.
+//! Patches: one that does not apply changes nothing, in whatever way it is folded.
 
 use super::document::{names, shape, value};
 use super::{bounded, join, note, split};
 use flagstone_doc::{Encoder, Patch, Patcher, Value, doc, validate};
 
-/// A document and two patches; no document when its length is 0.
+/// Reads a document and two patches. There is no document if its length is 0.
 pub(super) fn body(bytes: &[u8]) {
     let Some((document, rest)) = split(bytes) else { return };
     let Some((first, second)) = split(rest) else { return };

@@ -1,4 +1,5 @@
-//! The loop: seeds and corpus are mutated and run until time is up or a body panics; then the input is made smaller.
+//! The loop: mutates and runs seeds and corpus until time is up or a body panics. Then it makes the
+//! input smaller.
 
 use super::coverage::Coverage;
 use super::{Mutator, Target, take_outcome};
@@ -10,49 +11,49 @@ use std::path::PathBuf;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// An execution of this length is a failure: hostile bytes must not take for ever.
+/// An execution that takes this long is a failure.
 const SLOW: Duration = Duration::from_secs(20);
 const KEPT_MAX: usize = 4096;
 const MINIMIZE: Duration = Duration::from_secs(20);
 
-/// How long [`fuzz`] goes on.
+/// The limits of [`fuzz`].
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// At most so many executions.
+    /// The largest number of executions.
     pub executions: u64,
-    /// At most so long.
+    /// The longest time.
     pub time: Duration,
-    /// Each input is written here before it is run: for those that end the process.
+    /// A file that gets each input before it runs, for inputs that end the process.
     pub trace: Option<PathBuf>,
 }
 
-/// What a run did.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Inputs run.
+    /// The number of inputs that ran.
     pub executions: u64,
-    /// How long it took.
+    /// The time it took.
     pub took: Duration,
     /// The longest execution.
     pub slowest: Duration,
-    /// Different outcomes: texts of errors without their numbers, or what was read.
+    /// The number of different outcomes: texts of errors without their numbers, or what was read.
     pub outcomes: usize,
-    /// Edges of the code that were reached, if they are counted.
+    /// The number of edges that were reached, if they are counted.
     pub edges: Option<usize>,
-    /// The inputs that were worth keeping, the first ones first.
+    /// The inputs that were worth keeping, in the order of their discovery.
     pub kept: Vec<Vec<u8>>,
 }
 
-/// An input that broke what must hold.
+/// An input that failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// What the panic said, or that it took too long.
+    /// The message of the panic, or that the input took too long.
     pub said: String,
-    /// The input, made smaller if that was possible.
+    /// The input, made smaller where that was possible.
     pub input: Vec<u8>,
-    /// How long it was before.
+    /// Its length before.
     pub found_len: usize,
-    /// Inputs run before it.
+    /// The number of inputs that ran before it.
     pub executions: u64,
 }
 
@@ -61,7 +62,8 @@ thread_local! {
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the body on `input`, and again with checksums believed if it has some. An error tells what the panic said.
+/// Runs the body on `input`, and again with every checksum accepted if the format has checksums. An
+/// error is the message of the panic.
 pub fn run_once(target: &Target, input: &[u8]) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -82,7 +84,7 @@ pub fn run_once(target: &Target, input: &[u8]) -> Result<(), String> {
     ran.map_err(|_panic| SAID.take())
 }
 
-/// The inputs of the target that are kept in the repository, by name.
+/// Returns the inputs of the target in the repository, in the order of their names.
 pub fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
@@ -91,7 +93,7 @@ pub fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
-/// Mutates and runs until a limit is reached. The same seed makes the same inputs.
+/// Mutates and runs inputs until a limit is reached. The same seed gives the same inputs.
 ///
 /// # Errors
 /// The first input that panics or takes too long.
@@ -139,7 +141,8 @@ pub fn fuzz(target: &Target, seed: u64, limits: &Limits) -> Result<Report, Failu
     Ok(report)
 }
 
-/// A smaller input that panics too: parts are taken out, long ones first, then bytes become zero.
+/// Returns a smaller input that fails too: it removes parts, long ones first, and then sets bytes
+/// to zero.
 fn minimized(target: &Target, mut input: Vec<u8>) -> Vec<u8> {
     let start = Instant::now();
     let mut part = input.len() / 2;

@@ -1,10 +1,10 @@
-//! Sort keys: what decodes comes back equal, and two keys order as their values do.
+//! Sort keys: what decodes is encoded to an equal key, and two keys compare like their values.
 
 use super::{bounded, join, note, split};
 use flagstone_doc::sort_key::{decode, decode_first, encode, encode_view, is_readable};
 use flagstone_doc::{DateTime, Direction, Document, Map, Value, doc};
 
-/// The key of the value that `bytes` begin with.
+/// Returns the value that `bytes` begin with, and its key.
 fn read(bytes: &[u8], direction: Direction) -> Option<(Value, Vec<u8>)> {
     let first = bounded(bytes.len(), 300, "a sort key", || decode_first(bytes, direction));
     let (value, len) = match first {
@@ -20,7 +20,7 @@ fn read(bytes: &[u8], direction: Direction) -> Option<(Value, Vec<u8>)> {
     let mut key = Vec::new();
     encode(&value, direction, &mut key);
     assert_eq!(decode(&key, direction).as_ref(), Ok(&value), "it comes back");
-    // Keys of collections: ascending, readable.
+    // Keys of collections are ascending and readable.
     assert!(direction == Direction::Descending || is_readable(&key));
     let document = Document::from_value(&value).unwrap();
     let mut of_view = Vec::new();

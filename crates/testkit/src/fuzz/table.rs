@@ -17,7 +17,7 @@ use std::sync::Arc;
 const IDENT: TableIdent =
     TableIdent { database: DatabaseId([7; 16]), number: FileNumber(42), salt: 7 };
 const PATH: &str = "/000042.sst";
-/// No more entries are read one way.
+/// The largest number of entries that are read in one direction.
 const ENTRIES_MAX: usize = 2000;
 
 fn refused(error: &Error) {
@@ -29,7 +29,7 @@ fn refused(error: &Error) {
 
 type Entry = (Vec<u8>, u64, Vec<u8>);
 
-/// The entries one way, and whether all were read.
+/// Returns the entries in one direction, and whether all were read.
 fn walk(table: &Arc<Table>, is_back: bool) -> Result<(Vec<Entry>, bool)> {
     let mut cursor = table.cursor(CursorOptions::SCAN);
     if is_back {
@@ -75,7 +75,7 @@ fn read(table: &Arc<Table>) -> Result<()> {
     let _shown = (table.to_string(), table.verify_stored());
     let _attached = bounded(table.bytes() as usize, 200, "attachments", || table.attachments());
     let verified = verified?;
-    // What verifies is a table: both ways give the same, and every entry is found.
+    // In a table that verifies, both directions give the same entries, and every entry is found.
     let [forwards, backwards] = both;
     let ((forwards, is_all), (mut backwards, _)) = (forwards?, backwards?);
     if is_all {
@@ -96,7 +96,7 @@ fn read(table: &Arc<Table>) -> Result<()> {
 pub(super) fn body(bytes: &[u8]) {
     let disk = MemDisk::default();
     disk.put_content(Path::new(PATH), bytes);
-    // Index and filter in memory, and in parts.
+    // Index and filter are in memory, and then in parts.
     for cache_bytes in [64 << 10, 0] {
         let cache = BlockCache::new(cache_bytes);
         let open = || Table::open(disk.open(Path::new(PATH))?, IDENT, None, &cache);
@@ -145,7 +145,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             }
         }));
     }
-    // One key over many blocks, no filter.
+    // One key has many blocks, and there is no filter.
     let plain = TableOptions { compression: Compression::None, ..TableOptions::default() };
     let options = TableOptions { block_bytes: 64, filter_bits: 0, ..plain };
     let versions = |builder: &mut TableBuilder| {
@@ -155,7 +155,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         }
     };
     seeds.push(table(options, versions));
-    // The same with an index in parts, and one of many keys.
+    // The same with an index in parts, and a table of many keys.
     seeds.push(table(BuilderOptions { index_part_blocks: 3, ..options.into() }, versions));
     seeds.push(table(
         BuilderOptions {
@@ -171,7 +171,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             }
         },
     ));
-    // Range deletes alone; long keys that share their front.
+    // A table of range deletes alone, and one of long keys with a shared prefix.
     seeds.push(table(plain, |builder| {
         builder.add_range_delete(b"", b"z", SeqNo::new(3)).unwrap();
     }));

@@ -1,4 +1,4 @@
-//! Changes as calls of the database.
+//! Turns changes into calls of the database.
 
 use super::life::Handle;
 use super::model::{PAD, SLOTS, key_bytes, operand_bytes, pad, value_bytes};

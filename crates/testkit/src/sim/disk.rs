@@ -1,4 +1,4 @@
-//! A disk that fails now and then, for as long as it is told to, and whose failed syncs may lose what was dirty.
+//! A disk that fails at random, while it is told to, and whose failed syncs may lose unsynced data.
 
 use crate::rng::Rng;
 use flagstone::env::disk::{Access, SyncFile};
@@ -7,77 +7,81 @@ use flagstone::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often which operations fail.
+/// The rates of failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mood {
-    /// Of a thousand operations that change the disk.
+pub(super) struct FailureRates {
+    /// The failures among a thousand operations that change the disk.
     pub(super) changes_per_mille: u16,
-    /// Of a thousand reads.
+    /// The failures among a thousand reads.
     pub(super) reads_per_mille: u16,
-    /// A failure says that the disk is full, instead of an input/output error.
+    /// Whether a failure says that the disk is full, instead of an input/output error.
     pub(super) is_full: bool,
-    /// A failed sync loses what was dirty, as Linux does it.
+    /// Whether a failed sync loses unsynced data, as on Linux.
     pub(super) loses_dirty: bool,
 }
 
 struct State {
-    mood: Mood,
+    rates: FailureRates,
     rng: Rng,
     hits: u64,
     has_lost_dirty: bool,
 }
 
-/// [`MemDisk`] in a mood.
+/// A [`MemDisk`] that fails at given rates.
 #[derive(Clone)]
-pub(super) struct MoodyDisk {
+pub(super) struct FailingDisk {
     mem: MemDisk,
     state: Arc<Mutex<State>>,
 }
 
-impl MoodyDisk {
+impl FailingDisk {
     pub(super) fn new(mem: MemDisk) -> Self {
-        let state =
-            State { mood: Mood::default(), rng: Rng::new(0), hits: 0, has_lost_dirty: false };
+        let state = State {
+            rates: FailureRates::default(),
+            rng: Rng::new(0),
+            hits: 0,
+            has_lost_dirty: false,
+        };
         Self { mem, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// From here on operations fail as `mood` says, chosen by `seed`.
-    pub(super) fn set(&self, mood: Mood, seed: u64) {
+    /// Makes operations fail as `rates` says. `seed` chooses them.
+    pub(super) fn set(&self, rates: FailureRates, seed: u64) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        (state.mood, state.rng) = (mood, Rng::new(seed));
+        (state.rates, state.rng) = (rates, Rng::new(seed));
     }
 
-    /// How many operations failed.
+    /// Returns the number of operations that failed.
     pub(super) fn hits(&self) -> u64 {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).hits
     }
 
-    /// Whether a failed sync has lost what was dirty.
+    /// Returns whether a failed sync has lost unsynced data.
     pub(super) fn has_lost_dirty(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).has_lost_dirty
     }
 
     fn check(&self, op: Op, path: &Path) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mood = state.mood;
+        let rates = state.rates;
         let per_mille = match op {
-            Op::Read | Op::Open | Op::OpenDirect | Op::List => mood.reads_per_mille,
-            _ => mood.changes_per_mille,
+            Op::Read | Op::Open | Op::OpenDirect | Op::List => rates.reads_per_mille,
+            _ => rates.changes_per_mille,
         };
         if per_mille == 0 || state.rng.below(1000) >= u64::from(per_mille) {
             return Ok(());
         }
         state.hits += 1;
-        let loses = op == Op::Sync && mood.loses_dirty;
+        let loses = op == Op::Sync && rates.loses_dirty;
         state.has_lost_dirty |= loses;
         drop(state);
         if loses {
-            // A file that was renamed meanwhile keeps what it has.
+            // A file that was renamed meanwhile keeps its data.
             let _renamed = self.mem.lose_dirty(path);
         }
         let kind =
-            if mood.is_full { std::io::ErrorKind::StorageFull } else { std::io::ErrorKind::Other };
-        Err(Error::io("use (in a mood)", path, kind.into()))
+            if rates.is_full { std::io::ErrorKind::StorageFull } else { std::io::ErrorKind::Other };
+        Err(Error::io("use (injected failure)", path, kind.into()))
     }
 
     fn then<T>(&self, op: Op, path: &Path, run: impl FnOnce(&MemDisk) -> Result<T>) -> Result<T> {
@@ -86,19 +90,19 @@ impl MoodyDisk {
     }
 }
 
-struct Moody<T> {
+struct Failing<T> {
     inner: T,
     path: PathBuf,
-    disk: MoodyDisk,
+    disk: FailingDisk,
 }
 
-impl MoodyDisk {
-    fn moody<T>(&self, path: &Path, inner: T) -> Moody<T> {
-        Moody { inner, path: path.to_owned(), disk: self.clone() }
+impl FailingDisk {
+    fn failing<T>(&self, path: &Path, inner: T) -> Failing<T> {
+        Failing { inner, path: path.to_owned(), disk: self.clone() }
     }
 }
 
-impl WriteFile for Moody<Box<dyn WriteFile>> {
+impl WriteFile for Failing<Box<dyn WriteFile>> {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.disk.check(Op::Append, &self.path)?;
         self.inner.append(bytes)
@@ -127,18 +131,18 @@ impl WriteFile for Moody<Box<dyn WriteFile>> {
     }
 
     fn syncer(&self) -> Result<Box<dyn SyncFile>> {
-        Ok(Box::new(self.disk.moody(&self.path, self.inner.syncer()?)))
+        Ok(Box::new(self.disk.failing(&self.path, self.inner.syncer()?)))
     }
 }
 
-impl SyncFile for Moody<Box<dyn SyncFile>> {
+impl SyncFile for Failing<Box<dyn SyncFile>> {
     fn sync(&self) -> Result<()> {
         self.disk.check(Op::Sync, &self.path)?;
         self.inner.sync()
     }
 }
 
-impl ReadFile for Moody<Arc<dyn ReadFile>> {
+impl ReadFile for Failing<Arc<dyn ReadFile>> {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.disk.check(Op::Read, &self.path)?;
         self.inner.read_exact_at(buffer, offset)
@@ -157,20 +161,20 @@ impl ReadFile for Moody<Arc<dyn ReadFile>> {
     }
 }
 
-impl Disk for MoodyDisk {
+impl Disk for FailingDisk {
     fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         let file = self.then(Op::Create, path, |disk| disk.create(path))?;
-        Ok(Box::new(self.moody(path, file)))
+        Ok(Box::new(self.failing(path, file)))
     }
 
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
         let file = self.then(Op::Reuse, path, |disk| disk.reuse(path))?;
-        Ok(Box::new(self.moody(path, file)))
+        Ok(Box::new(self.failing(path, file)))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
         let file = self.then(Op::Open, path, |disk| disk.open(path))?;
-        Ok(Arc::new(self.moody(path, file)))
+        Ok(Arc::new(self.failing(path, file)))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

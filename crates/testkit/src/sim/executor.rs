@@ -1,4 +1,4 @@
-//! Background work in any interleaving: each step runs one piece of a job chosen at random.
+//! Background work in random order: each step runs a piece of a random job.
 
 use crate::rng::Rng;
 use flagstone::env::executor::Job;
@@ -6,7 +6,7 @@ use flagstone::env::{Executor, Lane, Progress};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Runs nothing by itself. Whoever waits, and whoever asks for [`Shuffled::work`], runs a step of any job.
+/// An executor without threads. A waiting caller, and [`Shuffled::work`], run a step of any job.
 pub(super) struct Shuffled {
     state: Mutex<State>,
     compaction_workers: usize,
@@ -19,7 +19,7 @@ struct State {
     is_closed: bool,
 }
 
-/// Of a hundred steps, so many ring a timer although other work waits.
+/// The percentage of steps that ring a timer although other work waits.
 const TIMER_PERCENT: u64 = 3;
 
 impl Shuffled {
@@ -29,7 +29,7 @@ impl Shuffled {
         Self { state: Mutex::new(state), compaction_workers }
     }
 
-    /// From here on every choice follows from `seed`.
+    /// Makes all further choices depend on `seed`.
     pub(super) fn reseed(&self, seed: u64) {
         self.lock().rng = Rng::new(seed);
     }
@@ -43,7 +43,7 @@ impl Shuffled {
         }
     }
 
-    /// A panic in a job must not hide behind a poisoned lock.
+    /// Locks the state. A panic in a job must not be hidden by a poisoned lock.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -52,7 +52,7 @@ impl Shuffled {
         let mut state = self.lock();
         if state.is_closed {
             drop(state);
-            // Outside the lock: what a job holds may come back here when it goes.
+            // The job is dropped outside of the lock, because its drop may call this executor.
             drop(job);
             return;
         }

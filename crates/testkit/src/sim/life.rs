@@ -1,4 +1,4 @@
-//! One open database of the simulator, and what its callers hold of it.
+//! An open database of the simulator, with its snapshots, scans and tickets.
 
 use super::executor::Shuffled;
 use super::model::{Digests, Entries, KINDS, Key, Kind, SLOTS, State, digest_of, document_bytes};
@@ -10,10 +10,10 @@ use flagstone::{
 };
 use std::sync::Arc;
 
-/// What a check says that failed.
+/// The result of a check. The error says what is wrong.
 pub(super) type Check<T = ()> = std::result::Result<T, String>;
 
-/// A handle of a slot.
+/// The handle of a slot.
 #[derive(Clone)]
 pub(super) enum Handle {
     Bytes(Keyspace),
@@ -21,7 +21,7 @@ pub(super) enum Handle {
 }
 
 impl Handle {
-    /// The keyspace, if it is one of bytes.
+    /// Returns the keyspace, if the slot has bytes.
     pub(super) const fn keyspace(&self) -> Option<&Keyspace> {
         match self {
             Self::Bytes(keyspace) => Some(keyspace),
@@ -43,7 +43,7 @@ impl Handle {
         }
     }
 
-    /// A scan of everything, as of now or of a snapshot.
+    /// Returns a scan of the whole slot, of now or of a snapshot.
     pub(super) fn scan(&self, snapshot: Option<&Snapshot>, reverse: bool) -> Result<AnyScan> {
         Ok(match self {
             Self::Bytes(keyspace) => {
@@ -71,7 +71,7 @@ pub(super) enum AnyScan {
 }
 
 impl AnyScan {
-    /// The next entry.
+    /// Returns the next entry.
     pub(super) fn next(&mut self) -> Option<Result<(Key, Vec<u8>)>> {
         match self {
             Self::Bytes(scan) => scan.next().map(|entry| {
@@ -88,7 +88,7 @@ impl AnyScan {
         }
     }
 
-    /// All that is to come.
+    /// Returns all remaining entries.
     pub(super) fn rest(mut self) -> Result<Entries> {
         std::iter::from_fn(|| self.next()).collect()
     }
@@ -101,7 +101,7 @@ impl AnyScan {
     }
 }
 
-/// The fields of a document; one that is none of ours has an odd field.
+/// Returns the fields of a document. A field that no step writes gives an odd field.
 pub(super) fn fields_of(value: &Value) -> Fields {
     let pairs = value.as_map().into_iter().flat_map(|map| map.iter());
     let field = |(name, value): &(Value, Value)| {
@@ -122,14 +122,14 @@ fn pad_of(text: &str) -> Option<(u16, i64)> {
     (text == pad(number)).then_some((PAD, number.into()))
 }
 
-/// A snapshot and what it must show.
+/// A snapshot and its expected content.
 pub(super) struct Taken {
     pub(super) snapshot: Snapshot,
     pub(super) state: State,
     pub(super) generations: [u32; SLOTS],
 }
 
-/// A scan on its way and what is still to come, the last first.
+/// An open scan and its expected remaining entries, the last one first.
 pub(super) struct Underway {
     pub(super) scan: AnyScan,
     pub(super) rest: Entries,
@@ -137,16 +137,16 @@ pub(super) struct Underway {
     pub(super) generation: u32,
 }
 
-/// See the header.
+/// An open database and what its callers hold.
 pub(super) struct Life {
     pub(super) db: Database,
     pub(super) executor: Arc<Shuffled>,
     pub(super) handles: [Option<Handle>; SLOTS],
-    /// How often each slot was dropped.
+    /// The number of times that each slot was dropped.
     pub(super) generations: [u32; SLOTS],
     pub(super) snapshots: Vec<Taken>,
     pub(super) scans: Vec<Underway>,
-    /// With the number of its event.
+    /// Open tickets, each with the number of its event.
     pub(super) tickets: Vec<(Ticket, u64)>,
     pub(super) is_poisoned: bool,
 }
@@ -165,7 +165,7 @@ impl Life {
         }
     }
 
-    /// The handle of a slot, which is made if it is missing.
+    /// Returns the handle of a slot. Creates the slot if it is missing.
     pub(super) fn handle(&mut self, slot: usize, options: &[KeyspaceOptions]) -> Result<Handle> {
         if let Some(handle) = &self.handles[slot] {
             return Ok(handle.clone());
@@ -176,12 +176,12 @@ impl Life {
     }
 }
 
-/// The name of a slot.
+/// Returns the name of a slot.
 pub(super) fn name_of(slot: usize) -> String {
     format!("slot{slot}")
 }
 
-/// Opens or makes a slot.
+/// Opens or creates a slot.
 pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions]) -> Result<Handle> {
     let (name, options) = (name_of(slot), options[slot].clone());
     Ok(match KINDS[slot] {
@@ -190,7 +190,7 @@ pub(super) fn open_slot(db: &Database, slot: usize, options: &[KeyspaceOptions])
     })
 }
 
-/// Everything that a database shows, and a digest of it.
+/// Returns the content of a database and its digests.
 pub(super) fn show(db: &Database, options: &[KeyspaceOptions]) -> Result<Shown> {
     let known: Vec<String> = db.keyspaces().into_iter().map(|info| info.name).collect();
     let (mut digests, mut is_there): (Digests, _) = ([0; SLOTS], [false; SLOTS]);

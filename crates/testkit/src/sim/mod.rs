@@ -1,5 +1,5 @@
-//! The simulator: one history of everything that a database can do and suffer, drawn from a seed, run step by
-//! step in one thread, and compared with what was promised after each crash.
+//! The simulator. A history of everything that can happen to a database is drawn from a seed, run
+//! step by step in one thread, and compared with the guarantees after each crash.
 //!
 //! ```text
 //! seed --> plan: steps --> run: lives of one database on a disk in memory --> Outcome, or a Failure

@@ -1,5 +1,5 @@
-//! What a database of the simulator must hold: few keys, so that they meet; a digest that is kept up with each
-//! change, so that a state is compared in a moment.
+//! The expected content of a database of the simulator. There are few keys, so that operations
+//! meet. A digest follows each change, so that states are compared quickly.
 
 use super::step::{Change, Edit, ValueOf};
 use crate::rng::Rng;
@@ -9,18 +9,18 @@ use flagstone_base::hash::key_hash;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
 
-/// Keyspaces and collections.
+/// The number of keyspaces and collections.
 pub(super) const SLOTS: usize = 5;
-/// Keys of each.
+/// The number of keys of a slot.
 pub(super) const KEYS: usize = 48;
-/// A key: its place among all keys in their order.
+/// A key: its rank among all keys.
 pub(super) type Key = u8;
 /// The entries of a slot in the order of their keys; documents in the form of [`document_bytes`].
 pub(super) type Entries = Vec<(Key, Vec<u8>)>;
 /// A hash of the content of each slot.
 pub(super) type Digests = [u64; SLOTS];
 
-/// What a slot is.
+/// The kind of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Plain,
@@ -42,17 +42,17 @@ static PLACES: LazyLock<HashMap<&'static [u8], Key>> = LazyLock::new(|| {
     ALL_KEYS.iter().enumerate().map(|(at, key)| (key.as_slice(), at as Key)).collect()
 });
 
-/// The bytes of a key.
+/// Returns the bytes of a key.
 pub(super) fn key_bytes(key: Key) -> &'static [u8] {
     &ALL_KEYS[usize::from(key)]
 }
 
-/// The key of these bytes, if it is one of ours.
+/// Returns the key with these bytes, if there is one.
 pub(super) fn key_of(bytes: &[u8]) -> Option<Key> {
     PLACES.get(bytes).copied()
 }
 
-/// The value that a put writes.
+/// Returns the value of a put.
 pub(super) fn value_bytes(slot: usize, value: ValueOf) -> Vec<u8> {
     let mut rng = Rng::new(u64::from(value.seed));
     if KINDS[slot] == Kind::Counters && !value.seed.is_multiple_of(16) {
@@ -66,7 +66,7 @@ pub(super) fn value_bytes(slot: usize, value: ValueOf) -> Vec<u8> {
     text.iter().copied().cycle().take(len).collect()
 }
 
-/// The operand that a merge writes. Now and then one of a counter does not apply.
+/// Returns the operand of a merge. Sometimes that of a counter does not apply.
 pub(super) fn operand_bytes(slot: usize, seed: u32) -> Vec<u8> {
     let mut rng = Rng::new(u64::from(seed));
     match KINDS[slot] {
@@ -78,12 +78,12 @@ pub(super) fn operand_bytes(slot: usize, seed: u32) -> Vec<u8> {
     }
 }
 
-/// The engine takes values from this length on for large ones.
+/// The length from which the engine treats values as large.
 pub(super) const LARGE_FROM: u32 = 64 << 10;
 /// The field that makes a document large: a text of [`pad`].
 pub(super) const PAD: u16 = u16::MAX - 1;
 
-/// The text of a pad: four letters for each of its number.
+/// Returns the text of a pad, four letters for each unit of its number.
 pub(super) fn pad(number: i16) -> String {
     "pad ".repeat(number as usize)
 }
@@ -91,7 +91,7 @@ pub(super) fn pad(number: i16) -> String {
 /// A document: field number to value.
 pub(super) type Fields = BTreeMap<u16, i64>;
 
-/// The fields of a document as bytes that compare alike for equal documents.
+/// Returns the fields of a document as bytes. Equal documents have equal bytes.
 pub(super) fn document_bytes(fields: &Fields) -> Vec<u8> {
     let pair =
         |(name, value): (&u16, &i64)| [&name.to_le_bytes()[..], &value.to_le_bytes()].concat();
@@ -110,13 +110,13 @@ fn hash_of(slot: usize, key: Key, value: &[u8]) -> u64 {
     key_hash(&[key], key_hash(value, slot as u64 + 1))
 }
 
-/// The digest of what was found in a slot.
+/// Returns the digest of the entries of a slot.
 pub(super) fn digest_of(slot: usize, entries: &Entries) -> u64 {
     let hashes = entries.iter().map(|(key, value)| hash_of(slot, *key, value));
     hashes.fold(0, u64::wrapping_add)
 }
 
-/// A value, and which event wrote it.
+/// A value and the event that wrote it.
 #[derive(Clone)]
 pub(super) struct Entry {
     pub(super) bytes: Arc<[u8]>,
@@ -147,7 +147,7 @@ impl State {
         self.slots[slot][usize::from(key)].as_ref()
     }
 
-    /// The entries from one key up to another, which stays out.
+    /// Returns the entries from one key up to another, which is excluded.
     pub(super) fn range(&self, slot: usize, from: Key, to: Key) -> Entries {
         let entry = |key: Key| Some((key, self.get(slot, key)?.bytes.to_vec()));
         (from..to).filter_map(entry).collect()

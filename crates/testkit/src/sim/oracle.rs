@@ -1,12 +1,12 @@
-//! The history of a database, and what was promised of it.
+//! The history of a database, and the guarantees about it.
 //!
 //! ```text
 //! base | event event event event event event ...          events: commits, removals of keyspaces
 //!          kept_all ^            ^ logged by kill / by power cut
 //! ```
-//! After a crash there is a whole cut of history, at or beyond `kept_all`, and of the logged events after it
-//! the first few, at or beyond what was promised of logged ones. So batches are whole, nothing promised is lost,
-//! nothing refused comes back, and no hole is left but that of unlogged events.
+//! After a crash there is a whole cut of history, at or beyond `kept_all`, and the first few of the
+//! logged events after it, at least those that were promised. So batches are whole, nothing
+//! promised is lost, nothing refused comes back, and there is no hole except for unlogged events.
 
 use super::model::{Digests, SLOTS, State};
 use super::place::Crash;
@@ -18,15 +18,15 @@ struct Event {
     changes: Vec<Change>,
     id: u64,
     is_logged: bool,
-    /// The digests of everything up to it.
+    /// The digests of the state after the event.
     after: Digests,
 }
 
-/// What a recovered database showed.
+/// The content of a recovered database.
 pub(super) struct Shown {
-    /// Of each slot.
+    /// The digest of each slot.
     pub(super) digests: Digests,
-    /// Which slots exist.
+    /// Whether each slot exists.
     pub(super) is_there: [bool; SLOTS],
 }
 
@@ -36,23 +36,23 @@ pub(super) enum Existence {
     #[default]
     No,
     Yes,
-    /// An error came while it was made.
+    /// Creating it returned an error.
     MaybeMade,
-    /// An error came while it was removed, and a crash could still do it.
+    /// Removing it returned an error, and a crash could still remove it.
     MaybeDropped,
 }
 
-/// See the header.
+/// The history of a database and its guarantees, see above.
 #[derive(Default)]
 pub(super) struct Oracle {
     base: State,
     events: Vec<Event>,
-    /// Everything that is visible.
+    /// The visible state.
     pub(super) now: State,
     kept_all: usize,
     logged_kill: usize,
     logged_power_cut: usize,
-    /// The commit that was answered with Poisoned, or by nobody, and the state after it.
+    /// The commit that returned Poisoned, or did not return, and the state after it.
     doubtful: Option<(Vec<Change>, State)>,
     pub(super) existence: [Existence; SLOTS],
     last_id: u64,
@@ -63,7 +63,7 @@ fn apply_all(state: &mut State, changes: &[Change], id: u64) {
 }
 
 impl Oracle {
-    /// A commit happened and is visible; nothing is promised yet. Its number.
+    /// Notes a visible commit, without any promise yet. Returns its number.
     pub(super) fn happened(&mut self, changes: Vec<Change>, is_logged: bool) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
@@ -73,7 +73,7 @@ impl Oracle {
         id
     }
 
-    /// Somebody was told that the events up to this one are as durable as that.
+    /// Notes that a caller was told that the events up to this one have this durability.
     pub(super) fn promise(&mut self, durability: Durability, id: u64) {
         let len = self.events.iter().filter(|event| event.id <= id).count();
         let cut = match durability {
@@ -85,14 +85,14 @@ impl Oracle {
         self.logged_power_cut = self.logged_power_cut.max(cut);
     }
 
-    /// Everything so far survives whatever comes.
+    /// Notes that everything so far survives any crash.
     pub(super) fn keep_all(&mut self) {
         self.events.clear();
         self.base = self.now.clone();
         (self.kept_all, self.logged_kill, self.logged_power_cut) = (0, 0, 0);
     }
 
-    /// Everything logged so far survives whatever comes.
+    /// Notes that everything logged so far survives any crash.
     pub(super) fn keep_logged(&mut self) {
         if self.events.iter().all(|event| event.is_logged) {
             self.keep_all();
@@ -101,7 +101,7 @@ impl Oracle {
         }
     }
 
-    /// A slot is gone for good, whatever becomes of the events before.
+    /// Notes that a slot is gone for good, whatever happens to earlier events.
     pub(super) fn forget(&mut self, slot: usize) {
         self.existence[slot] = Existence::No;
         self.now.clear(slot);
@@ -110,7 +110,7 @@ impl Oracle {
         (self.base, self.events) = without(self.base.clone(), &self.events, is_there);
     }
 
-    /// The commit may have happened or not, and nobody may rely on either.
+    /// Notes a commit that may have happened or not.
     pub(super) fn doubt(&mut self, changes: Vec<Change>) {
         let mut state = self.now.clone();
         apply_all(&mut state, &changes, self.last_id + 1);
@@ -121,14 +121,14 @@ impl Oracle {
         self.doubtful.is_some()
     }
 
-    /// Whether an open database may show this.
+    /// Returns whether an open database may have this content.
     pub(super) fn may_show(&self, digests: Digests) -> bool {
         let doubtful = self.doubtful.as_ref().map(|(_, state)| state.digests());
         digests == self.now.digests() || Some(digests) == doubtful
     }
 
-    /// Compares what was found after `crash` with what was promised, and goes on from there. What a power cut has
-    /// left `is_on_device`, whatever was promised before.
+    /// Compares the database after `crash` with the guarantees, and continues from what was found.
+    /// `is_on_device` says that it is durable, whatever was promised before.
     ///
     /// # Errors
     /// What is wrong.
@@ -158,14 +158,14 @@ impl Oracle {
             }
         }
         self.events = survivors[safe..].to_vec();
-        // A later crash loses the last ones of these only, logged or not: recovery has seen to that.
+        // Recovery makes sure that a later crash loses only the last of these, logged or not.
         self.events.iter_mut().for_each(|event| event.is_logged = true);
         (self.kept_all, self.logged_power_cut) = (0, 0);
         self.logged_kill = self.events.len();
         Ok(())
     }
 
-    /// As [`Oracle::recover`], for an outcome that nobody goes on from.
+    /// Compares like [`Oracle::recover`], for a crash after which the history does not continue.
     pub(super) fn check(&self, crash: Crash, shown: &Shown) -> Result<(), String> {
         self.judge(crash, shown).map(|_| ())
     }
@@ -205,7 +205,7 @@ impl Oracle {
     }
 }
 
-/// A history without the slots that are not there.
+/// Returns a history without the missing slots.
 fn without(mut base: State, events: &[Event], is_there: [bool; SLOTS]) -> (State, Vec<Event>) {
     (0..SLOTS).filter(|slot| !is_there[*slot]).for_each(|slot| base.clear(slot));
     let mut state = base.clone();
@@ -220,7 +220,7 @@ fn without(mut base: State, events: &[Event], is_there: [bool; SLOTS]) -> (State
     (base, events)
 }
 
-/// The search for the cut of history that was found.
+/// The search for the cut of history that a database shows.
 struct Search<'a> {
     base: &'a State,
     all: &'a [Event],
@@ -230,13 +230,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Whether this is what was found. What is missing with its keyspace is judged by [`Existence`].
+    /// Returns whether the database shows this state. [`Existence`] judges entries that are missing
+    /// with their keyspace.
     fn is_shown(&self, digests: Digests) -> bool {
         let fits = |slot: usize| digests[slot] == self.shown.digests[slot];
         (0..SLOTS).all(|slot| !self.shown.is_there[slot] || fits(slot))
     }
 
-    /// The events that survived.
+    /// Returns the events that survived.
     fn run(&self) -> Result<Vec<Event>, String> {
         let mut less = None;
         for len in (0..=self.all.len()).rev() {
@@ -269,7 +270,7 @@ impl Search<'_> {
         })
     }
 
-    /// A cut, and logged events after it: unlogged ones between are lost.
+    /// Looks for a cut with logged events after it, between which unlogged ones are lost.
     fn with_holes(&self) -> Option<Vec<Event>> {
         let mut at_cut = self.base.clone();
         for cut in 0..self.all.len() {
@@ -293,7 +294,7 @@ impl Search<'_> {
         None
     }
 
-    /// Which slots differ, for each length that has the fewest that do.
+    /// Describes the slots that differ, for the lengths at which the fewest do.
     fn nearest(&self) -> String {
         let base = (0, self.base.digests());
         let lengths = self.all.iter().enumerate().map(|(at, event)| (at + 1, event.after));

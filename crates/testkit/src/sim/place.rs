@@ -1,6 +1,7 @@
-//! Where a database of the simulator lives: a disk in memory, its faults and its power, a clock.
+//! The outside world of a database of the simulator: a disk in memory with faults and power cuts,
+//! and a clock.
 
-use super::disk::{Mood, MoodyDisk};
+use super::disk::{FailingDisk, FailureRates};
 use super::executor::Shuffled;
 use flagstone::env::{FaultDisk, ManualClock, MemDisk, Op, SeededRandom};
 use flagstone::{Database, Environment, Options, Result};
@@ -13,31 +14,31 @@ use std::sync::Arc;
 pub(super) struct Place {
     pub(super) mem: MemDisk,
     pub(super) faults: FaultDisk,
-    pub(super) moods: MoodyDisk,
+    pub(super) failing: FailingDisk,
     pub(super) clock: Arc<ManualClock>,
-    /// The disk was full once.
+    /// Whether the disk was ever full.
     was_full: Cell<bool>,
     seed: Cell<u64>,
 }
 
-/// What a crash takes.
+/// The kind of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// The process dies; what was written stays.
+    /// The process dies. Written data stays.
     Kill,
-    /// The machine dies; what was not synced may be lost.
+    /// The machine dies. Unsynced data may be lost.
     PowerCut,
 }
 
 impl Place {
     pub(super) fn new(mem: MemDisk, seed: u64) -> Self {
-        let moods = MoodyDisk::new(mem.clone());
-        let faults = FaultDisk::new(Arc::new(moods.clone()));
+        let failing = FailingDisk::new(mem.clone());
+        let faults = FaultDisk::new(Arc::new(failing.clone()));
         let (was_full, seed) = (Cell::new(false), Cell::new(seed));
-        Self { mem, faults, moods, clock: Arc::default(), was_full, seed }
+        Self { mem, faults, failing, clock: Arc::default(), was_full, seed }
     }
 
-    /// The place as a crash at this moment leaves it; `luck` decides what of the unsynced survives.
+    /// Returns the place after a crash now. `luck` decides which unsynced data survives.
     pub(super) fn after(&self, crash: Crash, luck: u64) -> Self {
         let mem = match crash {
             Crash::Kill => self.mem.kill(),
@@ -51,7 +52,7 @@ impl Place {
         Path::new("/db")
     }
 
-    /// What a builder needs; each call draws other random numbers.
+    /// Returns an environment for a builder. Each call gives other random numbers.
     fn environment(&self, executor: &Arc<Shuffled>) -> Environment {
         self.seed.set(self.seed.get().wrapping_add(1));
         Environment {
@@ -75,37 +76,37 @@ impl Place {
         Ok((builder.environment(self.environment(&executor)).open()?, executor))
     }
 
-    /// Opens it for reading only.
+    /// Opens the database for reading only.
     pub(super) fn open_read_only(&self, options: &Options) -> Result<Database> {
         let executor = Arc::new(Shuffled::new(1));
         let builder = Database::builder(Self::dir()).options(options.clone());
         builder.environment(self.environment(&executor)).open_read_only()
     }
 
-    /// At most so many more bytes fit on the disk.
+    /// Limits the room on the disk to `bytes` more.
     pub(super) fn set_room(&self, bytes: u64) {
         self.was_full.set(true);
         self.faults.set_room(Some(bytes));
     }
 
-    /// Whether the disk gave anybody a reason for an error.
+    /// Returns whether the disk has given a reason for an error.
     pub(super) fn has_failed(&self) -> bool {
         self.hits() > 0 || self.was_full.get()
     }
 
-    /// How many operations failed.
+    /// Returns the number of operations that failed.
     pub(super) fn hits(&self) -> u64 {
-        self.faults.hits() + self.moods.hits()
+        self.faults.hits() + self.failing.hits()
     }
 
-    /// The disk works again, and has room.
+    /// Ends all faults, and gives the disk room.
     pub(super) fn heal(&self) {
         self.faults.heal();
         self.faults.set_room(None);
-        self.moods.set(Mood::default(), 0);
+        self.failing.set(FailureRates::default(), 0);
     }
 
-    /// How many operations have changed the disk.
+    /// Returns the number of operations that have changed the disk.
     pub(super) fn changes(&self) -> u64 {
         let counts = self.mem.counts();
         Op::CHANGES.iter().map(|op| counts.of(*op)).sum()

@@ -1,10 +1,10 @@
-//! A history, drawn from a seed: what it is good at is drawn first, then its steps.
+//! Draws a history from a seed: first its emphasis, then its steps.
 
-use super::disk::Mood;
+use super::disk::FailureRates;
 use super::model::{KEYS, KINDS, Key, Kind, LARGE_FROM, PAD, SLOTS};
 use super::place::Crash;
 use super::step::{Change, Edit, Ending, Expect, How, Planned, Step, ValueOf};
-use crate::choices::random_keyspace;
+use crate::options::random_keyspace;
 use crate::rng::Rng;
 use flagstone::env::names::FileKind;
 use flagstone::env::{Effect, Failure, Fault, Op};
@@ -13,29 +13,29 @@ use flagstone_base::flip::Part;
 use flagstone_base::hash::remix;
 use std::time::Duration;
 
-/// What a history is good at.
+/// The emphasis of a history.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Profile {
-    /// Of a hundred commits, so many are not logged.
+    /// The percentage of commits that are not logged.
     unlogged_percent: u64,
-    /// Of a hundred logged ones, so many are synced.
+    /// The percentage of logged commits that are synced.
     synced_percent: u64,
     value_bytes_max: u64,
-    /// Of a hundred values, so many are large.
+    /// The percentage of large values.
     large_percent: u64,
     ills: Ills,
 }
 
-/// What a disk suffers from.
+/// The troubles of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ills {
     None,
     Faults,
-    Moods,
+    Failures,
     Full,
 }
 
-/// What a history begins with.
+/// The start of a history.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) profile: Profile,
@@ -51,7 +51,7 @@ impl Setting {
             synced_percent: *rng.pick(&[10, 50, 80]),
             value_bytes_max: *rng.pick(&[30, 30, 200, 1000, 8000]),
             large_percent: *Rng::new(remix(seed ^ 4)).pick(&[0, 0, 2, 10]),
-            ills: *rng.pick(&[Ills::None, Ills::None, Ills::Faults, Ills::Moods, Ills::Full]),
+            ills: *rng.pick(&[Ills::None, Ills::None, Ills::Faults, Ills::Failures, Ills::Full]),
         };
         let keyspace = |kind: Kind| {
             let fold = match kind {
@@ -66,7 +66,7 @@ impl Setting {
     }
 }
 
-/// Options of one opening.
+/// Draws the options of an open.
 pub(super) fn draw_options(rng: &mut Rng, profile: &Profile) -> Options {
     Options::new()
         .memory_budget(if rng.percent(60) { 1 << 20 } else { rng.between(1 << 20, 4 << 20) })
@@ -90,7 +90,7 @@ fn durability(rng: &mut Rng, profile: &Profile) -> Durability {
     ])
 }
 
-/// The steps of the history with this seed.
+/// Returns the steps of the history with this seed.
 pub fn plan(seed: u64) -> Vec<Planned> {
     let profile = Setting::draw(seed).profile;
     let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
@@ -105,14 +105,14 @@ pub fn plan(seed: u64) -> Vec<Planned> {
 
 struct Planner {
     rng: Rng,
-    /// Of flips alone, so that they leave a history of old as it was but for them.
+    /// A generator for flips alone, so that flips do not change the other steps of a history.
     flips: Rng,
-    /// Of large values alone, for the same reason.
+    /// A generator for large values alone, for the same reason.
     larges: Rng,
     profile: Profile,
-    /// Names of fields used so far.
+    /// The number of field names used so far.
     names: u16,
-    /// There is room for a large value in the batch.
+    /// Whether the batch has room for a large value.
     may_be_large: bool,
     steps: Vec<Planned>,
 }
@@ -159,9 +159,9 @@ impl Planner {
                     self.steps.push(Planned { step, seed: self.flips.number() });
                 }
             }
-            Ills::Moods => {
-                let mood = self.mood();
-                self.push(Step::Mood(mood));
+            Ills::Failures => {
+                let rates = self.rates();
+                self.push(Step::FailureRates(rates));
             }
             Ills::Full => {
                 let room = self.rng.below(60_000);
@@ -176,7 +176,7 @@ impl Planner {
 
     fn fault(&mut self) -> Fault {
         let (failure, nth) = (self.failure(), self.rng.between(1, 300));
-        // Of a log a longer piece may hold a whole record, which must not come back.
+        // A longer piece of the log could have a whole record, which must not come back.
         let mut piece = self.rng.below(300) as usize;
         if self.profile.large_percent > 0 && self.larges.percent(50) {
             piece = self.larges.index(LARGE_FROM as usize);
@@ -194,7 +194,7 @@ impl Planner {
                 Fault::new(Effect::FailAfter(failure)).of(kind).nth(nth / 8 + 1)
             }
             _ => {
-                // The void of a refused record may fail as well.
+                // Writing the void of a refused record may fail as well.
                 let log = Fault::new(Effect::FailAfter(failure)).on(&[Op::Append]);
                 let log = log.of(FileKind::Wal).nth(nth % 20 + 1);
                 if self.rng.percent(50) { log.forever() } else { log }
@@ -202,8 +202,8 @@ impl Planner {
         }
     }
 
-    fn mood(&mut self) -> Mood {
-        Mood {
+    fn rates(&mut self) -> FailureRates {
+        FailureRates {
             changes_per_mille: *self.rng.pick(&[2, 10, 50, 200]),
             reads_per_mille: *self.rng.pick(&[0, 0, 10, 50]),
             is_full: self.rng.percent(40),
@@ -217,7 +217,8 @@ impl Planner {
             crash: crash(&mut self.rng),
             others: *self.rng.pick(&[0, 0, 1, 1, 2, 3]),
             again: self.rng.percent(25).then(|| (self.rng.between(1, 40), crash(&mut self.rng))),
-            mood: (self.profile.ills == Ills::Moods && self.rng.percent(30)).then(|| self.mood()),
+            rates: (self.profile.ills == Ills::Failures && self.rng.percent(30))
+                .then(|| self.rates()),
             reads_only: self.rng.percent(10),
         }
     }
@@ -246,14 +247,15 @@ impl Planner {
         ValueOf { len, seed }
     }
 
-    /// Whether the next value is a large one: one of a batch at most, which must fit into a quarter of the memory.
+    /// Decides whether the next value is large. A batch has at most one, since it must fit into a
+    /// quarter of the memory.
     fn is_large(&mut self) -> bool {
         let is_large = self.may_be_large && self.larges.percent(self.profile.large_percent);
         self.may_be_large &= !is_large;
         is_large
     }
 
-    /// A name, now and then one that was never there.
+    /// Returns a name, sometimes a new one.
     fn name(&mut self) -> u16 {
         if self.rng.percent(20) {
             self.names += 1;

@@ -1,4 +1,4 @@
-//! The steps that read: every answer is compared.
+//! The steps that read. Every result is compared.
 
 use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
 use super::model::{Entries, Key, document_bytes, key_bytes};
@@ -7,7 +7,7 @@ use super::step::{Step, Which};
 use flagstone::{Document, ErrorKind, Result, Slice};
 use std::path::Path;
 
-/// At most so many at a time.
+/// The largest number at a time.
 const SNAPSHOTS_MAX: usize = 3;
 const SCANS_MAX: usize = 3;
 
@@ -203,7 +203,7 @@ impl Run {
         self.read_versions()
     }
 
-    /// A checkpoint is a database of its own: it holds what it held when it was made.
+    /// Opens a checkpoint, which must have the content of its creation.
     fn open_copy(&mut self, which: Which, writes: bool) -> Check {
         let Some(at) = place_of(self.copies.len(), which) else { return Ok(()) };
         let copy = self.copies.swap_remove(at);
@@ -213,7 +213,7 @@ impl Run {
             let shown = show(&db, &self.keyspaces)?;
             let is_same = shown.digests == copy.digests;
             if writes && is_same {
-                // Whatever is done to it is nothing to the database it was made of.
+                // Writes to the checkpoint must not affect the original database.
                 scribble(&db, &executor)?;
             }
             Ok(is_same)
@@ -227,7 +227,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was compared need not burden the disk any more.
+    /// Removes a compared copy from the disk.
     fn clear_away(&self, dir: &Path) {
         use flagstone::env::Disk;
         for name in self.place.mem.list(dir).unwrap_or_default() {

@@ -9,11 +9,11 @@ use super::step::Ending;
 use crate::rng::Rng;
 use flagstone::ErrorKind;
 
-/// After a recovery, one time in so many, every table is read and checked.
+/// One recovery in this number is followed by a check of every table.
 const VERIFY_ONE_IN: u64 = 6;
 
 impl Run {
-    /// Makes the database.
+    /// Creates the database.
     pub(super) fn first_life(&mut self, seed: u64) -> Check {
         let opened = self.place.open(Place::dir(), &self.setting.options, seed);
         let (db, executor) = opened.map_err(|error| format!("a new database: {error:?}"))?;
@@ -22,7 +22,7 @@ impl Run {
         Ok(())
     }
 
-    /// A crash, other outcomes of the same moment, and the recovery from it.
+    /// Runs a crash: other outcomes of the same moment first, then the recovery.
     pub(super) fn crash(&mut self, ending: Ending, seed: u64) -> Check {
         let mut rng = Rng::new(seed);
         for _ in 0..ending.others {
@@ -50,8 +50,8 @@ impl Run {
             self.read_only(crash)?;
         }
         self.setting.options = draw_options(&mut rng, &self.setting.profile);
-        if let Some(mood) = ending.mood {
-            self.place.moods.set(mood, rng.number());
+        if let Some(rates) = ending.rates {
+            self.place.failing.set(rates, rng.number());
         }
         self.recover(crash, &mut rng)
     }
@@ -63,20 +63,20 @@ impl Run {
         }
     }
 
-    /// Lets go of everything that stands on the disk, and takes the next one.
+    /// Drops everything that uses the disk, and takes the next one.
     fn end_life(&mut self, next: Place) {
         self.totals.faults += self.place.hits();
-        self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+        self.has_lost_dirty |= self.place.failing.has_lost_dirty();
         let was_poisoned = self.life.as_ref().is_some_and(|life| life.is_poisoned);
         self.totals.poisoned += u64::from(was_poisoned);
-        // What the last handle would still write is nothing to the disk that a crash has left.
+        // The last handle must not write to the disk that the crash has left.
         self.place.faults.cut_power_at(1);
         self.life = None;
         self.place = next;
     }
 
-    /// What must be there: when a sync has failed and lost what was dirty, pages that only the process had
-    /// handed over are gone with it.
+    /// Returns the crash whose guarantees hold. After a failed sync that lost unsynced data, a kill
+    /// may lose written pages, too.
     const fn promised(&self, crash: Crash) -> Crash {
         if self.has_lost_dirty { Crash::PowerCut } else { crash }
     }
@@ -89,13 +89,13 @@ impl Run {
         let shown = show(&db, &self.keyspaces);
         let shown = shown.map_err(|error| format!("after {crash:?}: {error:?}"))?;
         place.faults.cut_power_at(1);
-        let has_lost = self.has_lost_dirty || self.place.moods.has_lost_dirty();
+        let has_lost = self.has_lost_dirty || self.place.failing.has_lost_dirty();
         let promised = if has_lost { Crash::PowerCut } else { crash };
         let judged = self.oracle.check(promised, &shown);
         judged.map_err(|what| format!("another outcome, {crash:?}: {what}"))
     }
 
-    /// Reads what a crash has left, and changes nothing.
+    /// Opens the database for reading only after a crash, and compares.
     fn read_only(&mut self, crash: Crash) -> Check {
         if self.oracle.existence.iter().all(|existence| *existence != Existence::Yes) {
             return Ok(());
@@ -116,21 +116,21 @@ impl Run {
         }
     }
 
-    /// Opens the database after a crash, on a disk that may be in a mood, and compares.
+    /// Opens the database after a crash, on a disk that may fail, and compares.
     fn recover(&mut self, crash: Crash, rng: &mut Rng) -> Check {
         let opened = self.place.open(Place::dir(), &self.setting.options, rng.number());
         let opened = match self.excused(opened)? {
             Some(opened) => opened,
             None => {
                 self.place.heal();
-                self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+                self.has_lost_dirty |= self.place.failing.has_lost_dirty();
                 self.place
                     .open(Place::dir(), &self.setting.options, rng.number())
                     .map_err(|error| format!("recovery from {crash:?}, tried again: {error:?}"))?
             }
         };
         self.place.heal();
-        self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+        self.has_lost_dirty |= self.place.failing.has_lost_dirty();
         let (db, executor) = opened;
         let shown =
             show(&db, &self.keyspaces).map_err(|error| format!("after {crash:?}: {error:?}"))?;
@@ -175,7 +175,7 @@ impl Run {
         if rng.percent(50) {
             self.place.heal();
         }
-        self.has_lost_dirty |= self.place.moods.has_lost_dirty();
+        self.has_lost_dirty |= self.place.failing.has_lost_dirty();
         self.setting.options = draw_options(&mut rng, &self.setting.profile);
         self.recover(Crash::Kill, &mut rng)
     }

@@ -1,4 +1,4 @@
-//! A history, run: lives of one database, from crash to crash.
+//! Runs a history: lives of one database, from crash to crash.
 
 use super::life::{Check, Life};
 use super::model::{Key, SLOTS};
@@ -19,28 +19,28 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What went on in one history or in many.
+/// The counts of one history or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Histories.
+    /// The number of histories.
     pub histories: u64,
-    /// Outcomes of kills, each recovered and compared.
+    /// The outcomes of kills, each recovered and compared.
     pub kills: u64,
-    /// Outcomes of power cuts, each recovered and compared.
+    /// The outcomes of power cuts, each recovered and compared.
     pub power_cuts: u64,
-    /// Operations of the disk that failed.
+    /// The operations of the disk that failed.
     pub faults: u64,
-    /// Bits that flipped in memory.
+    /// The bits that flipped in memory.
     pub flips: u64,
-    /// Commits that happened.
+    /// The number of commits.
     pub commits: u64,
-    /// Values of 64 KiB and more that were written.
+    /// The number of written values of at least 64 KiB.
     pub large: u64,
-    /// Steps run.
+    /// The number of steps.
     pub steps: u64,
-    /// Checkpoints opened and compared.
+    /// The checkpoints that were opened and compared.
     pub copies: u64,
-    /// Lives that ended poisoned.
+    /// The lives that ended poisoned.
     pub poisoned: u64,
 }
 
@@ -73,19 +73,19 @@ impl fmt::Display for Totals {
     }
 }
 
-/// How a history ended well.
+/// The result of a history that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What went on.
+    /// The counts of a run.
     pub totals: Totals,
-    /// A hash of all that was seen: the same for the same seed.
+    /// A hash of everything that was seen. The same seed gives the same hash.
     pub fingerprint: u64,
 }
 
-/// What was wrong, and at which step.
+/// A failure and its step.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The place of the step.
+    /// The index of the step.
     pub at: usize,
     /// What was wrong.
     pub what: String,
@@ -97,51 +97,51 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A checkpoint and what it must hold.
+/// A checkpoint and its expected content.
 pub(super) struct Copy {
     pub(super) dir: PathBuf,
     pub(super) digests: [u64; SLOTS],
 }
 
-/// The version of a key, taken once.
+/// The version of a key at some time.
 pub(super) struct Token {
     pub(super) slot: usize,
     pub(super) key: Key,
     pub(super) version: VersionToken,
-    /// The event that wrote it.
+    /// The event that wrote the key.
     pub(super) event: u64,
     /// The life and the generation of the slot in which it was taken.
     pub(super) taken: (u64, u32),
     pub(super) value: Vec<u8>,
 }
 
-/// A history on its way.
+/// A history that runs.
 pub(super) struct Run {
     pub(super) setting: Setting,
     pub(super) keyspaces: Vec<KeyspaceOptions>,
     pub(super) place: Place,
     pub(super) oracle: Oracle,
-    /// `None` when the power is off, or the database could not be opened.
+    /// The open database, or `None` if the power is off or opening failed.
     pub(super) life: Option<Life>,
     pub(super) lives: u64,
     pub(super) copies: Vec<Copy>,
     pub(super) copies_made: u32,
     pub(super) tokens: Vec<Token>,
-    /// Which write each version that was seen belongs to: event, slot, key.
+    /// The write of each version that was seen: event, slot, key.
     pub(super) versions: HashMap<VersionToken, (u64, usize, Key)>,
     pub(super) totals: Totals,
-    /// A failed sync has lost what was dirty, and no power cut has shown it yet.
+    /// Whether a failed sync has lost unsynced data, and no power cut has followed.
     pub(super) has_lost_dirty: bool,
     fingerprint: u64,
 }
 
 thread_local! {
-    /// The step that is run, and what a panic has said in it.
+    /// The current step, and the message of a panic in it.
     static AT: Cell<usize> = const { Cell::new(0) };
     static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// From here on every step and every error is printed, for who looks for the cause of a failure.
+/// Prints every further step and error, to find the cause of a failure.
 pub fn trace() {
     TRACES.store(true, Ordering::Relaxed);
 }
@@ -157,7 +157,7 @@ fn print(text: impl FnOnce() -> String) {
 /// Runs the steps of `plan` under the options that `seed` draws.
 ///
 /// # Errors
-/// What was wrong first; a panic, too.
+/// The first failure, which may be a panic.
 pub fn run(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -171,8 +171,8 @@ pub fn run(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
             Err(Failure { at: AT.get(), what })
         })
     };
-    // A thread of its own: what compressors and encoders remember of earlier histories changes the bytes that they
-    // make, and so the moment at which a disk is full.
+    // The history gets a thread of its own, because the state of a thread's compressors and
+    // encoders changes the bytes they write, and so the moment at which a disk is full.
     std::thread::scope(|scope| scope.spawn(guarded).join().unwrap())
 }
 
@@ -209,7 +209,7 @@ fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
 }
 
 impl Run {
-    /// Makes `fact` a part of the fingerprint.
+    /// Adds `fact` to the fingerprint.
     pub(super) fn note(&mut self, fact: u64) {
         self.fingerprint = remix(self.fingerprint ^ fact);
     }
@@ -232,7 +232,7 @@ impl Run {
             Step::Clock(millis) => self.place.clock.advance(Duration::from_millis(*millis)),
             Step::Fault(fault) => self.place.faults.inject(fault.clone()),
             Step::Flip(part, before) => flip::flip_after(Site::Output, *part, *before),
-            Step::Mood(mood) => self.place.moods.set(*mood, planned.seed),
+            Step::FailureRates(rates) => self.place.failing.set(*rates, planned.seed),
             Step::Room(bytes) => self.place.set_room(*bytes),
             Step::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
             Step::Heal => return self.heal(),
@@ -243,7 +243,7 @@ impl Run {
         Ok(())
     }
 
-    /// An error that the disk gave no reason for is a failure.
+    /// Fails if the disk gave no reason for this error.
     pub(super) fn excuse(&mut self, error: &Error) -> Check {
         if error.kind() == ErrorKind::Poisoned
             && let Some(life) = &mut self.life
@@ -253,7 +253,7 @@ impl Run {
         self.excuse_of_copy(error)
     }
 
-    /// As [`Run::excuse`], of a database that is not the one of this life.
+    /// As [`Run::excuse`], for another database than that of this life.
     pub(super) fn excuse_of_copy(&mut self, error: &Error) -> Check {
         print(|| format!("    {error}"));
         self.note(error.kind() as u64 + 100);
@@ -263,7 +263,7 @@ impl Run {
         }
     }
 
-    /// As [`Run::excuse`], of a result.
+    /// As [`Run::excuse`], for a result.
     pub(super) fn excused<T>(&mut self, result: flagstone::Result<T>) -> Check<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -271,12 +271,12 @@ impl Run {
         }
     }
 
-    /// The disk works again: unless it is poisoned, so does the database.
+    /// Ends the faults of the disk. The database must then work again, unless it is poisoned.
     fn heal(&mut self) -> Check {
         let _happened = flip::flipped();
         self.place.heal();
         let Some(life) = &self.life else { return Ok(()) };
-        // The error of a flush that failed before may be told once more, to each that waits.
+        // Each waiting caller may get the error of an earlier flush once more.
         let flushed = (0..4).map(|_| life.db.flush()).find_map(|done| match done {
             Ok(()) => Some(Ok(())),
             Err(error) if error.kind() == ErrorKind::Poisoned => Some(Err(error)),

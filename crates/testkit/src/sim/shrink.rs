@@ -1,10 +1,11 @@
-//! Fewer steps that still fail: delta debugging.
+//! Finds fewer steps that still fail, by delta debugging.
 
 use super::run::{Failure, run};
 use super::step::Planned;
 use std::time::{Duration, Instant};
 
-/// The steps that are left when no smaller set fails alike, or the time is over; and how it fails.
+/// Returns the steps that remain when no smaller set fails in the same way or the time is over, and
+/// their failure.
 pub fn shrink(
     seed: u64,
     plan: &[Planned],
@@ -39,13 +40,13 @@ struct Shrinking {
     until: Instant,
 }
 
-/// What a failure is without its numbers: another one is not what was looked for.
+/// Returns the text of a failure without its numbers, to tell it from other failures.
 fn kind_of(failure: &Failure) -> String {
     failure.what.chars().filter(|c| !c.is_ascii_digit()).take(30).collect()
 }
 
 impl Shrinking {
-    /// Tries to do without each piece of `size` steps; whether it could without any.
+    /// Tries to leave out each piece of `size` steps. Returns whether any could be left out.
     fn drop_pieces(&mut self, size: usize) -> bool {
         let (mut at, mut dropped) = (0, false);
         while at < self.best.len() && Instant::now() < self.until {
@@ -60,7 +61,7 @@ impl Shrinking {
         dropped
     }
 
-    /// Tries to do without single changes of batches.
+    /// Tries to leave out single changes of batches.
     fn drop_changes(&mut self) {
         for at in 0..self.best.len() {
             let mut nth = 0;

@@ -1,6 +1,6 @@
-//! The steps of a history: each says all it does, so that others can be left out around it.
+//! The steps of a history. A step does not depend on others, so that others can be left out.
 
-use super::disk::Mood;
+use super::disk::FailureRates;
 use super::model::{Key, LARGE_FROM, PAD, fields_of};
 use super::place::Crash;
 use flagstone::Durability;
@@ -14,16 +14,16 @@ pub(super) struct ValueOf {
     pub(super) seed: u32,
 }
 
-/// A part of a patch: a field by its number.
+/// A part of a patch of a field, which has a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
-    /// Sets it.
+    /// Sets the value.
     Set(u16, i16),
-    /// Adds to it.
+    /// Adds to the field.
     Add(u16, i16),
 }
 
-/// One operation of a batch: slot, key, what.
+/// An operation of a batch: slot, key, and what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// Sets a key.
@@ -36,14 +36,14 @@ pub(super) enum Change {
     DeleteRange(usize, Key, Key),
     /// Sets a document.
     Document(usize, Key, Vec<(u16, i16)>),
-    /// Patches a document; whether it is made if it is missing.
+    /// Patches a document. The flag says whether a missing one is created.
     Patch(usize, Key, bool, Vec<Edit>),
-    /// Sets a key to these bytes: what a method that reads first has written.
+    /// Sets a key to the bytes that a method which reads first has written.
     Result(usize, Key, Vec<u8>),
 }
 
 impl Change {
-    /// Whether it writes a value that the log shares with the writer, and that waits for its turn.
+    /// Returns whether the change writes a large value, which the log shares with the writer.
     pub(super) fn is_large(&self) -> bool {
         match self {
             Self::Put(_, _, value) => value.len >= LARGE_FROM,
@@ -66,59 +66,60 @@ impl Change {
     }
 }
 
-/// How a batch is committed.
+/// The way in which a batch is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// With a durability of its own.
+    /// The commit has its own durability.
     With(Durability),
-    /// With the database's.
+    /// The commit has the durability of the database.
     Plain,
-    /// With a ticket that is waited for later, or never.
+    /// The commit returns a ticket, which is waited for later or never.
     Start,
-    /// Unless it would have to wait.
+    /// The commit is refused if it would have to wait.
     Try,
 }
 
-/// Something that must hold for a batch to be committed.
+/// A condition of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expect {
     /// The key is absent.
     Absent(usize, Key),
-    /// The key is as it was when a token was taken: the token at this place, counted around.
+    /// The key is unchanged since the token at this index, modulo their number, was taken.
     Token(usize),
 }
 
-/// Which of several: counted around.
+/// An index among several things, modulo their number.
 pub(super) type Which = usize;
 
-/// One thing to do with a database, or to do to it.
+/// A step: a call of the database, or an event in its world.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Steps of background work.
+    /// Runs steps of background work.
     Work(u16),
-    /// Time passes, in milliseconds.
+    /// Advances the clock, in milliseconds.
     Clock(u64),
-    /// A batch.
+    /// Commits a batch.
     Commit(Vec<Change>, How, Option<Expect>),
-    /// One change by the keyspace's own method; of a patch, one that reads first.
+    /// Makes one change by the method of the keyspace. A patch uses the method that reads first.
     Single(Change),
-    /// Removes a key and hears whether it was there.
+    /// Removes a key, which reports whether it was there.
     Remove(usize, Key),
-    /// Many values in the order of their keys, unlogged or not, then a flush: a bulk load.
+    /// Writes many values in the order of their keys, logged or not, and flushes, as a bulk load
+    /// does.
     Load(usize, u32, Durability),
     /// Waits for a ticket.
     Wait(Which),
     /// Takes the version of a key.
     Token(usize, Key),
-    /// Removes a keyspace; the next write makes it again.
+    /// Removes a keyspace. The next write creates it again.
     Drop(usize),
-    /// `sync`.
+    /// Calls `sync`.
     Sync,
-    /// `flush`.
+    /// Calls `flush`.
     Flush,
-    /// `compact`.
+    /// Calls `compact`.
     Compact,
-    /// `checkpoint`.
+    /// Calls `checkpoint`.
     Checkpoint,
     /// Opens a checkpoint, compares it, and perhaps writes into it.
     OpenCopy(Which, bool),
@@ -126,7 +127,7 @@ pub(super) enum Step {
     Snapshot,
     /// Reads a slot of a snapshot, forward or back.
     ReadSnapshot(Which, usize, bool),
-    /// Lets a snapshot go.
+    /// Drops a snapshot.
     DropSnapshot(Which),
     /// Begins a scan of a slot, forward or back.
     OpenScan(usize, bool),
@@ -134,7 +135,7 @@ pub(super) enum Step {
     Advance(Which, u8),
     /// Parks a scan.
     Park(Which),
-    /// Lets a scan go.
+    /// Drops a scan.
     DropScan(Which),
     /// Reads a key.
     Get(usize, Key),
@@ -148,13 +149,14 @@ pub(super) enum Step {
     ReadAll,
     /// Reads and checks every table.
     Verify,
-    /// Lets an operation of the disk fail.
+    /// Makes an operation of the disk fail.
     Fault(Fault),
-    /// Lets a bit flip in an entry on its way into a table, of its key or its value, after so many others.
+    /// Flips a bit of the key or value of an entry on its way into a table, after this number of
+    /// others.
     Flip(Part, u64),
-    /// Lets operations of the disk fail now and then.
-    Mood(Mood),
-    /// Lets only so many bytes more fit on the disk.
+    /// Makes operations of the disk fail at random.
+    FailureRates(FailureRates),
+    /// Limits the room on the disk to this number of bytes more.
     Room(u64),
     /// The disk works again and has room.
     Heal,
@@ -162,34 +164,34 @@ pub(super) enum Step {
     PowerAt(u64),
     /// Closes the database and opens it again with other options.
     Reopen,
-    /// Ends the life: a crash, some more outcomes of it besides, and the recovery.
+    /// Ends the life by a crash, looks at other outcomes of it, and recovers.
     Crash(Ending),
 }
 
-/// How a life ends.
+/// The end of a life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     pub(super) crash: Crash,
-    /// So many other outcomes of the same moment are looked at.
+    /// The number of other outcomes of the same moment to look at.
     pub(super) others: u8,
-    /// The recovery is itself cut off after so many changes of the disk.
+    /// The recovery itself crashes after this number of changes of the disk.
     pub(super) again: Option<(u64, Crash)>,
-    /// The recovery meets a disk in this mood.
-    pub(super) mood: Option<Mood>,
-    /// It is opened for reading only first.
+    /// The failure rates of the disk during the recovery.
+    pub(super) rates: Option<FailureRates>,
+    /// Whether the database is first opened for reading only.
     pub(super) reads_only: bool,
 }
 
-/// A step, and the seed of every choice that is made while it runs.
+/// A step, and the seed of all random choices while it runs.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// What is done.
+    /// The step.
     pub(super) step: Step,
     pub(super) seed: u64,
 }
 
 impl Step {
-    /// Does without the `nth` change of its batch, if there is one.
+    /// Removes the `nth` change of the batch, if there is one.
     pub(super) fn drop_change(&mut self, nth: usize) -> bool {
         match self {
             Self::Commit(changes, ..) if nth < changes.len() => {

@@ -10,15 +10,15 @@ use crate::rng::Rng;
 use flagstone::{Batch, Durability, Error, ErrorKind, Keyspace, Result};
 use std::path::PathBuf;
 
-/// At most so many at a time.
+/// The largest number at a time.
 const TICKETS_MAX: usize = 4;
 const TOKENS_MAX: usize = 8;
 const COPIES_MAX: usize = 2;
-/// Values of so many bytes are never drawn twice.
+/// Values of at least this length are never drawn twice.
 const VALUES_DIFFER_FROM: usize = 12;
 
 impl Run {
-    /// Runs a step if it is one that writes.
+    /// Runs a step if it writes. Returns whether it did.
     pub(super) fn write_step(&mut self, step: &Step) -> Check<bool> {
         match step {
             Step::Commit(changes, how, expect) => self.commit(changes, *how, *expect)?,
@@ -53,7 +53,7 @@ impl Run {
         Ok(())
     }
 
-    /// The handles of all slots that `changes` write; `None` if one cannot be made.
+    /// Returns the handles of `slots`, or `None` if one cannot be created.
     fn handles(&mut self, slots: impl Iterator<Item = usize>) -> Check<Option<Handles>> {
         let mut handles: Handles = [const { None }; SLOTS];
         for slot in slots {
@@ -78,7 +78,7 @@ impl Run {
         Ok(Some(handles))
     }
 
-    /// A handle of one slot.
+    /// Returns the handle of a slot.
     pub(super) fn handle(&mut self, slot: usize) -> Check<Option<Handle>> {
         Ok(self.handles([slot].into_iter())?.and_then(|mut handles| handles[slot].take()))
     }
@@ -117,7 +117,7 @@ impl Run {
             }
             How::Start => match life.db.commit_start(batch) {
                 Ok(ticket) => {
-                    // Visible, and promised nothing until somebody has waited.
+                    // The commit is visible, and nothing is promised before a wait.
                     let id = self.wrote(changes, usual, verdict)?;
                     let Some(life) = &mut self.life else { return Ok(()) };
                     life.tickets.push((ticket, id));
@@ -130,7 +130,7 @@ impl Run {
         }
     }
 
-    /// A write came back.
+    /// Handles a write that returned.
     fn written(
         &mut self,
         changes: &[Change],
@@ -148,7 +148,7 @@ impl Run {
         }
     }
 
-    /// A write was done, and is visible.
+    /// Notes a write that succeeded and is visible.
     fn wrote(
         &mut self,
         changes: &[Change],
@@ -164,7 +164,7 @@ impl Run {
         for change in changes {
             let existence = &mut self.oracle.existence[change.slot()];
             if *existence == Existence::MaybeDropped {
-                // A write is taken only when it is ruled out that the removal comes back.
+                // The engine accepts a write only after the removal can no longer happen.
                 *existence = Existence::Yes;
             }
         }
@@ -189,7 +189,7 @@ impl Run {
         self.excuse(error)
     }
 
-    /// Adds a condition to the batch; what must become of it.
+    /// Adds a condition to the batch. Returns the expected verdict.
     fn expect(&self, batch: &mut Batch, handles: &Handles, expect: Expect) -> Verdict {
         let add = |slot: usize, add: &mut dyn FnMut(&Keyspace) -> Result<()>| {
             handles[slot].as_ref().and_then(Handle::keyspace).map_or(Ok(()), add)
@@ -223,7 +223,8 @@ impl Run {
         (len > 0).then(|| &self.tokens[which % len])
     }
 
-    /// Whether a token still fits. Two writes of one value cannot be told apart across a crash.
+    /// Returns whether a token is still valid. After a crash, two writes of the same value cannot
+    /// be told apart.
     fn verdict_of(&self, token: &Token) -> Verdict {
         let Some(entry) = self.oracle.now.get(token.slot, token.key) else {
             return Verdict::Conflict;
@@ -245,7 +246,7 @@ impl Run {
         if KINDS[slot] != Kind::Plain || self.oracle.has_doubt() {
             return Ok(());
         }
-        // A key that is there, if one is.
+        // Looks for a key that exists.
         let next = (key..KEYS as Key).find(|key| self.oracle.now.get(slot, *key).is_some());
         let Some(token) = self.version(slot, next.unwrap_or(key))? else { return Ok(()) };
         self.tokens.push(token);
@@ -254,7 +255,7 @@ impl Run {
         Ok(())
     }
 
-    /// Looks at the versions of all keys: no number may belong to two writes.
+    /// Reads the versions of all keys. No version may belong to two writes.
     pub(super) fn read_versions(&mut self) -> Check {
         if self.oracle.has_doubt() {
             return Ok(());
@@ -267,7 +268,7 @@ impl Run {
         Ok(())
     }
 
-    /// The version of a key, compared.
+    /// Reads and compares the version of a key.
     fn version(&mut self, slot: usize, key: Key) -> Check<Option<Token>> {
         let Some(handle) = self.handle(slot)? else { return Ok(None) };
         let Some(keyspace) = handle.keyspace() else { return Ok(None) };
@@ -309,7 +310,7 @@ impl Run {
         Ok(())
     }
 
-    /// A change by the method of its keyspace.
+    /// Makes a change by the method of its keyspace.
     fn single(&mut self, change: &Change) -> Check {
         let slot = change.slot();
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
@@ -329,10 +330,10 @@ impl Run {
             changed.apply(change, 0);
             let changes_nothing = changed.digests() == self.oracle.now.digests();
             return match patched {
-                // Nothing is written where nothing is changed.
+                // A change of nothing writes nothing.
                 Ok(found) if !found || changes_nothing => Ok(()),
                 patched => {
-                    // The whole document is written, with what it was made of, logged or not.
+                    // The whole document was written.
                     let bytes = changed.get(slot, *key).map(|entry| entry.bytes.to_vec());
                     let result = Change::Result(slot, *key, bytes.unwrap_or_default());
                     self.written(&[result], durability, None, patched.map(|_| ()))
@@ -362,7 +363,7 @@ impl Run {
         }
     }
 
-    /// Every key of a slot in order, in a few batches, then a flush.
+    /// Writes every key of a slot in order, in a few batches, and flushes.
     fn load(&mut self, slot: usize, seed: u32, durability: Durability) -> Check {
         let mut rng = Rng::new(u64::from(seed));
         let mut from = 0;
@@ -396,7 +397,7 @@ impl Run {
             Ok(_) => {
                 life.handles[slot] = None;
                 life.generations[slot] += 1;
-                // What came before is durable first, unless the disk was full.
+                // Everything earlier is durable first, unless the disk was full.
                 if was_there != Some(false) && !self.place.has_failed() {
                     self.oracle.keep_all();
                 }
@@ -428,7 +429,7 @@ impl Run {
     }
 }
 
-/// What must become of a condition.
+/// The expected result of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,

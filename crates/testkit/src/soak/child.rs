@@ -1,4 +1,4 @@
-//! The child: fills a database, and lives with it, one life after the other.
+//! The child: fills a database, and then works on it in several lives, from opening to closing.
 
 use super::place::{Handles, Setting, open};
 use super::readers::{snapshots, upkeep};
@@ -9,22 +9,22 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// The lives of each third of the time, in twelfths of it: the same in each.
+/// The lengths of the lives in each third of the time, in twelfths of a third.
 const LIVES: [u32; 7] = [1, 1, 2, 1, 4, 1, 2];
-/// How often it tells what it does.
+/// The time between two reports of the child.
 const TELL_EVERY: Duration = Duration::from_millis(200);
-/// What is at rest takes at most so many times what is alive,
+/// The largest space amplification at rest,
 const RESTED: f64 = 1.3;
-/// and what is compacted so many times.
+/// and after a compaction.
 const COMPACTED: f64 = 1.1;
-/// It comes to rest within this time, and that for the bytes alive at this rate. The rule says 10 s and 100 MB/s, of a
-/// process that has the machine for itself.
+/// The database comes to rest within this time plus the time that the live bytes take at this rate.
+/// The rule says 10 s and 100 MB/s for a process that has the machine to itself.
 const REST_TIME: Duration = Duration::from_secs(60);
 const REST_BYTES_PER_SECOND: u64 = 20 << 20;
 
-/// What the parent is told in a line.
+/// Reports to the parent, in lines.
 struct Teller {
-    /// Bytes of compacted tables for each byte that is alive.
+    /// The bytes of compacted tables for each live byte.
     stored: f64,
     opens: u64,
 }
@@ -35,13 +35,13 @@ impl Teller {
         let alive = told.alive.load(Ordering::Relaxed) as f64 * self.stored;
         let pinned = put.saturating_sub(told.pinned_from.load(Ordering::Relaxed));
         let mut out = std::io::stdout().lock();
-        // A parent that is gone kills this process, too.
+        // If the parent is gone, this process is killed too.
         let _gone = writeln!(out, "{state} {ops} {put} {} {pinned} {}", alive as u64, self.opens);
         let _gone = out.flush();
     }
 }
 
-/// Works on a new database in `dir`, and tells how it goes on the standard output.
+/// Works on a new database in `dir`, and reports on standard output.
 ///
 /// # Errors
 /// What is wrong.
@@ -89,7 +89,7 @@ pub fn work(dir: &Path, setting: &Setting) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes everything that is to be alive, and looks what it takes without garbage.
+/// Writes all live data, and measures the space it takes without garbage.
 fn fill(
     dir: &Path,
     setting: &Setting,
@@ -132,7 +132,7 @@ impl Life<'_> {
             threads.push(scope.spawn(move || snapshots(db, handles, told, seed)));
             threads.push(scope.spawn(move || upkeep(db, dir, told, setting)));
             let since = Instant::now();
-            // A thread that ends before has found something wrong.
+            // A thread that ends earlier has found a mistake.
             while since.elapsed() < time && !threads.iter().any(|thread| thread.is_finished()) {
                 teller.tell("works", told);
                 std::thread::sleep(TELL_EVERY);
@@ -146,7 +146,7 @@ impl Life<'_> {
     }
 }
 
-/// After the last write the tables come down to little more than what is alive.
+/// Asserts that after the last write the tables shrink to little more than the live data.
 fn rest(db: &Database, told: &Told, teller: &Teller) -> Checked {
     db.flush().map_err(failed)?;
     let alive = told.alive.load(Ordering::Relaxed) as f64 * teller.stored;

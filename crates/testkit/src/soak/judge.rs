@@ -1,14 +1,14 @@
-//! The verdict: the last third of the time against the middle third.
+//! Compares the last third of the time with the middle third.
 
 use super::place::Setting;
 use super::sample::Sample;
 use std::fmt;
 
-/// Fewer samples of a third say nothing.
+/// The fewest samples of a third that can be compared.
 const SAMPLES_MIN: usize = 10;
 const MIB: f64 = (1 << 20) as f64;
 
-/// One thing that must not grow, or not exceed a bound.
+/// A quantity that must not grow, or not exceed a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Measure {
     name: &'static str,
@@ -31,7 +31,7 @@ impl fmt::Display for Measure {
     }
 }
 
-/// What the database is allowed to take.
+/// The bounds of the database.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     space_amplification: f64,
@@ -61,7 +61,7 @@ fn most(of: &[f64]) -> f64 {
 /// Compares the samples of the last third of the time with those of the middle third.
 ///
 /// # Errors
-/// There are too few.
+/// There are too few samples.
 pub(super) fn judge(samples: &[Sample], bounds: &Bounds) -> Result<Vec<Measure>, String> {
     let working: Vec<&Sample> = samples.iter().filter(|sample| sample.works).collect();
     let (Some(first), Some(last)) = (working.first(), working.last()) else {
@@ -89,7 +89,8 @@ pub(super) fn judge(samples: &[Sample], bounds: &Bounds) -> Result<Vec<Measure>,
     let log = |sample: &Sample| sample.log as f64 / MIB;
     let live = |sample: &Sample| sample.live as f64 / MIB;
     let share = bounds.memtable_share / MIB;
-    // What tables take beyond some shares of the memtables, in what is alive or pinned.
+    // The bytes of tables, less some shares of the memtables, for each byte that is alive or
+    // pinned.
     let space = |shares: f64| {
         move |sample: &Sample| {
             let beyond = sample.tables as f64 - bounds.memtable_share * shares;
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn what_does_not_grow_is_kept() {
         assert_eq!(exceeded(|_, _| ()), Vec::<&str>::new());
-        // The first third is for warming up.
+        // The first third is warm-up.
         let warms = |sample: &mut Sample, at: f64| {
             sample.resident = if at < 0.3 { 20 << 20 } else { 100 << 20 };
         };

@@ -1,4 +1,5 @@
-//! The soak: a process works on one database for an hour or for days, and what it takes must not grow.
+//! The soak: a process works on one database for an hour or for days, and its use of resources must
+//! not grow.
 //!
 //! ```text
 //! child:  a life:  open, read all and compare --> threads write and read --> close; and the next life
@@ -6,8 +7,9 @@
 //! parent: every few seconds: memory, threads, descriptors, bytes on disk, bytes alive --> a row
 //!         in the end:        the last third of the rows against the middle third
 //! ```
-//! What is alive keeps its size, so whatever grows from the middle third to the last is a leak. Each third of the time
-//! has the same lives, one of them longer than the others, so both thirds have seen the same work.
+//! The live data keeps its size, so anything that grows from the middle third to the last is a
+//! leak. Each third has the same lives, one longer than the others, so both thirds have the same
+//! work.
 
 mod child;
 mod judge;

@@ -1,4 +1,5 @@
-//! The parent: starts the child, takes samples of it, prints a row a minute, and judges in the end.
+//! The parent: starts the child, takes samples of it, prints a row a minute, and judges the samples
+//! in the end.
 
 use super::judge::{Bounds, judge};
 use super::place::Setting;
@@ -10,25 +11,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// A child that does nothing for so long hangs.
+/// A child that does nothing for this long hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(300);
 const MIB: u64 = 1 << 20;
 
-/// What is done, and how it is watched.
+/// The work of the child, and its samples.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// How the child works.
+    /// The settings of the child.
     pub setting: Setting,
-    /// Time between two samples.
+    /// The time between two samples.
     pub every: Duration,
-    /// Where all samples go, too.
+    /// A file that gets all samples.
     pub csv: Option<PathBuf>,
 }
 
-/// The child; killed when dropped.
+/// The child, which is killed on drop.
 struct Watched {
     child: Child,
-    /// The last line it has told.
+    /// The last line of the child.
     line: Arc<Mutex<String>>,
 }
 
@@ -57,11 +58,11 @@ impl Drop for Watched {
     }
 }
 
-/// Runs a child in `dir`, which must not hold anything else, and says whether it kept to its bounds. `note` is given
-/// the lines of a table, one a minute, and of the verdict.
+/// Runs a child in `dir`, which must be empty, and returns whether it stayed within its bounds.
+/// `note` gets a line each minute, and those of the verdict.
 ///
 /// # Errors
-/// What is wrong; the directory is left as it is.
+/// What is wrong. The directory stays as it is.
 pub fn soak(dir: &Path, asked: &Asked, mut note: impl FnMut(&str)) -> Result<(), String> {
     let db = dir.join("db");
     for old in [db.clone(), db.with_extension("copy")] {
@@ -117,7 +118,7 @@ pub fn soak(dir: &Path, asked: &Asked, mut note: impl FnMut(&str)) -> Result<(),
 
 const HEAD: &str = " minute  ops/s  CPU %  opens  resident most  threads  descriptors  tables most     log    live  pinned  (MiB)";
 
-/// The row of a minute.
+/// Returns the row of a minute.
 fn minute(samples: &[Sample]) -> String {
     let (Some(first), Some(last)) = (samples.first(), samples.last()) else { return String::new() };
     let seconds = (last.at - first.at).max(0.001);

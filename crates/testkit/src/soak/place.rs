@@ -1,23 +1,23 @@
-//! What parent and child agree on: the setting, the names, how much of each kind is alive.
+//! The settings, names and amounts of data that parent and child share.
 
 use flagstone::{Collection, Database, Keyspace, KeyspaceOptions, Options, Result, Routing};
 use std::path::Path;
 use std::time::Duration;
 
-/// How the child works.
+/// The settings of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// For so long, without the filling before and the rest after.
+    /// The time of the work, without filling before and rest after.
     pub time: Duration,
-    /// About so many bytes are alive.
+    /// The approximate bytes of live data.
     pub live_bytes: u64,
     /// The memory budget of the database.
     pub memory_budget: u64,
-    /// Threads that write and read.
+    /// The number of threads that write and read.
     pub threads: u64,
-    /// Operations a second of all threads; 0: as fast as it goes.
+    /// The operations a second of all threads. 0 means without a limit.
     pub ops_per_second: u64,
-    /// Draws everything.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -35,7 +35,7 @@ impl Default for Setting {
 }
 
 impl Setting {
-    /// As words of a command line.
+    /// Returns the settings as words of a command line.
     pub(super) fn words(&self) -> Vec<String> {
         let Self { time, live_bytes, memory_budget, threads, ops_per_second, seed } = self;
         let numbers =
@@ -43,7 +43,7 @@ impl Setting {
         numbers.map(|number| number.to_string()).to_vec()
     }
 
-    /// What `Setting::words` has written.
+    /// Reads the words that `Setting::words` returns.
     pub fn of(words: &[&str]) -> Option<Self> {
         let numbers: Vec<u64> =
             words.iter().map(|word| word.parse().ok()).collect::<Option<_>>()?;
@@ -55,7 +55,7 @@ impl Setting {
         Some(Self { time, live_bytes, memory_budget, threads, ops_per_second, seed })
     }
 
-    /// How much of each kind is alive in each thread.
+    /// Returns the amount of live data of each kind in each thread.
     pub(super) fn amounts(&self) -> Amounts {
         let share = self.live_bytes / self.threads;
         let entries = |percent: u64, bytes: u64| (share / 100 * percent / bytes).max(64);
@@ -67,35 +67,35 @@ impl Setting {
         }
     }
 
-    /// Options of every life.
+    /// Returns the options of every life.
     pub(super) fn options(&self) -> Options {
         Options::new().memory_budget(self.memory_budget)
     }
 }
 
-/// About what a value has.
+/// The approximate bytes of a value.
 pub(super) const VALUE_BYTES: u64 = 1000;
-/// About what a document has.
+/// The approximate bytes of a document.
 pub(super) const DOCUMENT_BYTES: u64 = 400;
-/// Buckets of a series that are alive; older ones are deleted as ranges.
+/// The live buckets of a series. Older ones are deleted as ranges.
 pub(super) const BUCKETS: u64 = 16;
-/// Sums of a thread.
+/// The number of sums of a thread.
 pub(super) const SUMS: u64 = 64;
 
-/// How much of each kind is alive in a thread.
+/// The amount of live data of each kind in a thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amounts {
-    /// Slots that are overwritten at random; one in 16 is absent at any time.
+    /// Slots that are overwritten at random. One in 16 is absent at any time.
     pub(super) slots: u64,
     /// Entries between the two ends of the queue.
     pub(super) queue: u64,
     /// Entries of a bucket of the series.
     pub(super) bucket: u64,
-    /// Documents; one in 16 is absent at any time.
+    /// Documents. One in 16 is absent at any time.
     pub(super) documents: u64,
 }
 
-/// Handles of all that is written.
+/// The handles of all keyspaces and collections.
 pub(super) struct Handles {
     pub(super) slots: Keyspace,
     pub(super) queue: Keyspace,

@@ -1,4 +1,4 @@
-//! Who works beside the writers: snapshots that are held, scans that wait, checkpoints, verifications.
+//! The work beside the writers: snapshots, paused scans, checkpoints, verifications.
 
 use super::place::{Handles, SUMS, Setting, open};
 use super::worker::{Checked, Told, failed};
@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Entries of which a snapshot must tell the same in the beginning and in the end.
+/// The number of entries that a snapshot must show unchanged at its end.
 const LOOKED_AT: usize = 2000;
-/// A checkpoint is made so often.
+/// The time between two checkpoints.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
-/// A life is verified whole after so long, once.
+/// The time after which a life verifies the whole database, once.
 const VERIFY_AFTER: Duration = Duration::from_secs(12);
 
-/// Waits; false when the life ends.
+/// Waits. Returns false if the life ends.
 fn wait(told: &Told, time: Duration) -> bool {
     let since = Instant::now();
     while since.elapsed() < time {
@@ -28,7 +28,7 @@ fn wait(told: &Told, time: Duration) -> bool {
     !told.stop.load(Ordering::Relaxed)
 }
 
-/// Takes snapshots, holds each of them for a second or two, with a scan that waits in the middle.
+/// Takes snapshots and holds each for a second or two, with a scan that pauses in the middle.
 pub(super) fn snapshots(db: &Database, handles: &Handles, told: &Told, seed: u64) -> Checked {
     let mut rng = Rng::new(remix(seed ^ 0x5EED));
     while wait(told, Duration::from_millis(rng.below(2000))) {
@@ -60,7 +60,7 @@ fn digest(mut scan: Scan, entries: usize) -> Result<u64, String> {
     digest_of(&mut scan, entries)
 }
 
-/// The sum over the next entries of a hash of each.
+/// Returns the sum of the hashes of the next entries.
 fn digest_of(scan: &mut Scan, entries: usize) -> Result<u64, String> {
     let hash =
         |bytes: &[u8], from| bytes.iter().fold(from, |hash, byte| remix(hash ^ u64::from(*byte)));
@@ -74,7 +74,7 @@ fn digest_of(scan: &mut Scan, entries: usize) -> Result<u64, String> {
     Ok(sum)
 }
 
-/// Makes checkpoints and looks into them; verifies the database once.
+/// Creates checkpoints and reads them. Verifies the database once.
 pub(super) fn upkeep(db: &Database, dir: &Path, told: &Told, setting: &Setting) -> Checked {
     let copy = dir.with_extension("copy");
     if wait(told, VERIFY_AFTER) {

@@ -1,27 +1,27 @@
-//! What the child takes, seen from outside.
+//! Samples of the child's use of resources, taken from outside.
 
 use std::fs;
 use std::path::Path;
 
-/// What the child was seen to take at one moment.
+/// The child's use of resources at one moment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
-    /// Seconds since the child began.
+    /// Seconds since the start of the child.
     pub(super) at: f64,
-    /// Whether it worked, rather than opened or closed.
+    /// Whether the child worked, rather than opened or closed the database.
     pub(super) works: bool,
-    /// Operations done, and seconds of CPU time taken.
+    /// The number of operations, and the seconds of CPU time.
     pub(super) ops: u64,
     pub(super) cpu: f64,
-    /// Openings.
+    /// The number of opens.
     pub(super) opens: u64,
     pub(super) resident: u64,
     pub(super) threads: u64,
     pub(super) descriptors: u64,
-    /// Bytes of the tables, and of the log.
+    /// The bytes of the tables, and of the log.
     pub(super) tables: u64,
     pub(super) log: u64,
-    /// Bytes that are alive, and that a snapshot pins besides, at most.
+    /// The live bytes, and at most the bytes that a snapshot pins besides.
     pub(super) live: u64,
     pub(super) pinned: u64,
 }
@@ -31,7 +31,7 @@ pub(super) const COLUMNS: &str = "seconds,works,ops,cpu_seconds,opens,resident_b
                                   log_bytes,live_bytes,pinned_bytes";
 
 impl Sample {
-    /// What process `id` and the database in `dir` take now.
+    /// Returns a sample of process `id` and the database in `dir`.
     pub(super) fn take(id: u32, dir: &Path) -> Self {
         let read =
             |file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).unwrap_or_default();
@@ -52,7 +52,7 @@ impl Sample {
         }
     }
 
-    /// What the child has told in `line`.
+    /// Adds the numbers of a line of the child.
     pub(super) fn hear(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         self.works = words.next() == Some("works");
@@ -62,7 +62,7 @@ impl Sample {
         }
     }
 
-    /// A row of the columns.
+    /// Returns the sample as a row of [`COLUMNS`].
     pub(super) fn row(&self) -> String {
         let Self { at, works, ops, cpu, opens, resident, threads, descriptors, .. } = self;
         let Self { tables, log, live, pinned, .. } = self;
@@ -73,7 +73,7 @@ impl Sample {
     }
 }
 
-/// Bytes of the tables and of the log in `dir`; what goes meanwhile is passed over.
+/// Returns the bytes of the tables and of the log in `dir`. Skips files that vanish meanwhile.
 fn bytes(dir: &Path) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(dir) else { return (0, 0) };
@@ -87,9 +87,9 @@ fn bytes(dir: &Path) -> (u64, u64) {
     })
 }
 
-/// User and system time in the form of `/proc/PID/stat`, in ticks of 10 ms.
+/// Returns user and system time from the text of `/proc/PID/stat`, which counts ticks of 10 ms.
 fn cpu_seconds(stat: &str) -> f64 {
-    // The name, in parentheses, may hold anything.
+    // The name of the process, in parentheses, may have any characters.
     let Some((_, fields)) = stat.rsplit_once(')') else { return 0.0 };
     let ticks = fields.split_whitespace().skip(11).take(2);
     ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() as f64 / 100.0

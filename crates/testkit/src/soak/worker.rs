@@ -1,4 +1,4 @@
-//! A thread of the child: writes its own keys, and knows what each of them must hold.
+//! A thread of the child. It writes its own keys, and knows the value of each.
 
 use super::place::{Amounts, BUCKETS, DOCUMENT_BYTES, Handles, SUMS, Setting, VALUE_BYTES};
 use crate::rng::Rng;
@@ -9,34 +9,35 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What all threads of a child tell.
+/// The counters that all threads of a child share.
 #[derive(Default)]
 pub(super) struct Told {
-    /// Operations done.
+    /// The number of operations.
     pub(super) ops: AtomicU64,
-    /// Bytes put.
+    /// The number of bytes put.
     pub(super) put: AtomicU64,
-    /// Bytes of keys and values that are alive.
+    /// The bytes of live keys and values.
     pub(super) alive: AtomicI64,
-    /// What `put` was when the oldest snapshot that is held was taken; `u64::MAX`: none is.
+    /// The value of `put` when the oldest open snapshot was taken, or `u64::MAX` without a
+    /// snapshot.
     pub(super) pinned_from: AtomicU64,
-    /// The life ends.
+    /// Whether the life ends.
     pub(super) stop: AtomicBool,
 }
 
-/// Fails with what is wrong.
+/// The result of a check. The error says what is wrong.
 pub(super) type Checked = Result<(), String>;
 
 pub(super) fn failed(error: Error) -> String {
     format!("{error:?}")
 }
 
-/// A thread, and what must be there of it.
+/// A thread and the data that it must find.
 pub(super) struct Worker {
     thread: u64,
     rng: Rng,
     amounts: Amounts,
-    /// The version of each slot; 0: absent.
+    /// The version of each slot. 0 means absent.
     slots: Vec<u32>,
     absent: VecDeque<u32>,
     version: u32,
@@ -49,7 +50,7 @@ pub(super) struct Worker {
     absent_documents: VecDeque<u32>,
 }
 
-/// The key of a slot, a place in the queue, a sum or a document.
+/// Returns the key of a slot, a place in the queue, a sum or a document.
 fn key(thread: u64, at: u64) -> String {
     format!("t{thread}/{at:012x}")
 }
@@ -58,7 +59,8 @@ fn series_key(thread: u64, bucket: u64, at: u64) -> String {
     format!("t{thread}/{bucket:012x}/{at:06x}")
 }
 
-/// Bytes that no compression shrinks: their number depends on the key alone, so what is alive keeps its size.
+/// Returns bytes that do not compress. Their number depends on the key alone, so the live data
+/// keeps its size.
 fn value(thread: u64, at: u64, version: u32) -> Vec<u8> {
     let place = remix(thread << 48 ^ at);
     let len = VALUE_BYTES / 10 + place % (VALUE_BYTES * 18 / 10);
@@ -92,7 +94,7 @@ impl Worker {
         }
     }
 
-    /// Writes everything that is to be alive.
+    /// Writes all live data.
     pub(super) fn fill(&mut self, db: &Database, handles: &Handles, told: &Told) -> Checked {
         let mut work = Work { db, handles, told, batch: Batch::default() };
         for slot in 0..self.amounts.slots as u32 {
@@ -121,7 +123,7 @@ impl Worker {
         work.commit(Durability::Buffered)
     }
 
-    /// Writes and reads until the life ends, so many operations a second if it is not 0.
+    /// Writes and reads until the life ends, with a limit of operations a second unless that is 0.
     pub(super) fn live(
         &mut self,
         db: &Database,
@@ -142,7 +144,7 @@ impl Worker {
             let due = Duration::from_micros(done * 1_000_000 / ops);
             match due.checked_sub(since.elapsed()) {
                 Some(early) => std::thread::sleep(early),
-                // What was missed is not made up for.
+                // Missed operations are not made up for.
                 None if since.elapsed() > due + Duration::from_secs(1) => {
                     (since, done) = (Instant::now(), 0);
                 }
@@ -152,7 +154,7 @@ impl Worker {
         Ok(())
     }
 
-    /// One batch.
+    /// Commits one batch.
     fn write(&mut self, work: &mut Work<'_>) -> Result<u64, String> {
         let ops = if self.rng.percent(80) { 1 } else { self.rng.between(2, 8) };
         for _ in 0..ops {
@@ -216,7 +218,7 @@ impl Worker {
         work.batch.put(&work.handles.slots, key, value)
     }
 
-    /// Deletes a slot; the one to put instead.
+    /// Deletes a slot. Returns the one to put instead.
     fn swap_slot(&mut self, work: &mut Work<'_>, slot: u32) -> flagstone::Result<u32> {
         let old = self.value_of(slot).map_or(0, |value| value.len());
         let key = key(self.thread, slot.into());
@@ -245,7 +247,7 @@ impl Worker {
         (key(self.thread, at), value(self.thread, at, 0))
     }
 
-    /// One entry more of the series; when its bucket is full, the oldest one goes.
+    /// Appends an entry to the series. When its bucket is full, the oldest bucket is deleted.
     fn append(&mut self, work: &mut Work<'_>) -> flagstone::Result<()> {
         let (bucket, at) = (self.bucket, self.in_bucket);
         let key = series_key(self.thread, bucket, at);
@@ -291,7 +293,7 @@ impl Worker {
         (version != 0).then(|| value(self.thread, slot.into(), version))
     }
 
-    /// Reads something, and compares.
+    /// Reads something and compares it.
     fn look(&mut self, handles: &Handles) -> Result<u64, String> {
         let slot = self.rng.below(self.amounts.slots) as u32;
         match self.rng.below(100) {
@@ -373,7 +375,7 @@ impl Worker {
         same(&found, &self.documents[at as usize], "document", at)
     }
 
-    /// Reads everything, and compares.
+    /// Reads everything and compares it.
     pub(super) fn look_at_all(&self, handles: &Handles) -> Checked {
         let prefix = format!("t{}/", self.thread);
         let mut slots =
@@ -422,7 +424,7 @@ fn same<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T, what: &str, at:
     Err(format!("{what} {at}: {}, expected {}", short(found), short(expected)))
 }
 
-/// What a thread writes to, and the batch it fills.
+/// The handles of a thread and the batch it fills.
 struct Work<'a> {
     db: &'a Database,
     handles: &'a Handles,

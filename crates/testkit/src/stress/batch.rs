@@ -1,14 +1,14 @@
-//! The batches of a thread, and what they must leave.
+//! The batches of a thread and their results.
 
 use crate::rng::Rng;
 use flagstone::{Batch, Collection, Keyspace, Patch, Result};
 use flagstone_base::hash::remix;
 use std::collections::BTreeMap;
 
-/// Keys a thread has in each keyspace.
+/// The number of keys of a thread in each keyspace.
 pub(super) const SLOTS: u64 = 60;
 
-/// Handles of all that is written.
+/// The handles of all keyspaces and collections.
 pub(super) struct Handles {
     pub(super) hashed: Keyspace,
     pub(super) ranged: Keyspace,
@@ -17,7 +17,7 @@ pub(super) struct Handles {
     pub(super) bank: Keyspace,
 }
 
-/// One operation on a slot of the thread.
+/// An operation on a slot of the thread.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Put { ranged: bool, slot: u64, len: usize, seed: u64 },
@@ -28,10 +28,10 @@ enum Op {
     DeleteDocument { slot: u64 },
 }
 
-/// What the first batches of a thread leave.
+/// The result of the first batches of a thread.
 #[derive(Clone, Default)]
 pub(super) struct Left {
-    /// How many batches there were.
+    /// The number of batches.
     pub(super) batches: u64,
     pub(super) hashed: BTreeMap<u64, (usize, u64)>,
     pub(super) ranged: BTreeMap<u64, (usize, u64)>,
@@ -39,17 +39,17 @@ pub(super) struct Left {
     pub(super) documents: BTreeMap<u64, i64>,
 }
 
-/// The key of a slot.
+/// Returns the key of a slot.
 pub(super) fn key(thread: usize, slot: u64) -> String {
     format!("t{thread:02}/{slot:04}")
 }
 
-/// The key under which a thread counts its batches.
+/// Returns the key under which a thread counts its batches.
 pub(super) fn count_key(thread: usize) -> String {
     format!("t{thread:02}/count")
 }
 
-/// The value of a put.
+/// Returns the value of a put.
 pub(super) fn value(len: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     if seed.is_multiple_of(2) {
@@ -58,7 +58,7 @@ pub(super) fn value(len: usize, seed: u64) -> Vec<u8> {
     format!("value {seed} ").into_bytes().into_iter().cycle().take(len).collect()
 }
 
-/// The operations of batch `n`, counted from 1.
+/// Returns the operations of batch `n`, counted from 1.
 fn ops(seed: u64, thread: usize, n: u64) -> Vec<Op> {
     let mut rng = Rng::new(remix(seed ^ remix(thread as u64 + 1) ^ n));
     let op = |rng: &mut Rng| {
@@ -111,7 +111,7 @@ pub(super) fn fill(
 }
 
 impl Left {
-    /// One batch more.
+    /// Applies the next batch.
     pub(super) fn apply(&mut self, seed: u64, thread: usize) {
         self.batches += 1;
         for op in ops(seed, thread, self.batches) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Everything of one life.
+/// The state of one life.
 struct Child {
     db: Database,
     handles: Handles,
@@ -18,19 +18,20 @@ struct Child {
     seed: u64,
     mode: Mode,
     unlogged: bool,
-    /// Batches of each thread that were acknowledged, and are in the log if it is used.
+    /// The number of acknowledged batches of each thread. They are in the log, if there is one.
     done: Vec<AtomicU64>,
 }
 
-/// How the child ends when its disk has.
+/// The exit code of a child whose disk is gone.
 const GONE: i32 = 5;
-/// How it ends when the database takes no more writes.
+/// The exit code of a child whose database is poisoned.
 const POISONED: i32 = 4;
-/// How it ends when something is wrong.
+/// The exit code of a child that found a mistake.
 const WRONG: i32 = 3;
 
-/// Works on the database in `dir` with so many threads, and keeps ledgers in `ledger`. The first seed draws the
-/// batches, the second everything else. Returns only when the disk has gone, with the process's exit code.
+/// Works on the database in `dir` with `threads` threads, and keeps ledgers in `ledger`. The first
+/// seed decides the batches, the second everything else. Returns, with an exit code, only if the
+/// disk is gone.
 pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: (u64, u64), mode: &str) -> i32 {
     let mode = Mode::of(mode);
     let (seed, life) = seeds;
@@ -63,7 +64,7 @@ pub fn work(dir: &Path, ledger: &Path, threads: usize, seeds: (u64, u64), mode: 
     0
 }
 
-/// The exit code after an error that ends the child.
+/// Returns the exit code after an error that ends the child.
 fn ended(mode: Mode, error: &Error, ledger: &mut Ledger) -> i32 {
     let is_expected = mode != Mode::Kill;
     match error.kind() {
@@ -97,7 +98,8 @@ impl Child {
             let Err(error) = done else { continue };
             match error.kind() {
                 ErrorKind::Busy => {}
-                // Refused, so nothing of it has happened: it is tried again when there is room.
+                // The commit was refused, so nothing happened: the child tries again when there is
+                // room.
                 ErrorKind::OutOfSpace if self.mode == Mode::Power => {
                     ledger.full();
                     std::thread::sleep(Duration::from_millis(5));
@@ -124,7 +126,7 @@ impl Child {
             (_, 80..=94) => Durability::Group,
             _ => Durability::Each,
         };
-        // What is acknowledged now stands before this batch in the log.
+        // Batches acknowledged by now are before this one in the log.
         let mut before = self.all_done();
         self.db.commit_with(batch, durability)?;
         left.apply(self.seed, thread);
@@ -141,13 +143,13 @@ impl Child {
         self.done.iter().map(|done| done.load(Ordering::Acquire)).collect()
     }
 
-    /// Makes what is acknowledged survive.
+    /// Makes all acknowledged batches durable.
     fn save(&self, thread: usize, rng: &mut Rng, ledger: &mut Ledger) -> flagstone::Result<()> {
         let before = self.all_done();
         match rng.below(3) {
             0 if !self.unlogged => self.db.sync()?,
             1 => {
-                // A commit without operations waits for what came before it, in the log.
+                // A commit without operations waits for everything before it in the log.
                 self.db.commit_with(Batch::default(), Durability::Group)?;
                 if self.unlogged {
                     return Ok(());
@@ -172,7 +174,7 @@ impl Child {
         }
     }
 
-    /// Nobody else writes the keys of this thread: what it reads is what it wrote.
+    /// Reads keys of this thread, which no other thread writes, and compares them.
     fn look(
         &self,
         thread: usize,
@@ -206,7 +208,7 @@ impl Child {
         Ok(())
     }
 
-    /// Moves something from one account to another, if neither has changed meanwhile.
+    /// Transfers an amount between two accounts, unless one of them changed meanwhile.
     fn transfer(&self, rng: &mut Rng, ledger: &mut Ledger) -> flagstone::Result<()> {
         let bank = &self.handles.bank;
         let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));

@@ -1,4 +1,4 @@
-//! Opens what a child has left, and compares it with the ledgers.
+//! Opens the database that a child has left, and compares it with the ledgers.
 
 use super::batch::{Left, SLOTS, count_key, key, value};
 use super::ledger;
@@ -9,20 +9,20 @@ use flagstone::Database;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// What the lives so far must have left.
+/// The expected result of the lives so far.
 pub(super) struct Expected {
     pub(super) seed: u64,
     pub(super) left: Vec<Left>,
 }
 
-/// What one comparison found.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    /// Batches that were acknowledged in this life.
+    /// The number of batches acknowledged in this life.
     pub(super) commits: u64,
     pub(super) transfers: u64,
     pub(super) full: u64,
-    /// How long the database took to open.
+    /// The time that opening took.
     pub(super) opened_in: Duration,
 }
 
@@ -31,7 +31,8 @@ impl Expected {
         Self { seed, left: vec![Left::default(); threads] }
     }
 
-    /// Compares, and goes on from what is there. Promises count that stand before `marks` in the ledgers.
+    /// Compares, and takes what is there as the new state. Only promises before `marks` in the
+    /// ledgers count.
     ///
     /// # Errors
     /// What is wrong.
@@ -58,10 +59,10 @@ impl Expected {
             let there = number(handles.sums.get(count_key(thread)).map_err(failed)?) as u64;
             let before = self.left[thread].batches;
             let done = read[thread].done.max(before);
-            // What any thread was promised of this one.
+            // The batches of this thread that any thread was told are durable.
             let safe = read.iter().filter_map(|read| read.safe.get(thread)).max();
             let safe = safe.copied().unwrap_or(0);
-            // All logged batches of a life survive its process, and what was there once stays there.
+            // All logged batches of a life survive its process, and what was there once stays.
             let logged = if mode == Mode::Kill && !read[thread].is_unlogged { done } else { 0 };
             let promised = safe.max(before).max(logged);
             if there < promised || there > done + 1 {
@@ -94,7 +95,7 @@ impl Expected {
         Ok(found)
     }
 
-    /// What is there of a thread is what its batches left.
+    /// Asserts that the entries of a thread are the result of its batches.
     fn check(
         &self,
         thread: usize,

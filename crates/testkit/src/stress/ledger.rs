@@ -1,29 +1,29 @@
-//! The expected state, kept outside the database: one append-only file a thread, written by plain writes, which
-//! survive the process.
+//! The expected state, kept outside of the database: an append-only file for each thread. Its plain
+//! writes survive the process.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The writing end, of one thread.
+/// The ledger of a thread, for writing.
 pub(super) struct Ledger {
     file: File,
 }
 
-/// What a ledger says of its thread and of others.
+/// The content of a ledger.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Read {
-    /// The last batch that was acknowledged.
+    /// The last acknowledged batch.
     pub(super) done: u64,
-    /// Of each thread, the last batch that was promised to survive.
+    /// The last batch of each thread that must survive.
     pub(super) safe: Vec<u64>,
-    /// Commits of this life were not logged.
+    /// Whether commits of this life are not logged.
     pub(super) is_unlogged: bool,
-    /// How often there was no room.
+    /// The number of commits that found no room.
     pub(super) full: u64,
-    /// Transfers that were done.
+    /// The number of transfers.
     pub(super) transfers: u64,
-    /// What the child found wrong.
+    /// The mistake that the child found.
     pub(super) wrong: Option<String>,
 }
 
@@ -42,46 +42,45 @@ impl Ledger {
         self.file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    /// Batch `n` was acknowledged.
+    /// Notes that batch `n` was acknowledged.
     pub(super) fn done(&mut self, n: u64) {
         self.line(&format!("done {n}"));
     }
 
-    /// Batches up to these, of each thread, were promised to survive.
+    /// Notes that the batches up to these, one number for each thread, must survive.
     pub(super) fn safe(&mut self, batches: &[u64]) {
         let words: Vec<_> = batches.iter().map(u64::to_string).collect();
         self.line(&format!("safe {}", words.join(" ")));
     }
 
-    /// Commits of this life are not logged.
+    /// Notes that commits of this life are not logged.
     pub(super) fn unlogged(&mut self) {
         self.line("unlogged");
     }
 
-    /// There was no room.
+    /// Notes that a commit found no room.
     pub(super) fn full(&mut self) {
         self.line("full");
     }
 
-    /// A transfer was done.
+    /// Notes a transfer.
     pub(super) fn transfer(&mut self) {
         self.line("transfer");
     }
 
-    /// Something is not as it must be.
+    /// Notes a mistake.
     pub(super) fn wrong(&mut self, what: &str) {
         self.line(&format!("wrong {}", what.replace('\n', " ")));
     }
 }
 
-/// How long the ledgers are: what stands after that was written later.
+/// Returns the lengths of the ledgers, so that later lines can be told apart.
 pub(super) fn marks(dir: &Path, threads: usize) -> Vec<u64> {
     let len = |thread| std::fs::metadata(path(dir, thread)).map_or(0, |meta| meta.len());
     (0..threads).map(len).collect()
 }
 
-/// Reads the ledger of a thread. A last line that was cut short was not written in time. Promises after `mark` do not
-/// count.
+/// Reads the ledger of a thread. Ignores a last line that is incomplete, and promises after `mark`.
 pub(super) fn read(dir: &Path, thread: usize, mark: u64) -> Read {
     let text = std::fs::read_to_string(path(dir, thread)).unwrap_or_default();
     let (mut read, mut end) = (Read::default(), 0);
@@ -103,7 +102,7 @@ pub(super) fn read(dir: &Path, thread: usize, mark: u64) -> Read {
     read
 }
 
-/// Begins all ledgers again.
+/// Empties all ledgers.
 pub(super) fn clear(dir: &Path) {
     std::fs::create_dir_all(dir).unwrap();
     for entry in std::fs::read_dir(dir).unwrap() {

@@ -1,5 +1,6 @@
-//! Stress on real directories: a child process works on a database with several threads, is killed or loses its
-//! file system, and what is left is compared with a ledger kept elsewhere.
+//! Stress on real directories. A child process works on a database with several threads, and is
+//! killed or loses its file system. Then the database is compared with ledgers that are kept
+//! elsewhere.
 //!
 //! ```text
 //! parent: spawn child, wait a moment, kill it (or cut the power) --> open, compare --> again
@@ -7,8 +8,8 @@
 //!         bank: transfers between accounts of all threads, the total never changes
 //! ledger: one file a thread: "done n", "safe n n n .." as commits return
 //! ```
-//! A thread commits one batch after the other, so what is left of it is its first m batches: m is at least what
-//! was promised, and at most one more than what was done.
+//! A thread commits one batch after the other, so the database must have its first m batches. m is
+//! at least the number that must survive, and at most one more than the number acknowledged.
 
 mod batch;
 mod child;

@@ -1,4 +1,4 @@
-//! The parent: starts the child, kills it at some moment, compares; again and again.
+//! The parent: repeatedly starts a child, kills it at a random moment, and compares.
 
 use super::compare::{Expected, Found};
 use super::ledger;
@@ -9,35 +9,35 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// How long, how often, and from which seed.
+/// The limits and the seed of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// It ends after this time,
+    /// The run ends after this time,
     pub time: Duration,
-    /// or after so many ends of the child.
+    /// or after this number of kills.
     pub ends: u64,
-    /// The first seed.
+    /// The seed of the first child.
     pub seed: u64,
 }
 
-/// What went on.
+/// The counts of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// Kills or power cuts.
+    /// The number of kills or power cuts.
     pub ends: u64,
-    /// Databases, each made new.
+    /// The number of new databases.
     pub databases: u64,
-    /// Batches acknowledged.
+    /// The number of acknowledged batches.
     pub commits: u64,
-    /// Transfers between accounts.
+    /// The number of transfers between accounts.
     pub transfers: u64,
-    /// How often a commit found no room and was tried again.
+    /// The number of commits that found no room and were tried again.
     pub full: u64,
-    /// How often the file system was full and got room again.
+    /// The number of times that the file system was full and got room again.
     pub filled: u64,
-    /// Children that found their database poisoned, or their disk gone, before they were killed.
+    /// The number of children that found their database poisoned or their disk gone.
     pub gone: u64,
-    /// The slowest opening after a crash, and the sum of all.
+    /// The slowest open after a crash, and the sum of all.
     pub opened_in: (Duration, Duration),
 }
 
@@ -66,13 +66,14 @@ impl fmt::Display for Report {
     }
 }
 
-/// After so many ends a new database is begun.
+/// The number of kills after which a new database begins.
 const ENDS_OF_ONE: u64 = 40;
 
-/// Kills children that work below `dir` until the time is over, or there were enough.
+/// Starts and kills children that work below `dir` until the time is over or there were enough
+/// kills.
 ///
 /// # Errors
-/// What was wrong, with the seed; the directory is left as it is.
+/// What was wrong, with the seed. The directory stays as it is.
 pub fn kill(dir: &Path, asked: Asked, mut note: impl FnMut(&Report)) -> Result<Report, String> {
     let (mut report, started) = (Report::default(), Instant::now());
     while report.ends < asked.ends && started.elapsed() < asked.time {
@@ -103,7 +104,7 @@ pub fn kill(dir: &Path, asked: Asked, mut note: impl FnMut(&Report)) -> Result<R
     Ok(report)
 }
 
-/// When a child is killed: mostly at work, at times while it opens.
+/// Returns the time after which a child is killed: mostly at work, sometimes while it opens.
 fn moment(rng: &mut Rng) -> Duration {
     let micros = match rng.below(10) {
         0 => rng.below(15_000),
@@ -113,7 +114,7 @@ fn moment(rng: &mut Rng) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Where children work.
+/// The directories of the children.
 pub(super) struct Workplace {
     pub(super) db: PathBuf,
     pub(super) ledger: PathBuf,
@@ -122,7 +123,7 @@ pub(super) struct Workplace {
 }
 
 impl Workplace {
-    /// A new one: whatever was there goes.
+    /// Creates empty directories.
     pub(super) fn new(dir: &Path, db: &Path, mode: Mode, threads: usize) -> Self {
         for old in [db.to_owned(), db.with_extension("copy")] {
             let _none = std::fs::remove_dir_all(old);
@@ -132,7 +133,7 @@ impl Workplace {
         Self { db: db.to_owned(), ledger, mode, threads }
     }
 
-    /// Starts a child: this program, told to be one.
+    /// Starts this program again, as a child.
     pub(super) fn start(&self, seed: u64, life: u64) -> Child {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg("child").arg(&self.db).arg(&self.ledger);

@@ -1,15 +1,15 @@
-//! What parent and child agree on: names, options, the bank.
+//! The names, options and bank that parent and child share.
 
 use super::batch::Handles;
 use crate::rng::Rng;
 use flagstone::{Database, KeyspaceOptions, Options, Result, Routing, Slice};
 
-/// What ends the lives of the child.
+/// The way in which lives of the child end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// SIGKILL.
+    /// The process gets SIGKILL.
     Kill,
-    /// A file system that is shut down; it may be full, too.
+    /// The file system is shut down. Sometimes it is full before.
     Power,
 }
 
@@ -26,21 +26,21 @@ impl Mode {
     }
 }
 
-/// Accounts of the bank, and what they hold together.
+/// The number of accounts of the bank, and their total.
 pub(super) const ACCOUNTS: u64 = 16;
 pub(super) const TOTAL: i64 = 1000 * ACCOUNTS as i64;
 
-/// The key of an account.
+/// Returns the key of an account.
 pub(super) fn account(at: u64) -> String {
     format!("account{at:02}")
 }
 
-/// A number from 8 bytes; 0 when absent.
+/// Returns the number of 8 bytes, or 0 if they are absent.
 pub(super) fn number(found: Option<Slice>) -> i64 {
     found.map_or(0, |value| i64::from_le_bytes(value[..].try_into().unwrap()))
 }
 
-/// Options of one opening.
+/// Draws the options of an open.
 pub(super) fn draw_options(rng: &mut Rng, mode: Mode) -> Options {
     let largest = if mode == Mode::Power { 4 << 20 } else { 64 << 20 };
     Options::new()
@@ -50,7 +50,7 @@ pub(super) fn draw_options(rng: &mut Rng, mode: Mode) -> Options {
         .compaction_workers(rng.between(1, 3) as usize)
 }
 
-/// Opens or makes all keyspaces; an empty bank gets its money.
+/// Opens or creates all keyspaces. An empty bank gets its money.
 pub(super) fn handles(db: &Database) -> Result<Handles> {
     let hashed = |partitions| KeyspaceOptions::new().routing(Routing::Hash(partitions));
     let bounds = ["t00/0030", "t01/", "t02/0010", "t03/"].map(|bound| bound.as_bytes().to_vec());

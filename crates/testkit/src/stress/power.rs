@@ -1,5 +1,6 @@
-//! Power cuts of a real file system: an ext4 in a file is shut down without flushing its log, mounted again, and what
-//! is left is compared. Now and then it runs full first, and gets room again.
+//! Power cuts of a real file system. An ext4 in a file is shut down without flushing its journal
+//! and mounted again, and the database is compared. Sometimes the file system runs full before, and
+//! gets room again.
 
 #![allow(unsafe_code, reason = "the shutdown of a file system has no safe wrapper")]
 
@@ -12,20 +13,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Bytes of the file system: small, so that it can be filled.
+/// The size of the file system, small so that it can be filled.
 const IMAGE_BYTES: u64 = 192 << 20;
-/// After so many cuts a new database is begun.
+/// The number of cuts after which a new database begins.
 const CUTS_OF_ONE: u64 = 10;
-/// One cut in so many comes after the file system was full.
+/// One cut in this number comes after the file system was full.
 const FULL_ONE_IN: u64 = 4;
-/// The file that fills it.
+/// The file that fills the file system.
 const BALLAST: &str = "ballast";
-/// What a full file system has left.
+/// The free bytes of a full file system.
 const LEFT_BYTES: u64 = 64 << 10;
-/// A child that has room again must go on within this time.
+/// A child that has room again must continue within this time.
 const RESUMES_WITHIN: Duration = Duration::from_secs(20);
 
-/// An ext4 in a file, mounted; not any more when dropped.
+/// A mounted ext4 in a file. Drop unmounts it.
 struct Mounted {
     at: PathBuf,
 }
@@ -36,14 +37,15 @@ impl Mounted {
         Ok(Self { at: at.to_owned() })
     }
 
-    /// Nothing more reaches the device, not even what stands in the log of the file system.
+    /// Shuts the file system down. Nothing more reaches the device, not even the journal.
     fn cut_power(&self) -> Result<(), String> {
         use rustix::ioctl::{Setter, ioctl, opcode};
         /// `EXT4_IOC_SHUTDOWN`, and `EXT4_GOING_FLAGS_NOLOGFLUSH`.
         const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
         const WITHOUT_LOG_FLUSH: u32 = 2;
         let dir = File::open(&self.at).map_err(|error| error.to_string())?;
-        // SAFETY: the kernel reads one u32 through the pointer, which `Setter` holds while the call lasts.
+        // SAFETY: the kernel reads one u32 through the pointer, which `Setter` holds while the call
+        // lasts.
         let done = unsafe { ioctl(&dir, Setter::<SHUTDOWN, u32>::new(WITHOUT_LOG_FLUSH)) };
         done.map_err(|error| format!("EXT4_IOC_SHUTDOWN: {error}"))
     }
@@ -56,7 +58,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Whoever has just been killed may hold it for a moment.
+        // A killed process may hold it for a moment.
         for _ in 0..100 {
             if succeeds(Command::new("umount").arg(&self.at)).is_ok() {
                 return;
@@ -77,17 +79,17 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
     Err(format!("{}: {}", command.get_program().display(), text.trim()))
 }
 
-/// Makes an empty file system in `image`.
+/// Creates an empty file system in `image`.
 fn make(image: &Path) -> Result<(), String> {
     let file = File::create(image).map_err(|error| format!("{}: {error}", image.display()))?;
     file.set_len(IMAGE_BYTES).map_err(|error| error.to_string())?;
     succeeds(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0"]).arg(image))
 }
 
-/// Whether this machine allows it: if not, why.
+/// Tries whether this machine allows to mount and shut down a file system.
 ///
 /// # Errors
-/// Why not.
+/// The reason why it does not.
 fn try_out(image: &Path, at: &Path) -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root may mount file systems".into());
@@ -97,10 +99,11 @@ fn try_out(image: &Path, at: &Path) -> Result<(), String> {
     mounted.cut_power()
 }
 
-/// Cuts the power of children that work in an image below `dir`. `None`: it cannot be done here, and why was told.
+/// Cuts the power of children that work in an image below `dir`. Returns `None`, after printing
+/// why, if this machine does not allow it.
 ///
 /// # Errors
-/// What was wrong, with the seed; the image is left as it is.
+/// What was wrong, with the seed. The image stays as it is.
 pub fn powercut(
     dir: &Path,
     asked: Asked,
@@ -129,7 +132,7 @@ pub fn powercut(
             report.gone += u64::from(cut.is_gone);
             report.filled += u64::from(cut.is_filled);
             let _mounted = Mounted::mount(&image, &at)?;
-            // The cut may have brought the ballast back, and a recovery needs room for its flushes.
+            // The cut may have restored the ballast, and a recovery needs room for its flushes.
             let _none = std::fs::remove_file(at.join(BALLAST));
             let found = expected.compare(&place, &cut.marks, &mut rng);
             report.add(found.map_err(|what| format!("seed {seed}: {what}"))?);
@@ -139,20 +142,21 @@ pub fn powercut(
     Ok(Some(report))
 }
 
-/// A cut that was made.
+/// A finished cut.
 struct Cut {
-    /// The child had ended before.
+    /// Whether the child had ended before.
     is_gone: bool,
-    /// The file system was full meanwhile.
+    /// Whether the file system was full meanwhile.
     is_filled: bool,
-    /// What stood in the ledgers when the power went.
+    /// The lengths of the ledgers at the cut.
     marks: Vec<u64>,
 }
 
-/// One life of a child, and the cut that ends it.
+/// Runs a child and cuts its power.
 ///
-/// What is acknowledged while the shutdown is on its way does not count: a real cut would have been before. The
-/// journal ends its transaction without writing it then, and an fsync that began earlier finds it ended and succeeds.
+/// Commits that are acknowledged during the shutdown do not count, because a real power cut would
+/// have come before. The journal then ends its transaction without writing it, and an fsync that
+/// began earlier finds it ended and succeeds.
 fn cut(
     image: &Path,
     at: &Path,
@@ -170,14 +174,15 @@ fn cut(
     let _gone = child.kill();
     child.wait().map_err(|error| error.to_string())?;
     power?;
-    // A child whose database was poisoned by the full disk has nothing to go on with.
+    // A child whose database was poisoned by the full disk cannot continue.
     if ended.is_none() {
         filled?;
     }
     Ok(Cut { is_gone: ended.is_some(), is_filled: fills, marks })
 }
 
-/// Fills the file system, waits until commits are refused for want of room, frees it, and waits until they are not.
+/// Fills the file system, waits until commits are refused for lack of room, frees the room, and
+/// waits until commits succeed.
 fn fill_and_free(mounted: &Mounted, place: &Workplace) -> Result<(), String> {
     let ballast = mounted.at.join(BALLAST);
     let bytes = mounted.free_bytes().saturating_sub(LEFT_BYTES).max(1);
@@ -198,7 +203,7 @@ fn fill_and_free(mounted: &Mounted, place: &Workplace) -> Result<(), String> {
     Ok(())
 }
 
-/// How many batches were acknowledged by all threads, and how often one found no room.
+/// Returns the number of batches that all threads had acknowledged, and of commits without room.
 fn counts(place: &Workplace) -> (u64, u64) {
     let read =
         (0..place.threads).map(|thread| super::ledger::read(&place.ledger, thread, u64::MAX));

@@ -1,4 +1,5 @@
-//! Can bytes hurt? Every target replays its seeds, its corpus and some mutations; and the fuzzer finds what is planted.
+//! Can bytes hurt? Every target replays its seeds, its corpus and some mutations; and the fuzzer
+//! finds what is planted.
 
 use flagstone_testkit::fuzz::{Limits, Mutator, Target, corpus, fuzz, run_once, target};
 use flagstone_testkit::memory::Counting;

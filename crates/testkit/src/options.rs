@@ -1,10 +1,10 @@
-//! Random options: what must not matter to results.
+//! Random options, which must not change results.
 
 use crate::rng::Rng;
 use flagstone::{Compression, Durability, KeyspaceOptions, Options, Routing};
 use std::time::Duration;
 
-/// Options of a small database: 1 to 4 MiB of memory, so that memtables are tiny.
+/// Returns options of a small database: 1 to 4 MiB of memory, so that memtables are tiny.
 pub fn random_options(rng: &mut Rng) -> Options {
     let durabilities = [
         Durability::None,
@@ -23,7 +23,8 @@ pub fn random_options(rng: &mut Rng) -> Options {
         .entry_checks(rng.percent(80))
 }
 
-/// Options of a keyspace: 1 to 8 partitions by hash or range, any compression, any block size.
+/// Returns options of a keyspace: 1 to 8 partitions by hash or range, any compression and block
+/// size.
 pub fn random_keyspace(rng: &mut Rng, fold: Option<&str>) -> KeyspaceOptions {
     let compressions =
         [Compression::None, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(3)];
