@@ -1,5 +1,6 @@
 //! Hostile bytes: decoders return an error or a value and never panic.
 
+use flagstone_base::hash::remix;
 use flagstone_doc::{
     DEPTH_MAX, Direction, Document, Encoder, Names, View, doc, json, sort_key, validate,
 };
@@ -12,12 +13,8 @@ impl Random {
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        // SplitMix64.
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) % end as u64) as usize
+        self.0 = self.0.wrapping_add(1);
+        (remix(self.0) % end as u64) as usize
     }
 
     pub(crate) fn mutate(&mut self, bytes: &mut Vec<u8>) {
