@@ -23,6 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The most names of fields that a keyspace has.
+const NAMES_MAX: u32 = 65_536;
+/// So many names are taken for lost where their number is not known: few collections have more.
+const NAMES_SPARED: u32 = 1024;
+
 /// A table that the manifest names.
 #[derive(Clone)]
 struct Named {
@@ -53,6 +58,8 @@ pub(super) struct Work<'a> {
     gathered: Gathered,
     last_seqno: SeqNo,
     trees_max: u32,
+    /// Keyspaces of which a table has lost its names of fields.
+    names_lost: BTreeSet<KeyspaceId>,
 }
 
 impl<'a> Work<'a> {
@@ -88,6 +95,7 @@ impl<'a> Work<'a> {
             properties: BTreeMap::new(),
             scratch: Vec::new(),
             gathered: Gathered::default(),
+            names_lost: BTreeSet::new(),
         }
     }
 
@@ -274,6 +282,7 @@ impl<'a> Work<'a> {
             lost.push(loss(0..0, keys, what.to_owned()));
         }
         if salvage.attachments().is_none() {
+            self.names_lost.insert(keyspace);
             let what = "its names of fields, if it had any";
             lost.push(loss(0..0, None, what.to_owned()));
         }
@@ -523,6 +532,13 @@ impl<'a> Work<'a> {
                 "{id}: its name is lost, it is now {:?}, holding {}",
                 record.name, record.content
             ));
+            if self.names_lost.contains(&id)
+                && !self.contents.defines(&record.content, DefinitionKind::NAMES)
+            {
+                self.report.notes.push(format!(
+                    "{id}: names of fields may be lost: if it held documents, repair again and name its fold"
+                ));
+            }
             state.apply(&Edit { keyspaces_created: vec![record], ..Edit::default() })?;
         }
         Ok(())
@@ -573,11 +589,25 @@ impl<'a> Work<'a> {
         names.cloned().unwrap_or_default()
     }
 
-    /// The ids of definitions have no gap, so what is lost gets a text that says so.
+    /// The ids of definitions have no gap, so what is lost gets a text that says so. Where nobody knows how many names are
+    /// lost, the next ids are not given again, or fields of old documents would show under new names.
     fn define(&mut self, state: &mut State) {
+        if self.found.trust != Trust::Whole {
+            for id in &self.names_lost {
+                self.definitions.entry((*id, DefinitionKind::NAMES)).or_default();
+            }
+        }
         for (&(id, kind), items) in &self.definitions {
             let Some(record) = state.catalog.by_id(id) else { continue };
-            let Some((&last, _)) = items.last_key_value() else { continue };
+            let may_be_more = kind == DefinitionKind::NAMES
+                && self.found.trust != Trust::Whole
+                && self.names_lost.contains(&id);
+            let end = items.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+            let spared = NAMES_MAX.saturating_sub(end).min(NAMES_SPARED);
+            let end = if may_be_more { end + spared } else { end };
+            if end == 0 {
+                continue;
+            }
             if !self.contents.defines(&record.content, kind) {
                 if kind != DefinitionKind::NAMES {
                     let text = format!(
@@ -596,7 +626,8 @@ impl<'a> Work<'a> {
                 known.unwrap_or_else(|| format!("lost name {id}").into_bytes())
             };
             // They are few: a table carries all names of its collection.
-            let known = (0..=last).take(items.len().saturating_mul(2) + 1024).map(item);
+            let most = items.len().saturating_mul(2) + 2 * NAMES_SPARED as usize;
+            let known = (0..end).take(most).map(item);
             state.definitions.insert((id, kind), known.collect());
         }
     }

@@ -9,6 +9,7 @@ mod callbacks;
 mod checkpoint;
 #[cfg(debug_assertions)]
 mod checks;
+mod closing;
 mod collections;
 mod compaction;
 mod crashes;

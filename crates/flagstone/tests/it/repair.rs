@@ -317,6 +317,59 @@ fn without_any_manifest_and_log_the_tables_alone_make_a_database() {
     assert_eq!(content(&db, "keyspace-2").unwrap().len(), contents[1].len());
 }
 
+/// Tables alone are left, and each has lost its names of fields.
+fn without_names() -> World {
+    let (world, _) = prepared();
+    for name in world.files().iter().filter(|name| !name.ends_with(".sst")) {
+        world.mem.remove(&World::path(name)).unwrap();
+    }
+    let mut damaged = 0;
+    for (name, mut bytes) in tables(&world) {
+        if let Some(at) = bytes.windows(5).position(|part| part == b"round") {
+            bytes[at] ^= 1;
+            world.mem.put_content(&World::path(&name), &bytes);
+            damaged += 1;
+        }
+    }
+    assert!(damaged > 0);
+    world
+}
+
+fn are_names_told(report: &RepairReport) -> bool {
+    report.losses.iter().any(|loss| loss.what.contains("names of fields"))
+}
+
+/// The next document defined the lost ids again: fields of old documents showed under its names.
+#[test]
+fn documents_whose_names_are_lost_in_every_table_keep_their_values_and_get_no_wrong_names() {
+    let world = without_names();
+    let report = repair(&world).fold(3, "patch/1").into_dir(REPAIRED).unwrap();
+    assert!(are_names_told(&report) && !report.is_lossless(), "{report}");
+    let db = open_at(&world, REPAIRED);
+    let documents = db.existing_collection("keyspace-3").unwrap().unwrap();
+    let shown = || (0..3_u32).map(|key| documents.get(key).unwrap().unwrap().to_string());
+    let before: Vec<String> = shown().collect();
+    for (round, document) in before.iter().enumerate() {
+        assert!(document.contains(&format!(r#""lost name 0":{round}"#)), "{document}");
+        assert!(document.contains(r#":[1.10,"x"]"#), "{document}");
+    }
+    documents.put_json(9_u32, r#"{"new":1,"newer":2}"#).unwrap();
+    assert_eq!(documents.get(9_u32).unwrap().unwrap().to_string(), r#"{"new":1,"newer":2}"#);
+    assert!(shown().eq(before), "{report}");
+    db.verify().unwrap();
+}
+
+#[test]
+fn a_keyspace_without_names_is_one_of_bytes_until_somebody_names_its_fold() {
+    let world = without_names();
+    let report = repair(&world).into_dir(REPAIRED).unwrap();
+    assert!(are_names_told(&report), "{report}");
+    let is_advised = |note: &String| note.starts_with("keyspace 3") && note.contains("its fold");
+    assert!(report.notes.iter().any(is_advised), "{report}");
+    let db = open_at(&world, REPAIRED);
+    assert_eq!(db.keyspace("keyspace-3").unwrap().count().unwrap(), 3);
+}
+
 #[test]
 fn merge_operands_whose_fold_nobody_knows_are_kept_and_told() {
     let (world, _) = prepared();
