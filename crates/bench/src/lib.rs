@@ -11,7 +11,8 @@
 //!         \    |
 //!          command            the command line
 //! ```
-//! `report` draws what result files hold, and needs `record` alone. A module uses only modules above it.
+//! `report` draws what result files hold, and needs `record` alone. A module uses only modules
+//! above it.
 
 #![allow(missing_docs, reason = "no API for users: a name that says it all needs no comment")]
 

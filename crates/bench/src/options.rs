@@ -1,5 +1,6 @@
-//! Options: a struct of them is at once the arguments of a command, what code sets, and what the header of a result
-//! file shows. A field is spelled the same in all three; its comment is the help text.
+//! Options: a struct of them is at once the arguments of a command, what code sets, and what the
+//! header of a result file shows. A field is spelled the same in all three; its comment is the help
+//! text.
 
 use crate::record::Described;
 use clap::builder::RangedU64ValueParser;
@@ -16,7 +17,8 @@ use std::time::Duration;
 #[command(next_help_heading = "Store")]
 #[serde(rename_all = "kebab-case")]
 pub struct StoreOptions {
-    /// The directory of the store, which is created if there is none. A [`Stage`](crate::workload::Stage) sets it.
+    /// The directory of the store, which is created if there is none. A
+    /// [`Stage`](crate::workload::Stage) sets it.
     #[arg(skip)]
     #[serde(skip)]
     pub dir: PathBuf,
@@ -112,7 +114,8 @@ impl clap::FromArgMatches for Length {
 }
 
 impl Pace {
-    /// The operations of thread `thread` of all: unlimited unless the length is [`Length::Operations`].
+    /// The operations of thread `thread` of all: unlimited unless the length is
+    /// [`Length::Operations`].
     pub fn quota(&self, thread: usize) -> u64 {
         let Length::Operations(all) = self.length else { return u64::MAX };
         let threads = self.threads.max(1) as u64;
@@ -188,8 +191,8 @@ pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-/// Reads a number of bytes: `4096`, `64MiB`, `1.5 GB`, `2g`. Units without `i` are decimal; a single letter is the
-/// binary unit.
+/// Reads a number of bytes: `4096`, `64MiB`, `1.5 GB`, `2g`. Units without `i` are decimal; a
+/// single letter is the binary unit.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

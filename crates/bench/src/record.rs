@@ -14,13 +14,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The version of the form that this code writes.
+/// The version of the format that this code writes.
 pub const FORMAT: u32 = 1;
 
 /// Options by their long names: numbers as numbers.
 pub type Described = BTreeMap<String, Value>;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Line {
@@ -28,7 +27,7 @@ pub enum Line {
     Header(Header),
     /// One interval.
     Row(RowLine),
-    /// Something the engine told.
+    /// Something the engine did.
     Event(EventLine),
     /// The whole trial.
     Summary(Summary),
@@ -43,7 +42,6 @@ pub struct Header {
     pub workload: String,
     /// `flagstone`, `rocksdb`, ...
     pub engine: String,
-    /// The version of the engine.
     pub engine_version: String,
     /// The commit of this repository, `unknown` outside one, with `+` when files differ from it.
     pub commit: String,
@@ -56,18 +54,17 @@ pub struct Header {
     pub machine: Machine,
     /// Every option of the trial by its long name, defaults included: numbers as numbers.
     pub options: Described,
-    /// What the store held when the clock started, for humans.
+    /// What the store held when the clock started, for people.
     pub starting_state: String,
 }
 
 /// Where a trial ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor, as it calls itself.
+    /// The name of the processor.
     pub cpu: String,
     /// Logical processors.
     pub cores: u32,
-    /// Bytes of memory.
     pub memory_bytes: u64,
     /// Operating system and kernel version.
     pub system: String,
@@ -117,17 +114,13 @@ impl OpKind {
 /// How long operations of one kind took, in microseconds, from an HDR histogram of three digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Operations.
     pub count: u64,
-    /// Their mean.
     pub mean: f64,
-    /// The median.
     pub p50: f64,
-    /// 99 in 100 were as fast.
+    /// 99 in 100 operations were at most this slow.
     pub p99: f64,
-    /// 999 in 1,000 were as fast.
+    /// 999 in 1,000 operations were at most this slow.
     pub p999: f64,
-    /// The slowest.
     pub max: f64,
 }
 
@@ -151,12 +144,12 @@ pub struct RowLine {
     pub scanned: u64,
     /// Bytes of keys and values put, or of JSON loaded.
     pub user_bytes: u64,
-    /// Share of the worker threads' time that went into making keys and values, outside the timed
-    /// calls, 0 to 1.
+    /// Share of the worker threads' time that was spent on creating keys and values, outside the
+    /// timed calls, 0 to 1.
     pub make_share: f64,
     /// Bytes of all files of the store, now.
     pub disk_bytes: u64,
-    /// Bytes of the files of its log among them, now.
+    /// Bytes of the log's files among them, now.
     #[serde(default)]
     pub log_bytes: u64,
     /// Bytes of memtables, now.
@@ -171,9 +164,9 @@ pub struct RowLine {
     /// Blocks read from files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_misses: Option<u64>,
-    /// Bytes that this process had the device read.
+    /// Bytes that the device read for this process.
     pub disk_read_bytes: u64,
-    /// Bytes that this process gave the file system to write, the log included.
+    /// Bytes that this process wrote to the file system, the log included.
     pub disk_write_bytes: u64,
     /// Bytes written to the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,7 +174,7 @@ pub struct RowLine {
     /// Syncs of the log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wal_syncs: Option<u64>,
-    /// Seconds that writers stood still, as the engine counts them.
+    /// Seconds for which writers were stopped, as the engine counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_s: Option<f64>,
     /// CPU seconds of this process, user and system.
@@ -195,7 +188,6 @@ pub struct RowLine {
     pub rss_bytes: u64,
 }
 
-/// What an event is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
@@ -203,25 +195,23 @@ pub enum EventKind {
     Flush,
     /// Tables were merged.
     Compaction,
-    /// Writers stood still.
+    /// Writers were stopped.
     Stall,
     /// The trial itself did something: a phase began.
     Phase,
 }
 
-/// Something the engine told, from `t` to `until`.
+/// Something the engine did, from `t` to `until`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventLine {
-    /// Seconds from the start of the trial when it began.
+    /// Seconds from the start of the trial to the beginning of the event.
     pub t: f64,
-    /// Seconds from the start of the trial when it ended.
+    /// Seconds from the start of the trial to the end of the event.
     pub until: f64,
-    /// What it is about.
     pub kind: EventKind,
-    /// Bytes written by it.
     #[serde(default)]
     pub bytes: u64,
-    /// More, for humans: which tree, which job, which phase.
+    /// More, for people: which partition, which job, which phase.
     #[serde(default)]
     pub what: String,
 }
@@ -229,14 +219,13 @@ pub struct EventLine {
 /// The whole trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Seconds measured.
     pub seconds: f64,
     /// Operations of all kinds; for a load, documents.
     pub ops: u64,
-    /// Operations a second over the whole trial.
     pub ops_per_s: f64,
-    /// Rows that are whole intervals: the last of each phase, in which threads end, is none. Those
-    /// below are of these; without any they are the rate of the whole trial.
+    /// Rows that are whole intervals: the last row of each phase, in which threads end, does not
+    /// count. The figures of rows below are of these rows; without any they are the rate of the
+    /// whole trial.
     #[serde(default)]
     pub rows: u64,
     /// The median row's operations a second.
@@ -245,9 +234,8 @@ pub struct Summary {
     pub row_worst: f64,
     /// The worst hundredth of the rows: the mean of the `ceil(rows / 100)` worst.
     pub row_worst_hundredth: f64,
-    /// Latencies by kind over the whole trial.
     pub latency: BTreeMap<OpKind, Latency>,
-    /// Share of the worker threads' time that went into making keys and values.
+    /// Share of the worker threads' time that was spent on creating keys and values.
     pub make_share: f64,
     /// The largest `rss_bytes` seen, or the peak between two rows where the system tells it.
     pub rss_max_bytes: u64,
@@ -257,13 +245,12 @@ pub struct Summary {
     pub user_bytes: u64,
     /// Bytes written to the file system, the log included.
     pub disk_write_bytes: u64,
-    /// Bytes written until the clock stopped / bytes put: those of `settle` and `close` are left out;
-    /// absent when nothing was put.
+    /// Bytes written until the clock stopped / bytes put. The bytes of `settle` and `close` do not
+    /// count. Absent when nothing was put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
-    /// CPU seconds, user and system.
     pub cpu_s: f64,
-    /// Figures that only this workload has, by name with the unit last: `close_s`, `compact_s`,
+    /// Figures of this workload alone, by name with the unit last: `close_s`, `compact_s`,
     /// `stored_per_json`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub figures: BTreeMap<String, f64>,
@@ -294,7 +281,7 @@ impl RecordWriter {
         Ok(Self { to, partial, path: path.to_owned() })
     }
 
-    /// Adds a line, and hands it to the operating system, so that a running trial can be watched.
+    /// Adds a line and flushes it to the operating system, so that a running trial can be watched.
     pub fn line(&mut self, line: &Line) -> io::Result<()> {
         serde_json::to_writer(&mut self.to, line)?;
         self.to.write_all(b"\n")?;
@@ -311,21 +298,17 @@ impl RecordWriter {
 /// A whole result file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Where it came from.
     pub path: PathBuf,
-    /// What was measured.
     pub header: Header,
-    /// By time.
     pub rows: Vec<RowLine>,
-    /// In the order they ended.
+    /// In the order in which the events ended.
     pub events: Vec<EventLine>,
-    /// The whole.
     pub summary: Summary,
 }
 
 impl Trial {
-    /// Whether `program` measured this workload of an engine with these options. Other options of the header do not
-    /// matter.
+    /// Whether `program` measured this workload of an engine with these options. Other options of
+    /// the header do not matter.
     pub fn is_of(&self, program: &str, engine: &str, workload: &str, options: &Described) -> bool {
         let Header { program: by, engine: of, workload: what, options: have, .. } = &self.header;
         let is_same = |(name, value): (&String, &Value)| have.get(name) == Some(value);
@@ -376,14 +359,14 @@ pub fn read_file(path: &Path) -> io::Result<Trial> {
     Ok(Trial { path: path.to_owned(), header, rows, events, summary })
 }
 
-/// Columns that stand first; the others follow by name.
+/// The first columns; the others follow by name.
 const FIRST: [&str; 3] = ["t", "dt", "ops"];
 
-/// The rows of a trial, a line each, below the names of the columns. Two lines before these begin with
-/// `#`: the header with machine and options, and the summary, as the result file has them.
+/// The rows of a trial as CSV. Two lines at the top begin with `#`: the header with machine and
+/// options, and the summary, as the result file has them.
 ///
-/// A column is a field of [`RowLine`]; parts of a field are named behind a dot: `latency.put.p999`,
-/// `level_bytes.0`. What was not measured in a row is empty there.
+/// A column is a field of [`RowLine`]; a part of a field is named after a dot: `latency.put.p999`,
+/// `level_bytes.0`. A cell is empty if it was not measured.
 pub fn rows_as_csv(trial: &Trial) -> String {
     let rows: Vec<BTreeMap<String, String>> = trial.rows.iter().map(cells).collect();
     let names: BTreeSet<&str> =
@@ -406,8 +389,8 @@ pub fn rows_as_csv(trial: &Trial) -> String {
     text
 }
 
-/// What the engine told during a trial, a line each, below the names of the columns: seconds from the start of the
-/// trial, the kind of event, bytes, and the engine's words.
+/// The events of a trial as CSV: seconds from the start of the trial, the kind of event, bytes, and
+/// the engine's words.
 pub fn events_as_csv(trial: &Trial) -> String {
     let mut text = String::from("t,until,kind,bytes,what\n");
     for EventLine { t, until, kind, bytes, what } in &trial.events {
@@ -418,7 +401,7 @@ pub fn events_as_csv(trial: &Trial) -> String {
     text
 }
 
-/// What a row holds, by column. All of it is numbers, so nothing needs quotes.
+/// The cells of a row, by column. All of them are numbers, so none needs quotes.
 fn cells(row: &RowLine) -> BTreeMap<String, String> {
     let mut cells = BTreeMap::new();
     if let Ok(value) = serde_json::to_value(row) {

@@ -1,7 +1,7 @@
 //! Medians, worst hundredths, smoothed curves.
 
-/// The median, for an even number of values the mean of the two in the middle; `None` without values. Values that are
-/// no numbers do not count.
+/// The median, for an even number of values the mean of the two in the middle; `None` without
+/// values. Values that are no numbers do not count.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
@@ -18,8 +18,8 @@ pub fn worst_hundredth(values: &[f64]) -> Option<f64> {
     (count > 0).then(|| values[..count].iter().sum::<f64>() / count as f64)
 }
 
-/// Each point, by ascending x, becomes the mean of those nearer than `reach`, the nearest weighing
-/// most (tricube weights, as LOESS has them).
+/// Replaces each point, by ascending x, with the weighted mean of the points nearer than `reach`
+/// (tricube weights, as in LOESS).
 pub(crate) fn smooth(points: &[(f64, f64)], reach: f64) -> Vec<(f64, f64)> {
     let mut first = 0;
     let mut out = Vec::with_capacity(points.len());

@@ -2,28 +2,30 @@
 
 use super::documents::{DocumentMatrix, GetCommand, LoadCommand, UpdateCommand};
 use super::failure::{at, note, print, usage};
-use super::place::{EngineName, One, Place, out_file, run_cells, watch};
+use super::matrix::MatrixCommand;
+use super::place::{EngineName, One, Place, out_file, watch};
 use super::report::ReportCommand;
 use super::smoke::SmokeCommand;
 use crate::engine::Outcome;
-use crate::options::{name_of, partitions, refuse, threads};
+use crate::options::{name_of, partitions, refuse};
 use crate::record::read_file;
 use crate::run::show_tails;
 use crate::workload::{
     Asked, Bytes, DeviceOptions, Durabilities, DurableWriters, FullScanOptions, GetsOptions,
     LargerOptions, Mix, MixOptions, OverwriteOptions, SequentialOptions, ShortScanOptions,
-    SizesOptions, Workload, Ycsb, YcsbOptions, burn_like, check_unending, larger_table, mix_cells,
+    SizesOptions, Workload, Ycsb, YcsbOptions, burn_like, check_unending, larger_table,
     run_yardstick,
 };
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::{Path, PathBuf};
 
-/// The benchmarks of flagstone: workloads over a store of their own, a row an interval, a result file a trial.
+/// The benchmarks of flagstone: workloads over a store of their own, a row an interval, a result
+/// file a trial.
 ///
-/// A trial creates its store, lets threads work on it in a closed loop, prints a summary and writes a
-/// file of JSON lines: a header, a row an interval, events of the engine, the summary. Keys and values
-/// are created outside the timed calls, and every value read is checked. Exit codes: 0 done, 1 a check
-/// failed, 2 used wrongly, 3 input, output or corruption.
+/// A trial creates its store, lets threads work on it in a closed loop, prints a summary and writes
+/// a file of JSON lines: a header, a row an interval, events of the engine, the summary. Keys and
+/// values are created outside the timed calls, and every value read is checked. Exit codes: 0 done,
+/// 1 a check failed, 2 used wrongly, 3 input, output or corruption.
 #[derive(Debug, Parser)]
 #[command(name = "flagstone-bench", version)]
 pub(super) struct Arguments {
@@ -63,11 +65,13 @@ pub(super) enum Command {
     CachedGet(One<GetsOptions>),
     /// Gets of keys that never were, over a compacted store
     AbsentGet(One<GetsOptions>),
-    /// Gets over a store larger than its memory, the page cache kept out, beside what the device can do
+    /// Gets over a store larger than its memory, the page cache kept out, beside what the device
+    /// can do
     ///
-    /// Every file is synced and dropped from the page cache before a trial and every 50 ms during it. What
-    /// the memory's own cache serves is not compared: `miss/dev` is the blocks that were not in it divided by the reads
-    /// of the device, a second, in blocks of the mean stored size; `B/miss` tells that they came from there.
+    /// Every file is synced and dropped from the page cache before a trial and every 50 ms during
+    /// it. What the memory's own cache serves is not compared: `miss/dev` is the blocks that were
+    /// not in it divided by the reads of the device, a second, in blocks of the mean stored size;
+    /// `B/miss` tells that they came from there.
     Larger(ManyAt<LargerOptions>),
     /// Rates of puts and gets over stores of several sizes
     Sizes(ManyAt<SizesOptions>),
@@ -75,7 +79,8 @@ pub(super) enum Command {
     FullScan(One<FullScanOptions>),
     /// Scans of 50 entries and inserts, half and half
     ShortScan(One<ShortScanOptions>),
-    /// Records that are replaced again and again, and the room that the store takes for what is alive
+    /// Records that are replaced again and again, and the room that the store takes for what is
+    /// alive
     Overwrite(One<OverwriteOptions>),
     Load(LoadCommand),
     Get(GetCommand),
@@ -192,19 +197,14 @@ pub(super) struct ManyAt<W: Args> {
     place: Place,
 }
 
-/// A million small puts in the order of a counter, random gets, a compaction, random gets: one thread
+/// A million small puts in the order of a counter, random gets, a compaction, random gets: one
+/// thread
 ///
 /// Closes and reopens between puts and gets, and checks every value.
 #[derive(Args, Clone, Debug)]
 pub(super) struct SequentialCommand {
     /// What the values are made of, one trial each, separated by commas
-    #[arg(
-        long,
-        value_name = "KIND,..",
-        value_enum,
-        default_value = "zero,random",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_enum, default_value = "zero,random", value_delimiter = ',')]
     values: Vec<Bytes>,
     /// Hash partitions
     #[arg(long, value_name = "N", default_value = "1", value_parser = partitions())]
@@ -253,69 +253,6 @@ impl DeviceCommand {
         print(&self.options.table(&summary))?;
         note(&format!("written to {}", out.display()));
         Ok(())
-    }
-}
-
-/// One workload over many numbers of partitions and threads, unattended, a result file each
-///
-/// A cell that fails is reported at the end and the others still run. Give --out a directory.
-#[derive(Args, Clone, Debug)]
-pub(super) struct MatrixCommand {
-    /// Which workload
-    #[arg(long, value_name = "NAME", value_enum)]
-    workload: MatrixWorkload,
-    /// Skip cells measured by this program, so at its commit, with the same options
-    #[arg(long)]
-    resume: bool,
-    /// Hash partitions, separated by commas
-    #[arg(
-        long,
-        value_name = "N,..",
-        default_value = "1,4,8,16",
-        value_delimiter = ',',
-        value_parser = partitions()
-    )]
-    partitions: Vec<u16>,
-    /// Threads, separated by commas
-    #[arg(
-        long,
-        value_name = "N,..",
-        default_value = "1,4,8,16,32",
-        value_delimiter = ',',
-        value_parser = threads()
-    )]
-    threads: Vec<usize>,
-    #[command(flatten)]
-    base: MixOptions,
-    #[command(flatten)]
-    place: Place,
-}
-
-/// Workloads that a matrix can be of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum MatrixWorkload {
-    PutHeavy,
-    GetHeavy,
-    DeleteHeavy,
-    Balanced,
-    /// The four mixes, one after another
-    Mixes,
-}
-
-impl MatrixCommand {
-    fn run(&self) -> Outcome<()> {
-        let (place, wanted) = (&self.place, name_of(&self.workload));
-        usage(self.base.check())?;
-        place.check()?;
-        let is_wanted = |mix: &Mix| self.workload == MatrixWorkload::Mixes || mix.name == wanted;
-        let cells = |mix| {
-            let base = MixOptions { mix, ..self.base.clone() };
-            mix_cells(&base, &place.engine_name(), &self.partitions, &self.threads)
-        };
-        let cells: Vec<_> = Mix::ALL.into_iter().filter(is_wanted).flat_map(cells).collect();
-        run_cells(place, self.resume, &cells, &mut |cell, out| {
-            place.with_stage(Some(out), |stage| cell.run.run(stage))
-        })
     }
 }
 

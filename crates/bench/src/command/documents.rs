@@ -1,14 +1,15 @@
 //! Commands on documents: load, get, update, and a matrix of each.
 
 use super::failure::{note, usage};
-use super::place::{EngineName, Place, report, run_cells, watch};
+use super::matrix::{Cell, run_cells};
+use super::place::{EngineName, Place, report, watch};
 use crate::engine::Outcome;
 use crate::options::{
     Pace, bytes, name_of, partitions, positive, records, refuse, threads, within,
 };
 use crate::record::Summary;
 use crate::workload::{
-    Cell, DocumentStore, DocumentTrial, GetHow, LoadOptions, Source, TrialOptions, UpdateHow,
+    DocumentStore, DocumentTrial, GetHow, LoadOptions, Source, TrialOptions, UpdateHow,
     check_unending, run_document_get, run_document_update, run_load,
 };
 use clap::{Args, ValueEnum};
@@ -27,13 +28,7 @@ pub(super) struct LoadCommand {
 #[derive(Args, Clone, Debug)]
 struct Trials {
     /// Threads, each in a closed loop; several numbers, separated by commas, are one trial each
-    #[arg(
-        long,
-        value_name = "N,..",
-        default_value = "2",
-        value_delimiter = ',',
-        value_parser = threads()
-    )]
+    #[arg(long, default_value = "2", value_delimiter = ',', value_parser = threads())]
     threads: Vec<usize>,
     #[command(flatten)]
     source: Source,
@@ -56,17 +51,12 @@ pub(super) struct GetCommand {
     trials: Trials,
 }
 
-/// Counts up the score of documents by keys of a sample, on a checkpoint of a loaded, compacted database
+/// Counts up the score of documents by keys of a sample, on a checkpoint of a loaded, compacted
+/// database
 #[derive(Args, Clone, Debug)]
 pub(super) struct UpdateCommand {
     /// How; several, separated by commas, are one trial each
-    #[arg(
-        long,
-        value_name = "HOW,..",
-        value_enum,
-        default_value = "get-put",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_enum, default_value = "get-put", value_delimiter = ',')]
     how: Vec<UpdateHow>,
     #[command(flatten)]
     trials: Trials,
@@ -75,23 +65,18 @@ pub(super) struct UpdateCommand {
 /// Trials of gets and updates work on checkpoints, which are removed.
 const KEEP_IS_FOR: &str = "workloads that keep their store: of documents, load";
 
-impl Place {
-    /// Only flagstone has documents.
-    fn check_documents(&self) -> Outcome<()> {
-        let is_other = self.engine != EngineName::Flagstone;
-        usage(if is_other {
-            Err("documents are for --engine flagstone alone".into())
-        } else {
-            Ok(())
-        })?;
-        self.check()
+/// Checks a place for documents, which only flagstone has.
+fn check(place: &Place) -> Outcome<()> {
+    if place.engine != EngineName::Flagstone {
+        return usage(Err("documents are for --engine flagstone alone".into()));
     }
+    place.check()
 }
 
 impl LoadCommand {
     pub(super) fn run(&self) -> Outcome<()> {
         let (options, place) = (&self.options, &self.place);
-        place.check_documents()?;
+        check(place)?;
         let of = &options.threads;
         let (partitions, readers, parsers, writers) =
             (of.partitions, of.readers, of.parsers, of.writers);
@@ -111,7 +96,7 @@ impl Trials {
     ) -> Outcome<()> {
         let Self { source, place, .. } = self;
         usage(refuse(place.keep, "--keep", KEEP_IS_FOR))?;
-        place.check_documents()?;
+        check(place)?;
         if names.len() > 1 {
             place.out_dir()?;
         }
@@ -224,7 +209,7 @@ fn or<'a, T>(given: &'a [T], usual: &'a [T]) -> &'a [T] {
 impl DocumentMatrix {
     pub(super) fn run(&self) -> Outcome<()> {
         usage(self.check())?;
-        self.place.check_documents()?;
+        check(&self.place)?;
         self.place.out_dir()?;
         let usual: &[u16] = match self.workload {
             DocumentWorkload::Load => &[1, 2, 4, 8],

@@ -6,6 +6,8 @@ mod place;
 mod report;
 mod smoke;
 
+mod matrix;
+
 mod documents;
 
 mod args;

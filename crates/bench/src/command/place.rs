@@ -1,12 +1,12 @@
-//! Where commands work: the engine, the directories, the result files; and commands of one trial or of many.
+//! Where commands work: the engine, the directories, the result files; and commands of one trial or
+//! of many.
 
-use super::failure::{at, note, print, usage};
+use super::failure::{note, print, usage};
 use crate::engine::{Engine, NoopEngine, Outcome, open_flagstone};
 use crate::options::{StoreOptions, name_of, partitions, refuse, threads};
 use crate::record::{RowLine, Summary};
 use crate::run::{show_row, show_summary};
-use crate::sample::program;
-use crate::workload::{Cell, MatrixPlan, Stage, StoreDir, Workload, run_matrix};
+use crate::workload::{Stage, StoreDir, Workload};
 use clap::{Args, ValueEnum};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Places")]
 pub(super) struct Place {
-    /// The result: a file that ends in .jsonl, or a directory in which files are named by workload and
-    /// options
+    /// The result: a file that ends in .jsonl, or a directory in which files are named by workload
+    /// and options
     #[arg(long, value_name = "DIR_OR_FILE", default_value = "bench-results")]
     pub(super) out: PathBuf,
     /// The directory of the store: absent, empty, or left by an earlier benchmark, which is removed
@@ -114,7 +114,8 @@ impl Place {
     }
 }
 
-/// The result file of a trial: `out` itself, or one in this directory, beside those of earlier trials.
+/// The result file of a trial: `out` itself, or one in this directory, beside those of earlier
+/// trials.
 pub(super) fn out_file(out: &Path, name: &str) -> PathBuf {
     if is_file(out) {
         return out.to_owned();
@@ -161,8 +162,8 @@ impl<W: Workload> One<W> {
         self.place.check()
     }
 
-    /// Runs the trial, prints its summary and returns it. Its result file is named by workload, engine, partitions and
-    /// threads.
+    /// Runs the trial, prints its summary and returns it. Its result file is named by workload,
+    /// engine, partitions and threads.
     pub(super) fn run_by(
         &self,
         run: impl FnOnce(&W, &Stage<'_>) -> Outcome<Summary>,
@@ -187,27 +188,4 @@ pub(super) fn report(summary: &Summary, out: &Path) -> Outcome<()> {
     print(&show_summary(summary))?;
     note(&format!("written to {}", out.display()));
     Ok(())
-}
-
-/// Runs cells, each with its result file in the directory of the results, and prints a line a cell. Fails when any
-/// cell failed.
-pub(super) fn run_cells<T>(
-    place: &Place,
-    resume: bool,
-    cells: &[Cell<T>],
-    run: &mut dyn FnMut(&Cell<T>, &Path) -> Outcome<Summary>,
-) -> Outcome<()> {
-    let (out, engine) = (place.out_dir()?, &place.engine_name());
-    std::fs::create_dir_all(out).map_err(|error| at("create", out, &error))?;
-    let plan = MatrixPlan { cells, engine, out, resume, program: &program() };
-    let report = run_matrix(&plan, run, &mut |at, cell, skipped| {
-        let what = if skipped { ": measured already" } else { "" };
-        note(&format!("{}/{} {}{what}", at + 1, cells.len(), cell.name));
-    });
-    print(&report.table())?;
-    let failed: Vec<&str> = report.failures().map(|(name, _)| name).collect();
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(format!("{} of {} cells failed: {}", failed.len(), cells.len(), failed.join(", ")).into())
 }

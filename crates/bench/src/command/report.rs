@@ -33,7 +33,8 @@ pub(super) struct ReportCommand {
         value_parser = clap::value_parser!(u32).range(100..=8000)
     )]
     png_width: u32,
-    /// Write the rows of each trial as a CSV file into this folder, too, under the name of its result file
+    /// Write the rows of each trial as a CSV file into this folder, too, under the name of its
+    /// result file
     #[arg(long, value_name = "DIR")]
     csv: Option<PathBuf>,
     /// JSON lines, uncompressed: shows how large these documents are

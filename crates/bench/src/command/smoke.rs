@@ -76,8 +76,8 @@ const OF_DEVICES: [(&str, usize); 2] = [
         4,
     ),
 ];
-/// The beginnings of the names of figures that a report of all these results must show. Figures over time of short
-/// trials need more rows than a busy machine may find time for.
+/// The beginnings of the names of figures that a report of all these results must show. Figures
+/// over time of short trials need more rows than a busy machine may find time for.
 const FIGURES: [&str; 10] = [
     "best",
     "by-threads",

@@ -16,14 +16,15 @@ pub trait Engine: Send + Sync {
     /// Sets `key` to `value`.
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
 
-    /// Passes the value of `key` to `found`, without a copy where the engine can. Returns false if there is none.
+    /// Passes the value of `key` to `found`, without a copy where the engine can. Returns false if
+    /// there is none.
     fn get(&self, key: &[u8], found: &mut dyn FnMut(&[u8])) -> Outcome<bool>;
 
     /// Removes `key` without reading it.
     fn delete(&self, key: &[u8]) -> Outcome<()>;
 
-    /// Removes `key` and returns whether it was there. Unless the engine has a call for it, this is a get and a
-    /// delete, and other writes may come between them.
+    /// Removes `key` and returns whether it was there. Unless the engine has a call for it, this is
+    /// a get and a delete, and other writes may come between them.
     fn remove(&self, key: &[u8]) -> Outcome<bool> {
         let found = self.get(key, &mut |_| {})?;
         if found {
@@ -32,8 +33,8 @@ pub trait Engine: Send + Sync {
         Ok(found)
     }
 
-    /// Passes at most `limit` entries, starting at `from` and in the order of their keys, to `each`. Returns their
-    /// number.
+    /// Passes at most `limit` entries, starting at `from` and in the order of their keys, to
+    /// `each`. Returns their number.
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
     -> Outcome<usize>;
 
@@ -47,9 +48,9 @@ pub trait Engine: Send + Sync {
         self.flush()
     }
 
-    /// Waits at most five minutes for background work, and starts none. Unless the engine can wait, this waits until
-    /// for two seconds memtables and levels keep their sizes and the process writes nothing: a long compaction
-    /// changes no level before its end.
+    /// Waits at most five minutes for background work, and starts none. Unless the engine can wait,
+    /// this waits until for two seconds memtables and levels keep their sizes and the process
+    /// writes nothing: a long compaction changes no level before its end.
     fn settle(&self) -> Outcome<()> {
         let _out_of_time = Stillness::USUAL.wait(|| {
             let gauges = self.gauges();
@@ -85,7 +86,8 @@ pub trait Engine: Send + Sync {
 /// Opens a store.
 pub type OpenEngine<'a> = &'a (dyn Fn(&StoreOptions) -> Outcome<Box<dyn Engine>> + Sync);
 
-/// Sizes as of now, and counters since the store was opened. What an engine does not tell is absent.
+/// Sizes as of now, and counters since the store was opened. What an engine does not tell is
+/// absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gauges {
     pub memtable_bytes: Option<u64>,
@@ -134,7 +136,8 @@ impl Stillness {
         most: Duration::from_secs(300),
     };
 
-    /// Waits until `sample` returns the same value for long enough. Returns false if time ran out before.
+    /// Waits until `sample` returns the same value for long enough. Returns false if time ran out
+    /// before.
     pub fn wait<T: PartialEq>(&self, mut sample: impl FnMut() -> T) -> bool {
         let began = Instant::now();
         let (mut seen, mut since) = (sample(), began);

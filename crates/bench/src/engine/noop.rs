@@ -1,8 +1,8 @@
 //! A store that keeps nothing and burns a given amount of CPU per call: the yardstick of latencies
 //! when there are more threads than cores, since much of the tail is then the scheduler's.
 //!
-//! The amount is a number of rounds of arithmetic, which is found once by timing. Waiting for a clock to
-//! advance would also count the time in which the thread did not run.
+//! The amount is a number of rounds of arithmetic, which is found once by timing. Waiting for a
+//! clock to advance would also count the time in which the thread did not run.
 
 use super::{Engine, Outcome};
 use std::hint::black_box;

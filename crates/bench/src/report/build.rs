@@ -6,7 +6,7 @@ use super::model::{Material, Part, Section};
 use super::{page, sections};
 use crate::record::{Machine, Trial};
 
-/// A report of many trials: all its figures are drawn when it is made.
+/// A report of many trials. All its figures are drawn when it is created.
 #[derive(Clone, Debug)]
 pub struct Report {
     sections: Vec<Section>,
@@ -14,7 +14,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Draws what `trials` and the sizes of documents show. Repeated trials become their median.
+    /// Draws the figures of `trials` and of the sizes of documents. Repeated trials become their
+    /// median.
     ///
     /// About 20 KB and some milliseconds a trial.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Reports: from result files to one page that anyone can read, and to pictures.
 //!
-//! Modules stand from the ground up: charts know nothing of trials, data nothing of figures; each
-//! section takes what it shows from the data and draws it by the charts.
+//! Modules are listed from the ground up: charts know nothing of trials, data nothing of figures;
+//! each section takes its data and draws them by the charts.
 
 mod chart;
 

@@ -4,7 +4,6 @@ use super::chart::Figure;
 use super::data::{Cell, Cells, DocumentSizes, cells, engine_order};
 use crate::record::Trial;
 
-/// A table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     /// Titles, and whether their cells are numbers.
@@ -27,7 +26,6 @@ impl Table {
     }
 }
 
-/// A part of a section.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     Figure(Figure),
@@ -37,17 +35,16 @@ pub(super) enum Part {
     Folded(String, Vec<Part>),
 }
 
-/// A section of the page.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
-    /// What is there; or one line that says what would make it.
+    /// The parts, or one line that says which command would measure them.
     pub(super) content: Result<Vec<Part>, &'static str>,
 }
 
 impl Section {
-    /// A section that is there if it has parts; else `missing` says what would make it.
+    /// A section with parts, or with a line that says which command would measure them.
     pub(super) fn new(
         id: &'static str,
         title: &'static str,
@@ -58,12 +55,12 @@ impl Section {
     }
 }
 
-/// What sections are made of.
+/// The data of all sections.
 #[derive(Debug)]
 pub(super) struct Material<'a> {
     pub(super) trials: &'a [Trial],
     pub(super) cells: Cells<'a>,
-    /// The engine of all figures that show only one.
+    /// The main engine: that of all figures that show only one.
     pub(super) engine: &'a str,
     pub(super) sizes: Option<&'a DocumentSizes>,
 }
@@ -75,19 +72,18 @@ impl<'a> Material<'a> {
         Self { trials, cells: cells(trials.iter()), engine, sizes }
     }
 
-    /// The cells of the main engine whose workload is as asked.
+    /// The cells of the main engine whose workload is wanted.
     pub(super) fn of(&self, wanted: impl Fn(&str) -> bool) -> Vec<&Cell<'a>> {
         let main = self.cells.cells.iter().filter(|cell| cell.engine == self.engine);
         main.filter(|cell| wanted(&cell.workload)).collect()
     }
 
-    /// The mixes of the main engine.
     pub(super) fn mixes(&self) -> Vec<&Cell<'a>> {
         self.of(Cells::is_mix)
     }
 }
 
-/// Values without repetitions, in order.
+/// The different values, in order.
 pub(super) fn distinct<T: Ord>(values: impl Iterator<Item = T>) -> Vec<T> {
     let set: std::collections::BTreeSet<T> = values.collect();
     set.into_iter().collect()

@@ -4,13 +4,12 @@ use super::chart::escape;
 use super::model::{Part, Section, Table};
 use std::fmt::Write;
 
-/// What stands above the sections.
+/// The lines above the sections.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
     pub(super) lines: Vec<(&'static str, String)>,
 }
 
-/// Everything the page looks like.
 const STYLE: &str = "\
 body{margin:0 auto;max-width:1000px;padding:24px 20px 80px;color:#1f2933;background:#fff;\
 font:15px/1.5 system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif}\
@@ -25,7 +24,6 @@ white-space:nowrap;border-bottom:1px solid #e4e7eb}th{color:#5f6b7a;font-weight:
 .n{text-align:right}.missing{color:#5f6b7a}summary{cursor:pointer;padding:4px 0}\
 @media print{details{display:block}h2{break-after:avoid}figure{break-inside:avoid}}";
 
-/// The whole page.
 pub(super) fn html(header: &Header, sections: &[Section]) -> String {
     let mut out = String::new();
     out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
@@ -98,6 +96,6 @@ fn table(out: &mut String, table: &Table) {
 }
 
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // A String takes whatever is written to it.
+    // Writing to a String does not fail.
     let _ = out.write_fmt(text);
 }

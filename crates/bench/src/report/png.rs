@@ -1,11 +1,11 @@
-//! Figures as pictures, by a renderer and a font that need nothing of the system.
+//! Figures as pictures, by a renderer and a font that do not depend on the system.
 
 use super::chart::Figure;
 use resvg::{tiny_skia, usvg};
 use std::io;
 use std::sync::Arc;
 
-/// Renders figures. Making one reads its fonts; it can render any number.
+/// Renders figures, with fonts that are read once.
 #[derive(Debug)]
 pub struct Painter {
     options: usvg::Options<'static>,
@@ -18,7 +18,7 @@ impl Default for Painter {
 }
 
 impl Painter {
-    /// A painter with fonts of its own, so that pictures are the same on every system.
+    /// Reads the fonts, which are part of the program: pictures are the same on every system.
     #[must_use]
     pub fn new() -> Self {
         let mut fonts = usvg::fontdb::Database::new();

@@ -21,7 +21,7 @@ impl Probe<'static> {
     pub const NONE: Self = Self { gauges: &Gauges::default, events: &Vec::new };
 }
 
-/// Lends [`Probe`]s of an engine.
+/// Calls `call` with the [`Probe`] of an engine.
 pub(super) fn with_probe<T>(engine: &dyn Engine, call: impl FnOnce(Probe<'_>) -> T) -> T {
     call(Probe { gauges: &|| engine.gauges(), events: &|| engine.take_events() })
 }
@@ -47,7 +47,8 @@ pub struct Interval {
     pub from: Instant,
     /// This sample.
     pub to: Instant,
-    /// Whether this is the last interval of its phase, in which threads end: it is seldom as long as the others.
+    /// Whether this is the last interval of its phase, in which threads end: it is seldom as long
+    /// as the others.
     pub is_last: bool,
 }
 
@@ -60,8 +61,8 @@ pub fn crew<'w, W: Worker + 'w>(threads: usize, worker: impl Fn(u64) -> W) -> Cr
 }
 
 /// Runs the workers as `pace` says, each on a thread of its own, and calls `each` with what was
-/// done every interval and at the end; a late call sees a longer interval. `pace.threads` must be the
-/// number of the workers. The first error of a worker stops the others.
+/// done every interval and at the end; a late call sees a longer interval. `pace.threads` must be
+/// the number of the workers. The first error of a worker stops the others.
 pub fn work<'w>(
     pace: &Pace,
     workers: Crew<'w>,
@@ -91,7 +92,7 @@ pub fn work<'w>(
         let watched = Watcher { pace, slots: &slots, stop: &stop, started }.watch(&finished, each);
         stop.store(true, Ordering::Relaxed);
         for handle in handles {
-            // A panic has been told as the thread's error.
+            // A panic has been reported as the thread's error.
             let _panicked = handle.join();
         }
         watched
@@ -172,7 +173,7 @@ impl Watcher<'_> {
                     if now < next {
                         continue;
                     }
-                    // The row at the deadline is the last one, with what runs then.
+                    // The row at the deadline is the last one, with the operations that run then.
                     if deadline.is_none_or(|deadline| next < deadline) {
                         ops += self.take(&mut spares).ops;
                         each(Interval { from, to: now, is_last: false }, &spares[1])?;
@@ -190,8 +191,8 @@ impl Watcher<'_> {
         failed.map_or(Ok(Worked { ops, seconds }), Err)
     }
 
-    /// Returns what all threads did since the last call, in `spares[1]`. Each ledger is exchanged for an
-    /// empty one, so that its thread waits for a moment only.
+    /// Returns what all threads did since the last call, in `spares[1]`. Each ledger is exchanged
+    /// for an empty one, so that its thread waits for a moment only.
     fn take<'s>(&self, spares: &'s mut [Ledger; 2]) -> &'s Ledger {
         let [empty, sum] = spares;
         sum.clear();
@@ -204,9 +205,9 @@ impl Watcher<'_> {
     }
 }
 
-/// The time of the sample after one that was due at `due` and came at `now`. Samples keep to their clock as long as
-/// that leaves 95 hundredths of an interval; after a later one the clock starts again, so that only
-/// the last row of a phase is shorter.
+/// The time of the sample after one that was due at `due` and came at `now`. Samples keep to their
+/// clock as long as that leaves 95 hundredths of an interval; after a later one the clock starts
+/// again, so that only the last row of a phase is shorter.
 fn following(due: Instant, now: Instant, interval: Duration) -> Instant {
     let next = due + interval;
     if next < now + interval.mul_f64(0.95) { now + interval } else { next }

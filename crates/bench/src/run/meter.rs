@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 /// One thread of a workload.
 pub trait Worker: Send {
-    /// Makes one operation, performs it between [`Meter::begin`] and [`Meter::end`], and checks its
-    /// answer; false when there is nothing more to do. Called again and again until the phase ends.
+    /// Prepares one operation, performs it between [`Meter::begin`] and [`Meter::end`], and checks
+    /// its result. Returns false when there is nothing more to do. Called until the phase ends.
     fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool>;
 }
 
-/// What a timed call did, beyond the time it took.
+/// What a timed call did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Operations: 1, or what a batch holds.
+    /// 1, or the operations of a batch.
     pub ops: u64,
-    /// For a get, whether it found its key; for a delete, whether it did if it tells.
+    /// Whether a get found its key, or a delete that tells did.
     pub found: Option<bool>,
     /// Entries that a scan returned.
     pub scanned: u64,
@@ -31,7 +31,7 @@ impl Tally {
     /// One operation, nothing else.
     pub const ONE: Self = Self { ops: 1, found: None, scanned: 0, user_bytes: 0 };
 
-    /// A put of so many bytes, the key included.
+    /// A put of this many bytes, the key included.
     pub const fn put(bytes: usize) -> Self {
         Self { user_bytes: bytes as u64, ..Self::ONE }
     }
@@ -41,14 +41,14 @@ impl Tally {
         Self { found: Some(found), ..Self::ONE }
     }
 
-    /// A scan that returned so many entries.
+    /// A scan that returned this many entries.
     pub const fn scanned(entries: usize) -> Self {
         Self { scanned: entries as u64, ..Self::ONE }
     }
 }
 
-/// A ledger on cache lines of its own: its thread locks it once an operation, without contention but
-/// for the moment in which it is taken.
+/// A ledger on cache lines of its own. Its thread locks it once an operation, without contention
+/// except in the moment in which it is taken.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Slot(Mutex<Ledger>);
@@ -76,14 +76,14 @@ impl<'a> Meter<'a> {
         Self { slot, stop, last: now, began: now }
     }
 
-    /// The operation is made: the timed call begins. What went by since the call before was spent on
-    /// making it and on checking the answer before.
+    /// Begins the timed call. The time since the last call was spent on preparing this operation
+    /// and on checking the last result.
     #[inline]
     pub fn begin(&mut self) {
         self.began = Instant::now();
     }
 
-    /// The timed call has ended.
+    /// Ends the timed call.
     #[inline]
     pub fn end(&mut self, kind: OpKind, tally: Tally) {
         let now = Instant::now();
@@ -104,12 +104,12 @@ impl<'a> Meter<'a> {
         ledger.record(kind, took.as_nanos() as u64);
     }
 
-    /// Adds the latency of a call that another thread made.
+    /// Adds the latency of a call of another thread.
     pub fn sample(&mut self, kind: OpKind, took: Duration) {
         self.slot.lock().record(kind, took.as_nanos() as u64);
     }
 
-    /// Counts what was done by others, without a latency.
+    /// Counts operations of other threads, without a latency.
     pub fn count(&mut self, tally: Tally) {
         let mut ledger = self.slot.lock();
         ledger.ops += tally.ops;
@@ -117,25 +117,25 @@ impl<'a> Meter<'a> {
         ledger.user_bytes += tally.user_bytes;
     }
 
-    /// Whether the phase is over: for workers whose step is long.
+    /// Returns whether the phase is over: for workers whose step is long.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
-/// Nanoseconds told apart at least: below 32 microseconds steps are of this size, above a thousandth
-/// of the value.
+/// The resolution of a histogram in nanoseconds: the steps below 32 microseconds. Above, steps are
+/// a thousandth of the value.
 const STEP_NS: u64 = 16;
-/// What a histogram begins with room for; it grows by itself.
+/// The largest value that a new histogram has room for; it grows.
 const FIRST_MAX_NS: u64 = 10_000_000;
-/// Digits that are right.
+/// The significant digits of a histogram.
 const DIGITS: u8 = 3;
 
 /// What threads did in an interval: counts and latencies by kind.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Operations; for batches, what they say they hold.
+    /// Operations, those of batches included.
     pub ops: u64,
     /// Gets that found their key.
     pub gets_found: u64,
@@ -155,7 +155,7 @@ impl Ledger {
     #[inline]
     pub(super) fn record(&mut self, kind: OpKind, nanoseconds: u64) {
         if let Some(histogram) = &mut self.histograms[kind as usize] {
-            // Fails only where it may not grow.
+            // Fails only for histograms that may not grow.
             let _grows = histogram.record(nanoseconds);
         } else {
             self.record_first(kind, nanoseconds);
@@ -172,7 +172,7 @@ impl Ledger {
         });
     }
 
-    /// Adds what stands in `other`.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Self) {
         self.ops += other.ops;
         self.gets_found += other.gets_found;
@@ -193,7 +193,7 @@ impl Ledger {
         }
     }
 
-    /// Empties it and keeps its memory.
+    /// Sets all counts to zero and keeps the memory.
     pub fn clear(&mut self) {
         let mut histograms = std::mem::take(&mut self.histograms);
         for histogram in histograms.iter_mut().flatten() {
@@ -204,7 +204,7 @@ impl Ledger {
         *self = Self { histograms, ..Self::default() };
     }
 
-    /// The latencies of every kind that happened.
+    /// The latencies of every kind of operation that happened.
     pub fn latencies(&self) -> impl Iterator<Item = (OpKind, Latency)> + '_ {
         let kinds = OpKind::ALL.into_iter().zip(&self.histograms);
         kinds.filter_map(|(kind, histogram)| {

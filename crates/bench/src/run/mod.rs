@@ -5,10 +5,10 @@
 //!                                                        ^
 //!                      process, disk, gauges, events ----+
 //! ```
-//! A workload makes a [`Recorder`], lets it [`run`](Recorder::run) its [`Worker`]s, once or in several
-//! phases, adds figures of its own, and [finishes](Recorder::finish) it. A thread reads the clock
-//! twice an operation and shares no cache line with others, but for the moment in which its ledger
-//! is taken.
+//! A workload creates a [`Recorder`], lets it [`run`](Recorder::run) its [`Worker`]s, once or in
+//! several phases, adds figures of its own, and [finishes](Recorder::finish) it. A thread reads the
+//! clock twice an operation and shares no cache line with others, except in the moment in which its
+//! ledger is taken.
 
 mod meter;
 

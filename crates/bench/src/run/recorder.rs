@@ -18,7 +18,7 @@ const SETTLE: &str = "settle";
 /// The aside that closes a store.
 const CLOSE: &str = "close";
 
-/// Sees rows as they come; for progress on a terminal.
+/// Receives rows as they come, for progress on a terminal.
 pub type Watch<'a> = &'a (dyn Fn(&RowLine) + Sync);
 
 /// What a trial is, before it begins.
@@ -44,7 +44,7 @@ pub struct Recorder<'a> {
     watch: Watch<'a>,
     dir: PathBuf,
     disk: DiskClock,
-    /// Bytes written as of the last look.
+    /// Bytes written as of the last sample.
     written: u64,
     /// When the first phase began.
     started: Option<Instant>,
@@ -53,37 +53,28 @@ pub struct Recorder<'a> {
     phase: Ledger,
     rates: Vec<f64>,
     sizes: Vec<(f64, u64)>,
-    /// The bytes of each row that are no log.
+    /// The bytes of the store without its log, of each row.
     data_sizes: Vec<u64>,
     thread_seconds: f64,
     summary: Summary,
-    totals: Totals,
+    /// The sums of rows and asides.
+    totals: RowLine,
     memory: PeakMemory,
     after: AfterTheClock,
 }
 
-/// Bytes written when no operation was asked for any more.
+/// Bytes written after the last operation.
 #[derive(Default)]
 struct AfterTheClock {
-    /// By background work that was waited for.
+    /// By background work, where the trial waited for it.
     settle: Option<u64>,
     /// By closing.
     close: u64,
 }
 
-#[derive(Default)]
-struct Totals {
-    disk_read_bytes: u64,
-    cache_hits: Option<u64>,
-    cache_misses: Option<u64>,
-    wal_write_bytes: Option<u64>,
-    wal_syncs: Option<u64>,
-    stalled_s: Option<f64>,
-}
-
 impl<'a> Recorder<'a> {
-    /// Begins a trial and writes its header, which tells commit, machine and time; `watch` will see
-    /// the rows.
+    /// Begins a trial and writes its header with commit, machine and time. `watch` receives the
+    /// rows.
     pub fn begin(plan: Plan<'_>, watch: Watch<'a>) -> Outcome<Self> {
         let header = Header {
             format: FORMAT,
@@ -119,7 +110,7 @@ impl<'a> Recorder<'a> {
             data_sizes: Vec::new(),
             thread_seconds: 0.0,
             summary: Summary::default(),
-            totals: Totals::default(),
+            totals: RowLine::default(),
             memory: PeakMemory::start(),
             after: AfterTheClock::default(),
             written: 0,
@@ -130,19 +121,19 @@ impl<'a> Recorder<'a> {
         *self.started.get_or_insert_with(Instant::now)
     }
 
-    /// Lets workers work on an engine: one phase of the trial.
+    /// Runs workers on an engine: one phase of the trial.
     pub fn run(&mut self, engine: &dyn Engine, pace: &Pace, workers: Crew<'_>) -> Outcome<Worked> {
         with_probe(engine, |probe| self.run_probed(&probe, pace, workers))
     }
 
-    /// Lets workers work on anything that can be probed: one phase of the trial.
+    /// Runs workers on anything that can be probed: one phase of the trial.
     pub fn run_probed(
         &mut self,
         probe: &Probe<'_>,
         pace: &Pace,
         workers: Crew<'_>,
     ) -> Outcome<Worked> {
-        // What ended before the first phase is none of its business.
+        // Events before the first phase do not belong to the trial.
         let old_events = (probe.events)();
         if self.started.is_some() {
             self.tell(old_events)?;
@@ -172,16 +163,17 @@ impl<'a> Recorder<'a> {
         Ok(worked)
     }
 
-    /// Waits for the background work of an engine, an aside. Figures: `settle_s`, `settle_bytes`, and
-    /// `write_amplification_settled`, in which its bytes count: in the write amplification they do not.
+    /// Waits for the background work of an engine, as an [aside](Self::aside). Figures: `settle_s`,
+    /// `settle_bytes`, and `write_amplification_settled`, in which these bytes count. In the write
+    /// amplification they do not.
     pub fn settle(&mut self, engine: &dyn Engine) -> Outcome<f64> {
         with_probe(engine, |probe| self.aside(SETTLE, &probe, |_| engine.settle()))
     }
 
-    /// Performs something that is no operation: a flush, a compaction, closing. It is told as an event
-    /// and its seconds as the figure `WHAT_s`; its bytes and CPU count, its seconds do not belong to
-    /// the rate. The bytes of `settle` and `close` are left out of the write amplification. Answers its
-    /// seconds.
+    /// Performs something that is no operation: a flush, a compaction, closing. It becomes an
+    /// event, and its seconds become the figure `WHAT_s`. Its bytes and CPU count, its seconds do
+    /// not belong to the rate. The bytes of `settle` and `close` are left out of the write
+    /// amplification. Returns the seconds.
     pub fn aside(
         &mut self,
         what: &str,
@@ -220,12 +212,12 @@ impl<'a> Recorder<'a> {
         self.line(&Line::Event(event.clone()))
     }
 
-    /// Sets a figure that only this workload has; its name ends with the unit.
+    /// Sets a figure of this workload alone; its name ends with the unit.
     pub fn figure(&mut self, name: &str, value: f64) {
         self.summary.figures.insert(name.to_owned(), value);
     }
 
-    /// What [`Recorder::finish`] will say of the operations so far.
+    /// What all phases did so far.
     pub fn totals(&self) -> &Ledger {
         &self.total
     }
@@ -235,12 +227,12 @@ impl<'a> Recorder<'a> {
         &self.phase
     }
 
-    /// Syncs of the log so far, where the engine tells.
+    /// Syncs of the log so far, where the engine counts them.
     pub const fn wal_syncs(&self) -> Option<u64> {
         self.totals.wal_syncs
     }
 
-    /// Bytes of the store's files at the end of each row so far, the log left out.
+    /// Bytes of the store's files at the end of each row so far, without the log.
     pub fn data_sizes(&self) -> &[u64] {
         &self.data_sizes
     }
@@ -318,19 +310,16 @@ impl<'a> Recorder<'a> {
     }
 
     fn add_totals(&mut self, row: &RowLine) {
-        let summary = &mut self.summary;
+        let (summary, totals) = (&mut self.summary, &mut self.totals);
         summary.rss_max_bytes = summary.rss_max_bytes.max(row.rss_bytes);
         summary.disk_write_bytes += row.disk_write_bytes;
         summary.cpu_s += row.cpu_s;
-        let totals = &mut self.totals;
         totals.disk_read_bytes += row.disk_read_bytes;
         totals.cache_hits = sum(totals.cache_hits, row.cache_hits);
         totals.cache_misses = sum(totals.cache_misses, row.cache_misses);
         totals.wal_write_bytes = sum(totals.wal_write_bytes, row.wal_write_bytes);
         totals.wal_syncs = sum(totals.wal_syncs, row.wal_syncs);
-        if let Some(stalled) = row.stalled_s {
-            *totals.stalled_s.get_or_insert(0.0) += stalled;
-        }
+        totals.stalled_s = sum(totals.stalled_s, row.stalled_s);
     }
 
     fn tell(&mut self, events: Vec<crate::engine::EngineEvent>) -> Outcome<()> {
@@ -356,6 +345,9 @@ impl<'a> Recorder<'a> {
     }
 }
 
-fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    a.map_or(b, |a| Some(a + b.unwrap_or(0)))
+fn sum<T: std::ops::Add<Output = T>>(a: Option<T>, b: Option<T>) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a + b),
+        (a, b) => a.or(b),
+    }
 }

@@ -1,4 +1,4 @@
-//! A row: the difference of two looks at everything, and what the threads did between them.
+//! A row: the difference of two samples of everything, and what the threads did between them.
 
 use super::crew::{Interval, Probe};
 use super::meter::Ledger;
@@ -13,15 +13,15 @@ use std::time::Instant;
 pub(super) struct Look {
     process: ProcessSample,
     gauges: Gauges,
-    /// Bytes that the process has written. Never fewer than at the look before: when files are removed
-    /// before they were written, the count stands still until as much was written again.
+    /// Bytes that the process has written. Never fewer than at the sample before: when files are
+    /// removed before they were written, the count does not change until as much was written again.
     written: u64,
     busy_ms: Option<u64>,
     disk: DirectoryBytes,
 }
 
 impl Look {
-    /// Looks, where at the look before so many bytes were written.
+    /// Takes a sample; `written` is the count of bytes of the sample before.
     pub(super) fn take(dir: &Path, disk: &DiskClock, probe: &Probe<'_>, written: u64) -> Self {
         let process = ProcessSample::now();
         Self {
@@ -37,7 +37,7 @@ impl Look {
         self.written
     }
 
-    /// The row of an interval at whose ends `before` and this were taken, in a trial that began at
+    /// The row of the interval between the samples `before` and this, in a trial that began at
     /// `started`.
     pub(super) fn row_since(
         &self,

@@ -32,7 +32,7 @@ pub fn show_row(row: &RowLine) -> String {
     line
 }
 
-/// What a trial's tails are beside those of the no-op store that burns as much CPU, as a table: the
+/// The tails of a trial beside those of the no-op store that burns as much CPU, as a table: the
 /// figures of [`run_yardstick`](crate::workload::run_yardstick).
 pub fn show_tails(trial: &Summary, noop: &Summary) -> String {
     let mut text =

@@ -43,16 +43,16 @@ fn file_system_of(mountinfo: &str, place: &Path) -> Option<String> {
         let name = format!("{} on {}", behind.next()?, behind.next()?);
         place.starts_with(&at).then_some((at.len(), name))
     });
-    // The last of equals hides those before it.
+    // Of mounts with the same path the last one hides the others.
     mounts.max_by_key(|(len, _)| *len).map(|(_, name)| name)
 }
 
-/// The commit of this repository, as the working directory has it, or what the environment says in
-/// `FLAGSTONE_COMMIT`; `unknown` outside of it. When files differ from the commit, `+` and a digest
-/// of the difference follow, so that two states of one commit are not taken for the same.
+/// The commit of this repository in the working directory, or the value of the environment variable
+/// `FLAGSTONE_COMMIT`; `unknown` outside the repository. When files differ from the commit, `+` and
+/// a digest of the difference follow, so that two states of one commit are not taken for the same.
 ///
-/// Asked once a process: trials of a matrix are of the program that runs, whatever is committed
-/// meanwhile; and a child that is just being made holds the locks of open databases for a moment.
+/// Found once a process: all trials of a matrix are of the program that runs, whatever is committed
+/// during them; and a child process holds the locks of open databases for a moment while it starts.
 pub fn commit() -> String {
     static COMMIT: OnceLock<String> = OnceLock::new();
     COMMIT.get_or_init(find_commit).clone()
@@ -87,22 +87,22 @@ fn git(words: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// FNV-1a, folded to 32 bits: tells two differences apart, no more.
+/// FNV-1a, folded to 32 bits: enough to tell two differences apart.
 fn digest(bytes: &[u8]) -> u32 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);
     let hash = bytes.iter().fold(0xCBF2_9CE4_8422_2325, step);
     (hash ^ (hash >> 32)) as u32
 }
 
-/// The size of this program, and when it was written, as headers tell it: another build is another program. Asked once
-/// a process.
+/// The size of this program and when it was written: another build is another program. Found once a
+/// process.
 pub fn program() -> String {
     static PROGRAM: OnceLock<String> = OnceLock::new();
     PROGRAM.get_or_init(find_program).clone()
 }
 
 fn find_program() -> String {
-    // The first is right even when the file was replaced since.
+    // The first path is right even if the file was replaced since.
     let metadata = std::fs::metadata("/proc/self/exe")
         .or_else(|_| std::env::current_exe().and_then(std::fs::metadata));
     metadata.map_or_else(|_| format!("unknown at {}", utc_now()), |metadata| told(&metadata))
@@ -120,7 +120,7 @@ pub fn utc_now() -> String {
     show(since.map_or(0, |since| since.as_secs()))
 }
 
-/// So many seconds after 1970 began, as [`utc_now`] tells them.
+/// This many seconds after the beginning of 1970, in the form of [`utc_now`].
 fn show(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);

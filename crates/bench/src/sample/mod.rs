@@ -1,7 +1,7 @@
 //! What the operating system says about this process, its machine, and the store's directory.
 //!
-//! It is read from `/proc`. Where there is none, as outside Linux, counters stay at zero, the share
-//! of the device's time is absent, and the machine is `unknown`.
+//! All of it is read from `/proc`. Without `/proc`, as outside Linux, counters stay at zero, the
+//! share of the device's time is absent, and the machine is `unknown`.
 
 mod machine;
 mod process;

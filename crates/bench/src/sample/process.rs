@@ -5,14 +5,14 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Counters of this process since it began, and gauges as of now.
+/// Counters of this process since it started, and gauges as of now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessSample {
-    /// Bytes that it had a device read; what the page cache had is not among them.
+    /// Bytes that a device read for it, without those from the page cache.
     pub read_bytes: u64,
-    /// Bytes that it made dirty in the page cache or wrote past it, counted in pages, those of mapped
-    /// files included, without those that it removed before they were written: what will be, or was,
-    /// written to a device. Removing makes it smaller.
+    /// Bytes that were written to a device or will be: pages made dirty in the page cache or
+    /// written past it, those of mapped files included, without those that were removed before they
+    /// were written. Removing a file makes the number smaller.
     pub write_bytes: u64,
     /// CPU seconds, user and system, in steps of 10 ms.
     pub cpu_s: f64,
@@ -22,11 +22,11 @@ pub struct ProcessSample {
     pub runnable: u32,
 }
 
-/// What Linux calls USER_HZ: the same 100 on every platform of it.
+/// USER_HZ of Linux, the same on every platform.
 const TICKS_PER_S: f64 = 100.0;
 
 impl ProcessSample {
-    /// As of now; zeros where `/proc` is missing.
+    /// Takes a sample. All zeros where `/proc` is missing.
     pub fn now() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let io = read("/proc/self/io");
@@ -44,7 +44,7 @@ fn written(io: &str) -> u64 {
     field(io, "write_bytes:").saturating_sub(field(io, "cancelled_write_bytes:"))
 }
 
-/// The number behind `name` at the beginning of a line.
+/// The number after `name` at the beginning of a line.
 fn field(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
@@ -65,7 +65,7 @@ fn runnable() -> u32 {
     stats.flatten().filter(runs).count() as u32
 }
 
-/// The most memory that was resident since a moment.
+/// The peak of the resident memory since a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct PeakMemory {
     /// The peak of the process at that moment.
@@ -75,8 +75,8 @@ pub struct PeakMemory {
 impl PeakMemory {
     /// From now on.
     pub fn start() -> Self {
-        // Makes what is resident now the peak. Where that is not allowed, an older peak stays and hides
-        // lower ones.
+        // Resets the peak to the memory that is resident now. Where that is not allowed, an older
+        // peak stays and hides lower ones.
         let _older_stays = fs::write("/proc/self/clear_refs", "5");
         Self { before: peak_bytes() }
     }
@@ -91,7 +91,7 @@ fn peak_bytes() -> u64 {
     field(&fs::read_to_string("/proc/self/status").unwrap_or_default(), "VmHWM:") * 1024
 }
 
-/// How long the disk below a directory has been busy.
+/// The busy time of the disk below a directory.
 #[derive(Clone, Debug)]
 pub struct DiskClock {
     /// Major and minor number, as `/proc/diskstats` begins its lines.
@@ -99,21 +99,21 @@ pub struct DiskClock {
 }
 
 impl DiskClock {
-    /// Of the disk that holds `dir`.
+    /// The clock of the disk that holds `dir`.
     pub fn of(dir: &Path) -> Self {
         Self { device: device_of(dir) }
     }
 
-    /// Milliseconds in which the disk had anything to do, since the machine started; `None` when the
+    /// Milliseconds in which the disk was busy, since the machine started; `None` when the
     /// directory is on no disk.
     pub fn busy_ms(&self) -> Option<u64> {
         let (major, minor) = self.device?;
         busy_ms(&fs::read_to_string("/proc/diskstats").ok()?, major, minor)
     }
 
-    /// Waits until the disk has had next to nothing to do for a second, at most for `limit`: what a
-    /// removed store leaves behind, discards of its blocks above all, keeps it busy for longer than a
-    /// `sync` takes. Returns at once when the directory is on no disk that is known.
+    /// Waits until the disk has been nearly idle for a second, at most for `limit`. The discards of
+    /// a removed store keep a disk busy for longer than a `sync` takes. Returns at once when the
+    /// directory is on no known disk.
     pub fn wait_until_idle(&self, limit: Duration) {
         let (begun, mut quiet) = (Instant::now(), 0);
         let Some(mut before) = self.busy_ms() else { return };
@@ -126,7 +126,8 @@ impl DiskClock {
     }
 }
 
-/// A disk is idle when it was busy for so little of each of so many looks in a row.
+/// A disk is idle when it was busy for at most `IDLE_BUSY_MS` in each of `IDLE_LOOKS` samples in a
+/// row.
 const IDLE_LOOK: Duration = Duration::from_millis(250);
 const IDLE_LOOKS: u32 = 4;
 const IDLE_BUSY_MS: u64 = 12;
@@ -135,7 +136,7 @@ fn busy_ms(diskstats: &str, major: u64, minor: u64) -> Option<u64> {
     diskstats.lines().find_map(|line| {
         let mut fields = line.split_whitespace();
         let is_it = fields.next()?.parse() == Ok(major) && fields.next()?.parse() == Ok(minor);
-        // Behind the name: 4 fields of reads, 4 of writes, what is in flight, then the time.
+        // After the name: 4 fields of reads, 4 of writes, requests in flight, then the time.
         if is_it { fields.nth(10)?.parse().ok() } else { None }
     })
 }
@@ -154,17 +155,18 @@ fn device_of(_dir: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Bytes that the files of a store take on the device; what is not allocated in a sparse file does not count.
+/// Bytes that the files of a store take on the device; what is not allocated in a sparse file does
+/// not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryBytes {
-    /// All of them.
     pub all: u64,
-    /// Those of a write-ahead log, as far as names tell: `.wal`, `.log` and `.jnl`, and what has `-wal` or `journal` in its name.
+    /// Bytes of the write-ahead log, by the names of files: `.wal`, `.log`, `.jnl`, `-wal` or
+    /// `journal`.
     pub log: u64,
 }
 
 impl DirectoryBytes {
-    /// Those of all files in `dir` and below; what goes meanwhile is passed over.
+    /// Adds up all files in `dir` and below. Files that are removed meanwhile do not count.
     pub fn of(dir: &Path) -> Self {
         let mut sum = Self::default();
         let Ok(entries) = fs::read_dir(dir) else { return sum };
@@ -180,7 +182,7 @@ impl DirectoryBytes {
         sum
     }
 
-    /// What is no log.
+    /// Bytes without the log.
     pub const fn data(self) -> u64 {
         self.all.saturating_sub(self.log)
     }
@@ -203,8 +205,7 @@ fn file_bytes(found: &fs::Metadata) -> u64 {
     found.len()
 }
 
-/// Syncs every file in `dir` and below, so that nothing of them waits in the page cache. Files that
-/// go meanwhile are passed over.
+/// Syncs every file in `dir` and below. Files that are removed meanwhile are skipped.
 pub fn sync_files(dir: &Path) -> io::Result<()> {
     let pass_missing = |result: io::Result<()>| match result {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

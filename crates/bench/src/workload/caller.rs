@@ -12,9 +12,9 @@ pub(super) struct Caller<'e> {
     values: &'e Values,
     keys: Keys,
     key: Vec<u8>,
-    /// What is put.
+    /// The value that is put.
     value: Vec<u8>,
-    /// What was found.
+    /// The value that was found.
     found: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl<'e> Caller<'e> {
         put
     }
 
-    /// Whether key `number` is there; its value must be one that was put.
+    /// Returns whether key `number` is there. Its value must be one that was put.
     #[inline]
     pub(super) fn get(&mut self, number: u64, meter: &mut Meter<'_>) -> Outcome<bool> {
         self.keys.write(number, &mut self.key);
@@ -63,8 +63,8 @@ impl<'e> Caller<'e> {
         if self.get(number, meter)? { Ok(()) } else { Err(missing(number)) }
     }
 
-    /// Reads key `number`, which must be there, makes its value in `version` and puts it: timed as
-    /// one, and not atomic.
+    /// Reads key `number`, which must be there, creates its value in `version` and puts it: timed
+    /// as one, and not atomic.
     #[inline]
     pub(super) fn modify(
         &mut self,
@@ -75,7 +75,7 @@ impl<'e> Caller<'e> {
         self.keys.write(number, &mut self.key);
         meter.begin();
         let found = self.read();
-        // The new value is made from the old: that belongs to the operation.
+        // Creating the new value belongs to the operation.
         self.values.write(number, version, &mut self.value);
         let put = self.engine.put(&self.key, &self.value);
         meter.end(OpKind::Update, Tally::put(self.key.len() + self.value.len()));
@@ -104,8 +104,8 @@ impl<'e> Caller<'e> {
         deleted
     }
 
-    /// Scans at most `limit` entries from key `number` on, which must be there: checks the first as a
-    /// whole, the order of all, and their bytes.
+    /// Scans at most `limit` entries from key `number` on, which must be there. Checks the first as
+    /// a whole, the order of all, and the number of their bytes.
     pub(super) fn scan(&mut self, number: u64, limit: usize, meter: &mut Meter<'_>) -> Outcome<()> {
         self.keys.write(number, &mut self.key);
         let (first, value) = (&self.key, &mut self.found);
@@ -130,7 +130,7 @@ impl<'e> Caller<'e> {
         Ok(self.values.check(number, &self.found)?)
     }
 
-    /// Reads the key that was made last.
+    /// Reads the key that was created last.
     #[inline]
     fn read(&mut self) -> Outcome<bool> {
         let found = &mut self.found;

@@ -13,18 +13,13 @@ use flagstone::Durability;
 #[derive(Args, Clone, Debug, PartialEq)]
 pub struct Durabilities {
     /// Hash partitions, separated by commas
-    #[arg(
-        long,
-        value_name = "N,..",
-        default_value = "1,4,16",
-        value_delimiter = ',',
-        value_parser = partitions()
-    )]
+    #[arg(long, default_value = "1,4,16", value_delimiter = ',', value_parser = partitions())]
     pub partitions: Vec<u16>,
     /// Threads, each in a closed loop
     #[arg(long, value_name = "N", default_value = "4", value_parser = threads())]
     pub threads: usize,
-    /// What an acknowledged write survives, separated by commas; the others are compared with the first
+    /// What an acknowledged write survives, separated by commas; the others are compared with the
+    /// first
     #[arg(
         long,
         value_name = "WHAT,..",
@@ -45,9 +40,9 @@ impl Durabilities {
         self.base.check()
     }
 
-    /// Runs a trial for each number of partitions and durability, workload `durability`, one result file each. Every
-    /// trial but the first of its partitions has the figure `against_first`: by how much its rate is above (or below,
-    /// negative) the first's, 0.1 for a tenth.
+    /// Runs a trial for each number of partitions and durability, workload `durability`, one result
+    /// file each. Every trial but the first of its partitions has the figure `against_first`: by
+    /// how much its rate is above (or below, negative) the first's, 0.1 for a tenth.
     pub fn run(
         &self,
         stage: &Stage<'_>,
@@ -127,8 +122,8 @@ impl Default for DurableWriters {
 }
 
 impl DurableWriters {
-    /// Runs a trial of puts with each number of writers, workload `durable-writers`, one result file each. Figures,
-    /// where the engine tells its syncs: `commits_per_sync`, `syncs_per_s`.
+    /// Runs a trial of puts with each number of writers, workload `durable-writers`, one result
+    /// file each. Figures, where the engine tells its syncs: `commits_per_sync`, `syncs_per_s`.
     pub fn run(&self, stage: &Stage<'_>, out: NameFile<'_>) -> Outcome<Vec<(usize, Summary)>> {
         let mut done = Vec::new();
         for &threads in &self.writers {

@@ -1,4 +1,5 @@
-//! A store filled with records before anything is measured: numbers from 0 up, each put once; and gets of them.
+//! A store filled with records before anything is measured: numbers from 0 up, each put once; and
+//! gets of them.
 
 use super::caller::Caller;
 use super::options::{DataOptions, Setup};
@@ -29,8 +30,8 @@ impl FilledStore {
         Ok(filled)
     }
 
-    /// Opens an empty store and fills it. Returns it with the state it is in: compacted and each record read once,
-    /// or as the puts left it.
+    /// Opens an empty store and fills it. Returns it with the state it is in: compacted and each
+    /// record read once, or as the puts left it.
     pub(super) fn ready(
         stage: &Stage<'_>,
         setup: &Setup,
@@ -167,8 +168,8 @@ impl<'e> Gets<'e> {
         self.workers(threads, |thread| Choice::Random(asked, Random::new(!self.data.seed, thread)))
     }
 
-    /// Reads each record once, so that the caches hold what they can: not by a scan, which engines may keep out of
-    /// their caches.
+    /// Reads each record once, so that the caches hold what they can: not by a scan, which engines
+    /// may keep out of their caches.
     pub(super) fn read_each(&self, threads: usize) -> Outcome<()> {
         let each = |thread| Choice::Each { next: thread, step: threads as u64 };
         work(&Pace::unwatched(threads), self.workers(threads, each), &mut |_, _| Ok(()))?;

@@ -1,5 +1,5 @@
-//! Random numbers, and keys without a memory of them: the key that a thread put at its i-th put is a
-//! function of the seed, the thread and i, so a key put before is drawn by drawing an earlier i.
+//! Random numbers, and keys without a memory of them: the key that a thread put at its i-th put is
+//! a function of the seed, the thread and i, so a key put before is drawn by drawing an earlier i.
 
 const WEYL: u64 = 0x9E37_79B9_7F4A_7C15;
 

@@ -24,23 +24,11 @@ use std::time::Duration;
 #[serde(rename_all = "kebab-case")]
 pub struct LargerOptions {
     /// Threads of each trial, separated by commas
-    #[arg(
-        long,
-        value_name = "N,..",
-        default_value = "1,32",
-        value_delimiter = ',',
-        value_parser = threads()
-    )]
+    #[arg(long, default_value = "1,32", value_delimiter = ',', value_parser = threads())]
     #[serde(skip)]
     pub threads: Vec<usize>,
     /// Bytes of a block, one store each, separated by commas; 0 leaves it to the engine
-    #[arg(
-        long,
-        value_name = "BYTES,..",
-        default_value = "4KiB,16KiB",
-        value_delimiter = ',',
-        value_parser = size
-    )]
+    #[arg(long, default_value = "4KiB,16KiB", value_delimiter = ',', value_parser = size)]
     #[serde(skip)]
     pub blocks: Vec<usize>,
     /// Bytes of keys and values as a multiple of the memory
@@ -96,15 +84,16 @@ impl LargerOptions {
         options
     }
 
-    /// Fills a store for each size of blocks, compacts it, and measures random gets with each number of
-    /// threads, workload `larger`, one result file each.
+    /// Fills a store for each size of blocks, compacts it, and measures random gets with each
+    /// number of threads, workload `larger`, one result file each.
     ///
-    /// Just before each trial the device is read by as many threads in blocks of `stored_block_bytes`,
-    /// rounded up to pages of 4 KiB. Figures: `device_reads_per_s`, `gets_of_device` (gets divided by the device's
-    /// reads), `device_read_bytes_per_get`, and where the engine tells of its cache,
-    /// `stored_block_bytes` (the mean, as stored), `misses_per_s` (blocks that were not in the cache),
-    /// `of_device` (these divided by the device's reads), `device_read_bytes_per_miss` (a block and the pages that it
-    /// cuts, unless the page cache had some).
+    /// Just before each trial the device is read by as many threads in blocks of
+    /// `stored_block_bytes`, rounded up to pages of 4 KiB. Figures: `device_reads_per_s`,
+    /// `gets_of_device` (gets divided by the device's reads), `device_read_bytes_per_get`, and
+    /// where the engine tells of its cache, `stored_block_bytes` (the mean, as stored),
+    /// `misses_per_s` (blocks that were not in the cache), `of_device` (these divided by the
+    /// device's reads), `device_read_bytes_per_miss` (a block and the pages that it cuts, unless
+    /// the page cache had some).
     pub fn run(&self, stage: &Stage<'_>, out: NameFile<'_>) -> Outcome<Vec<LargerCell>> {
         self.check()?;
         let mut cells = Vec::new();
@@ -153,7 +142,8 @@ const FIGURES: [(&str, &str, usize); 7] = [
     ("B/get", "device_read_bytes_per_get", 0),
 ];
 
-/// A line a trial. `miss/dev` is misses divided by reads of the device: what the cache served is not in it.
+/// A line a trial. `miss/dev` is misses divided by reads of the device: what the cache served is
+/// not in it.
 pub fn larger_table(cells: &[LargerCell]) -> String {
     let heads: String = FIGURES.iter().map(|(head, ..)| format!("{head:>10}")).collect();
     let (block, threads, gets) = ("block", "threads", "gets/s");
@@ -208,7 +198,8 @@ impl Trial<'_> {
         let workers = || filled.gets(&what.setup.data).random(Asked::Present, threads);
         let seen = || (ProcessSample::now().read_bytes, engine.gauges().cache_misses);
         let (worked, before, after) = kept_out(&opened.place.data(), || {
-            // As long as the trial: the clock starts with every engine's cache full of what is asked for.
+            // As long as the trial: the clock starts with every engine's cache full of what is
+            // asked for.
             let warming = Pace { length: pace.length, ..Pace::unwatched(threads) };
             work(&warming, workers(), &mut |_, _| Ok(()))?;
             let before = seen();
@@ -233,8 +224,8 @@ impl Trial<'_> {
     }
 }
 
-/// The mean block of all tables as stored, the indexes' share included, where the engine tells of its
-/// cache: a scan of everything looks for every block in it once.
+/// The mean block of all tables as stored, the indexes' share included, where the engine tells of
+/// its cache: a scan of everything looks for every block in it once.
 fn stored_block_bytes(engine: &dyn Engine) -> Outcome<Option<f64>> {
     let lookups = || {
         let gauges = engine.gauges();

@@ -1,8 +1,8 @@
 //! Mixes of puts, deletes and gets over random keys, from an empty store.
 //!
-//! A thread draws the kind of each operation by the shares of the mix. A put takes the thread's next
-//! key. A get or a delete takes, with the probability `known_keys`, a key that this thread has put
-//! before (and maybe deleted since), else any key, which is seldom there.
+//! A thread draws the kind of each operation by the shares of the mix. A put takes the thread's
+//! next key. A get or a delete takes, with the probability `known_keys`, a key that this thread has
+//! put before (and maybe deleted since), else any key, which is rarely there.
 
 use super::caller::Caller;
 use super::options::{Setup, Workload};
@@ -14,14 +14,12 @@ use crate::run::{Crew, Meter, Recorder, Worked, Worker, crew};
 use clap::Args;
 use serde::Serialize;
 
-/// Shares of operations, in hundredths; what is left are gets.
+/// Shares of operations, in hundredths; the rest are gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
     /// `put-heavy`, ...
     pub name: &'static str,
-    /// Puts in a hundred.
     pub puts: u64,
-    /// Deletes in a hundred.
     pub deletes: u64,
 }
 
@@ -40,7 +38,7 @@ impl Mix {
     pub const ALL: [Self; 4] =
         [Self::PUT_HEAVY, Self::GET_HEAVY, Self::DELETE_HEAVY, Self::BALANCED];
 
-    /// The one with this name.
+    /// The mix with this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mix| mix.name == name)
     }
@@ -95,8 +93,8 @@ impl MixOptions {
         })
     }
 
-    /// Runs the mix under another name. `after` is called when the clock has stopped, before the store is
-    /// closed: for figures, or to wait for background work.
+    /// Runs the mix under another name. `after` is called when the clock has stopped, before the
+    /// store is closed: for figures, or to wait for background work.
     pub fn run_as(
         &self,
         stage: &Stage<'_>,

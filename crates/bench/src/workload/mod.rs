@@ -1,8 +1,9 @@
-//! What the threads do: mixes of puts, gets and deletes, YCSB, durabilities, scans, documents, and matrices of them.
+//! What the threads do: mixes of puts, gets and deletes, YCSB, durabilities, scans, documents, and
+//! matrices of them.
 //!
-//! A workload is a struct of options, which are also its arguments and the options of its header, and runs on a
-//! [`Stage`]: which engine, where, and where the result goes. So `flagstone-bench` and the adapters of other engines
-//! run the same code over the same keys and values.
+//! A workload is a struct of options, which are also its arguments and the options of its header,
+//! and runs on a [`Stage`]: which engine, where, and where the result goes. So `flagstone-bench`
+//! and the adapters of other engines run the same code over the same keys and values.
 
 mod keys;
 mod page_cache;
@@ -19,7 +20,6 @@ mod device;
 mod documents;
 mod durability;
 mod larger;
-mod matrix;
 mod mix;
 mod noop;
 mod overwrite;
@@ -38,7 +38,6 @@ pub use durability::{Durabilities, DurableWriters};
 pub use fill::Asked;
 pub use keys::{Keys, Random, mix64};
 pub use larger::{LargerCell, LargerOptions, larger_table};
-pub use matrix::{Cell, CellState, MatrixPlan, MatrixReport, mix_cells, run_matrix};
 pub use mix::{Mix, MixOptions};
 pub use noop::{burn_like, run_yardstick};
 pub(crate) use options::check_unending;

@@ -1,5 +1,5 @@
-//! The no-op store as the yardstick of a trial: how much CPU it must burn per call to equal the engine,
-//! and how far the engine's tails lie above those that the scheduler alone makes.
+//! The no-op store as the yardstick of a trial: how much CPU it must burn per call to equal the
+//! engine, and how far the engine's tails are above those that the scheduler alone causes.
 
 use super::{MixOptions, Stage};
 use crate::engine::{NoopEngine, Outcome};
@@ -13,7 +13,7 @@ use std::time::Duration;
 const PROBE: Duration = Duration::from_millis(1500);
 
 /// Nanoseconds per call with which the no-op store takes as much CPU an operation as `trial` did,
-/// background work included: what the trial took, less what the harness itself takes for these
+/// background work included: the CPU of the trial, less that of the harness itself for these
 /// options, which is measured for a second or two.
 pub fn burn_like(trial: &Trial, options: &MixOptions) -> Outcome<f64> {
     let summary = &trial.summary;
@@ -31,9 +31,9 @@ pub fn burn_like(trial: &Trial, options: &MixOptions) -> Outcome<f64> {
     Ok(((wanted - harness) * 1e9).max(0.0))
 }
 
-/// Runs a mix over the no-op store of the stage, as the yardstick of `trial`, which must be of the same
-/// mix on as many threads. Figures, by kind of operation as in `put_p999_over_noop_ratio`: the 99.9th
-/// percentile of the trial by that here.
+/// Runs a mix over the no-op store of the stage, as the yardstick of `trial`, which must be of the
+/// same mix on as many threads. Figures, by kind of operation as in `put_p999_over_noop_ratio`: the
+/// 99.9th percentile of the trial divided by that of the no-op store.
 pub fn run_yardstick(stage: &Stage<'_>, options: &MixOptions, trial: &Trial) -> Outcome<Summary> {
     let header = &trial.header;
     let threads = header.options.get("threads").and_then(serde_json::Value::as_u64);

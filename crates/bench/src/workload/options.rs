@@ -1,4 +1,5 @@
-//! What workloads on keys and values have in common: their options, and what a command needs of them.
+//! What workloads on keys and values have in common: their options, and what a command needs of
+//! them.
 
 use super::{Keys, Stage, ValueKind, Values};
 use crate::engine::Outcome;
@@ -51,12 +52,13 @@ pub struct Setup {
 #[command(next_help_heading = "Keys and values")]
 #[serde(rename_all = "kebab-case")]
 pub struct DataOptions {
-    /// The number of different keys [default: 100000000]; workloads over filled stores have their records instead
+    /// The number of different keys [default: 100000000]; workloads over filled stores have their
+    /// records instead
     #[arg(long, value_name = "N", value_parser = positive())]
     #[serde(serialize_with = "all_keys")]
     pub key_space: Option<u64>,
     /// Bytes of a key, 8 to 1024
-    #[arg(long = "key-size", value_name = "BYTES", default_value = "16", value_parser = within::<usize>(8, 1024))]
+    #[arg(long = "key-size", default_value = "16", value_parser = within::<usize>(8, 1024))]
     #[serde(rename = "key-size")]
     pub key_bytes: usize,
     /// Bytes of a value
@@ -123,8 +125,8 @@ impl DataOptions {
     }
 }
 
-/// The options of a trial over a store that is filled first. Its keys are the numbers of its records, so the key
-/// space does not matter.
+/// The options of a trial over a store that is filled first. Its keys are the numbers of its
+/// records, so the key space does not matter.
 pub(super) fn describe_filled(options: &impl Serialize) -> Described {
     let mut options = describe(options);
     options.remove("key-space");

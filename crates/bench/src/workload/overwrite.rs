@@ -1,5 +1,5 @@
-//! Records that are replaced again and again, or put at one end of a queue and deleted at the other: how much room the
-//! store takes for what is alive, second by second.
+//! Records that are replaced again and again, or put at one end of a queue and deleted at the
+//! other: how much room the store takes for what is alive, second by second.
 
 use super::caller::Caller;
 use super::fill::FilledStore;
@@ -59,10 +59,10 @@ impl Workload for OverwriteOptions {
         check_filled(&self.setup.data, self.records)
     }
 
-    /// Fills a store, compacts it, whose bytes are then what is alive, and replaces records until the time is over.
-    /// Figures: `live_bytes`; `space_mean` and `space_max`, bytes without the log by those alive, over the rows;
-    /// `rest_s`, seconds after the last write until that is 1.3; `space_rested`, what it is when these or 10 s and
-    /// one more a 100 MB alive have passed.
+    /// Fills a store, compacts it, whose bytes are then what is alive, and replaces records until
+    /// the time is over. Figures: `live_bytes`; `space_mean` and `space_max`, bytes without the log
+    /// by those alive, over the rows; `rest_s`, seconds after the last write until that is 1.3;
+    /// `space_rested`, what it is when these or 10 s and one more a 100 MB alive have passed.
     fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
         self.check()?;
         let Setup { data, pace, .. } = &self.setup;

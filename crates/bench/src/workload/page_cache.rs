@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How often files are dropped from the page cache while something runs: at 20,000 reads a second of
-/// 16 KiB, 16 MB gather meanwhile.
+/// The time between two drops of files from the page cache: at 20,000 reads a second of
+/// 16 KiB, 16 MB gather in it.
 pub(super) const EVERY: Duration = Duration::from_millis(50);
 
-/// Drops what the page cache holds of all files in `dir` and below, but for what was not written to
-/// the device yet. Files that go meanwhile are passed over.
+/// Drops all files in `dir` and below from the page cache, except pages that were not written to
+/// the device yet. Files that are removed meanwhile are skipped.
 #[cfg(target_os = "linux")]
 pub(super) fn drop_files(dir: &Path) -> Outcome<()> {
     use rustix::fs::{Advice, fadvise};

@@ -1,5 +1,5 @@
-//! Gets of records that are all there, or of keys that are not, over a filled store: compacted and warm, or as it was
-//! written.
+//! Gets of records that are all there, or of keys that are not, over a filled store: compacted and
+//! warm, or as it was written.
 
 use super::Stage;
 use super::fill::{Asked, FilledStore};
@@ -17,8 +17,8 @@ pub struct GetsOptions {
     #[arg(skip = Asked::Present)]
     #[serde(skip)]
     pub asked: Asked,
-    /// Records put, compacted and read once before the clock starts; a million of 1 KiB are twice as much
-    /// as the default memory, of which 350,000 fit the cache
+    /// Records put, compacted and read once before the clock starts; a million of 1 KiB are twice
+    /// as much as the default memory, of which 350,000 fit the cache
     #[arg(long, value_name = "N", default_value_t = 350_000, value_parser = records())]
     pub records: u64,
     /// Starts the clock after the last put: nothing is flushed, compacted or read before
@@ -46,8 +46,8 @@ impl Workload for GetsOptions {
         check_filled(&self.setup.data, self.records)
     }
 
-    /// Fills a store, compacts it and reads every record once unless it is to stay as written, and then measures
-    /// random gets.
+    /// Fills a store, compacts it and reads every record once unless it is to stay as written, and
+    /// then measures random gets.
     fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
         self.check()?;
         let Setup { data, pace, .. } = &self.setup;

@@ -53,8 +53,9 @@ impl Workload for FullScanOptions {
         options
     }
 
-    /// Fills a store with small entries, compacts it, and lets each thread scan all of it again and again: an operation
-    /// is an entry, a latency that of 65,536 of them. Order, number and a checksum of the keys are checked.
+    /// Fills a store with small entries, compacts it, and lets each thread scan all of it again and
+    /// again: an operation is an entry, a latency that of 65,536 of them. Order, number and a
+    /// checksum of the keys are checked.
     fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
         self.check()?;
         let (records, Setup { data, pace, .. }) = (self.records, &self.setup);
@@ -158,8 +159,8 @@ impl Workload for ShortScanOptions {
         check_filled(&self.setup.data, self.records)
     }
 
-    /// Fills a store; then each thread scans from a random record and inserts a new one, half and half. Figures:
-    /// `scans_per_s`, `inserts_per_s`.
+    /// Fills a store; then each thread scans from a random record and inserts a new one, half and
+    /// half. Figures: `scans_per_s`, `inserts_per_s`.
     fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
         self.check()?;
         let Setup { data, pace, .. } = &self.setup;

@@ -64,8 +64,8 @@ impl SequentialOptions {
         Self { values, store, ..defaults }
     }
 
-    /// Puts, closes, reopens, gets, compacts, gets again; every value is checked. Figures: the seconds of
-    /// each of [`SEQUENTIAL_PHASES`].
+    /// Puts, closes, reopens, gets, compacts, gets again; every value is checked. Figures: the
+    /// seconds of each of [`SEQUENTIAL_PHASES`].
     pub fn run(&self, stage: &Stage<'_>) -> Outcome<Summary> {
         let mut opened = stage.open_fresh(&self.store)?;
         let mut options = describe(self);

@@ -16,13 +16,7 @@ pub struct SizesOptions {
     #[arg(long, value_name = "N", default_value = "2", value_parser = threads())]
     pub threads: usize,
     /// Bytes of keys and values, one store each, separated by commas
-    #[arg(
-        long,
-        value_name = "BYTES,..",
-        default_value = "1GB,4GB,16GB",
-        value_delimiter = ',',
-        value_parser = bytes
-    )]
+    #[arg(long, default_value = "1GB,4GB,16GB", value_delimiter = ',', value_parser = bytes)]
     pub sizes: Vec<u64>,
     #[command(flatten)]
     pub setup: Setup,
@@ -42,9 +36,9 @@ impl SizesOptions {
         options
     }
 
-    /// Fills a store of each size, compacts it, reads each record once, and measures random gets, workload
-    /// `sizes`, one result file each. Figures: `put_per_s`, `get_per_s`. Fails when the disk has less free than a
-    /// store may take while it is compacted, 2.5 times its size.
+    /// Fills a store of each size, compacts it, reads each record once, and measures random gets,
+    /// workload `sizes`, one result file each. Figures: `put_per_s`, `get_per_s`. Fails when the
+    /// disk has less free than a store may take while it is compacted, 2.5 times its size.
     pub fn run(&self, stage: &Stage<'_>, out: NameFile<'_>) -> Outcome<Vec<(u64, Summary)>> {
         self.check()?;
         let mut done = Vec::new();

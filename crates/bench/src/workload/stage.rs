@@ -65,7 +65,8 @@ impl<'a> Stage<'a> {
         Recorder::begin(plan, self.watch)
     }
 
-    /// Closes the store, which the record tells, removes it unless it is to be kept, and ends the record.
+    /// Closes the store, which the record tells, removes it unless it is to be kept, and ends the
+    /// record.
     pub fn finish(&self, opened: Opened, mut recorder: Recorder<'_>) -> Outcome<Summary> {
         let Opened { engine, place } = opened;
         recorder.aside("close", &Probe::NONE, |_| engine.close())?;

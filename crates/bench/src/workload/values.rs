@@ -72,8 +72,8 @@ impl Values {
         &self.pool[place..place + self.size]
     }
 
-    /// The value of key `number` in `version`, in `value`. Values shorter than 16 bytes have no room
-    /// for the version, and version 0 alone is right for them.
+    /// The value of key `number` in `version`, in `value`. Values shorter than 16 bytes have no
+    /// room for the version, and version 0 alone is right for them.
     #[inline]
     pub fn write(&self, number: u64, version: u64, value: &mut Vec<u8>) {
         value.clear();

@@ -11,8 +11,9 @@
 //! | F | 50 reads, 50 read-modify-writes | zipfian |
 //!
 //! Popular records are scattered over the keys. An update replaces the whole value by a new one; a
-//! read-modify-write reads it, makes the new one and writes it, timed as one, and is not atomic. Threads
-//! insert the next record each; the latest is the last before which none is still on its way.
+//! read-modify-write reads it, makes the new one and writes it, timed as one, and is not atomic.
+//! Threads insert the next record each; the latest record is the last one before which no insert is
+//! still running.
 
 use super::caller::Caller;
 use super::fill::Fill;
@@ -28,7 +29,6 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// One of the six.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ycsb {
     /// Update heavy.
@@ -160,7 +160,8 @@ impl Client<'_> {
     }
 }
 
-/// Records that are there, loaded or inserted by any thread: all below a number, and some beyond it.
+/// The records of the store, loaded or inserted by any thread: all below a number, and some above
+/// it.
 struct Inserted {
     next: AtomicU64,
     end: AtomicU64,
@@ -168,17 +169,17 @@ struct Inserted {
 }
 
 impl Inserted {
-    /// Those below `records` are there.
+    /// All below `records` are there.
     fn after(records: u64) -> Self {
         Self { next: records.into(), end: records.into(), beyond: Mutex::default() }
     }
 
-    /// The number of the next to be inserted.
+    /// The number of the next record to be inserted.
     fn take(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Number `number` is there.
+    /// Tells that record `number` is there.
     fn add(&self, number: u64) {
         let mut beyond = self.beyond.lock().unwrap_or_else(PoisonError::into_inner);
         beyond.insert(number);
@@ -189,7 +190,7 @@ impl Inserted {
         self.end.store(end, Ordering::Release);
     }
 
-    /// All below this number are there.
+    /// The number below which all records are there.
     fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
     }

@@ -1,4 +1,5 @@
-//! The crate from outside: workloads on small stores, reports of result files, the binary as users run it.
+//! The crate from outside: workloads on small stores, reports of result files, the binary as users
+//! run it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "test code")]
 

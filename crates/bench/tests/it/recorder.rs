@@ -1,4 +1,5 @@
-//! What a recorder makes of a trial: what was waited for behind the clock, and which rows are whole.
+//! What a recorder makes of a trial: what was waited for behind the clock, and which rows are
+//! whole.
 
 use flagstone_bench::engine::{Engine, NoopEngine, OpenEngine, Outcome};
 use flagstone_bench::options::{Length, Pace, StoreOptions};

@@ -1,5 +1,5 @@
-//! Each workload that fills a store first, on a small one: it ends well, and its figures are those of
-//! what was done.
+//! Each workload that fills a store first, on a small one: it ends well, and its figures are those
+//! of what was done.
 
 use flagstone_bench::engine::open_flagstone;
 use flagstone_bench::options::{Length, Pace, StoreOptions, defaults};

@@ -3,7 +3,7 @@
 use super::number::Unit;
 use super::svg::{Anchor, FAINT, INK, QUIET, Svg};
 
-/// Maps a domain of values onto a range of places.
+/// Maps a domain of values to a range of places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     log: bool,
@@ -19,7 +19,8 @@ impl Scale {
         Self { log: false, domain: (low, high), range }
     }
 
-    /// Equal steps for equal factors. What is not above zero is taken for a small part of the end.
+    /// Equal steps for equal factors. A start that is not above zero becomes a thousandth of the
+    /// end.
     pub(crate) fn log(domain: (f64, f64), range: (f64, f64)) -> Self {
         let (low, high) = finite(domain);
         let high = if high > 0.0 { high } else { 1.0 };
@@ -35,7 +36,6 @@ impl Scale {
         Self::linear((0.0, step * (most / step - 1e-9).ceil()), range)
     }
 
-    /// The largest value.
     pub(crate) const fn most(&self) -> f64 {
         self.domain.1
     }
@@ -96,7 +96,7 @@ fn round_step(step: f64) -> f64 {
     [1.0, 2.0, 2.5, 5.0].into_iter().find(fits).unwrap_or(10.0) * power
 }
 
-/// Where the plot stands, axes and their labels left out.
+/// The place of the plot, without axes and their labels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
     pub(crate) left: f64,
@@ -106,12 +106,10 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The right end.
     pub(crate) const fn right(&self) -> f64 {
         self.left + self.width
     }
 
-    /// The lower end.
     pub(crate) const fn bottom(&self) -> f64 {
         self.top + self.height
     }
@@ -132,7 +130,7 @@ impl Frame {
 pub(crate) struct Axis {
     pub(crate) title: String,
     pub(crate) scale: Scale,
-    /// Places and their labels; an empty label draws the line of the grid alone.
+    /// Values and their labels. A tick with an empty label is only a line of the grid.
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
@@ -141,7 +139,7 @@ impl Axis {
     pub(crate) fn round(title: &str, unit: Unit, scale: Scale, count: usize) -> Self {
         let ticks = scale.ticks(count);
         let most = ticks.last().copied().unwrap_or(scale.most());
-        // Factors lie far apart: each has a prefix of its own.
+        // Ticks of factors are far apart: each has a prefix of its own.
         let own = ticks.first().is_some_and(|first| *first > 0.0 && most / first > 100.0);
         let show = |tick: f64| unit.show_on(tick, if own { tick } else { most });
         let ticks = ticks.into_iter().map(|tick| (tick, show(tick))).collect();
@@ -149,7 +147,6 @@ impl Axis {
     }
 }
 
-/// A frame and its axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Panel {
     pub(crate) frame: Frame,
@@ -157,7 +154,7 @@ pub(crate) struct Panel {
     pub(crate) y: Axis,
 }
 
-/// Room that a panel takes around its frame.
+/// The space around the frame.
 impl Panel {
     /// For the labels of the left axis.
     pub(crate) const LEFT: f64 = 62.0;
@@ -186,7 +183,7 @@ impl Panel {
         svg.text(middle, bottom + 36.0, Anchor::Middle, INK, &x.title);
     }
 
-    /// Draws another axis at the right, whose ticks have no grid.
+    /// Draws a second vertical axis at the right, without a grid.
     pub(crate) fn draw_right(&self, svg: &mut Svg, axis: &Axis, color: &str) {
         let right = self.frame.right();
         for (tick, label) in &axis.ticks {

@@ -11,22 +11,20 @@ pub(crate) enum Style {
     Marked,
     /// A line alone.
     Plain,
-    /// A step up at each point: a distribution.
+    /// A step at each point: a distribution.
     Steps,
 }
 
-/// A curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     pub(crate) label: String,
     pub(crate) color: &'static str,
     pub(crate) shape: usize,
     pub(crate) style: Style,
-    /// By x.
     pub(crate) points: Vec<(f64, f64)>,
-    /// Lowest and highest of repeated trials, at the point of the same place; or none.
+    /// The lowest and the highest of repeated trials at each point; or empty.
     pub(crate) spread: Vec<(f64, f64)>,
-    /// Single values that the curve smoothes; or none.
+    /// The single values that the curve smoothes; or empty.
     pub(crate) dots: Vec<(f64, f64)>,
 }
 
@@ -43,32 +41,30 @@ pub(crate) enum Across {
     Names(Vec<String>),
 }
 
-/// A panel of curves.
 #[derive(Clone, Debug)]
 pub(crate) struct CurvePanel {
     pub(crate) title: String,
     pub(crate) across: (Across, String),
     pub(crate) up: (Unit, String),
     pub(crate) curves: Vec<Curve>,
-    /// Points with something said beside them.
+    /// Points with a text beside them.
     pub(crate) notes: Vec<((f64, f64), String)>,
 }
 
-/// A chart of curves.
 #[derive(Clone, Debug)]
 pub(crate) struct CurveChart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     pub(crate) panels: Vec<CurvePanel>,
-    /// Panels side by side.
+    /// The number of panels side by side.
     pub(crate) columns: usize,
-    /// Of a frame.
+    /// The height of a frame.
     pub(crate) height: f64,
 }
 
-/// Below the title and subtitle.
+/// The height of title and subtitle.
 const HEAD: f64 = 50.0;
-/// Of the title of a panel.
+/// The height of the title of a panel.
 const PANEL_TITLE: f64 = 22.0;
 
 impl CurveChart {
@@ -99,7 +95,7 @@ impl CurveChart {
 }
 
 impl CurvePanel {
-    /// Room at the right for the names of the curves.
+    /// The width at the right for the names of the curves.
     fn gutter(&self) -> f64 {
         let widest = self.curves.iter().map(|curve| width(&curve.label, 12.0)).fold(0.0, f64::max);
         if widest > 0.0 { widest + 34.0 } else { 24.0 }
@@ -218,14 +214,14 @@ pub(crate) struct Label {
     pub(crate) y: f64,
     pub(crate) text: String,
     pub(crate) color: &'static str,
-    /// Of the marks of its line.
+    /// The shape of the marks of the curve.
     pub(crate) shape: usize,
 }
 
 /// Height of a line of text.
 const LINE: f64 = 15.0;
 
-/// Draws `labels` to the right of `x`, with a thin line to what had to be moved.
+/// Draws `labels` to the right of `x`, with a thin line to each that had to be moved.
 fn draw_labels(svg: &mut Svg, x: f64, bounds: (f64, f64), mut labels: Vec<Label>) {
     labels.sort_by(|a, b| a.y.total_cmp(&b.y));
     let wanted: Vec<f64> = labels.iter().map(|label| label.y).collect();
@@ -238,10 +234,11 @@ fn draw_labels(svg: &mut Svg, x: f64, bounds: (f64, f64), mut labels: Vec<Label>
     }
 }
 
-/// Moves ascending places at least `gap` apart and inside `bounds` where there is room: neighbours
-/// that touch form a block around the mean of where they wanted to be.
+/// Moves ascending places at least `gap` apart, and inside `bounds` where there is room. Neighbours
+/// that touch form a block around the mean of their wanted places.
 fn apart(wanted: &[f64], gap: f64, bounds: (f64, f64)) -> Vec<f64> {
-    // A block: its first place in the order, how many, and the sum of where its first would stand.
+    // A block: the index of its first place, the number of places, the sum of the wanted places of
+    // the first.
     let mut blocks: Vec<(usize, usize, f64)> = Vec::new();
     let top = |&(_, count, sum): &(usize, usize, f64)| {
         let most = (bounds.1 - (count - 1) as f64 * gap).max(bounds.0);
@@ -253,7 +250,7 @@ fn apart(wanted: &[f64], gap: f64, bounds: (f64, f64)) -> Vec<f64> {
             if top(&above) + above.1 as f64 * gap <= top(&block) {
                 break;
             }
-            // Joined, the first of `block` stands `above.1` gaps below the first of both.
+            // In the joined block the first of `block` is `above.1` gaps below the first of both.
             let lift = above.1 as f64 * gap * block.1 as f64;
             block = (above.0, above.1 + block.1, above.2 + block.2 - lift);
             blocks.pop();

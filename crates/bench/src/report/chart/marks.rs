@@ -6,14 +6,13 @@ use super::svg::{
     Anchor, FAINT, Figure, INK, LegendEntry, QUIET, Svg, Swatch, WIDTH, draw_legend, step,
 };
 
-/// A bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) label: String,
     pub(crate) value: f64,
-    /// Lowest and highest of repeated trials.
+    /// The lowest and the highest of repeated trials.
     pub(crate) spread: Option<(f64, f64)>,
-    /// Said behind the value.
+    /// Text after the value.
     pub(crate) note: String,
     pub(crate) color: &'static str,
 }
@@ -25,7 +24,7 @@ pub(crate) struct Group {
     pub(crate) bars: Vec<Bar>,
 }
 
-/// A chart of bars. All groups share a scale, unless `own_scales` says that each fills the width.
+/// A chart of bars. All groups share a scale, unless each has its own and fills the width.
 #[derive(Clone, Debug)]
 pub(crate) struct BarChart {
     pub(crate) title: String,
@@ -101,25 +100,23 @@ fn most<'a>(bars: impl Iterator<Item = &'a Bar>) -> f64 {
     highest.filter(|value| value.is_finite()).fold(0.0, f64::max)
 }
 
-/// A row.
 #[derive(Clone, Debug)]
 pub(crate) struct Dumbbell {
-    /// A heading above the row; repeated ones are left out.
+    /// A heading above the row, shown once for rows that share it.
     pub(crate) group: String,
     pub(crate) label: String,
-    /// As many as the chart has names.
+    /// One value for each name of the chart.
     pub(crate) values: Vec<f64>,
 }
 
-/// A chart of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct DumbbellChart {
     pub(crate) title: String,
     pub(crate) subtitle: String,
     pub(crate) unit: Unit,
-    /// Of the scale.
+    /// The title of the scale.
     pub(crate) axis: String,
-    /// Of the marks.
+    /// The names of the marks.
     pub(crate) names: Vec<String>,
     pub(crate) rows: Vec<Dumbbell>,
 }
@@ -187,13 +184,12 @@ impl DumbbellChart {
     }
 }
 
-/// A point.
 #[derive(Clone, Debug)]
 pub(crate) struct Point {
     pub(crate) at: (f64, f64),
     pub(crate) color: &'static str,
     pub(crate) shape: usize,
-    /// Shown by a pointer over it.
+    /// The text that a pointer over the point shows.
     pub(crate) tip: String,
 }
 

@@ -1,6 +1,7 @@
 //! A small chart layer: from numbers to SVG that needs nothing beside it.
 //!
-//! Modules are listed from the ground up: numbers and text, then the canvas, then axes, then whole charts.
+//! Modules are listed from the ground up: numbers and text, then the canvas, then axes, then whole
+//! charts.
 
 mod number;
 

@@ -1,8 +1,8 @@
-//! Numbers as a reader of charts wants them (three digits, a prefix, a unit), and text.
+//! Numbers for readers: three digits, a prefix, a unit; and text in charts.
 
 use std::borrow::Cow;
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Things: `12.3k`.
@@ -17,7 +17,7 @@ pub(crate) enum Unit {
     Seconds,
     /// Microseconds, shown as the time unit that fits: `1.2 ms`.
     Micros,
-    /// A share, 1 being all: `35%`.
+    /// A share, 1 for all: `35%`.
     Share,
     /// A factor: `1.52x`.
     Factor,
@@ -56,7 +56,7 @@ fn prefixed(value: f64, most: f64, prefixes: &Prefixes, after: &str) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // 999.6 shows as 1,000: it takes the next prefix already.
+    // 999.6 would show as 1,000, so it takes the next prefix.
     let fits = |(factor, _): &&(f64, &str)| most.abs() >= factor * 0.9995;
     let Some((factor, name)) = prefixes.iter().find(fits).or(prefixes.last()) else {
         return digits(value);
@@ -100,8 +100,8 @@ pub(crate) fn grouped(value: u64) -> String {
     out
 }
 
-/// `text` as it may stand in HTML and SVG, between tags and inside double quotes. What XML forbids
-/// even escaped becomes U+FFFD.
+/// Escapes `text` for HTML and SVG, between tags and inside double quotes. Characters that XML
+/// forbids become U+FFFD.
 pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     let special = |c: char| matches!(c, '&' | '<' | '>' | '"' | '\'') || forbidden(c);
     if !text.contains(special) {
@@ -126,8 +126,8 @@ fn forbidden(c: char) -> bool {
     (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// About how wide `text` is when its font is `size` high. The reader's font is not known: this is a
-/// usual sans-serif one, rounded up.
+/// The approximate width of `text` in a font of this size. The reader's font is not known: this is
+/// a usual sans-serif one, rounded up.
 pub(crate) fn width(text: &str, size: f64) -> f64 {
     let ems: f64 = text.chars().map(ems).sum();
     ems * size

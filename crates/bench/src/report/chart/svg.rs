@@ -3,20 +3,18 @@
 use super::number::{escape, width};
 use std::fmt::Write;
 
-/// Text and axes.
 pub(crate) const INK: &str = "#1f2933";
-/// Text that may be overlooked.
+/// The colour of text in the background.
 pub(crate) const QUIET: &str = "#5f6b7a";
-/// Lines of a grid.
 pub(crate) const FAINT: &str = "#e4e7eb";
-/// Grounds.
 pub(crate) const PALE: &str = "#f5f7fa";
 
-/// For things without an order, after Okabe and Ito; yellow is too light for a line and is left out.
+/// Colours for things without an order, after Okabe and Ito, without yellow, which is too light for
+/// a line.
 const HUES: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#b6569a", "#c98a00", "#3ba3dc", "#5b4b8a", "#6b6b6b"];
 
-/// For things with an order, light to dark as viridis.
+/// Colours for things with an order, light to dark as viridis.
 const STEPS: [&str; 7] =
     ["#a5c63b", "#4fb56a", "#25938b", "#2f708e", "#3d4e8a", "#46307e", "#2d0a3f"];
 
@@ -27,7 +25,7 @@ pub(crate) fn hue(at: usize) -> &'static str {
 
 /// The colour of the `at`-th of `count` things in order.
 pub(crate) fn step(at: usize, count: usize) -> &'static str {
-    // Few steps lie far apart, and in the middle of the scale, where contrast is good on white.
+    // Few steps are far apart, and in the middle of the scale, where contrast is good on white.
     let of = match count {
         0..=2 => [2, 4, 4, 4, 4, 4, 4],
         3 => [1, 3, 5, 5, 5, 5, 5],
@@ -38,13 +36,13 @@ pub(crate) fn step(at: usize, count: usize) -> &'static str {
     STEPS[of[at.min(6)]]
 }
 
-/// Fonts of figures; the first is the one of their pictures.
+/// Fonts of figures. The first is that of pictures.
 const FONTS: &str = "Noto Sans, system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif";
 
 /// Empty space around a figure.
 const MARGIN: f64 = 8.0;
 
-/// Units of a figure's width; a page shows it at its own width.
+/// The width of a figure in units; a page scales it.
 pub(crate) const WIDTH: f64 = 920.0;
 
 /// A drawn figure.
@@ -57,7 +55,7 @@ pub struct Figure {
     pub svg: String,
 }
 
-/// A figure being drawn. All text is escaped here and nowhere else.
+/// A figure being drawn. All text is escaped here.
 #[derive(Debug)]
 pub(crate) struct Svg {
     height: f64,
@@ -66,14 +64,11 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// Which end of a text stands at its place.
+/// Which part of a text is at its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Anchor {
-    /// The first letter.
     Start,
-    /// The middle.
     Middle,
-    /// The last letter.
     End,
 }
 
@@ -87,7 +82,7 @@ impl Svg {
         svg
     }
 
-    /// The figure, whole.
+    /// Ends the figure.
     pub(crate) fn finish(self, id: &str) -> Figure {
         let Self { height, title, subtitle, body } = self;
         let svg = format!(
@@ -133,7 +128,7 @@ impl Svg {
         ));
     }
 
-    /// A filled rectangle; `tip` is shown by a pointer over it.
+    /// A filled rectangle; a pointer over it shows `tip`.
     pub(crate) fn rect(&mut self, area: [f64; 4], color: &str, opacity: f64, tip: &str) {
         let [x, y, width, height] = area.map(N);
         self.put(format_args!(
@@ -145,7 +140,6 @@ impl Svg {
         self.close("rect", tip);
     }
 
-    /// A straight line.
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: &str, thick: f64) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(N);
         self.put(format_args!(
@@ -168,7 +162,7 @@ impl Svg {
         ));
     }
 
-    /// The ground between a line and the height `base`.
+    /// The area between a line and the height `base`.
     pub(crate) fn area(&mut self, places: &[(f64, f64)], base: f64, color: &str, opacity: f64) {
         let (Some(first), Some(last)) = (places.first(), places.last()) else { return };
         self.put(format_args!("<path d=\""));
@@ -180,7 +174,7 @@ impl Svg {
         ));
     }
 
-    /// The `shape`-th kind of mark around a place, `size` being half its height.
+    /// A mark of the `shape`-th kind around a place; `size` is half its height.
     pub(crate) fn mark(
         &mut self,
         shape: usize,
@@ -247,12 +241,12 @@ impl Svg {
     }
 
     fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        // A String takes whatever is written to it.
+        // Writing to a String does not fail.
         let _ = self.body.write_fmt(text);
     }
 }
 
-/// A coordinate: two decimals at most, and never anything but a number.
+/// A coordinate: two decimals at most, and always a finite number.
 #[derive(Clone, Copy, Debug)]
 struct N(f64);
 
@@ -264,26 +258,25 @@ impl std::fmt::Display for N {
     }
 }
 
-/// What stands before a name.
+/// The mark before a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Swatch {
     /// A square of a colour.
     Color(&'static str),
     /// A shape without a colour of its own.
     Shape(usize),
-    /// Nothing: the name is a heading of those behind it.
+    /// No mark: the name is a heading of those after it.
     Heading,
 }
 
-/// A name and what stands before it.
+/// A name and the mark before it.
 pub(crate) type LegendEntry = (Swatch, String);
 
 const LINE: f64 = 18.0;
 const SWATCH: f64 = 14.0;
 const GAP: f64 = 16.0;
 
-/// Draws `entries` from `(x, y)` on, `y` being the middle of the first line, no wider than `room`;
-/// answers the height used.
+/// Draws `entries` in lines no wider than `room`, from `x` on. `y` is the middle of the first line.
 pub(crate) fn draw_legend(
     svg: &mut Svg,
     (x, y): (f64, f64),

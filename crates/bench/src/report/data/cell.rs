@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The mixes of keys and values, in the order of a report.
 const MIXES: [&str; 4] = ["put-heavy", "balanced", "delete-heavy", "get-heavy"];
 
-/// Options that say where a trial ran or which repetition it is, not what it does.
+/// Options that do not tell what a trial does: its input, or which repetition it is.
 const WHERE: [&str; 4] = ["seed", "input", "keys", "rounds"];
 
-/// What an engine says of itself in the options: too long for a table.
+/// The option in which an engine describes itself: too long for a table.
 pub(crate) const TUNING: &str = "tuning";
 
 /// Options that are the axes of figures.
@@ -21,9 +21,8 @@ const AXES: [&str; 5] = ["partitions", "threads", "readers", "parsers", "writers
 /// The threads of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Lanes {
-    /// All of them.
     pub(crate) threads: u64,
-    /// Of a load: those that read and those that parse.
+    /// Of a load: readers and parsers.
     pub(crate) load: Option<(u64, u64)>,
 }
 
@@ -43,22 +42,21 @@ pub(crate) struct Cell<'a> {
     pub(crate) workload: String,
     pub(crate) partitions: u64,
     pub(crate) lanes: Lanes,
-    /// At least one.
+    /// Not empty.
     pub(crate) trials: Vec<&'a Trial>,
 }
 
 impl<'a> Cell<'a> {
-    /// The median of something over the trials.
+    /// The median of a figure of the trials.
     pub(crate) fn median(&self, of: impl Fn(&Summary) -> f64) -> f64 {
         median(self.trials.iter().map(|trial| of(&trial.summary))).unwrap_or(0.0)
     }
 
-    /// The median rate.
     pub(crate) fn rate(&self) -> f64 {
         self.median(|summary| summary.ops_per_s)
     }
 
-    /// The lowest and the highest rate, where there are several.
+    /// The lowest and the highest rate, if there are several.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         let rates = || self.trials.iter().map(|trial| trial.summary.ops_per_s);
         let low = rates().fold(f64::INFINITY, f64::min);
@@ -88,7 +86,7 @@ impl<'a> Cell<'a> {
         })
     }
 
-    /// Its options that are no axis of a figure, the same in all trials.
+    /// The options that are no axis of a figure: the same in all trials.
     pub(crate) fn variant(&self) -> String {
         self.trials.first().map_or_else(String::new, |trial| variant(trial))
     }
@@ -118,8 +116,9 @@ pub(crate) struct Cells<'a> {
     pub(crate) left_out: usize,
 }
 
-/// Groups trials into cells. Of each engine and workload those trials stay whose other options occur
-/// most often (the newest, if that is a draw), and of each cell those at the commit of the newest.
+/// Groups trials into cells. Of each engine and workload this keeps the trials whose other options
+/// occur most often (in a draw, the newest), and of each cell the trials at the commit of the
+/// newest.
 pub(crate) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
     let mut kinds: BTreeMap<(usize, String, &str), BTreeMap<String, Vec<&Trial>>> = BTreeMap::new();
     let mut count = 0;
@@ -149,7 +148,7 @@ pub(crate) fn cells<'a>(trials: impl Iterator<Item = &'a Trial>) -> Cells<'a> {
     Cells { cells: out, left_out: count - kept }
 }
 
-/// Where a workload stands among the mixes; behind them if it is none.
+/// The position of a workload among the mixes; after them if it is none.
 pub(crate) fn mix_order(workload: &str) -> usize {
     MIXES.iter().position(|mix| *mix == workload).unwrap_or(MIXES.len())
 }
@@ -165,13 +164,12 @@ pub(crate) fn engine_order(engine: &str) -> (u8, &str) {
 }
 
 impl Cells<'_> {
-    /// Whether a workload is one of the four mixes.
     pub(crate) fn is_mix(workload: &str) -> bool {
         MIXES.contains(&workload)
     }
 }
 
-/// Options that elsewhere are one of many, and in workloads whose names begin so what is compared.
+/// Options that a workload compares, by the beginning of its name.
 const COMPARED: [(&str, &str); 3] =
     [("durab", "durability"), ("larger", "block-bytes"), ("sizes", "size")];
 
@@ -183,7 +181,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The workload, and what tells it from others of that name.
+/// The workload, and the options that tell it from others of that name.
 pub(crate) fn name(trial: &Trial) -> String {
     let mut name = trial.header.workload.clone();
     let compared = COMPARED.iter().find(|(start, _)| name.starts_with(start));
@@ -219,7 +217,7 @@ fn lanes(trial: &Trial) -> Lanes {
     Lanes { threads: number(trial, "threads").or(sum).unwrap_or(1), load }
 }
 
-/// The names of options whose values differ among `trials`, as they stand in the headers.
+/// The names of options whose values differ among `trials`, as headers have them.
 pub(crate) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
     let names: BTreeSet<&String> =
         trials.iter().flat_map(|trial| trial.header.options.keys()).collect();
@@ -237,7 +235,7 @@ pub(crate) fn options_that_vary(trials: &[&Trial]) -> Vec<String> {
     names
 }
 
-/// An option of a trial, for humans.
+/// An option of a trial, for people.
 pub(crate) fn shown(trial: &Trial, option: &str) -> String {
     match trial.header.options.get(option) {
         Some(Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! Curves over time, and the window worth looking at closely.
+//! Curves over time, and the window around the slowest interval.
 
 use crate::record::{EventKind, EventLine, RowLine};
 use crate::stats::median;
@@ -14,8 +14,8 @@ pub(crate) fn sizes_over_time(rows: &[RowLine]) -> Vec<(f64, f64)> {
     rows.iter().map(|row| (row.t, row.disk_bytes as f64)).collect()
 }
 
-/// At most about `most` points: of each run of points the lowest and the highest stay, so that no dip
-/// is lost.
+/// Reduces points to about `most`: of each run of points the lowest and the highest stay, so that
+/// no dip is lost.
 pub(crate) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     if points.len() <= most {
         return points.to_vec();
@@ -35,7 +35,7 @@ pub(crate) fn thin(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     out
 }
 
-/// The points inside `window`, and where the line between points enters and leaves it.
+/// The points inside `window`, and those where the line between points enters and leaves it.
 pub(crate) fn clip(points: &[(f64, f64)], window: Moment) -> Vec<(f64, f64)> {
     let crossing = |a: (f64, f64), b: (f64, f64), x: f64| {
         (a.0 < x && x < b.0).then(|| (x, a.1 + (b.1 - a.1) * (x - a.0) / (b.0 - a.0)))
@@ -53,12 +53,12 @@ pub(crate) fn clip(points: &[(f64, f64)], window: Moment) -> Vec<(f64, f64)> {
     out
 }
 
-/// Fewer rows are seen well enough as a whole.
+/// Fewer rows need no window.
 const WINDOW_ROWS_MIN: usize = 6;
 
-/// The window around the slowest row: 60 seconds of a run of five minutes or more, else a tenth of it
-/// and at least ten rows, but never more than half of it. A last, shorter row does not count. `None` of
-/// a run of a few rows.
+/// The window around the slowest row: 60 seconds of a run of five minutes or more, else a tenth of
+/// the run and at least ten rows, but never more than half of the run. A last, shorter row does not
+/// count. `None` for a run of a few rows.
 pub(crate) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
     if rows.len() < WINDOW_ROWS_MIN {
         return None;
@@ -69,7 +69,7 @@ pub(crate) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
     let rate = |row: &&RowLine| row.ops as f64 / row.dt.max(1e-9);
     let worst = rows[..last].iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let width = if end >= 300.0 { 60.0 } else { end / 10.0 }.max(step * 10.0).min(end / 2.0);
-    // Also of times that no clock tells.
+    // A result file may hold any number as a time.
     if !(width > 0.0 && width.is_finite()) {
         return None;
     }
@@ -77,10 +77,10 @@ pub(crate) fn window_around_worst(rows: &[RowLine]) -> Option<(f64, f64)> {
     Some((start, start + width))
 }
 
-/// When something went on, from and to.
+/// A time span, from and to.
 pub(crate) type Moment = (f64, f64);
 
-/// When events of a kind went on, inside `window`; those nearer than `gap` are one.
+/// The spans of events of a kind inside `window`. Spans nearer than `gap` become one.
 pub(crate) fn moments(
     events: &[EventLine],
     kind: EventKind,
@@ -103,15 +103,16 @@ pub(crate) fn moments(
     out
 }
 
-/// When writers were delayed or stopped, inside `window`, and the share of the time of `threads` that it took, 0 to 1;
-/// rows shorter than `least` are taken together.
+/// The spans inside `window` in which writers were delayed or stopped, and the share of the time of
+/// `threads`, 0 to 1. Rows shorter than `least` are combined.
 pub(crate) fn held_back(
     rows: &[RowLine],
     threads: f64,
     window: Moment,
     least: f64,
 ) -> Vec<(Moment, f64)> {
-    // A row counts the stops that ended in it: what it has no room for belongs to the rows before.
+    // A row counts the stops that ended in it. Time beyond the length of the row belongs to the
+    // rows before.
     let mut excess = 0.0;
     let mut held: Vec<(&RowLine, f64)> = Vec::new();
     for row in rows.iter().rev().filter(|row| row.dt > 0.0) {

@@ -11,7 +11,7 @@ use crate::stats::smooth;
 /// A cell and its name in the panel.
 type Named<'c, 'a> = (&'c Cell<'a>, String);
 
-/// What is drawn of the runs.
+/// What a panel draws of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     /// Rates: dots, and a smoothed line.
@@ -59,14 +59,14 @@ fn panel(title: &str, what: What, cells: &[Named<'_, '_>]) -> CurvePanel {
     }
 }
 
-/// Whether all cells have enough rows to be curves.
+/// Returns whether the cell has enough rows for a curve.
 fn has_rows(cell: &Cell<'_>) -> bool {
     cell.middle().rows.len() >= 5
 }
 
 const MISSING: &str = "flagstone-bench document-matrix --workload get (update) --out DIR";
 
-/// Series in one panel over time at most: more are a knot.
+/// The largest number of curves in one panel over time.
 const SERIES_MAX: usize = 6;
 
 fn is_document(workload: &str) -> bool {
@@ -114,7 +114,7 @@ pub(super) fn documents(material: &Material<'_>) -> Section {
     Section::new("documents", "Getting and updating documents", parts, MISSING)
 }
 
-/// What the store held when the clock started: a line for each state, with the cells that began so.
+/// A line for each state of a store at the start, with the cells that began with it.
 fn starting_states(cells: &[&Cell<'_>]) -> Vec<String> {
     let state_of = |cell: &Cell<'_>| cell.middle().header.starting_state.clone();
     let states = distinct(cells.iter().map(|cell| state_of(cell)));

@@ -9,12 +9,12 @@ use crate::report::model::{Material, Part, Section, Table, distinct};
 use crate::stats::median;
 use std::collections::BTreeMap;
 
-/// The engine that others are measured against.
+/// The engine that others are compared with.
 const OURS: &str = "flagstone";
-/// Keeps nothing: a yardstick of latencies, whose rates say nothing.
+/// The engine that keeps nothing: a yardstick of latencies, whose rates mean nothing.
 const NOOP: &str = "noop";
 
-/// The fastest cell of each engine, in their order.
+/// The fastest cell of each engine, in the order of engines.
 type Fastest<'c, 'a> = BTreeMap<(u8, &'c str), &'c Cell<'a>>;
 
 /// The fastest cell of each engine, all of one workload with the same options but partitions.
@@ -85,7 +85,7 @@ fn figure(engines: &[&str], matches: &[Match<'_, '_>]) -> Option<Figure> {
                 }
                 _ => String::new(),
             };
-            // Others are given the number, and have no use for it.
+            // Other engines have no partitions.
             let label = match cell.partitions {
                 partitions if partitions > 1 && cell.engine == OURS => {
                     format!("{OURS}, {partitions} partitions")
@@ -143,7 +143,7 @@ fn table(matches: &[Match<'_, '_>]) -> Table {
     table
 }
 
-/// Rows of a chart at most: the others stand in the table.
+/// The largest number of rows of a chart: the others are in the table.
 const ROWS_MAX: usize = 48;
 /// A longer table is folded.
 const TABLE_MAX: usize = 24;
@@ -179,7 +179,7 @@ fn kinds<'c>(cell: &'c Cell<'_>) -> impl Iterator<Item = (OpKind, Latency)> + 'c
 }
 
 fn latency_figure(cells: &[&Cell<'_>]) -> Figure {
-    // Of each workload and engine the fastest cell.
+    // The fastest cell of each workload and engine.
     let mut best: BTreeMap<(&str, &str), &Cell<'_>> = BTreeMap::new();
     let mut order = Vec::new();
     for cell in cells {

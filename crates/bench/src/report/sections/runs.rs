@@ -171,7 +171,7 @@ fn panel(svg: &mut Svg, trial: &Trial, frame: Frame, window: Moment, lanes: &[&L
         let wide = (x.at(until) - left).max(0.6);
         svg.rect([left, frame.top, wide, frame.height], STOPPED, 0.14, "");
     }
-    // The axis below stands under the lanes.
+    // The lower axis is below the lanes.
     let tall = Frame { height: frame.height + lanes.len() as f64 * LANE + 4.0, ..frame };
     let panel = Panel {
         frame: tall,

@@ -82,16 +82,13 @@ pub(super) fn sections(material: &Material<'_>) -> Vec<Section> {
 
 /// Trials of mixes that differ in nothing but their durability from others.
 fn mixes_with_durabilities(trials: &[Trial]) -> Vec<&Trial> {
-    let mut groups: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
-    for trial in trials.iter().filter(|trial| Cells::is_mix(&trial.header.workload)) {
+    let mixes = trials.iter().filter(|trial| Cells::is_mix(&trial.header.workload));
+    let groups = grouped(&mixes.collect::<Vec<_>>(), |trial| {
         let header = &trial.header;
         let mut options = header.options.clone();
-        for name in ["durability", "seed", "dir", "out"] {
-            options.remove(name);
-        }
-        let key = format!("{} {} {options:?}", header.engine, header.workload);
-        groups.entry(key).or_default().push(trial);
-    }
+        options.retain(|name, _| name != "durability" && name != "seed");
+        format!("{} {} {options:?}", header.engine, header.workload)
+    });
     let differ = |trials: &Vec<&Trial>| {
         trials.iter().any(|trial| shown(trial, "durability") != shown(trials[0], "durability"))
     };
@@ -115,31 +112,31 @@ fn durability_order(name: &str) -> (u8, f64) {
     }
 }
 
-/// Trials of one workload, engine and number of partitions, and of threads if these do not vary.
-type Together<'a> = BTreeMap<(String, u64, String), Vec<&'a Trial>>;
-
+/// A group for each workload, engine and number of partitions, and of threads if these do not vary.
 fn durability_figure(trials: &[&Trial]) -> Vec<Part> {
-    let mut together: Together<'_> = BTreeMap::new();
-    for trial in trials.iter().filter(|trial| trial.header.options.contains_key("durability")) {
+    let with: Vec<&Trial> = trials
+        .iter()
+        .copied()
+        .filter(|trial| trial.header.options.contains_key("durability"))
+        .collect();
+    let together = grouped(&with, |trial| {
         let header = &trial.header;
         // Writers that wait for the device are compared by their number.
         let fixed = match header.workload.as_str() {
             WRITERS => shown(trial, "durability"),
             _ => plural(number(trial, "threads"), "thread"),
         };
-        let name = format!("{}, {}", header.workload, header.engine);
-        together.entry((name, number(trial, "partitions"), fixed)).or_default().push(trial);
-    }
-    let mut groups = Vec::new();
-    for ((name, partitions, fixed), trials) in together {
+        (format!("{}, {}", header.workload, header.engine), number(trial, "partitions"), fixed)
+    });
+    let group = |((name, partitions, fixed), trials): ((String, u64, String), Vec<&Trial>)| {
         let title = format!("{name}: {}, {fixed}", plural(partitions, "partition"));
-        let bars = if trials[0].header.workload == WRITERS {
-            writer_bars(&trials)
-        } else {
-            durability_bars(&trials)
-        };
-        groups.push(Group { title, bars });
-    }
+        let is_writers = trials[0].header.workload == WRITERS;
+        Group {
+            title,
+            bars: if is_writers { writer_bars(&trials) } else { durability_bars(&trials) },
+        }
+    };
+    let groups = together.into_iter().map(group).collect();
     bars("durability", "Operations a second by durability", groups)
 }
 
@@ -147,88 +144,75 @@ fn number(trial: &Trial, option: &str) -> u64 {
     trial.header.options.get(option).and_then(|value| value.as_u64()).unwrap_or(1)
 }
 
-fn rates(trials: &[&Trial]) -> Vec<f64> {
-    trials.iter().map(|trial| trial.summary.ops_per_s).collect()
+/// The bar of trials that repeat each other: their median and their spread.
+fn bar(label: String, trials: &[&Trial], note: String, color: &'static str) -> Bar {
+    let rates = || trials.iter().map(|trial| trial.summary.ops_per_s);
+    let low = rates().fold(f64::INFINITY, f64::min);
+    let spread = (trials.len() > 1).then(|| (low, rates().fold(0.0, f64::max)));
+    Bar { label, value: median(rates()).unwrap_or(0.0), spread, note, color }
+}
+
+/// Trials with the same key, in the order of keys.
+fn grouped<'a, K: Ord>(
+    trials: &[&'a Trial],
+    key: impl Fn(&'a Trial) -> K,
+) -> BTreeMap<K, Vec<&'a Trial>> {
+    let mut groups: BTreeMap<K, Vec<&Trial>> = BTreeMap::new();
+    for trial in trials {
+        groups.entry(key(trial)).or_default().push(trial);
+    }
+    groups
 }
 
 fn durability_bars(trials: &[&Trial]) -> Vec<Bar> {
-    let mut cells: BTreeMap<String, Vec<&Trial>> = BTreeMap::new();
-    for trial in trials {
-        cells.entry(shown(trial, "durability")).or_default().push(trial);
-    }
-    let mut cells: Vec<(String, Vec<f64>)> =
-        cells.into_iter().map(|(name, trials)| (name, rates(&trials))).collect();
-    cells.sort_by(|a, b| {
-        let (a, b) = (durability_order(&a.0), durability_order(&b.0));
+    let cells = grouped(trials, |trial| shown(trial, "durability"));
+    let mut bars: Vec<Bar> = cells
+        .into_iter()
+        .map(|(name, trials)| {
+            let color = step(usize::from(durability_order(&name).0), 5);
+            bar(name, &trials, String::new(), color)
+        })
+        .collect();
+    bars.sort_by(|a, b| {
+        let (a, b) = (durability_order(&a.label), durability_order(&b.label));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
     });
-    let none = cells.iter().find(|(name, _)| name == "none");
-    let none = none.and_then(|(_, rates)| median(rates.iter().copied())).filter(|rate| *rate > 0.0);
-    let bar = |(durability, rates): &(String, Vec<f64>)| {
-        let value = median(rates.iter().copied()).unwrap_or(0.0);
-        let against = none.filter(|_| durability != "none");
-        let change = |none: f64| format!("{} against none", change(value / none - 1.0));
-        Bar {
-            label: durability.clone(),
-            value,
-            spread: spread(rates),
-            note: against.map(change).unwrap_or_default(),
-            color: step(usize::from(durability_order(durability).0), 5),
-        }
-    };
-    cells.iter().map(bar).collect()
+    let none = bars.iter().find(|bar| bar.label == "none" && bar.value > 0.0).map(|bar| bar.value);
+    for bar in bars.iter_mut().filter(|bar| bar.label != "none") {
+        let against = |none: f64| format!("{} against none", change(bar.value / none - 1.0));
+        bar.note = none.map(against).unwrap_or_default();
+    }
+    bars
 }
 
 fn writer_bars(trials: &[&Trial]) -> Vec<Bar> {
-    let mut cells: BTreeMap<u64, Vec<&Trial>> = BTreeMap::new();
-    for trial in trials {
-        cells.entry(number(trial, "threads")).or_default().push(trial);
-    }
-    let bar = |(threads, trials): (u64, Vec<&Trial>)| {
-        let rates = rates(&trials);
+    let one = |(threads, trials): (u64, Vec<&Trial>)| {
         let shared = trials.iter().filter_map(|t| t.summary.figures.get("commits_per_sync"));
-        let shared = median(shared.copied());
         let note = |shared: f64| format!("{} put for each sync", Unit::Count.show(shared));
-        Bar {
-            label: plural(threads, "thread"),
-            value: median(rates.iter().copied()).unwrap_or(0.0),
-            spread: spread(&rates),
-            note: shared.map(note).unwrap_or_default(),
-            color: hue(0),
-        }
+        let note = median(shared.copied()).map(note).unwrap_or_default();
+        bar(plural(threads, "thread"), &trials, note, hue(0))
     };
-    cells.into_iter().map(bar).collect()
+    grouped(trials, |trial| number(trial, "threads")).into_iter().map(one).collect()
 }
 
 /// A group for each workload when there are several engines, else one with a bar for each workload.
 fn ycsb_figure(trials: &[&Trial]) -> Vec<Part> {
     let engines = distinct(trials.iter().map(|trial| trial.header.engine.as_str()));
-    let mut cells: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
-    for trial in trials {
-        let header = &trial.header;
-        let threads = number(trial, "threads");
-        let (engine, workload) = (header.engine.as_str(), header.workload.as_str());
+    let cells = grouped(trials, |trial| {
+        let (engine, workload) = (trial.header.engine.clone(), trial.header.workload.clone());
         let (group, bar) = if engines.len() > 1 { (workload, engine) } else { (engine, workload) };
-        let group = format!("{group}, {}", plural(threads, "thread"));
-        cells.entry((group, bar.to_owned())).or_default().push(trial.summary.ops_per_s);
-    }
+        (format!("{group}, {}", plural(number(trial, "threads"), "thread")), bar)
+    });
     let mut groups: Vec<Group> = Vec::new();
-    for ((title, label), rates) in cells {
+    for ((title, label), trials) in cells {
         let color = hue(engines.iter().position(|engine| *engine == label).unwrap_or(0));
-        let value = median(rates.iter().copied()).unwrap_or(0.0);
-        let bar = Bar { label, value, spread: spread(&rates), note: String::new(), color };
+        let bar = bar(label, &trials, String::new(), color);
         match groups.last_mut() {
             Some(group) if group.title == title => group.bars.push(bar),
             _ => groups.push(Group { title, bars: vec![bar] }),
         }
     }
     bars("ycsb", "YCSB: operations a second", groups)
-}
-
-/// The lowest and the highest, where there are several.
-fn spread(rates: &[f64]) -> Option<(f64, f64)> {
-    let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
-    (rates.len() > 1).then(|| (low, rates.iter().copied().fold(0.0, f64::max)))
 }
 
 fn bars(id: &str, title: &str, groups: Vec<Group>) -> Vec<Part> {

@@ -50,7 +50,8 @@ fn every(trials: &[&Trial]) -> Table {
     table
 }
 
-/// A row a group of trials that repeat each other: options, what every workload has, the figures of their own.
+/// A row a group of trials that repeat each other: options, what every workload has, the figures of
+/// their own.
 fn rows(groups: &[&[&Trial]], options: &[String]) -> Table {
     let figures = groups.iter().flat_map(|group| group.iter());
     let figures: BTreeSet<_> = figures.flat_map(|trial| trial.summary.figures.keys()).collect();
@@ -101,7 +102,7 @@ fn row(group: &[&Trial], options: &[String], figures: &BTreeSet<&String>) -> Vec
     row
 }
 
-/// Without columns in which nothing stands.
+/// Removes empty columns.
 fn tidy(table: Table) -> Table {
     let used: Vec<bool> = (0..table.columns.len())
         .map(|at| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.is_empty())))

@@ -1,7 +1,9 @@
-//! The file that a device is measured by: created for it, read and written past the page cache, and removed when it
-//! is dropped.
+//! The file that a device is measured by: created for it, read and written past the page cache, and
+//! removed when it is dropped.
 
 use crate::engine::Outcome;
+use crate::record::OpKind;
+use crate::run::{Meter, Tally, Worker};
 use crate::workload::{Random, mix64};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -46,7 +48,6 @@ struct Aligned {
 }
 
 impl Aligned {
-    /// Zeros.
     fn new(len: usize) -> Self {
         let bytes = vec![0; len + ALIGNMENT];
         let at = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
@@ -131,6 +132,13 @@ impl DeviceFile {
         let block = Aligned::new(block_bytes);
         Ok(BlockReader { file: &self.file, block, places, random: Random::new(seed, 0) })
     }
+
+    /// Appends, up to `end`.
+    pub(super) fn syncer(&self, end: u64) -> Syncer<'_> {
+        let mut block = Aligned::new(APPEND_BYTES);
+        block.as_mut().fill(0xA5);
+        Syncer { file: self, block, at: 0, end }
+    }
 }
 
 impl Drop for DeviceFile {
@@ -144,13 +152,13 @@ impl Drop for DeviceFile {
 pub(super) struct Filler<'a> {
     file: &'a File,
     block: Aligned,
-    pub(super) at: u64,
+    at: u64,
     end: u64,
 }
 
 impl Filler<'_> {
     /// Makes the bytes of the next write differ from all others.
-    pub(super) fn stir(&mut self) {
+    fn stir(&mut self) {
         let at = self.at;
         for (page, bytes) in self.block.as_mut().chunks_mut(ALIGNMENT).enumerate() {
             let stamp = mix64(at, page as u64).to_le_bytes();
@@ -159,13 +167,25 @@ impl Filler<'_> {
     }
 
     /// Writes the next bytes and returns their number, 0 at the end.
-    pub(super) fn write(&mut self) -> Outcome<usize> {
+    fn write(&mut self) -> Outcome<usize> {
         if self.at >= self.end {
             return Ok(0);
         }
         self.file.write_all_at(self.block.as_ref(), self.at)?;
         self.at += WRITE_BYTES as u64;
         Ok(WRITE_BYTES)
+    }
+}
+
+impl Worker for Filler<'_> {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+        self.stir();
+        meter.begin();
+        let written = self.write()?;
+        if written > 0 {
+            meter.end(OpKind::Put, Tally::put(written));
+        }
+        Ok(written > 0)
     }
 }
 
@@ -177,17 +197,14 @@ pub(super) struct BlockReader<'a> {
     random: Random,
 }
 
-impl BlockReader<'_> {
-    /// Draws the place of the next block.
-    pub(super) fn choose(&mut self) -> u64 {
-        self.random.below(self.places) * ALIGNMENT as u64
-    }
-
-    /// Reads the block at `place`.
-    pub(super) fn read(&mut self, place: u64) -> Outcome<usize> {
+impl Worker for BlockReader<'_> {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
+        let place = self.random.below(self.places) * ALIGNMENT as u64;
         let block = self.block.as_mut();
+        meter.begin();
         self.file.read_exact_at(block, place)?;
-        Ok(block.len())
+        meter.end(OpKind::Get, Tally::found(true));
+        Ok(true)
     }
 }
 
@@ -202,25 +219,17 @@ pub(super) struct Syncer<'a> {
     end: u64,
 }
 
-impl DeviceFile {
-    /// Appends from `at` on, up to `end`.
-    pub(super) fn syncer(&self, at: u64, end: u64) -> Syncer<'_> {
-        let mut block = Aligned::new(APPEND_BYTES);
-        block.as_mut().fill(0xA5);
-        Syncer { file: self, block, at, end }
-    }
-}
-
-impl Syncer<'_> {
-    /// Appends bytes, waits until the device has them, and returns their number; `None` at the end.
-    pub(super) fn append(&mut self) -> Outcome<Option<usize>> {
+impl Worker for Syncer<'_> {
+    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
         if self.at >= self.end {
-            return Ok(None);
+            return Ok(false);
         }
+        meter.begin();
         self.file.file.write_all_at(self.block.as_ref(), self.at)?;
         self.file.sync()?;
+        meter.end(OpKind::Batch, Tally::put(APPEND_BYTES));
         self.at += APPEND_BYTES as u64;
-        Ok(Some(APPEND_BYTES))
+        Ok(true)
     }
 }
 

@@ -1,10 +1,10 @@
-//! The trial of a device: its phases, its figures, and the threads that fill, read and sync.
+//! The trial of a device: its phases and its figures.
 
-use super::file::{BlockReader, DeviceFile, Filler, Syncer};
+use super::file::DeviceFile;
 use crate::engine::Outcome;
 use crate::options::{Length, Pace, as_seconds, bytes, defaults, describe, seconds, size, threads};
-use crate::record::{Latency, OpKind, Summary};
-use crate::run::{Crew, Meter, Plan, Probe, Recorder, Tally, Watch, Worker, work};
+use crate::record::{Latency, Summary};
+use crate::run::{Crew, Plan, Probe, Recorder, Watch, Worker, work};
 use crate::sample::machine;
 use clap::Args;
 use serde::Serialize;
@@ -25,22 +25,10 @@ pub struct DeviceOptions {
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     pub file_bytes: u64,
     /// Bytes of a read, rounded up to pages of 4 KiB, separated by commas
-    #[arg(
-        long,
-        value_name = "BYTES,..",
-        default_value = "4KiB,16KiB",
-        value_delimiter = ',',
-        value_parser = size
-    )]
+    #[arg(long, default_value = "4KiB,16KiB", value_delimiter = ',', value_parser = size)]
     pub block_bytes: Vec<usize>,
     /// Threads that read, separated by commas
-    #[arg(
-        long,
-        value_name = "N,..",
-        default_value = "1,32",
-        value_delimiter = ',',
-        value_parser = threads()
-    )]
+    #[arg(long, default_value = "1,32", value_delimiter = ',', value_parser = threads())]
     pub threads: Vec<usize>,
     /// Seconds of a phase
     #[arg(long, value_name = "S", default_value = "5", value_parser = seconds)]
@@ -59,10 +47,11 @@ impl Default for DeviceOptions {
 }
 
 impl DeviceOptions {
-    /// Measures the device below `dir`, workload `device`; the files it creates are removed. Figures:
-    /// `write_mb_per_s` (the closing fdatasync counts); for each size of blocks B and number of threads T
-    /// `read_bB_tT_per_s`, `_mb_per_s`, `_p50_us`, `_p99_us`; for `append_sync` (a file that grows) and
-    /// `rewrite_sync` (bytes written before) `_per_s`, `_p50_us`, `_p99_us`.
+    /// Measures the device below `dir`, workload `device`; the files it creates are removed.
+    /// Figures: `write_mb_per_s` (the closing fdatasync counts); for each size of blocks B and
+    /// number of threads T `read_bB_tT_per_s`, `_mb_per_s`, `_p50_us`, `_p99_us`; for `append_sync`
+    /// (a file that grows) and `rewrite_sync` (bytes written before) `_per_s`, `_p50_us`,
+    /// `_p99_us`.
     pub fn run(&self, dir: &Path, out: Option<&Path>, watch: Watch<'_>) -> Outcome<Summary> {
         let mut file = DeviceFile::make(dir, "read")?;
         let plan = Plan {
@@ -89,7 +78,7 @@ impl DeviceOptions {
         for (name, file, end) in
             [("append_sync", &appended, u64::MAX), ("rewrite_sync", &file, self.file_bytes)]
         {
-            let syncs = Box::new(Syncs(file.syncer(0, end)));
+            let syncs = Box::new(file.syncer(end));
             let worked = recorder.run_probed(&Probe::NONE, &self.pace(1), vec![syncs])?;
             tell(&mut recorder, name, worked.ops_per_s());
         }
@@ -136,7 +125,7 @@ fn fill(
     file: &mut DeviceFile,
 ) -> Outcome<()> {
     let pace = Pace { length: Length::UntilDone, ..options.pace(1) };
-    let filler = Box::new(Fills(file.filler(options.file_bytes)));
+    let filler = Box::new(file.filler(options.file_bytes));
     let worked = recorder.run_probed(&Probe::NONE, &pace, vec![filler])?;
     let synced = recorder.aside("write_sync", &Probe::NONE, |_| file.sync())?;
     let bytes = recorder.phase().user_bytes;
@@ -154,53 +143,16 @@ fn tell(recorder: &mut Recorder<'_>, name: &str, rate: f64) {
     recorder.figure(&format!("{name}_p99_us"), latency.p99);
 }
 
-struct Fills<'a>(Filler<'a>);
-
-impl Worker for Fills<'_> {
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        self.0.stir();
-        meter.begin();
-        let written = self.0.write()?;
-        if written > 0 {
-            meter.end(OpKind::Put, Tally::put(written));
-        }
-        Ok(written > 0)
-    }
-}
-
-struct Reads<'a>(BlockReader<'a>);
-
-impl Worker for Reads<'_> {
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        let place = self.0.choose();
-        meter.begin();
-        self.0.read(place)?;
-        meter.end(OpKind::Get, Tally::found(true));
-        Ok(true)
-    }
-}
-
 /// Workers that read blocks at random places, one a thread.
 fn readers<'a>(file: &'a DeviceFile, block_bytes: usize, threads: usize) -> Outcome<Crew<'a>> {
     let reader = |thread| -> Outcome<Box<dyn Worker + 'a>> {
-        Ok(Box::new(Reads(file.reader(block_bytes, thread)?)))
+        Ok(Box::new(file.reader(block_bytes, thread)?))
     };
     (0..threads as u64).map(reader).collect()
 }
 
-struct Syncs<'a>(Syncer<'a>);
-
-impl Worker for Syncs<'_> {
-    fn step(&mut self, meter: &mut Meter<'_>) -> Outcome<bool> {
-        meter.begin();
-        let Some(written) = self.0.append()? else { return Ok(false) };
-        meter.end(OpKind::Batch, Tally::put(written));
-        Ok(true)
-    }
-}
-
-/// Reads blocks of `block_bytes` (whole pages of 4 KiB at least) at random places for `time`, with this
-/// many threads, past the page cache. Returns the blocks a second.
+/// Reads blocks of `block_bytes` (whole pages of 4 KiB at least) at random places for `time`, with
+/// this many threads, past the page cache. Returns the blocks a second.
 pub fn measure_reads(
     file: &DeviceFile,
     block_bytes: usize,

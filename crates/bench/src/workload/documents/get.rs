@@ -10,14 +10,14 @@ use flagstone::{Collection, Value, View};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// What is done with a document that was got.
+/// What is done with a document that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GetHow {
-    /// Nothing: it is there, checked, readable in place.
+    /// Nothing: the document is checked and readable in place.
     Whole,
-    /// What stands at a dotted path is read; nothing else is decoded, checked or copied.
+    /// The value at a dotted path is read; nothing else is decoded, checked or copied.
     Path(String),
-    /// All of it is decoded to a value in memory.
+    /// The whole document is decoded to a value in memory.
     Decode,
 }
 

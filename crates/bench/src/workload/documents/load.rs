@@ -144,10 +144,10 @@ impl LoadOptions {
 }
 
 /// Loads documents into a new store in `dir`, workload `load`; an operation is a document, and the
-/// time ends when all are flushed to tables. The store is removed unless it is to be kept; it lies in
-/// `data` below `dir`. Figures: `load_s` (to the last acknowledgement), `flush_s`, `json_bytes`,
-/// `stored_per_json_loaded` (tables against JSON, when flushed), and once it is compacted and closed
-/// `compact_s`, `tables_per_json`, `stored_per_json` (all files).
+/// time ends when all are flushed to tables. The store is in `data` below `dir`, and is removed
+/// unless it is to be kept. Figures: `load_s` (to the last acknowledgement), `flush_s`,
+/// `json_bytes`, `stored_per_json_loaded` (tables / JSON, when flushed), and when the store is
+/// compacted and closed `compact_s`, `tables_per_json`, `stored_per_json` (all files).
 pub fn run_load(
     dir: &Path,
     keep: bool,
@@ -172,7 +172,7 @@ pub fn run_load(
     let gauges = || gauges_of(&database.stats());
     let take_events = || events.take();
     let probe = Probe { gauges: &gauges, events: &take_events };
-    // One worker, for which the threads of the load work.
+    // One worker; the load has threads of its own.
     let pace = Pace { interval: options.interval, ..Pace::unwatched(1) };
     let mut told = Told::default();
     let loader = Loader {
@@ -202,7 +202,7 @@ pub fn run_load(
     recorder.finish()
 }
 
-/// What a load told.
+/// The figures of a load.
 #[derive(Default)]
 struct Told {
     json_bytes: u64,
@@ -249,11 +249,11 @@ impl Worker for Loader<'_> {
     }
 }
 
-/// Hands what a load has done to a meter.
+/// Passes the progress of a load to a meter.
 struct Counts<'a, 'b> {
     meter: &'a mut Meter<'b>,
     told: Count,
-    /// How long commits took that it has not told yet.
+    /// The latencies of commits that the meter has not seen yet.
     commits: Arc<Mutex<Vec<Duration>>>,
 }
 

@@ -24,7 +24,8 @@ pub struct Source {
     /// Its collection
     #[arg(long, value_name = "NAME", default_value = "comments")]
     pub collection: String,
-    /// Keys, one a line, as `flagstone keys DB COLLECTION --sample N` writes them; each must be there
+    /// Keys, one a line, as `flagstone keys DB COLLECTION --sample N` writes them; each must be
+    /// there
     #[arg(long, value_name = "FILE", requires = "db")]
     pub keys: Option<PathBuf>,
     /// The keys are JSON
@@ -188,8 +189,8 @@ pub(super) fn state(stats: &Stats, cache: &str) -> String {
     text + "; " + cache
 }
 
-/// The keys of `path`, one a line: text as it stands, or with `json` any JSON; empty lines are passed
-/// over.
+/// The keys of the file `path`, one a line: plain text, or with `json` any JSON. Empty lines are
+/// skipped.
 fn read_keys(path: &Path, json: bool) -> Outcome<Vec<Value>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {shown}: {e}"))?;

@@ -15,8 +15,8 @@ use std::path::Path;
 pub struct TrialOptions {
     /// How long, on how many threads.
     pub pace: Pace,
-    /// Once every key has been read, the checkpoint is closed, dropped from the page cache and opened
-    /// again. Otherwise it stays open.
+    /// Once every key has been read, the checkpoint is closed, dropped from the page cache and
+    /// opened again. Otherwise it stays open.
     pub cold: bool,
 }
 
@@ -37,24 +37,23 @@ pub struct DocumentTrial<'a> {
     /// The documents.
     pub store: &'a DocumentStore,
     /// The directory of the checkpoint: it must not exist, be empty, or come from an earlier
-    /// benchmark. On the file system of the documents, as hard links are.
+    /// benchmark. It must be on the file system of the documents, because of hard links.
     pub dir: &'a Path,
     /// The result file; none is written without.
     pub out: Option<&'a Path>,
-    /// Sees rows as they come.
     pub watch: Watch<'a>,
 }
 
-/// Reads what the trial will need, before files leave the page cache.
+/// Reads what the trial needs, before files are dropped from the page cache.
 type Prepare<'w> = &'w dyn Fn(&Opened) -> Outcome<()>;
-/// Makes a worker for each thread.
+/// Creates a worker for each thread.
 type Workers<'w> = &'w dyn Fn(&Opened, usize) -> Crew<'static>;
-/// Looks at what the trial did.
+/// Checks what the trial did.
 type Check<'w> = &'w dyn Fn(&Opened, &mut Recorder<'_>) -> Outcome<()>;
 
 impl DocumentTrial<'_> {
-    /// Runs `workers` on a fresh checkpoint that `prepare` has read, lets `check` look at it, and
-    /// removes it. Figures: `checkpoint_s`.
+    /// Runs `workers` on a new checkpoint, after `prepare` and before `check`, and removes it.
+    /// Figures: `checkpoint_s`.
     pub(super) fn run(
         &self,
         (workload, how): (&str, &str),
@@ -67,7 +66,7 @@ impl DocumentTrial<'_> {
         let mut opened = self.store.checkpoint(&place)?;
         let data = place.data();
         let threads = options.pace.threads;
-        // A key without a document is found out before anything is measured.
+        // A key without a document is an error before anything is measured.
         work(&Pace::unwatched(threads), each(&opened, &self.store.keys, threads), &mut |_, _| {
             Ok(())
         })?;

@@ -25,8 +25,8 @@ pub enum UpdateHow {
     ApplyPatch,
     /// A patch as a merge operand, without reading
     Merge,
-    /// A put of one of 4,096 documents of the sample that were read before the clock started, under any key of it:
-    /// what the others are compared with
+    /// A put of one of 4,096 documents of the sample that were read before the clock started, under
+    /// any key of it: what the others are compared with
     Put,
 }
 
@@ -39,7 +39,7 @@ impl UpdateHow {
         }
     }
 
-    /// Whether every increment must be there at the end.
+    /// Returns whether every increment must be there at the end.
     const fn is_atomic(self) -> bool {
         matches!(self, Self::Update | Self::ApplyPatch | Self::Merge)
     }
@@ -47,12 +47,12 @@ impl UpdateHow {
 
 /// The path that counts up.
 const PATH: &str = "score";
-/// Documents that are put again and again, each under many keys.
+/// The number of documents that are put, each under many keys.
 const PUTS: usize = 4096;
 
 /// Changes documents by random keys of the sample, workload `update`. At the end the scores of the
-/// sample are summed: after atomic updates, each must have counted. Figure: `lost_updates`, where each
-/// operation increments.
+/// sample are summed: after atomic updates, each must have counted. Figure: `lost_updates`, where
+/// each operation increments.
 pub fn run_document_update(
     trial: &DocumentTrial<'_>,
     options: &TrialOptions,

@@ -5,8 +5,8 @@ use flagstone_bench::record::{read_dir, read_file};
 use flagstone_bench::report::{DocumentSizes, Report};
 use std::path::Path;
 
-/// The report of a folder that `fill` made. `FLAGSTONE_REPORT_DIR` names a folder to keep it all in,
-/// to be looked at.
+/// The report of a folder that `fill` made. `FLAGSTONE_REPORT_DIR` names a folder to keep it all
+/// in, to be looked at.
 fn report(fill: fn(&Path)) -> Report {
     let dir = tempfile::tempdir().unwrap();
     fill(dir.path());
