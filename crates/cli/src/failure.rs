@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for is not there.
+    /// A document, collection or database does not exist.
     NotFound(String),
     /// A check found something wrong.
     Check(String),
@@ -20,9 +20,9 @@ pub(crate) enum Failure {
     Io(String),
     /// The database refused.
     Engine(Error),
-    /// Ctrl-C; the text says how far it came.
+    /// Ctrl-C; the text says how far the command came.
     Interrupted(String),
-    /// Nobody reads the output any more: as `flagstone scan .. | head` does.
+    /// The reader of stdout is gone, as with `flagstone scan .. | head`.
     OutputClosed,
 }
 
@@ -32,7 +32,7 @@ impl Failure {
         Self::Io(format!("cannot {doing} {}: {error}", path.display()))
     }
 
-    /// Says what happened on stderr and gives the exit code.
+    /// Prints what happened to stderr and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         let (code, text) = match self {
             Self::OutputClosed => return ExitCode::SUCCESS,
@@ -46,7 +46,7 @@ impl Failure {
                 kind => (3, format!("{kind}: {error}")),
             },
         };
-        // A closed stderr leaves nobody to tell.
+        // A closed stderr is ignored.
         let _closed = writeln!(std::io::stderr(), "flagstone: {text}");
         ExitCode::from(code)
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the first Ctrl-C only asks to stop.
+/// Makes the first Ctrl-C a request to stop.
 pub(crate) fn listen() -> Result<(), Failure> {
     let handler = || {
         if IS_ASKED.swap(true, Ordering::AcqRel) {
@@ -17,7 +17,7 @@ pub(crate) fn listen() -> Result<(), Failure> {
         .map_err(|error| Failure::Io(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Whether somebody asked to stop.
+/// Returns whether a stop was requested.
 pub(crate) fn is_asked() -> bool {
     IS_ASKED.load(Ordering::Acquire)
 }

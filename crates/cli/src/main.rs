@@ -1,6 +1,6 @@
 //! The command-line tool of flagstone: data on stdout, everything else on stderr.
 //!
-//! Modules stand from the ground up. Exit codes: see [`failure`].
+//! Modules are listed from the ground up. Exit codes: see [`failure`].
 
 #![allow(clippy::print_stdout, reason = "a command-line tool prints")]
 
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A database keeps its tables open: as many files as may be, not as many as is usual.
+/// Raises the soft limit of open files to the hard limit: a database keeps its tables open.
 fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -4,12 +4,12 @@ use crate::failure::Failure;
 use flagstone::{Document, Value};
 use std::io::{ErrorKind, Write};
 
-/// Where data goes.
+/// The buffer of stdout.
 pub(crate) struct Output {
     buffer: Vec<u8>,
 }
 
-/// Written out when it holds so much.
+/// The size at which the buffer is written out.
 const BUFFER_BYTES: usize = 64 << 10;
 
 impl Output {
@@ -17,19 +17,19 @@ impl Output {
         Self { buffer: Vec::new() }
     }
 
-    /// A line of text.
+    /// Writes a line of text.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Failure> {
         self.buffer.extend_from_slice(text.as_bytes());
         self.end_line()
     }
 
-    /// A document as a line of JSON.
+    /// Writes a document as a line of JSON.
     pub(crate) fn document(&mut self, document: &Document) -> Result<(), Failure> {
         self.put_document(document)?;
         self.end_line()
     }
 
-    /// A document and its key as a line of JSON: `{"key":..,"document":..}`.
+    /// Writes a document and its key as a line of JSON: `{"key":..,"document":..}`.
     pub(crate) fn entry(&mut self, key: &Value, document: &Document) -> Result<(), Failure> {
         self.buffer.extend_from_slice(b"{\"key\":");
         self.put_value(key)?;
@@ -39,7 +39,8 @@ impl Output {
         self.end_line()
     }
 
-    /// A key on a line: text as it stands, anything else (and with `json` anything) as JSON.
+    /// Writes a key on a line: text as plain text, other keys as JSON; with `json` all keys as
+    /// JSON.
     pub(crate) fn key(&mut self, key: &Value, json: bool) -> Result<(), Failure> {
         match key.as_str() {
             Some(text) if !json => self.buffer.extend_from_slice(text.as_bytes()),
@@ -63,7 +64,7 @@ impl Output {
         if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
-    /// Writes out what is buffered.
+    /// Writes out the buffer.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         let written = write_all(&self.buffer);
         self.buffer.clear();
@@ -71,7 +72,7 @@ impl Output {
     }
 }
 
-/// A command that fails has still found what it found: whole lines are written out.
+/// Writes out whole lines, also of a command that failed.
 impl Drop for Output {
     fn drop(&mut self) {
         let whole = self.buffer.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -91,7 +92,7 @@ pub(crate) fn write_all(bytes: &[u8]) -> Result<(), Failure> {
     })
 }
 
-/// A line on stderr; a closed stderr is nobody's loss.
+/// Writes a line to stderr. Errors are ignored.
 pub(crate) fn note(text: &str) {
     let _closed = writeln!(std::io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! How far a load is: a bar on stderr, or one line of JSON a second on stdout.
+//! The progress of a load: a bar on stderr, or one line of JSON a second on stdout.
 
 use crate::failure::Failure;
 use crate::interrupt;
@@ -10,15 +10,15 @@ use serde_json::json;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-/// Shows how far a load is.
+/// Shows the progress of a load.
 pub(crate) enum Progress {
-    /// Not at all.
+    /// Shows nothing.
     None,
-    /// A bar, made when the load starts.
+    /// A bar, created when the load starts.
     Bar(Option<ProgressBar>),
     /// Lines of JSON.
     Json {
-        /// The inputs' bytes, if known.
+        /// The bytes of all inputs, if known.
         input_bytes_total: Option<u64>,
         /// When the next line is due.
         next: Duration,
@@ -36,7 +36,7 @@ impl Progress {
         Self::Json { input_bytes_total: None, next: SECOND }
     }
 
-    /// A bar if somebody may be looking.
+    /// A bar if stderr is a terminal.
     pub(crate) fn on_terminal() -> Self {
         if std::io::stderr().is_terminal() { Self::Bar(None) } else { Self::None }
     }
@@ -55,9 +55,9 @@ impl Progress {
             "done": is_done,
         });
         if let Err(failure) = output::write_all(format!("{line}\n").as_bytes()) {
-            // Nobody reads it any more, or it cannot be written; the load goes on.
+            // Progress that cannot be written does not end the load.
             if let Failure::Io(why) = failure {
-                output::note(&format!("no more progress is told: {why}"));
+                output::note(&format!("progress ends: {why}"));
             }
             *self = Self::None;
         }

@@ -3,8 +3,8 @@
 use flagstone::Durability;
 use std::time::Duration;
 
-/// Reads a number of bytes: `4096`, `64MiB`, `1.5 GB`, `2g`. Without `i` units are decimal; a single
-/// letter means the binary unit.
+/// Reads a number of bytes: `4096`, `64MiB`, `1.5 GB`, `2g`. Units without `i` are decimal; a
+/// single letter is the binary unit.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -6,21 +6,21 @@ use std::path::PathBuf;
 
 /// Add a generation to the backups of a database; list, check or drop generations
 ///
-/// Tables that an earlier generation has are not copied again. The database must not be open elsewhere; a program that
-/// has it open calls `Database::backup` itself. With --list, --verify, or --keep and no database, only the directory
-/// of backups is looked at.
+/// Tables that an earlier generation has are not copied again. The database must not be open
+/// elsewhere; a program that has it open calls `Database::backup` itself. With --list, --verify, or
+/// --keep and no database, only the directory of backups is read.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       flagstone backup DIR [--list] [--verify] [--keep N]"
 )]
 pub(crate) struct BackupArgs {
-    /// The directory of the database, and that of its backups, which is made if it is missing
+    /// The directory of the database, and that of its backups, which is created if it is missing
     #[arg(value_names = ["DB", "DIR"], num_args = 1..=2, required = true)]
     pub(crate) paths: Vec<PathBuf>,
     /// List the generations
     #[arg(long)]
     pub(crate) list: bool,
-    /// Read all generations and the tables they need, and check that they are what was written
+    /// Read all generations and the tables they need, and check their checksums
     #[arg(long)]
     pub(crate) verify: bool,
     /// Drop all generations but the N newest
@@ -31,13 +31,13 @@ pub(crate) struct BackupArgs {
     pub(crate) rate: Option<u64>,
 }
 
-/// Make a new database of a generation of backups
+/// Create a new database from a generation of backups
 #[derive(Args, Debug)]
 pub(crate) struct RestoreArgs {
     /// The directory of the backups
     #[arg(value_name = "DIR")]
     pub(crate) backups: PathBuf,
-    /// The generation, the newest unless told
+    /// The generation [default: the newest]
     #[arg(long, value_name = "N")]
     pub(crate) generation: Option<u64>,
     /// The directory of the new database, which must be missing or empty

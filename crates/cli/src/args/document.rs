@@ -8,7 +8,7 @@ use clap::Args;
 pub(crate) struct KeyArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
-    /// The primary key: text as it stands
+    /// The primary key, as plain text
     #[arg(allow_hyphen_values = true)]
     pub(crate) key: String,
     /// KEY is a JSON value: 42, "text", [1,"a"]
@@ -21,12 +21,12 @@ pub(crate) struct KeyArgs {
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// Print only what stands at this dotted path: score, author.name, tags.0
+    /// Print only the value at this dotted path: score, author.name, tags.0
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Option<String>,
 }
 
-/// Set the document of a key; makes database and collection if they are missing
+/// Set the document of a key; creates database and collection if they are missing
 #[derive(Args, Debug)]
 pub(crate) struct PutArgs {
     #[command(flatten)]
@@ -51,11 +51,11 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct UpdateArgs {
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// Set what stands at a dotted path; maps on the way are made
+    /// Set the value at a dotted path; missing maps on the path are created
     #[arg(value_name = "PATH=JSON", required_unless_present_any =
         ["unset", "inc", "mul", "rename", "push", "min", "max"])]
     pub(crate) changes: Vec<String>,
-    /// Remove what stands at the path
+    /// Remove the value at the path
     #[arg(long, value_name = "PATH")]
     pub(crate) unset: Vec<String>,
     /// Add to the number at the path, exactly
@@ -70,16 +70,16 @@ pub(crate) struct UpdateArgs {
     /// Append to the array at the path
     #[arg(long, value_name = "PATH=JSON")]
     pub(crate) push: Vec<String>,
-    /// Set what stands at the path if the value is less
+    /// Set the value at the path if the new one is less
     #[arg(long, value_name = "PATH=JSON")]
     pub(crate) min: Vec<String>,
-    /// Set what stands at the path if the value is greater
+    /// Set the value at the path if the new one is greater
     #[arg(long, value_name = "PATH=JSON")]
     pub(crate) max: Vec<String>,
     /// Begin with an empty document when there is none
     #[arg(long)]
     pub(crate) upsert: bool,
-    /// Do not read the document: nobody tells whether it is there, or whether the changes apply
+    /// Do not read the document: a missing one, or changes that do not apply, are no error
     #[arg(long)]
     pub(crate) blind: bool,
 }

@@ -8,9 +8,10 @@ use std::path::PathBuf;
 
 /// Load documents from files of JSON lines or a JSON array, plain or compressed by zstd or gzip
 ///
-/// A document replaces the one with its key. Where a key comes more than once in the input, the last
-/// one is certain to win only with one reader, one parser and one writer. Without --bad-lines the
-/// load stops at the first document it cannot take; what was acknowledged before stays.
+/// A document replaces the one with its key. If a key is in the input more than once, the last
+/// document is certain to win only with one reader, one parser and one writer. Without --bad-lines
+/// the load stops at the first document that cannot be loaded; documents that were acknowledged
+/// before stay.
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
@@ -21,7 +22,7 @@ pub(crate) struct LoadArgs {
     /// The dotted path of the primary key in each document
     #[arg(long, value_name = "PATH", default_value = "id")]
     pub(crate) key: String,
-    /// Hash partitions of the collection, 1 to 256, when this makes it
+    /// Hash partitions of the collection, 1 to 256, if this creates it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) partitions: Option<u16>,
     /// Threads that read; a plain file is split between them
@@ -39,8 +40,8 @@ pub(crate) struct LoadArgs {
     /// The memory budget, as in 512MiB [default: a quarter of the machine's, 64 MiB to 4 GiB]
     #[arg(long, value_name = "BYTES", value_parser = units::bytes)]
     pub(crate) memory: Option<u64>,
-    /// Copy what cannot be loaded to this file, each with a line `# file:line:column: reason` before
-    /// it, and go on
+    /// Copy documents that cannot be loaded to this file, each after a line
+    /// `# file:line:column: reason`, and continue
     #[arg(long, value_name = "FILE")]
     pub(crate) bad_lines: Option<PathBuf>,
     /// Progress as one line of JSON a second on stdout; otherwise a bar when stderr is a terminal
@@ -52,13 +53,13 @@ fn threads() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=64)
 }
 
-/// How progress is shown.
+/// The form of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressForm {
     /// One line of JSON a second on stdout.
     Json,
     /// A bar on stderr.
     Bar,
-    /// Not at all.
+    /// No progress.
     None,
 }

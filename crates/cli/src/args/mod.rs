@@ -1,4 +1,4 @@
-//! The arguments: one struct a command. What they mean stands here, once.
+//! The arguments: one struct a command. Its comments are the help texts.
 
 mod backup;
 mod demo;

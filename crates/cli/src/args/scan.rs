@@ -25,10 +25,10 @@ pub(crate) struct ScanArgs {
     /// The key to stop before
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
-    /// Only keys that are text and begin so
+    /// Only keys that are text with this beginning
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"])]
     pub(crate) prefix: Option<String>,
-    /// At most so many documents
+    /// At most this many documents
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     /// From the last key to the first
@@ -54,10 +54,10 @@ pub(crate) struct CountArgs {
 pub(crate) struct KeysArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
-    /// Only so many keys, each as likely as any other
+    /// Only this many keys, each as likely as any other
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) sample: Option<u32>,
-    /// Which sample; the same seed and data give the same one
+    /// The same seed and data give the same sample
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sample")]
     pub(crate) seed: u64,
     /// Print every key as JSON, text too

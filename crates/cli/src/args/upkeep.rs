@@ -1,4 +1,5 @@
-//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, repair, inspect.
+//! Arguments of the commands on a whole database: checkpoint, compact, stats, verify, repair,
+//! inspect.
 
 use crate::units;
 use clap::Args;
@@ -6,8 +7,8 @@ use std::path::PathBuf;
 
 /// Make an independent copy of a database in milliseconds, by hard links of its tables
 ///
-/// The copy may be read, written, compacted and removed like any other. To another file system its
-/// tables are copied.
+/// The copy may be read, written, compacted and removed like any other database. To another file
+/// system its tables are copied.
 #[derive(Args, Debug)]
 pub(crate) struct CheckpointArgs {
     /// The directory of the database
@@ -21,7 +22,7 @@ pub(crate) struct CheckpointArgs {
     pub(crate) rate: Option<u64>,
 }
 
-/// Merge every tree down to its deepest level: what was overwritten or deleted goes
+/// Merge every tree down to its deepest level: overwritten and deleted data are removed
 #[derive(Args, Debug)]
 pub(crate) struct CompactArgs {
     /// The directory of the database
@@ -45,31 +46,33 @@ pub(crate) struct StatsArgs {
 
 /// Read everything and check every checksum, order and bound
 ///
-/// The manifest, every record of the log, every block of every table, and that newer levels hold newer writes. Ends with
-/// the first thing that is wrong, and exit code 1.
+/// Checks the manifest, every record of the log, every block of every table, and that newer levels
+/// hold newer writes. Stops at the first error, with exit code 1.
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
     /// The directory of the database
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
-    /// Check manifest, log and both ends of every table, and read no blocks
+    /// Check manifest, log and both ends of every table, without reading blocks
     #[arg(long)]
     pub(crate) quick: bool,
 }
 
-/// Make a database of what can still be read of a damaged one, and say what is lost
+/// Create a database from what can still be read of a damaged one, and report what is lost
 ///
-/// The original is not written: the repaired database goes to another directory, its whole tables by hard links. The
-/// report goes to stdout. The exit code is 1 when something is lost.
+/// The original is not changed: the repaired database goes to another directory, with hard links to
+/// undamaged tables. The report goes to stdout. The exit code is 1 if anything is lost.
 #[derive(Args, Debug)]
 pub(crate) struct RepairArgs {
     /// The directory of the damaged database
     #[arg(value_name = "DB")]
     pub(crate) database: PathBuf,
-    /// The directory of the repaired one, which must be missing or empty; DB.repaired unless told
+    /// The directory of the repaired database, which must be missing or empty [default:
+    /// DB.repaired]
     #[arg(long, value_name = "DIR", conflicts_with = "in_place")]
     pub(crate) to: Option<PathBuf>,
-    /// Repair it where it is; files that are not needed any more are renamed to NAME.aside, none is removed
+    /// Repair in place; files that are not needed any more are renamed to NAME.aside, none is
+    /// removed
     #[arg(long)]
     pub(crate) in_place: bool,
     /// The fold of a keyspace whose catalog entry is lost, as in 3=add-i64/1
@@ -84,7 +87,7 @@ fn fold(text: &str) -> Result<(u32, String), String> {
     Ok((keyspace.parse().map_err(|_no_number| expected())?, name.to_owned()))
 }
 
-/// Print any file of a database for people, damaged ones too
+/// Print the contents of any file of a database, damaged or not
 #[derive(Args, Debug)]
 pub(crate) struct InspectArgs {
     /// A file in the directory of a database

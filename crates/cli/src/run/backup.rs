@@ -40,7 +40,7 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
 
 fn make(database: &Path, dir: &Path, rate: Option<u64>) -> Result<(), Failure> {
     let builder = || Database::builder(database).copy_bytes_per_second(rate.unwrap_or(0));
-    // After a clean close everything is in tables, and nothing need be written.
+    // After a clean close everything is in tables, and nothing has to be written.
     let mut source = builder().open_read_only()?;
     if source.stats().memtable_bytes > 0 {
         source.close()?;
@@ -62,7 +62,7 @@ fn make(database: &Path, dir: &Path, rate: Option<u64>) -> Result<(), Failure> {
 
 fn list(backups: &Backups) -> Result<(), Failure> {
     let mut output = Output::new();
-    output.line("generation  made                  tables       bytes         new  seqno")?;
+    output.line("generation  created               tables       bytes         new  seqno")?;
     for info in backups.list()? {
         output.line(&line(&info))?;
     }

@@ -36,7 +36,7 @@ pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A bar, if somebody may be looking.
+/// A bar, if stderr is a terminal.
 struct Shown {
     bar: Option<ProgressBar>,
 }

@@ -1,4 +1,4 @@
-//! `count`: how many documents there are.
+//! `count`: the number of documents.
 
 use super::open;
 use crate::args::CountArgs;

@@ -6,19 +6,19 @@ use crate::output;
 use std::fmt::{self, Write};
 
 pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
-    // What is missing is told before what its name means.
+    // A missing file is reported before its name is judged.
     std::fs::metadata(&args.file).map_err(|error| Failure::io("read", &args.file, &error))?;
     let mut out = Pipe { buffer: String::new(), failure: None };
     let inspected = flagstone::inspect::file(&args.file, &mut out);
     let rest = out.flush();
     match out.failure {
-        // What was printed so far of a damaged file has been printed.
+        // The readable part of a damaged file has been printed.
         None => rest.map_err(|_same| Failure::OutputClosed).and(Ok(inspected?)),
         Some(failure) => Err(failure),
     }
 }
 
-/// Stdout for text that is formatted.
+/// Stdout for formatted text.
 struct Pipe {
     buffer: String,
     failure: Option<Failure>,

@@ -26,8 +26,8 @@ pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
     output.flush()
 }
 
-/// So many of the `keys`, every set of that size as likely as any other, in random order. The n-th
-/// key replaces one of the sample with the probability count / n.
+/// A sample of `count` keys in random order, every set of that size as likely as any other. The
+/// n-th key replaces one of the sample with the probability count / n.
 fn sample(
     keys: impl Iterator<Item = flagstone::Result<Value>>,
     count: usize,
@@ -37,7 +37,7 @@ fn sample(
     for (before, key) in keys.enumerate() {
         let key = key?;
         if before < count {
-            // As the n-th card of a shuffled deck: swapped with one at or before its place.
+            // Like the n-th card of a shuffled deck: swapped with a card at or before its place.
             sample.push(key);
             sample.swap(before, below(random, before + 1));
         } else if let Some(place) = sample.get_mut(below(random, before + 1)) {
@@ -66,7 +66,7 @@ mod tests {
                 counts[key.as_i64().unwrap() as usize][place] += 1;
             }
         }
-        // 1,000 expected in each; 5 standard deviations are 150.
+        // 1,000 are expected in each; 5 standard deviations are 150.
         assert!(counts.iter().flatten().all(|n| (850..1150).contains(n)), "{counts:?}");
     }
 

@@ -12,7 +12,7 @@ use flagstone_load::{BadDocuments, Input, LoadError, Outcome, Plan, carry_out};
 use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
-    // Everything that can be refused is refused before the database is made.
+    // Everything that can be refused is refused before the database is created.
     let inputs =
         args.files.iter().map(|path| Input::open(path)).collect::<Result<Vec<_>, LoadError>>()?;
     if args.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
@@ -41,7 +41,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         on_commit: None,
     };
     let outcome = carry_out(plan, &mut progress(args));
-    // Closed whatever happened, so that the next command finds nothing to replay.
+    // The database is closed in any case, so that the next command has nothing to replay.
     let closing = Instant::now();
     let closed = database.close();
     let closing = closing.elapsed();

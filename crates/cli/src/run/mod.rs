@@ -23,7 +23,7 @@ mod verify;
 use crate::args::Command;
 use crate::failure::Failure;
 
-/// Does what a command says.
+/// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Load(args) => load::run(&args),

@@ -1,21 +1,21 @@
-//! Opening for the commands: reading changes no file, and only writing makes what is missing.
+//! Opening for the commands: reading changes no file, and only writing creates what is missing.
 
 use crate::args::{CollectionArgs, KeyArgs};
 use crate::failure::Failure;
 use flagstone::{Builder, Collection, Database, Durability, Value};
 use std::path::Path;
 
-/// The database in `path`, for reading.
+/// Opens the database in `path` for reading.
 pub(super) fn to_read(path: &Path) -> Result<Database, Failure> {
     Ok(Database::open_read_only(path)?)
 }
 
-/// The database in `path`, which must exist, for writing.
+/// Opens the database in `path`, which must exist, for writing.
 pub(super) fn to_write(path: &Path, memory: Option<u64>) -> Result<Database, Failure> {
     Ok(with_memory(Database::builder(path), memory).create_if_missing(false).open()?)
 }
 
-/// The database in `path`, made if there is none.
+/// Opens the database in `path`, created if there is none.
 pub(super) fn or_make(
     path: &Path,
     memory: Option<u64>,
@@ -31,7 +31,7 @@ fn with_memory(builder: Builder, memory: Option<u64>) -> Builder {
     }
 }
 
-/// A collection that must be there.
+/// Returns a collection, which must exist.
 pub(super) fn collection(
     database: &Database,
     args: &CollectionArgs,
@@ -42,7 +42,7 @@ pub(super) fn collection(
     })
 }
 
-/// A key as it was given: text, or with `json` any JSON.
+/// Reads a key: plain text, or with `json` any JSON.
 pub(super) fn key(text: &str, json: bool) -> Result<Value, Failure> {
     if !json {
         return Ok(Value::from(text));
@@ -55,7 +55,7 @@ pub(super) fn key_of(args: &KeyArgs) -> Result<Value, Failure> {
     key(&args.key, args.json_key)
 }
 
-/// The answer when a key has no document.
+/// The failure when a key has no document.
 pub(super) fn no_document(args: &KeyArgs) -> Failure {
     Failure::NotFound(format!("there is no document {} in {}", args.key, args.collection.name))
 }

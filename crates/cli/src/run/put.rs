@@ -12,7 +12,7 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
         Some(json) => json.clone().into_bytes(),
         None => stdin()?,
     };
-    // Before anything is made: bad JSON leaves no empty database behind.
+    // Parsed before anything is created, so that bad JSON leaves no empty database.
     let document = Document::from_json(&json)
         .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
     let database = open::or_make(&args.key.collection.database, None, Durability::default())?;
@@ -23,7 +23,7 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
 
 fn stdin() -> Result<Vec<u8>, Failure> {
     let mut json = Vec::new();
-    // One byte more than a document may have, so that the parser refuses what is longer.
+    // One byte more than a document may have, so that the parser refuses longer ones.
     let limit = flagstone::JsonOptions::default().bytes_max as u64 + 1;
     std::io::stdin()
         .take(limit)

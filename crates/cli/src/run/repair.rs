@@ -1,4 +1,4 @@
-//! `repair`: makes a database of what can still be read of a damaged one.
+//! `repair`: creates a database from what can still be read of a damaged one.
 
 use crate::args::RepairArgs;
 use crate::failure::Failure;

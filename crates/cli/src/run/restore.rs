@@ -1,4 +1,4 @@
-//! `restore`: makes a new database of a generation of backups.
+//! `restore`: creates a new database from a generation of backups.
 
 use crate::args::RestoreArgs;
 use crate::failure::Failure;

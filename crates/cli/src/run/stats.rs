@@ -98,14 +98,14 @@ const fn kind(routing: &Routing) -> &'static str {
     }
 }
 
-/// Bytes of all tables over those of the deepest level, which holds each key once.
+/// Bytes of all tables divided by those of the deepest level, which holds each key once.
 fn space_amplification(keyspace: &KeyspaceStats) -> Option<f64> {
     let all: u64 = keyspace.levels.iter().map(|level| level.bytes).sum();
     let deepest = keyspace.levels.iter().rfind(|level| level.bytes > 0)?.bytes;
     Some(all as f64 / deepest as f64)
 }
 
-/// Bytes written to tables over those flushed, the log not counted.
+/// Bytes written to tables divided by bytes flushed, without the log.
 fn write_amplification(keyspace: &KeyspaceStats) -> Option<f64> {
     let flushed = keyspace.flush_bytes_written;
     let all = flushed + keyspace.compaction_bytes_written;
@@ -120,7 +120,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-/// The statistics for machines.
+/// The statistics as JSON.
 fn to_json(stats: &Stats) -> Value {
     json!({
         "keyspaces": stats.keyspaces.iter().map(keyspace_to_json).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! What is not there, not a database, locked, damaged, or out of range: a clear error, the right
+//! Missing, locked or damaged databases and values out of range: a clear error, the right
 //! exit code, nothing lost.
 
 use crate::run::Place;
@@ -44,7 +44,7 @@ fn a_locked_database_is_busy() {
     let place = Place::new();
     place.ok("put db c k {}");
     let mut holder = place.command("load db c -").stdin(Stdio::piped()).spawn().unwrap();
-    // The load waits for its stdin and holds the database; when it does is not known.
+    // The load waits for its stdin and keeps the database locked, from a moment that is not known.
     let busy = (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let ran = place.run("put db c k {}");

@@ -1,4 +1,4 @@
-//! Every command does its work.
+//! What every command does.
 
 use crate::run::Place;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Death in the middle of a load: what was acknowledged is there afterwards.
+//! A kill in the middle of a load: acknowledged documents are there afterwards.
 
 use crate::run::{Place, ran};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
-/// Loads an endless stream of comments; the load, and the thread that feeds it.
+/// Loads an endless stream of comments. Returns the load and the thread that feeds it.
 fn endless_load(place: &Place, options: &str) -> (Child, JoinHandle<()>) {
     let mut command = place.command(&format!("load db c - --progress json {options}"));
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -25,7 +25,7 @@ fn endless_load(place: &Place, options: &str) -> (Child, JoinHandle<()>) {
     (child, feeder)
 }
 
-/// Waits until so many documents were acknowledged; the number last told.
+/// Waits until this many documents were acknowledged. Returns their last number.
 fn wait_for(child: &mut Child, documents: u64) -> u64 {
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     loop {
@@ -37,7 +37,7 @@ fn wait_for(child: &mut Child, documents: u64) -> u64 {
     }
 }
 
-/// Every document there must be the generator's; with `is_prefix` there are no gaps.
+/// Checks that every document is the generator's, and with `is_prefix` that there are no gaps.
 fn check(place: &Place, acknowledged: u64, is_prefix: bool) {
     let comments = flagstone_comments::Comments::new(1);
     assert!(place.ok("verify db").contains("hold"));
@@ -73,7 +73,7 @@ fn what_a_killed_load_has_acknowledged_is_there() {
             place.ok(&format!("inspect {log}"));
         }
         check(&place, acknowledged, is_prefix);
-        // And it takes documents again.
+        // The database takes documents again.
         place.file("in.jsonl", "{\"id\":\"~\"}");
         place.ok("load db c in.jsonl");
         place.ok("delete db c ~");

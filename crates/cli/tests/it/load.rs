@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 fn lines(count: usize) -> String {
-    // Lengths differ, so that chunks and ranges end anywhere.
+    // Lengths differ, so that chunks and ranges end at any place.
     (0..count)
         .map(|n| format!("{{\"id\":\"{n:06}\",\"pad\":\"{}\"}}\n", "x".repeat(n * 7 % 400)))
         .collect()
@@ -52,7 +52,8 @@ fn every_form_of_input_gives_the_same_documents() {
     }
 }
 
-/// A batch is a quarter of the memory at most: documents that fit alone are parted, and one that does not is bad.
+/// A batch is a quarter of the memory at most: documents that fit alone are put into several
+/// batches, and a document that does not fit is bad.
 #[test]
 fn documents_as_large_as_a_batch_are_loaded_and_larger_ones_are_bad_lines() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Runs the binary in a directory of its own and looks at what it says.
+//! Runs the binary in a directory of its own and checks its output.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ pub(crate) struct Place {
     dir: tempfile::TempDir,
 }
 
-/// What a run gave.
+/// The exit code and the output of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -26,7 +26,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// Writes a file into it.
+    /// Writes a file into the directory.
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) {
         std::fs::write(self.path(name), bytes).unwrap();
     }
@@ -35,7 +35,7 @@ impl Place {
         String::from_utf8_lossy(&std::fs::read(self.path(name)).unwrap()).into_owned()
     }
 
-    /// The binary with these arguments, parted by spaces.
+    /// The binary with these arguments, separated by spaces.
     pub(crate) fn command(&self, args: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_flagstone"));
         command.args(args.split(' ').filter(|arg| !arg.is_empty())).current_dir(self.dir.path());
@@ -55,14 +55,14 @@ impl Place {
         ran(child.wait_with_output().unwrap())
     }
 
-    /// Runs what must succeed; its stdout.
+    /// Runs what must succeed. Returns its stdout.
     pub(crate) fn ok(&self, args: &str) -> String {
         let ran = self.run(args);
         assert_eq!(ran.code, 0, "{args}: {ran:?}");
         ran.stdout
     }
 
-    /// Runs what must fail with `code` and say `text` on stderr, and nothing on stdout.
+    /// Runs what must fail with `code`, `text` on stderr and nothing on stdout.
     pub(crate) fn fails(&self, args: &str, code: i32, text: &str) {
         let ran = self.run(args);
         assert_eq!(ran.code, code, "{args}: {ran:?}");
@@ -70,7 +70,7 @@ impl Place {
         assert_eq!(ran.stdout, "", "{args}");
     }
 
-    /// The names of the files of a database that end so.
+    /// The names of the files of a database with this end.
     pub(crate) fn files(&self, database: &str, end: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(database)).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

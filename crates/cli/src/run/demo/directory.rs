@@ -1,4 +1,4 @@
-//! Where the database of the demo lies, and its removal when nobody wants to keep it.
+//! The directory of the demo's database, and its removal.
 
 use crate::failure::Failure;
 use crate::output::note;
@@ -17,8 +17,8 @@ pub(super) struct Directory {
 const DEFAULT: &str = "flagstone-demo";
 
 impl Directory {
-    /// The one that was asked for, or `./flagstone-demo`. One that holds anything else than a
-    /// database an earlier demo left is refused.
+    /// Chooses the wanted directory, or `./flagstone-demo`. A directory that holds anything else
+    /// than the database of an earlier demo is refused.
     pub(super) fn choose(wanted: Option<&Path>, keeps: bool) -> Result<Self, Failure> {
         let path = wanted.map_or_else(|| Path::new(".").join(DEFAULT), Path::to_owned);
         let refused = |doing, error: io::Error| Failure::io(doing, &path, &error);
@@ -37,7 +37,7 @@ impl Directory {
                     let text = format!("{path} is not empty: name another directory by --dir");
                     return Err(Failure::Usage(text));
                 }
-                // Not from under a demo that runs.
+                // A demo that runs keeps its database.
                 let lock = path.join(LOCK);
                 let locked = lock.exists().then(|| OsDisk.lock(&lock, LockMode::Exclusive));
                 let _locked = locked.transpose()?;
@@ -51,7 +51,7 @@ impl Directory {
         &self.path
     }
 
-    /// Removes it, unless it is to be kept.
+    /// Removes the directory, unless it is to be kept.
     pub(super) fn leave(self) -> Result<(), Failure> {
         let path = self.path.display();
         if self.keeps {

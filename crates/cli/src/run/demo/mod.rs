@@ -1,4 +1,4 @@
-//! `demo`: what flagstone does on this machine, every answer checked.
+//! `demo`: what flagstone does on this machine, every result checked.
 //!
 //! ```text
 //!   load -> close -> reopen -> verify -> get -> update -> scan -> compact -> close -> summary

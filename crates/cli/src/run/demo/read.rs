@@ -1,4 +1,4 @@
-//! The demo's reading: random gets and a scan, each document compared with the generator's.
+//! The reads of the demo: random gets and a scan, each document compared with the generator's.
 
 use super::samples::Samples;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use flagstone_comments::Comments;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Whether `document` is the comment `number` with `added` more score.
+/// Returns whether `document` is the comment `number` with its score increased by `added`.
 pub(super) fn is_comment(
     comments: Comments,
     number: u64,
@@ -23,7 +23,7 @@ pub(super) fn is_comment(
         expected.set("score", generated.int("score") + added)?;
     }
     let text = |document: &Document| document.to_json().map_err(flagstone::Error::from);
-    // As text, so that the order of fields and the form of numbers count.
+    // Compared as text, so that the order of fields and the form of numbers count.
     Ok(text(document)? == text(&expected.finish()?)?)
 }
 
@@ -32,7 +32,8 @@ pub(super) fn below(random: &SeededRandom, bound: u64) -> u64 {
     ((u128::from(random.next_u64()) * u128::from(bound)) >> 64) as u64
 }
 
-/// Gets `gets` random documents of `count`; the latencies, and how many were wrong.
+/// Gets `gets` random documents of `count`. Returns the latencies and the number of wrong
+/// documents.
 pub(super) fn random_gets(
     collection: &Collection,
     comments: Comments,
@@ -58,8 +59,8 @@ pub(super) fn random_gets(
     Ok((samples.of_thread(), wrong))
 }
 
-/// Scans the documents of `numbers`, whose scores have grown by what `added` says; the time the scan
-/// took alone, and how many documents were wrong.
+/// Scans the documents of `numbers`, whose scores were increased by `added`. Returns the time of
+/// the scan alone and the number of wrong documents.
 pub(super) fn scan(
     collection: &Collection,
     comments: Comments,

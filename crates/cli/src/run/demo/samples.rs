@@ -1,4 +1,4 @@
-//! Latencies: collected one by one, summed up as a rate and percentiles.
+//! Latencies: collected one by one, summarised as a rate and percentiles.
 
 use crate::units::{grouped, per_second};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Samples {
     nanos: Vec<u32>,
-    /// Calls a second, the threads' added up.
+    /// Calls a second, added up over threads.
     rate: u64,
 }
 
@@ -17,7 +17,7 @@ impl Samples {
         self.nanos.push(took.as_nanos().min(u128::from(u32::MAX)) as u32);
     }
 
-    /// What one thread did is complete.
+    /// Completes the latencies of one thread.
     #[must_use]
     pub(super) fn of_thread(mut self) -> Self {
         let sum: u64 = self.nanos.iter().map(|nanos| u64::from(*nanos)).sum();
@@ -25,7 +25,7 @@ impl Samples {
         self
     }
 
-    /// Adds what another thread did at the same time.
+    /// Adds the latencies of another thread that ran at the same time.
     pub(super) fn join(&mut self, other: Self) {
         self.nanos.extend(other.nanos);
         self.rate += other.rate;

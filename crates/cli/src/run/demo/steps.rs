@@ -22,7 +22,7 @@ const GETS: u64 = 200_000;
 const UPDATES: u64 = 50_000;
 const SCANNED: u64 = 10_000;
 
-/// The demo, and how much was wrong so far.
+/// The demo, and the number of wrong results so far.
 pub(super) struct Demo<'a> {
     count: u64,
     dir: &'a Path,
@@ -58,7 +58,7 @@ impl<'a> Demo<'a> {
         write_all(format!("all answers were right; {took:.1} s in all\n").as_bytes())
     }
 
-    /// Prints what a step did; Ctrl-C ends the demo between steps.
+    /// Prints the result of a step. Ctrl-C ends the demo between steps.
     fn tell(&mut self, step: &str, text: &str, wrong: u64) -> Result<(), Failure> {
         self.wrong += wrong;
         let wrong = match wrong {
@@ -87,7 +87,7 @@ impl<'a> Demo<'a> {
         }
         let (count, took) = (outcome.count, outcome.took);
         let (documents, rates) = (grouped(count.documents), rates(took, count));
-        let text = format!("{documents} comments made and loaded: {rates} of JSON");
+        let text = format!("{documents} comments generated and loaded: {rates} of JSON");
         self.tell("load", &text, count.documents.abs_diff(self.count))?;
         let started = Instant::now();
         database.close()?;
@@ -137,7 +137,7 @@ impl<'a> Demo<'a> {
         )
     }
 
-    /// Counts scores up; by how much each has grown.
+    /// Counts scores up. Returns by how much each was increased.
     fn update(&mut self, collection: &Collection) -> Result<BTreeMap<u64, i64>, Failure> {
         let (count, comments, updates) = (self.count, self.comments, UPDATES / self.threads);
         let choices = |thread| update::choices(count, updates, 1000 + thread);
@@ -201,7 +201,7 @@ fn ratio(bytes: u64, json_bytes: u64) -> String {
     format!("{}, {percent:.1} % of the JSON", show_bytes(bytes))
 }
 
-/// What `run` gives in each of several threads.
+/// The results of `run` in several threads.
 fn in_threads<T: Send>(
     threads: u64,
     run: impl Fn(u64) -> Result<T, Failure> + Sync,

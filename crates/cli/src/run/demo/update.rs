@@ -1,4 +1,4 @@
-//! The demo's writing: scores counted up by several threads at once, none of which may be lost.
+//! The writes of the demo: scores counted up by several threads at once. No increment may be lost.
 
 use super::read::{below, is_comment};
 use super::samples::Samples;
@@ -9,8 +9,8 @@ use flagstone_comments::Comments;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The numbers of the comments that the thread of `seed` counts up. Few comments, so that threads
-/// meet.
+/// The numbers of the comments that the thread of `seed` counts up. They are few, so that threads
+/// update the same ones.
 pub(super) fn choices(count: u64, updates: u64, seed: u64) -> impl Iterator<Item = u64> {
     let random = SeededRandom::new(seed);
     let targets = (updates / 2).clamp(1, count);
@@ -34,7 +34,7 @@ pub(super) fn count_up(
     Ok(samples.of_thread())
 }
 
-/// How many documents are not what so many increments make of them.
+/// The number of documents whose score is not the original plus the increments.
 pub(super) fn check(
     collection: &Collection,
     comments: Comments,
