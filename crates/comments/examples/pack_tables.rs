@@ -1,7 +1,7 @@
-//! Packs the tables of counts that comments are drawn from: run when the tables changed.
+//! Packs the tables of counts that comments are drawn from. To be run when the tables change.
 //!
 //! ```text
-//! cargo run --release -p flagstone-comments --example pack_tables -- ../shared/data/generator
+//! cargo run --release -p flagstone-comments --example pack_tables -- FOLDER
 //! ```
 //! The folder holds `bigram_model.tsv` (a word as a JSON string, its count, how often a word
 //! follows it, `successor:count ...`), `starts.json` (first words and counts), `subreddits.tsv`
@@ -13,8 +13,8 @@ use std::path::Path;
 
 type Anything<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A subreddit that is not among the largest of 2012 gets, by this chance, one of these endings:
-/// the small ones of that year stand for the longer names of later years.
+/// A subreddit that is not among the largest of 2012 gets one of these endings with this chance:
+/// names of later years are longer.
 const SUFFIX_SHARE_PERCENT: u64 = 55;
 const SUFFIX_MIN_RANK: usize = 25;
 const SUFFIXES: [&str; 14] = [

@@ -1,4 +1,4 @@
-//! Drawing from many weighted choices with one random number and one look into a table.
+//! Drawing from many weighted choices with one random number and one access to a table.
 //!
 //! The alias method (Walker 1977; tables built as in Vose 1991): each slot is its own choice up to
 //! a threshold and another choice above it. All sums are exact integers.

@@ -1,4 +1,4 @@
-//! Who writes: a name, an age and a fullname for each rank of activity; flairs by subreddit.
+//! Authors: a name, an age and a fullname for each rank of activity; flairs by subreddit.
 
 use crate::random::{Random, mix};
 use crate::tables::Tables;
@@ -7,16 +7,16 @@ use crate::{escape, math, params, text};
 /// The author of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// Gone, and everything about them with them.
+    /// A deleted account, whose data are gone.
     Deleted,
-    /// The machine that moderates; one account, counted as rank 0.
+    /// The automatic moderator: one account, counted as rank 0.
     AutoModerator,
-    /// A person; rank 1 writes most.
+    /// A person; rank 1 is the most active one.
     Person(u64),
 }
 
 impl Author {
-    /// The author of a comment, the active ones more often.
+    /// Draws the author of a comment, active ones more often.
     pub(crate) fn draw(tables: &Tables, random: &mut Random) -> Self {
         if random.chance(params::P_DELETED) {
             return Self::Deleted;
@@ -24,13 +24,13 @@ impl Author {
         if random.chance(params::P_AUTOMODERATOR) {
             return Self::AutoModerator;
         }
-        // Activity is lognormal. Drawn by activity, its logarithm is normal with a mean moved up
-        // by sigma squared; the share of people above it is the rank.
+        // Activity is lognormal. Drawn by activity, its logarithm is normal with a mean that is
+        // higher by sigma squared; the share of people above it is the rank.
         let above = tables.normal_tail.above(random.normal(params::ACTIVITY_SIGMA, 1.0));
         Self::Person(1 + (params::AUTHORS * above) as u64)
     }
 
-    /// The rank of somebody who has an account.
+    /// The rank of an account; `None` for deleted ones.
     pub(crate) fn rank(self) -> Option<u64> {
         match self {
             Self::Deleted => None,
@@ -49,19 +49,20 @@ impl Author {
     }
 }
 
-/// When the account of this rank was made, in Unix seconds; younger ones are more.
+/// When the account of this rank was created, in Unix seconds. Young accounts are more frequent.
 pub(crate) fn created(rank: u64) -> u64 {
     let mut random = Random::new(mix(11, rank));
     let share = math::pow(random.unit().max(f64::MIN_POSITIVE), 0.7);
     params::AUTHOR_CREATED_LO + (share * params::AUTHOR_CREATED_SPAN) as u64
 }
 
-/// The number behind `t2_` in the fullname of the account of this rank.
+/// The number after `t2_` in the fullname of the account of this rank.
 pub(crate) fn fullname(rank: u64) -> u64 {
     mix(3, rank) % params::FULLNAME_SPAN + 46_656
 }
 
-/// Appends the name of the person of this rank: words and syllables, often with a number behind.
+/// Appends the name of the person of this rank: words and syllables, often with a number at the
+/// end.
 fn push_person(tables: &Tables, rank: u64, out: &mut Vec<u8>) {
     let mut random = Random::new(mix(77, rank));
     let length = (params::NAME_CHARS_MEAN, params::NAME_CHARS_SD);
@@ -84,8 +85,8 @@ fn push_person(tables: &Tables, rank: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends what a name may hold of one more part of it, while `kept` stays within `length`;
-/// gives the characters of the whole part.
+/// Appends one more part of a name, as far as `kept` stays within `length`.
+/// Returns the characters of the whole part.
 fn push_part(
     tables: &Tables,
     random: &mut Random,
@@ -122,7 +123,7 @@ fn push_part(
     drawn
 }
 
-/// What an author shows behind the name in one subreddit.
+/// The flair of an author: shown after the name in one subreddit.
 #[derive(Clone, Debug)]
 pub(crate) struct Flair {
     pub(crate) background: Option<&'static str>,
@@ -132,21 +133,21 @@ pub(crate) struct Flair {
     pub(crate) template: Option<(u64, u64)>,
     pub(crate) text_chars: usize,
     pub(crate) richness: Richness,
-    /// Where the words of the flair come from.
+    /// The place of the random stream of the flair's words.
     pub(crate) words: Random,
 }
 
-/// How a flair is drawn.
+/// The form of a flair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Richness {
     Plain,
     Rich,
-    /// Rich, with an emoji in front that has this number.
+    /// Rich, with the emoji of this number in front.
     Emoji(u64),
 }
 
-/// The flair of the account of this rank in a subreddit, if it has one, and whether its text is
-/// dark, if that is said.
+/// The flair of the account of this rank in a subreddit, if there is one, and whether its text is
+/// dark, if that is known.
 pub(crate) fn flair(rank: u64, subreddit: u16) -> (Option<Flair>, Option<bool>) {
     let mut random = Random::new(mix(mix(5, rank), u64::from(subreddit)));
     if !random.chance(params::P_FLAIR) {

@@ -1,23 +1,23 @@
-//! What a comment says: its text, with quotes, addresses, emoji and other languages.
+//! The body of a comment: its text, with quotes, addresses, emoji and other languages.
 
 use crate::random::Random;
 use crate::text::TextWriter;
 use crate::{escape, params};
 
-/// What stands where the body is.
+/// The content of the field `body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// Taken away by a moderator.
+    /// Removed by a moderator.
     Removed,
-    /// Taken away by its author.
+    /// Deleted by its author.
     Deleted,
-    /// The notice that the machine leaves in each thread of a subreddit.
+    /// The notice of the automatic moderator in each thread of a subreddit.
     Notice,
-    /// Written by somebody: so many characters, drawn from a stream of its own.
+    /// Written by a person: the number of characters, and the stream they are drawn from.
     Written,
 }
 
-/// Appends a body that somebody wrote, escaped for JSON. `scratch` is overwritten.
+/// Appends a body written by a person, escaped for JSON. `scratch` is overwritten.
 pub(crate) fn push_written(
     random: &mut Random,
     text: &mut TextWriter<'_>,
@@ -51,7 +51,8 @@ pub(crate) fn push_written(
     }
 }
 
-/// Characters of a body, with a fraction: lognormal, with a second lognormal for its tail.
+/// The number of characters of a body, with a fraction: lognormal, with a second lognormal for its
+/// tail.
 fn draw_length(random: &mut Random) -> f64 {
     let length = if random.chance(params::P_BODY_TAIL) {
         random.lognormal(params::BODY_TAIL_MU, params::BODY_TAIL_SIGMA)
@@ -61,7 +62,7 @@ fn draw_length(random: &mut Random) -> f64 {
     length.clamp(1.0, params::BODY_CHARS_MAX)
 }
 
-/// Makes a quoted line of the first `chars` characters of the body that starts at `start`.
+/// Turns the first `chars` characters of the body that starts at `start` into a quoted line.
 fn quote(chars: usize, start: usize, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
     scratch.clear();
     scratch.extend_from_slice(&out[start..]);
@@ -144,7 +145,7 @@ fn translate(random: &mut Random, start: usize, scratch: &mut Vec<u8>, out: &mut
     }
 }
 
-/// Appends a character from `script`, given as its first code point and the one behind its last.
+/// Appends a character from `script`, given as its first code point and the one after its last.
 fn push_of_script(random: &mut Random, script: (u64, u64), out: &mut Vec<u8>) {
     out.extend_from_slice(b"\\u");
     escape::push_hex(random.between(script.0, script.1 - 1), 4, out);

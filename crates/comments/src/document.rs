@@ -47,12 +47,12 @@ impl<'a> DocumentWriter<'a> {
         self.write_place(&facts, subreddit);
     }
 
-    /// A newline behind a comment.
+    /// Appends a newline after a comment.
     pub(crate) fn end_line(&mut self) {
         self.out.push(b'\n');
     }
 
-    /// From `author` to `author_premium`.
+    /// Appends the fields from `author` to `author_premium`.
     fn write_author(&mut self, facts: &Facts, subreddit: &Subreddit) {
         self.raw(r#""author":""#);
         facts.author.push_name(self.tables, self.out);
@@ -96,7 +96,7 @@ impl<'a> DocumentWriter<'a> {
         });
     }
 
-    /// From `author_flair_background_color` to `author_flair_text`.
+    /// Appends the fields from `author_flair_background_color` to `author_flair_text`.
     fn write_flair(&mut self, flair: &Flair, subreddit: &Subreddit) {
         let mut words = flair.words.clone();
         self.raw(r#","author_flair_background_color":"#);
@@ -154,7 +154,7 @@ impl<'a> DocumentWriter<'a> {
         self.join(&[&text, b"\""]);
     }
 
-    /// `awarders` and `body`.
+    /// Appends the fields `awarders` and `body`.
     fn write_body(&mut self, facts: &mut Facts, subreddit: &Subreddit) {
         self.raw(r#","awarders":[],"body":""#);
         match facts.body {
@@ -170,7 +170,7 @@ impl<'a> DocumentWriter<'a> {
         }
     }
 
-    /// From `can_gild` to `gildings`.
+    /// Appends the fields from `can_gild` to `gildings`.
     fn write_reception(&mut self, facts: &Facts) {
         self.flag(r#"","can_gild":"#, facts.can_gild);
         self.flag(r#","can_mod_post":false,"collapsed":"#, facts.collapsed);
@@ -201,7 +201,7 @@ impl<'a> DocumentWriter<'a> {
         });
     }
 
-    /// From `id` to `total_awards_received`, and the end.
+    /// Appends the fields from `id` to `total_awards_received`, and the end.
     fn write_place(&mut self, facts: &Facts, subreddit: &Subreddit) {
         let (id, link) = (key::number(facts.i), facts.thread.link());
         let name = subreddit.name.as_bytes();

@@ -1,7 +1,7 @@
-//! Text as it stands inside a JSON string, ASCII only: escaping, walking, cutting by characters.
+//! Text inside a JSON string, in ASCII: escaping, iterating and cutting by characters.
 //!
-//! All words are kept escaped, so that writing a comment copies bytes. What has to count or change
-//! characters walks the escapes here; it never cuts through one.
+//! All words are kept escaped, so that writing a comment copies bytes. Functions that count or
+//! change characters iterate over the escapes and never cut through one.
 
 /// Appends `c` as JSON with everything outside ASCII escaped, as Python's `json.dumps` does.
 pub(crate) fn push(c: char, out: &mut Vec<u8>) {
@@ -107,7 +107,7 @@ pub(crate) fn chars(escaped: &[u8]) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-/// How many characters `escaped` holds.
+/// The number of characters of `escaped`.
 pub(crate) fn count(escaped: &[u8]) -> usize {
     let (mut at, mut n) = (0, 0);
     while at < escaped.len() {
@@ -144,7 +144,7 @@ pub(crate) fn push_base36(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// The digits of `value` in base 36, at the end of the array, and where they start.
+/// The digits of `value` in base 36, at the end of the array, and the index of the first.
 pub(crate) fn base36(mut value: u64) -> ([u8; 13], usize) {
     let mut digits = [b'0'; 13];
     let mut at = digits.len();

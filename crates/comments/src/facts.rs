@@ -1,4 +1,4 @@
-//! Everything decided about a comment before a byte of it is written.
+//! The facts of a comment, which are decided before a byte of it is written.
 
 use crate::author::{self, Author, Flair};
 use crate::body::Body;
@@ -7,10 +7,10 @@ use crate::random::{Random, mix};
 use crate::tables::Tables;
 use crate::thread::Thread;
 
-/// What a comment answers.
+/// The parent of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
-    /// The post that its thread is about.
+    /// The post of its thread.
     Post,
     /// The comment with this number.
     Comment(u64),
@@ -28,9 +28,9 @@ pub(crate) struct Facts {
     pub(crate) parent: Parent,
     pub(crate) author: Author,
     pub(crate) flair: Option<Flair>,
-    /// Whether the flair's text is dark, if that is said.
+    /// Whether the flair's text is dark, if that is known.
     pub(crate) flair_dark: Option<bool>,
-    /// Said only late in the month, and only of accounts.
+    /// Known only late in the month, and only for accounts.
     pub(crate) premium: Option<bool>,
     pub(crate) cakeday: bool,
     pub(crate) body: Body,
@@ -46,7 +46,7 @@ pub(crate) struct Facts {
     pub(crate) send_replies: bool,
     pub(crate) stickied: bool,
     pub(crate) restricted: bool,
-    /// Where the words of a written body come from.
+    /// The place of the random stream of a written body.
     pub(crate) words: Random,
 }
 
@@ -115,7 +115,7 @@ impl Facts {
     }
 }
 
-/// What comment `i` answers: its post, or a comment some time before it.
+/// The parent of comment `i`: its post, or a comment some time before it.
 fn draw_parent(automoderator: bool, i: u64, random: &mut Random) -> Parent {
     if automoderator || random.chance(params::P_TOP_LEVEL) {
         return Parent::Post;

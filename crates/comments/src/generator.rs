@@ -20,7 +20,7 @@ use crate::key::{self, Key};
 use crate::params;
 use crate::tables::{Tables, tables};
 
-/// 1024 comments are about 1.3 MB: far more work than handing them over, and still small.
+/// 1024 comments are about 1.3 MB: far more work than passing them on, and still small.
 const CHUNK: u64 = 1024;
 
 /// An endless sequence of realistic Reddit comments; comment `i` depends on the seed and `i` alone.
@@ -49,7 +49,7 @@ pub struct Comments {
 }
 
 impl Comments {
-    /// The comments of the month that the sequence resembles. Those beyond it go on in time.
+    /// The comments of the month that the sequence resembles. The time of later ones continues.
     pub const MONTH: u64 = params::MONTH_COMMENTS;
 
     /// The comments of `seed`. The first call of a process unpacks the tables, in about 13 ms.
@@ -57,13 +57,8 @@ impl Comments {
         Self { seed, tables: tables() }
     }
 
-    /// The seed.
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// The `id` of comment `i`, without making the comment. Ids are unique, do not depend on the seed, and
-    /// ascend with `i`; they have 7 bytes while `i` is below 15 billion.
+    /// The `id` of comment `i`, without generating the comment. Ids are unique, do not depend on
+    /// the seed, and ascend with `i`; they have 7 bytes while `i` is below 15 billion.
     pub fn key(&self, i: u64) -> Key {
         Key::new(i)
     }
@@ -79,7 +74,7 @@ impl Comments {
         DocumentWriter::new(self.tables, out).write(Facts::decide(self.tables, self.seed, i));
     }
 
-    /// Appends the comments of `range` to `out`, each with a newline behind it: a little faster
+    /// Appends the comments of `range` to `out`, each with a newline at its end: a little faster
     /// than one by one.
     pub fn write_lines(&self, range: Range<u64>, out: &mut Vec<u8>) {
         let mut writer = DocumentWriter::new(self.tables, out);
@@ -89,9 +84,9 @@ impl Comments {
         }
     }
 
-    /// Writes the comments of `range` to `writer`, one a line, and gives the bytes written.
+    /// Writes the comments of `range` to `writer`, one a line, and returns the bytes written.
     ///
-    /// With two `threads` or more these make the comments and the caller only writes; else the
+    /// Two `threads` or more generate the comments while the caller writes; otherwise the
     /// caller does both. The bytes do not depend on `threads`. About 600 MB/s a thread
     /// (`flagstone generate comments`); memory is some chunks of 2 MB a thread, whatever the range.
     ///
@@ -133,7 +128,7 @@ impl Comments {
                 };
                 writer.write_all(&buffer)?;
                 sum += buffer.len() as u64;
-                // A thread that has made its last chunk wants no buffer back.
+                // A thread after its last chunk needs no buffer back.
                 let _ = written.send(buffer);
             }
             Ok(sum)
@@ -147,7 +142,7 @@ impl fmt::Debug for Comments {
     }
 }
 
-/// Makes the chunks of one thread, until the caller has gone.
+/// Generates the chunks of one thread, until the caller has gone.
 fn make_chunks(
     comments: Comments,
     chunks: impl Iterator<Item = Range<u64>>,

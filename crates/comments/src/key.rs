@@ -1,4 +1,4 @@
-//! The key of a comment: its `id`, a number in base 36 that counts up with the comment's number.
+//! The key of a comment: its `id`, a number in base 36 that ascends with the comment's number.
 
 use std::fmt;
 use std::ops::Deref;
@@ -35,12 +35,12 @@ impl Key {
     }
 }
 
-/// The number that the key of comment `i` shows.
+/// The number of which the key of comment `i` is the form in base 36.
 pub(crate) fn number(i: u64) -> u64 {
     params::ID_BASE.saturating_add(i.saturating_mul(params::ID_STEP))
 }
 
-/// The comment whose key these bytes are.
+/// The number of the comment that has these bytes as its key.
 pub(crate) fn comment_of(key: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(key).ok()?;
     let above = u64::from_str_radix(text, 36).ok()?.checked_sub(params::ID_BASE)?;

@@ -13,9 +13,9 @@
 //!
 //! The words and the names are those of one world, which all seeds share; the seed says who wrote
 //! what. Only integer arithmetic and the five exact operations of IEEE 754 are used, no `ln` or
-//! `exp` of a platform, so every machine makes the same bytes.
+//! `exp` of a platform, so every machine generates the same bytes.
 //!
-//! Modules stand from the ground up; a module uses only modules listed above it.
+//! Modules are listed from the ground up; a module uses only modules listed above it.
 
 mod escape;
 mod math;

@@ -1,7 +1,7 @@
 //! Logarithm, exponential and the tail of the normal distribution, the same bits on every machine.
 //!
-//! The standard library asks the platform for `ln` and `exp`, and platforms differ in the last
-//! bit; one bit is enough to make another document. Only exact operations are used here.
+//! The standard library takes `ln` and `exp` from the platform, and platforms differ in the last
+//! bit; one bit is enough for another document. Only exact operations are used here.
 
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, LOG2_E};
 
@@ -54,7 +54,7 @@ pub(crate) fn pow(base: f64, exponent: f64) -> f64 {
     exp(ln(base) * exponent)
 }
 
-/// The share of a normal distribution above a point, as a table with straight lines between.
+/// The share of a normal distribution above a point, as a table with linear interpolation.
 pub(crate) struct NormalTail(Vec<f64>);
 
 const LOWEST: f64 = -7.0;

@@ -5,7 +5,7 @@
 //! of the crowd control field are fitted to it; authors, threads and awards are inferred from
 //! samples of users and posts.
 
-/// The comments of the month; their times fill it evenly, and go on beyond it at the same pace.
+/// The comments of the month. Their times fill it evenly and continue after it at the same pace.
 pub(crate) const MONTH_COMMENTS: u64 = 146_854_393;
 /// Unix seconds of the first comment: 2019-08-01.
 pub(crate) const CREATED_START: u64 = 1_564_617_600;
@@ -102,7 +102,7 @@ pub(crate) const REUSE_WORDS_MAX: u64 = 4;
 pub(crate) const REUSE_AFTER_WORDS: usize = 12;
 pub(crate) const P_UNKNOWN_WORD: f64 = 0.05;
 pub(crate) const P_TAIL_WORD: f64 = 0.7;
-/// Rare successors were cut from the statistics; the known ones stand for this much more.
+/// Rare successors were cut from the statistics; the known ones count for this much more.
 pub(crate) const BIGRAM_STRETCH: f64 = 1.25;
 pub(crate) const P_QUOTE: f64 = 0.04;
 pub(crate) const QUOTE_SHARE: f64 = 0.3;

@@ -1,8 +1,8 @@
 //! Random numbers that belong to a place: a stream starts from (a, b) alone, in a few cycles.
 //!
 //! The stream is splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
-//! generators", 2014). It is part of the documents: change nothing here, or every golden test says
-//! that all comments became others.
+//! generators", 2014). It is part of the documents: any change here changes all comments, and fails
+//! every golden test.
 
 use crate::math;
 
@@ -14,7 +14,7 @@ const fn scramble(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A number that looks random and depends on `a` and `b` alone.
+/// A pseudorandom number that depends on `a` and `b` alone.
 #[inline]
 pub(crate) const fn mix(a: u64, b: u64) -> u64 {
     let sum = a.wrapping_mul(WEYL).wrapping_add(b.wrapping_mul(0xBF58_476D_1CE4_E5B9));
@@ -86,7 +86,7 @@ impl Random {
         }
     }
 
-    /// A whole number from a normal distribution, held between `least` and `most`.
+    /// A whole number from a normal distribution, limited to `least` and `most`.
     pub(crate) fn normal_count(&mut self, of: (f64, f64), least: usize, most: usize) -> usize {
         ((self.normal(of.0, of.1) + 0.5).max(0.0) as usize).clamp(least, most)
     }

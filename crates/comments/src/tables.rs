@@ -1,4 +1,5 @@
-//! Words, their successors and subreddits, ready to be drawn from: made once a process, about 3 MB.
+//! Words, their successors and subreddits, ready to be drawn from: built once a process, about 3
+//! MB.
 //!
 //! Names and words are fixed data: the same for every seed.
 
@@ -12,10 +13,10 @@ use crate::{escape, params};
 /// Built from the tables of counts by `examples/pack_tables.rs`.
 pub(crate) static PACKED: &[u8] = include_bytes!("../data/comments.tables.zst");
 
-/// Bytes that are copied for a word that has no more; the arena ends with as many to spare.
+/// The bytes that are copied for every short word; the arena has as many spare bytes at its end.
 const SHORT: usize = 16;
 
-/// A word as it stands in JSON: where its bytes are, and how many bytes and characters it has.
+/// A word as JSON has it: the place of its bytes, and the numbers of bytes and characters.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Word {
     start: u32,
@@ -23,7 +24,7 @@ pub(crate) struct Word {
     pub(crate) chars: u16,
 }
 
-/// What follows a word: the slots of its successors, and how often (in 65,536) they are asked.
+/// The successors of a word: their slots, and how often (in 65,536) they are used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Follow {
     first: u32,
@@ -38,7 +39,7 @@ pub(crate) struct Subreddit {
     pub(crate) fullname: Box<str>,
 }
 
-/// Everything that comments are drawn from.
+/// The tables that comments are drawn from.
 pub(crate) struct Tables {
     arena: Vec<u8>,
     words: Vec<Word>,
@@ -112,8 +113,8 @@ impl Tables {
         &self.arena[start..start + usize::from(word.len)]
     }
 
-    /// Appends `word`. Nearly all words have at most [`SHORT`] bytes: copying always as many and
-    /// cutting the rest off again needs no call.
+    /// Appends `word`. Nearly all words have at most [`SHORT`] bytes: copying always this many and
+    /// truncating needs no call.
     #[inline]
     pub(crate) fn push(&self, word: Word, out: &mut Vec<u8>) {
         let (start, len) = (word.start as usize, usize::from(word.len));
@@ -132,7 +133,7 @@ impl Tables {
         self.words[usize::from(id)]
     }
 
-    /// How many words have statistics.
+    /// The number of words with statistics.
     pub(crate) fn word_count(&self) -> u16 {
         self.words.len() as u16
     }

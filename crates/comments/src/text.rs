@@ -1,4 +1,4 @@
-//! Text that reads like comments: word bigrams, words said again, rare and invented words.
+//! Text that resembles comments: word bigrams, repeated words, rare and invented words.
 
 use crate::random::Random;
 use crate::tables::{Tables, Word};
@@ -10,15 +10,15 @@ const SYLLABLES: [&str; 30] = [
     "on",
 ];
 
-/// Writes texts; holds the words of the last one, so that they can come again.
+/// Writes texts. Keeps the words of the last text, so that they can be repeated.
 pub(crate) struct TextWriter<'a> {
     tables: &'a Tables,
     history: Vec<u16>,
 }
 
-/// Out of 65,536 words: these are a run that stood earlier in the text ...
+/// Of 65,536 words, those below this number repeat a run of the same text.
 const REUSED: u16 = (params::P_REUSE * 65_536.0) as u16;
-/// ... and those from there to here are no word of the statistics.
+/// Of 65,536 words, those from `REUSED` up to this number are not in the statistics.
 const UNKNOWN: u16 = ((params::P_REUSE + params::P_UNKNOWN_WORD) * 65_536.0) as u16;
 
 impl<'a> TextWriter<'a> {
@@ -48,7 +48,7 @@ impl<'a> TextWriter<'a> {
         }
     }
 
-    /// Puts a short run of the text's own words once more and gives the last of them.
+    /// Repeats a short run of the text's own words and returns the last of them.
     fn say_again(&mut self, random: &mut Random, rest: &mut Rest<'_>, out: &mut Vec<u8>) -> u16 {
         let words = random.between(2, params::REUSE_WORDS_MAX) as usize;
         let from = random.below((self.history.len() - words) as u64) as usize;
@@ -60,17 +60,17 @@ impl<'a> TextWriter<'a> {
     }
 }
 
-/// What is still to be written of a text.
+/// The rest of a text that is being written.
 struct Rest<'a> {
     tables: &'a Tables,
-    /// Where the text starts in the output.
+    /// The start of the text in the output.
     text: usize,
-    /// Characters still to come.
+    /// Characters that are left to write.
     chars: usize,
 }
 
 impl Rest<'_> {
-    /// Appends a word, or as much of it as there is room for.
+    /// Appends a word, cut to the characters that are left.
     #[inline]
     fn put(&mut self, word: Word, out: &mut Vec<u8>) {
         let chars = usize::from(word.chars);
@@ -82,7 +82,8 @@ impl Rest<'_> {
         }
     }
 
-    /// Appends the first or the last word of a text: no white space in front, cut to what is left.
+    /// Appends the first or the last word of a text: without white space before it, cut to the
+    /// characters that are left.
     fn put_cut(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) {
         if out.len() == self.text {
             bytes = &bytes[escape::leading_space(bytes).0..];
@@ -98,7 +99,7 @@ impl Rest<'_> {
         self.chars -= chars;
     }
 
-    /// Appends a word that the statistics do not know.
+    /// Appends a word that is not in the statistics.
     fn put_unknown(&mut self, random: &mut Random, bits: u32, out: &mut Vec<u8>) {
         self.put_cut(b" ", out);
         if random.chance(params::P_TAIL_WORD) {
@@ -112,7 +113,7 @@ impl Rest<'_> {
     }
 }
 
-/// Appends an invented word, sometimes with a capital, and gives its length. It is all ASCII.
+/// Appends an invented word in ASCII, sometimes with a capital, and returns its length.
 pub(crate) fn push_invented(random: &mut Random, out: &mut Vec<u8>) -> usize {
     let start = out.len();
     for _ in 0..random.between(2, 4) {

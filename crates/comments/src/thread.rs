@@ -1,15 +1,16 @@
-//! The thread a comment stands in: Zipf over those a subreddit started in some hour.
+//! The thread of a comment: Zipf over those that a subreddit started in some hour.
 
 use crate::random::{Random, mix};
 use crate::text::TextWriter;
 use crate::{escape, params};
 
-/// A thread: everything about it follows from this number.
+/// A thread: all its properties follow from this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Thread(u64);
 
 impl Thread {
-    /// The thread of a comment made at `created` in a subreddit, some hours older than it.
+    /// The thread of a comment written at `created` in a subreddit: some hours older than the
+    /// comment.
     pub(crate) fn draw(subreddit: u16, created: u64, random: &mut Random) -> Self {
         let age = random.exponential(params::THREAD_AGE_HOURS_MEAN).min(40.0) as u64;
         let hour = created / 3600 - age;
@@ -17,12 +18,12 @@ impl Thread {
         Self(mix(mix(u64::from(subreddit), hour), rank))
     }
 
-    /// The number behind `t3_` in its fullname.
+    /// The number after `t3_` in its fullname.
     pub(crate) fn link(self) -> u64 {
         params::LINK_BASE + self.0 % params::LINK_SPAN
     }
 
-    /// Appends its title as it stands in an address. `scratch` is overwritten.
+    /// Appends its title in the form of addresses. `scratch` is overwritten.
     pub(crate) fn push_slug(
         self,
         text: &mut TextWriter<'_>,

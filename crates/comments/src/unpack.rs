@@ -17,12 +17,12 @@
 //! ```
 //! All of it is one zstd frame.
 
-/// What the packed tables say, before anything is made from it.
+/// The contents of the packed tables.
 pub(crate) struct Unpacked {
     pub(crate) words: Vec<String>,
     pub(crate) counts: Vec<u64>,
     pub(crate) totals: Vec<u64>,
-    /// For each word, its successors and how often each was seen.
+    /// The successors of each word, and their counts.
     pub(crate) successors: Vec<Vec<(u16, u64)>>,
     pub(crate) starts: Vec<(u16, u64)>,
     /// Name, fullname (`t5_..`) and comments of each subreddit, the largest first.

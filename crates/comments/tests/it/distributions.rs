@@ -1,4 +1,4 @@
-//! The comments are like those of the month they resemble: sizes, compression, shares, counts.
+//! The distributions of the comments are those of the month: sizes, compression, shares, counts.
 //!
 //! The figures are those of the prototype that was fitted to the month's published profile.
 
@@ -190,7 +190,7 @@ const SHARES: [(&str, f64); 41] = [
     ("stickied=true", 0.01165),
     ("top level", 0.46744),
 ];
-/// The same for the largest subreddit and the machine that moderates; distinct names in 60,000.
+/// The same for the largest subreddit and the automatic moderator; distinct names in 60,000.
 const ASK_REDDIT: f64 = 0.0749;
 const AUTOMODERATOR: f64 = 0.014_505;
 const SUBREDDITS: f64 = 4561.0;

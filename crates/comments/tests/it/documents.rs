@@ -140,7 +140,7 @@ fn fnv(bytes: &[u8]) -> u64 {
     })
 }
 
-/// All fields there are; some are absent from some comments.
+/// All fields; some are absent from some comments.
 const FIELDS: [&str; 47] = [
     "all_awardings",
     "associated_award",
@@ -191,6 +191,6 @@ const FIELDS: [&str; 47] = [
     "total_awards_received",
 ];
 
-/// Bytes and FNV-1a of the first comments of seed 1, and of some from all over the month.
+/// Bytes and FNV-1a of the first comments of seed 1, and of comments from the whole month.
 const GOLDEN: [u64; 4] =
     [2_461_066, 9_760_706_196_979_914_454, 910_195, 17_395_135_180_310_204_455];
