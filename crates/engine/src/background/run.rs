@@ -26,7 +26,6 @@ use std::time::Duration;
 const LOOK_AT_DELETES: Duration = Duration::from_secs(1);
 
 /// Acts on what is due, whoever found it.
-#[cold]
 pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
     if due.has(Due::WORK) {
         schedule(upkeep);
@@ -40,7 +39,6 @@ pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
 }
 
 /// Acts on what is due after a commit to `trees`, whose last SeqNo was `last`.
-#[cold]
 pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>, last: SeqNo) {
     act(upkeep, due);
     if due.has(Due::SEAL_LARGE)

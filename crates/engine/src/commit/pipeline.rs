@@ -168,10 +168,13 @@ impl Commits {
     /// What is due after a commit that got these SeqNos.
     #[inline]
     fn due_after(&self, write: &Write<'_>, targets: &Targets, seqnos: (SeqNo, SeqNo)) -> Due {
-        let (memory, options) = (&self.throttle.memory, &self.throttle.setup.options);
+        let Throttle { setup, memory, work, .. } = &self.throttle;
+        let options = &setup.options;
         let mut due = Due::WORK.when(self.fold_long_chains(write));
         let bytes = memory.memtable_bytes();
-        due |= Due::MEMORY.when(memory.is_crossed(bytes) || bytes >= options.memtable_share() / 2);
+        // While one flush runs nothing else is sealed for its size; its end looks again.
+        let is_full = bytes >= options.memtable_share() / 2 && !work.is_flush_pending();
+        due |= Due::MEMORY.when(is_full || memory.is_crossed(bytes));
         if let Some(limit) = options.memtable_bytes {
             let mut trees = targets.iter().map(|&(keyspace, partition)| {
                 &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
