@@ -6,19 +6,21 @@
 pub mod error;
 
 pub mod bytes;
-pub mod check;
 pub mod checksum;
 pub mod codec;
 pub mod compress;
+pub mod hash;
+pub mod heap;
+pub mod number;
+
 pub mod entry;
+
+pub mod check;
 pub mod fields;
 #[doc(hidden)]
 pub mod flip;
-pub mod hash;
-pub mod heap;
 pub mod key;
 pub mod label;
-pub mod number;
 pub mod room;
 pub mod slice;
 

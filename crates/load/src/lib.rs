@@ -27,14 +27,16 @@ mod error;
 mod gate;
 mod totals;
 
-mod input;
 mod lines;
+
+mod input;
 
 mod bad;
 mod control;
 
-mod parse;
 mod read;
+
+mod parse;
 mod write;
 
 mod pipeline;

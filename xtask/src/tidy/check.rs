@@ -1,7 +1,7 @@
 //! Runs all rules over the files of the repository and prints a report.
 
 use super::tree::{Finding, Tree};
-use super::{arrows, circles, claims, links, places, sizes, words};
+use super::{arrows, circles, claims, links, order, places, sizes, words};
 use std::path::Path;
 
 /// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With `long`
@@ -33,6 +33,7 @@ fn findings(tree: &Tree) -> Vec<Finding> {
     let rules = [
         arrows::check,
         circles::check,
+        order::check,
         claims::check,
         words::outside_world,
         words::unfinished,

@@ -2,7 +2,7 @@
 //!
 //! A rule is a function from the files of the repository, in memory, to findings. So a test can make
 //! up files and show that the rule finds something. `arrows` checks dependencies between crates,
-//! `circles` those between the files of a crate. Modules are listed from the ground up.
+//! `circles` those between the files of a crate, `order` that its modules go from the ground up. Modules are listed from the ground up.
 
 mod code;
 mod tree;
@@ -13,6 +13,7 @@ mod arrows;
 mod circles;
 mod claims;
 mod links;
+mod order;
 mod places;
 mod sizes;
 mod words;
