@@ -27,14 +27,16 @@ fn entries(scan: Scan) -> Entries {
         .unwrap()
 }
 
-fn turned(mut entries: Entries, reverse: bool) -> Entries {
+/// Returns `entries`, in reverse order if `reverse` is set.
+pub(crate) fn turned<T>(mut entries: Vec<T>, reverse: bool) -> Vec<T> {
     if reverse {
         entries.reverse();
     }
     entries
 }
 
-fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
+/// Returns a copy of a value that was read.
+pub(crate) fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
     found.map(|value| value.to_vec())
 }
 

@@ -164,7 +164,7 @@ fn run(way: &str, asked: Asked, dir: &Path) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(what) => {
-            println!("FAILED, {what}\nwhat is left stands in {}", dir.display());
+            println!("FAILED, {what}\nwhat is left is in {}", dir.display());
             ExitCode::FAILURE
         }
     }

@@ -39,10 +39,12 @@ pub(super) fn snapshots(place: &Place, meter: &mut Meter) {
     meter.phase("puts while they wait", || {
         share(4, keys / 4, |n, _| put_all(&kv, n..n + 1, scans + 1));
     });
-    meter.phase("all go on", || waiting.iter_mut().for_each(|waiting| go_on(waiting, keys)));
-    meter.phase("all go on again", || waiting.iter_mut().for_each(|waiting| go_on(waiting, keys)));
+    meter.phase("all continue", || waiting.iter_mut().for_each(|waiting| go_on(waiting, keys)));
+    meter.phase("all continue again", || {
+        waiting.iter_mut().for_each(|waiting| go_on(waiting, keys))
+    });
     meter.phase("compact while they wait", || db.compact().expect("a compaction"));
-    meter.phase("all go on at last", || waiting.iter_mut().for_each(|w| go_on(w, keys)));
+    meter.phase("all continue at last", || waiting.iter_mut().for_each(|w| go_on(w, keys)));
     drop(waiting);
     drop(held);
     meter.phase("compact without them", || db.compact().expect("a compaction"));

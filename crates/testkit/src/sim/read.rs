@@ -4,7 +4,8 @@ use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
 use super::model::{Entries, Key, document_bytes, key_bytes};
 use super::run::Run;
 use super::step::{Step, Which};
-use flagstone::{Document, ErrorKind, Result, Slice};
+use crate::driver::{owned, turned};
+use flagstone::{Document, ErrorKind, Result};
 use std::path::Path;
 
 /// The largest number at a time.
@@ -108,7 +109,9 @@ impl Run {
             }
             match found {
                 Some(Ok(_)) if is_gone => {
-                    return Err(format!("a scan goes on in slot {slot}, which was dropped"));
+                    return Err(format!(
+                        "a scan of slot {slot} continues after the slot was dropped"
+                    ));
                 }
                 Some(Err(error)) if is_gone && error.kind() == ErrorKind::InvalidInput => {}
                 None if is_gone => {}
@@ -259,17 +262,6 @@ fn take<T>(from: &mut Vec<T>, which: Which) {
     if let Some(at) = place_of(from.len(), which) {
         from.remove(at);
     }
-}
-
-fn turned(mut entries: Entries, reverse: bool) -> Entries {
-    if reverse {
-        entries.reverse();
-    }
-    entries
-}
-
-fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
-    found.map(|value| value.to_vec())
 }
 
 fn canonical(found: Option<Document>) -> Option<Vec<u8>> {
