@@ -199,3 +199,126 @@ fn an_untagged_enum_takes_the_first_variant_that_fits() {
     }
     comes_back(&Any::Float(7.0));
 }
+
+/// Every way to tag an enum, inside every type that serde reads through its buffer.
+mod combinations {
+    use super::{comes_back, json_of};
+    use flagstone_doc::{Number, Value};
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize, Debug, PartialEq, Clone)]
+    struct Point {
+        x: i64,
+        far: u64,
+        ratio: f64,
+        name: Option<String>,
+        list: Vec<i8>,
+        number: Number,
+        any: Value,
+    }
+
+    fn point() -> Point {
+        let number = Number::parse("1e400").unwrap();
+        let any = Value::from("text");
+        let list = vec![-1, 2];
+        Point { x: -3, far: u64::MAX, ratio: 0.5, name: None, list, number, any }
+    }
+
+    macro_rules! inner {
+        ($($name:ident $(#[$form:meta])?;)*) => {$(
+            #[derive(Serialize, Deserialize, Debug, PartialEq, Clone)]
+            $(#[$form])?
+            enum $name {
+                New(Point),
+                Struct { y: i64, ratio: f64 },
+                Unit,
+            }
+
+            impl Inner for $name {
+                fn all() -> [Self; 3] {
+                    [Self::New(point()), Self::Struct { y: 1 << 40, ratio: -0.25 }, Self::Unit]
+                }
+            }
+        )*};
+    }
+
+    trait Inner: Sized {
+        fn all() -> [Self; 3];
+    }
+
+    inner! {
+        External;
+        Internal #[serde(tag = "kind")];
+        Adjacent #[serde(tag = "t", content = "c")];
+        Untagged #[serde(untagged)];
+    }
+
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    struct Flat<T> {
+        id: u64,
+        #[serde(flatten)]
+        inner: T,
+    }
+
+    macro_rules! outer {
+        ($($name:ident $(#[$form:meta])?;)*) => {$(
+            #[derive(Serialize, Deserialize, Debug, PartialEq)]
+            $(#[$form])?
+            enum $name<T> {
+                Holds(T),
+                Named { id: u64, inner: T },
+            }
+        )*};
+    }
+
+    outer! {
+        InExternal;
+        InInternal #[serde(tag = "outer")];
+        InAdjacent #[serde(tag = "a", content = "b")];
+        InUntagged #[serde(untagged)];
+    }
+
+    macro_rules! check {
+        ($($inner:ident)*) => {$(
+            for inner in $inner::all() {
+                comes_back(&InExternal::Holds(inner.clone()));
+                comes_back(&InExternal::Named { id: 1, inner: inner.clone() });
+                comes_back(&InAdjacent::Holds(inner.clone()));
+                comes_back(&InAdjacent::Named { id: 1, inner: inner.clone() });
+                comes_back(&InInternal::Named { id: 1, inner: inner.clone() });
+                comes_back(&InUntagged::Holds(inner.clone()));
+                comes_back(&InUntagged::Named { id: 1, inner: inner.clone() });
+            }
+        )*};
+    }
+
+    #[test]
+    fn every_form_of_enum_comes_back_inside_every_other() {
+        check!(External Internal Adjacent Untagged);
+    }
+
+    #[test]
+    fn every_form_of_enum_comes_back_as_a_part_of_the_struct_or_variant_around_it() {
+        for inner in External::all() {
+            comes_back(&Flat { id: 1, inner: inner.clone() });
+            comes_back(&InInternal::Holds(inner));
+        }
+        for inner in Internal::all() {
+            comes_back(&Flat { id: 1, inner: inner.clone() });
+            comes_back(&InInternal::Holds(inner));
+        }
+        for inner in Adjacent::all() {
+            comes_back(&Flat { id: 1, inner: inner.clone() });
+            comes_back(&InInternal::Holds(inner));
+        }
+        let [new, fields, _unit_has_no_map] = Untagged::all();
+        for inner in [new, fields] {
+            comes_back(&Flat { id: 1, inner: inner.clone() });
+            comes_back(&InInternal::Holds(inner));
+        }
+        let flat = Flat { id: 1, inner: Internal::Struct { y: 2, ratio: 0.5 } };
+        assert_eq!(json_of(&flat), r#"{"id":1,"kind":"Struct","y":2,"ratio":0.5}"#);
+        let held = InInternal::Holds(Adjacent::Struct { y: 2, ratio: 0.5 });
+        assert_eq!(json_of(&held), r#"{"outer":"Holds","t":"Struct","c":{"y":2,"ratio":0.5}}"#);
+    }
+}
