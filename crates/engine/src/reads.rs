@@ -8,7 +8,7 @@ use crate::keyspaces::Keyspaces;
 use crate::long_chains::LongChains;
 use crate::setup::Setup;
 use crate::space::KeyspaceCore;
-use flagstone_base::{Error, Result, SeqNo};
+use flagstone_base::{Error, Moment, Result, SeqNo};
 use flagstone_tree::{Found, TreeContext};
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl Reads {
             if at.is_none() && view.watermark() > seqno {
                 continue;
             }
-            let found = tree.get(&view, key, hash, seqno).map_err(|error| self.told(error))?;
+            let found = tree.get(&view, (key, hash), seqno, &|| Moment::ZERO);
+            let found = found.map_err(|error| self.told(error))?;
             if found.value.is_none() {
                 keyspace.check_readable()?;
             }

@@ -187,11 +187,13 @@ fn wrong_tables(state: &State, tree: &Tree) -> Option<String> {
         let (found, expected) = (text(known(number)), text(expected.get(number).copied()));
         return Some(format!("{id}, table {number}: {found}, expected {expected}"));
     }
-    let found = (found.flushed_through.unwrap_or_default(), found.watermark);
-    let expected = (version.flushed_through(), version.watermark());
+    let flushed = found.flushed_through.unwrap_or_default();
+    let found = (flushed, found.watermark, found.expired_through);
+    let expected = (version.flushed_through(), version.watermark(), version.expired_through());
     (found != expected).then(|| {
-        let text =
-            |(flushed, watermark)| format!("flushed through {flushed}, watermark {watermark}");
+        let text = |(flushed, watermark, expired)| {
+            format!("flushed through {flushed}, watermark {watermark}, expired through {expired}")
+        };
         format!("{id} is {}, expected {}", text(found), text(expected))
     })
 }

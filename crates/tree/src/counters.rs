@@ -17,6 +17,8 @@ pub struct TreeCounters {
     pub compaction_bytes_written: u64,
     /// The number of tables that moved down a level without being rewritten.
     pub tables_moved: u64,
+    /// The number of tables that were dropped unread because all their entries had expired.
+    pub tables_expired: u64,
 }
 
 #[derive(Default)]
@@ -27,6 +29,7 @@ pub(crate) struct Counters {
     compaction_bytes_read: AtomicU64,
     compaction_bytes_written: AtomicU64,
     tables_moved: AtomicU64,
+    tables_expired: AtomicU64,
 }
 
 impl Counters {
@@ -38,6 +41,7 @@ impl Counters {
         add(&self.compaction_bytes_read, work.compaction_bytes_read);
         add(&self.compaction_bytes_written, work.compaction_bytes_written);
         add(&self.tables_moved, work.tables_moved);
+        add(&self.tables_expired, work.tables_expired);
     }
 
     pub(crate) fn get(&self) -> TreeCounters {
@@ -49,6 +53,7 @@ impl Counters {
             compaction_bytes_read: get(&self.compaction_bytes_read),
             compaction_bytes_written: get(&self.compaction_bytes_written),
             tables_moved: get(&self.tables_moved),
+            tables_expired: get(&self.tables_expired),
         }
     }
 }

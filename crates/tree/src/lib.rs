@@ -46,8 +46,11 @@ pub use deletes::{DeletedBytes, DeletesInMemory};
 pub use fold::Fold;
 pub use memtable::ChunkPool;
 pub use options::{Direction, OutputCheck, TreeOptions};
-pub use pick::{FullPass, Job, JobReason, Policy, Pressure, pick, pick_hidden, pressure};
-pub use read::{Found, ScanOptions, TreeScan};
+pub use pick::{
+    FullPass, Job, JobReason, Policy, Pressure, next_expiry, pick, pick_expired, pick_hidden,
+    pressure,
+};
+pub use read::{Found, Now, ScanOptions, TreeScan};
 #[doc(hidden)]
 pub use reads::seed_sampling;
 pub use scans::Scans;

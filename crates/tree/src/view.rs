@@ -2,7 +2,7 @@
 
 use crate::memtable::Memtable;
 use crate::version::Version;
-use flagstone_base::{EntryCheck, EntryRef, Result, SeqNo};
+use flagstone_base::{EntryCheck, EntryRef, Moment, Result, SeqNo};
 use std::sync::Arc;
 
 /// The sources of a tree at one moment. A view keeps memtables in memory and files on disk.
@@ -19,6 +19,13 @@ impl View {
     #[inline]
     pub fn watermark(&self) -> SeqNo {
         self.version.watermark()
+    }
+
+    /// The moment through which tables were rid of expired entries. A reader that judges by an
+    /// earlier moment, and is not registered with it, must take a new moment and a new view.
+    #[inline]
+    pub fn expired_through(&self) -> Moment {
+        self.version.expired_through()
     }
 
     /// The tables of the view.

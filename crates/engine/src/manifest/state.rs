@@ -4,7 +4,7 @@ use super::edit::Edit;
 use crate::catalog::{Catalog, CatalogChange, Changed};
 use crate::content::{Definition, DefinitionKind, Shown};
 use crate::history::HistoryId;
-use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
+use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
 use flagstone_wal::Listed;
@@ -20,6 +20,8 @@ pub(crate) struct TreeState {
     pub(crate) flushed_through: Option<SeqNo>,
     /// The newest visible SeqNo by which entries were dropped.
     pub(crate) watermark: SeqNo,
+    /// The newest moment by which entries have expired in tables.
+    pub(crate) expired_through: Moment,
 }
 
 impl TreeState {
@@ -29,6 +31,7 @@ impl TreeState {
         edit.added = self.tables.values().cloned().collect();
         edit.flushed_through = self.flushed_through;
         edit.watermark = self.watermark;
+        edit.expired_through = self.expired_through;
         edit
     }
 
@@ -41,6 +44,7 @@ impl TreeState {
         }
         self.flushed_through = self.flushed_through.max(edit.flushed_through);
         self.watermark = self.watermark.max(edit.watermark);
+        self.expired_through = self.expired_through.max(edit.expired_through);
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
         Some(_) => 1,
         None => parts.setup.options.compaction_workers + 1,
     };
-    let options = ScanOptions { fill_cache: false, scans: threads.min(core.trees.len()) };
+    let scans = threads.min(core.trees.len());
+    let options = ScanOptions { fill_cache: false, scans, ..ScanOptions::default() };
     let count_tree = |at: usize| -> Result<u64> {
         let tree = &core.trees[at];
         let mut scan = tree.scan(KeyRange::ALL, pin.seqno(), Direction::Forward, options);

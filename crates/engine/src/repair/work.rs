@@ -12,7 +12,7 @@ use crate::copying::{at_once, check_table};
 use crate::manifest::{Edit, State, TreeState};
 use crate::options::KeyspaceOptions;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{FileNumber, KeyspaceId, Kind, Result, SeqNo, TreeId};
+use flagstone_base::{FileNumber, KeyspaceId, Kind, Moment, Result, SeqNo, TreeId};
 use flagstone_env::OpenFiles;
 use flagstone_env::names::{self, FileKind};
 use flagstone_sst::{
@@ -561,6 +561,7 @@ impl<'a> Work<'a> {
                     tables: tables.collect(),
                     flushed_through: Some(self.last_seqno),
                     watermark: self.last_seqno,
+                    expired_through: Moment::ZERO,
                 };
                 state.trees.insert(*tree, state_of_tree);
             }

@@ -9,7 +9,7 @@
 //! are folded only with entries of their own stripe, never across a snapshot.
 
 use crate::fold::Fold;
-use flagstone_base::{Error, ErrorKind, Result, SeqNo, Slice};
+use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo, Slice, Trailer};
 use std::sync::Arc;
 
 /// The boundaries between stripes: live snapshots, and the newest SeqNo a reader can have; sorted,
@@ -26,13 +26,19 @@ impl Stripes {
     }
 }
 
-/// The rules of what to keep: the stripes, the fold, and whether tombstones stay.
+/// The rules of what to keep: the stripes, the fold, whether tombstones stay, and which entries
+/// have expired.
 pub(crate) struct Retention {
     stripes: Stripes,
     fold: Option<Arc<dyn Fold>>,
     keep_tombstones: bool,
     /// Whether anything was dropped: then a reader below `visible` must be registered.
     dropped: bool,
+    /// A put that has expired at this moment is written as a tombstone. No reader judges by an
+    /// earlier moment.
+    expire_through: Moment,
+    /// Whether there was such a put.
+    expired: bool,
 }
 
 /// Folds `operands`, newest first, into `base`.
@@ -67,7 +73,32 @@ impl Retention {
         boundaries.push(visible);
         boundaries.sort_unstable();
         boundaries.dedup();
-        Self { stripes: Stripes(boundaries), fold, keep_tombstones, dropped: false }
+        let (dropped, expired, expire_through) = (false, false, Moment::ZERO);
+        let stripes = Stripes(boundaries);
+        Self { stripes, fold, keep_tombstones, dropped, expire_through, expired }
+    }
+
+    /// Returns these rules for puts that have expired at `moment`: they become tombstones.
+    #[must_use]
+    pub(crate) fn expiring(self, moment: Moment) -> Self {
+        Self { expire_through: moment, ..self }
+    }
+
+    /// Returns whether all readers see a tombstone in place of an entry with this trailer.
+    #[inline]
+    pub(crate) fn is_expired(&self, trailer: Trailer) -> bool {
+        trailer.is_expired_at(self.expire_through)
+    }
+
+    /// Records that a put was written as a tombstone because it has expired.
+    pub(crate) fn set_expired(&mut self) {
+        self.expired = true;
+    }
+
+    /// The moment that an edit written under these rules records: readers judge by no earlier one.
+    /// ZERO if nothing has expired.
+    pub(crate) fn expired_through(&self) -> Moment {
+        if self.expired { self.expire_through } else { Moment::ZERO }
     }
 
     /// The fold that interprets operands.

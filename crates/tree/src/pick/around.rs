@@ -6,13 +6,12 @@
 //! written to for a long time.
 
 use super::choose::{self, Tables, column_of, job, runs_job};
-use super::hidden;
 use super::job::Job;
 use super::shape::{Policy, Shape};
-use super::window;
+use super::{expired, hidden, window};
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Version};
-use flagstone_base::SeqNo;
+use flagstone_base::{Moment, SeqNo};
 use std::sync::Arc;
 
 /// Returns the most urgent compaction of `version` that needs no quarantined table, if any is due.
@@ -30,6 +29,17 @@ pub fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> Option<
 /// SeqNo of any reader: what they delete must stay. Opens the tables that have deleted ranges.
 pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> Option<Job> {
     hidden::pick_hidden(version, options, oldest).filter(|job| !is_blocked(version, job))
+}
+
+/// Returns a compaction that removes entries that have expired at `moment`: it drops tables unread if
+/// all they hold has expired, else it writes a table again of which at least half has. Pure; the
+/// cost is proportional to the number of tables.
+///
+/// No reader may judge by an earlier moment.
+pub fn pick_expired(version: &Version, options: &TreeOptions, moment: Moment) -> Option<Job> {
+    let jobs = expired::pick_expired(version, options, moment);
+    // A damaged table can be dropped, because it is not read.
+    jobs.into_iter().find(|job| job.dropped_at.is_some() || !is_blocked(version, job))
 }
 
 /// Returns whether `job` needs a quarantined table.

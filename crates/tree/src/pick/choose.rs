@@ -260,5 +260,6 @@ pub(super) fn finish(inputs: Tables, output: usize, reason: JobReason, is_move: 
         output_level: output as u8,
         reason,
         is_move,
+        dropped_at: None,
     }
 }

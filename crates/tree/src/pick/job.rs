@@ -1,6 +1,6 @@
 //! A planned compaction.
 
-use flagstone_base::FileNumber;
+use flagstone_base::{FileNumber, Moment};
 use std::fmt;
 
 /// The reason for a compaction.
@@ -17,6 +17,8 @@ pub enum JobReason {
     Tombstones,
     /// The compaction frees a good part of its inputs.
     Space,
+    /// Entries have expired.
+    Expired,
     /// The user asked for a full compaction.
     Full,
 }
@@ -32,12 +34,14 @@ pub struct Job {
     pub reason: JobReason,
     /// Whether nothing overlaps, so that an edit moves the tables without rewriting them.
     pub is_move: bool,
+    /// If set, the inputs are dropped unread: all their entries have expired at this moment.
+    pub dropped_at: Option<Moment>,
     /// Bytes of the inputs.
     pub bytes: u64,
 }
 
 /// For example `size: L1 000042, L2 000017 000018 -> L2`, with `move` in place of `->` if nothing
-/// is written.
+/// is written; for example `expired: L6 000042 drop`.
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.reason {
@@ -46,6 +50,7 @@ impl fmt::Display for Job {
             JobReason::Size => "size:",
             JobReason::Tombstones => "tombstones:",
             JobReason::Space => "space:",
+            JobReason::Expired => "expired:",
             JobReason::Full => "full:",
         })?;
         let mut last = None;
@@ -56,6 +61,9 @@ impl fmt::Display for Job {
                 last = Some(level);
             }
             write!(f, " {number}")?;
+        }
+        if self.dropped_at.is_some() {
+            return f.write_str(" drop");
         }
         let arrow = if self.is_move { "move" } else { "->" };
         write!(f, " {arrow} L{}", self.output_level)

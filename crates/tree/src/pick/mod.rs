@@ -9,13 +9,16 @@ mod piece;
 mod window;
 
 mod choose;
+mod expired;
 mod full;
 mod hidden;
 mod space;
 
 mod around;
 
-pub use around::{pick, pick_hidden};
+pub use around::{pick, pick_expired, pick_hidden};
+pub(crate) use expired::expired_tables;
+pub use expired::next_expiry;
 pub(crate) use fences::{coarse, fences, table_bytes_max};
 pub use full::FullPass;
 pub use job::{Job, JobReason};

@@ -5,7 +5,7 @@ use crate::tree::Tree;
 use crate::version::{Run, TableHandle, ends_before};
 use crate::view::View;
 use flagstone_base::hash::{key_hash as hash_of, remix};
-use flagstone_base::{Kind, Result, SeqNo, Slice, Trailer};
+use flagstone_base::{Kind, Moment, Result, SeqNo, Slice, Trailer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,16 +17,24 @@ pub struct Found {
     pub seqno: Option<SeqNo>,
     /// The value, or `None` if the key is absent.
     pub value: Option<Slice>,
+    /// The expiry of the put that the value comes from, even if it has expired.
+    pub expiry: Option<Moment>,
     /// The number of merge operands folded for the value. Many operands make every get slow: write
     /// the value.
     pub operands: u32,
 }
 
+/// Returns the moment by which a reader judges expiries. Called when the first entry with an expiry
+/// is met, so a read that meets none asks no clock.
+pub type Now<'a> = &'a dyn Fn() -> Moment;
+
 /// The state of a key as far as it is known.
-struct Lookup {
+struct Lookup<'a> {
     at: SeqNo,
+    now: Now<'a>,
     seqno: Option<SeqNo>,
     base: Option<Slice>,
+    expiry: Option<Moment>,
     /// The operands found so far, newest first.
     operands: Vec<Slice>,
     /// The newest deleted range over the key, in the sources searched so far.
@@ -34,7 +42,7 @@ struct Lookup {
     is_done: bool,
 }
 
-impl Lookup {
+impl Lookup<'_> {
     /// Takes the next older entry. Returns false once the state is known.
     #[inline]
     fn visit(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) -> bool {
@@ -48,11 +56,21 @@ impl Lookup {
                 self.operands.push(value());
                 return true;
             }
+            Kind::Put if trailer.has_expiry() => self.visit_expiring(trailer, value),
             Kind::Put => self.base = Some(value()),
             Kind::Delete | Kind::RangeDelete => {}
         }
         self.is_done = true;
         false
+    }
+
+    /// Takes a put with an expiry. After that moment it is a tombstone.
+    #[cold]
+    fn visit_expiring(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) {
+        self.expiry = trailer.expiry();
+        if !trailer.is_expired_at((self.now)()) {
+            self.base = Some(value());
+        }
     }
 
     /// Takes a deleted range over the key into account, before the entries of its source.
@@ -75,15 +93,24 @@ impl Tree {
     /// [`flagstone_base::hash::key_hash`] of the key, with the seed of its keyspace. Takes no
     /// locks. Reads at most one block of each run, usually none.
     ///
-    /// The caller took `at` before `view`, and `view.watermark() <= at` or `at` is registered.
+    /// The caller took `at` before `view`, and `view.watermark() <= at` or `at` is registered. The
+    /// moment that `now` returns is not before `view.expired_through()`.
     ///
     /// # Errors
     /// Io or Corruption of a table; Unsupported if the key has a merge operand and the tree no
     /// fold.
-    pub fn get(&self, view: &View, key: &[u8], key_hash: u64, at: SeqNo) -> Result<Found> {
+    pub fn get(
+        &self,
+        view: &View,
+        (key, key_hash): (&[u8], u64),
+        at: SeqNo,
+        now: Now<'_>,
+    ) -> Result<Found> {
         self.reads.note(1);
         let mut lookup = Lookup {
             at,
+            now,
+            expiry: None,
             seqno: None,
             base: None,
             operands: Vec::new(),
@@ -101,10 +128,10 @@ impl Tree {
             let fold = self.options().fold.as_deref();
             fold_operands(fold, key, lookup.base.as_deref(), &lookup.operands)?
         };
-        Ok(Found { seqno: lookup.seqno, value, operands })
+        Ok(Found { seqno: lookup.seqno, value, expiry: lookup.expiry, operands })
     }
 
-    fn look_up(&self, view: &View, key: &[u8], hash: u64, lookup: &mut Lookup) -> Result<()> {
+    fn look_up(&self, view: &View, key: &[u8], hash: u64, lookup: &mut Lookup<'_>) -> Result<()> {
         for table in view.memtables() {
             let at = lookup.at;
             lookup.cover(table.covering(key, at));

@@ -6,6 +6,6 @@ mod walk;
 
 mod scan;
 
-pub use get::Found;
+pub use get::{Found, Now};
 pub use scan::TreeScan;
 pub use walk::ScanOptions;

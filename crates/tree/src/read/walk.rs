@@ -8,7 +8,7 @@ use crate::tree::Tree;
 use crate::version::{Run, Span, TableHandle};
 use crate::view::View;
 use flagstone_base::bytes::{assign, same};
-use flagstone_base::{Error, KeyRange, Kind, Result, SeqNo, Slice};
+use flagstone_base::{Error, KeyRange, Kind, Moment, Result, SeqNo, Slice};
 use flagstone_sst::CursorOptions;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -29,11 +29,13 @@ pub struct ScanOptions {
     /// reading ahead. If it is more than one, the caller must call `TreeScan::show` before it asks
     /// for a value.
     pub scans: usize,
+    /// The moment by which expiries are judged, registered with the SeqNo of the scan.
+    pub moment: Moment,
 }
 
 impl Default for ScanOptions {
     fn default() -> Self {
-        Self { fill_cache: true, scans: 1 }
+        Self { fill_cache: true, scans: 1, moment: Moment::ZERO }
     }
 }
 
@@ -266,6 +268,7 @@ impl Walk {
             pinned.merge.next()?;
         };
         let (kind, seqno, len) = (entry.kind(), entry.seqno(), entry.value.len());
+        let is_expired = entry.trailer.is_expired_at(self.options.moment);
         let covered = covering(&pinned.ranges, entry.key, self.at)?;
         self.until_check = self.until_check.saturating_sub(1);
         if kind == Kind::Merge && seqno >= covered {
@@ -278,7 +281,7 @@ impl Walk {
             return self.leave_range(pinned, covered);
         }
         self.covered_keys = 0;
-        if kind != Kind::Put {
+        if kind != Kind::Put || is_expired {
             return Ok(Step::Absent);
         }
         self.note_value(len);
@@ -301,8 +304,10 @@ impl Walk {
         {
             match entry.kind() {
                 Kind::Merge => operands.push(pinned.merge.value()),
-                Kind::Put => base = Some(pinned.merge.value()),
-                Kind::Delete | Kind::RangeDelete => {}
+                Kind::Put if !entry.trailer.is_expired_at(self.options.moment) => {
+                    base = Some(pinned.merge.value());
+                }
+                Kind::Put | Kind::Delete | Kind::RangeDelete => {}
             }
             if entry.kind() != Kind::Merge {
                 break;
@@ -342,7 +347,9 @@ impl Walk {
                     Kind::Merge => operands.push(pinned.merge.value()),
                     kind => {
                         operands.clear();
-                        base = (kind == Kind::Put).then(|| pinned.merge.value());
+                        let is_expired = entry.trailer.is_expired_at(self.options.moment);
+                        let is_here = kind == Kind::Put && !is_expired;
+                        base = is_here.then(|| pinned.merge.value());
                     }
                 }
             }

@@ -7,11 +7,12 @@
 //! tag 3   tables removed   varint*
 //! tag 4   flushed through  varint SeqNo
 //! tag 5   watermark        varint SeqNo; absent = 0
+//! tag 7   expired through  varint milliseconds since 1970; absent = 0
 //! ```
 
 use flagstone_base::codec::put_varint;
 use flagstone_base::fields::{FieldWriter, Fields, narrow, number};
-use flagstone_base::{Decoder, FileNumber, Malformed, SeqNo, TreeId, Undecoded};
+use flagstone_base::{Decoder, FileNumber, Malformed, Moment, SeqNo, TreeId, Undecoded};
 use flagstone_sst::TableMeta;
 use std::fmt;
 
@@ -20,6 +21,7 @@ const ADDED: u64 = 2;
 const REMOVED: u64 = 3;
 const FLUSHED_THROUGH: u64 = 4;
 const WATERMARK: u64 = 5;
+const EXPIRED_THROUGH: u64 = 7;
 
 const FIELDS: Fields = Fields::of("tree edit field").repeating(ADDED);
 
@@ -38,6 +40,9 @@ pub struct TreeEdit {
     /// A reader at a SeqNo below the watermark that is not registered may miss versions in the new
     /// tables.
     pub watermark: SeqNo,
+    /// Entries that have expired at this moment are missing, or tombstones, in the new tables. A
+    /// reader that judges by an earlier moment may miss them.
+    pub expired_through: Moment,
 }
 
 impl TreeEdit {
@@ -67,6 +72,7 @@ impl TreeEdit {
             fields.number(FLUSHED_THROUGH, seqno.get());
         }
         fields.number_unless_zero(WATERMARK, self.watermark.get());
+        fields.number_unless_zero(EXPIRED_THROUGH, self.expired_through.millis());
     }
 
     /// Decodes what [`TreeEdit::encode`] appended, which must be all of `bytes`.
@@ -104,6 +110,7 @@ impl TreeEdit {
             }
             FLUSHED_THROUGH => self.flushed_through = Some(seqno(field)?),
             WATERMARK => self.watermark = seqno(field)?,
+            EXPIRED_THROUGH => self.expired_through = Moment::from_millis(number(field)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -134,6 +141,9 @@ impl fmt::Display for TreeEdit {
         if self.watermark > SeqNo::ZERO {
             write!(f, " watermark {}", self.watermark)?;
         }
+        if self.expired_through > Moment::ZERO {
+            write!(f, " expired through {}", self.expired_through)?;
+        }
         Ok(())
     }
 }
@@ -161,6 +171,7 @@ mod tests {
             removed: vec![FileNumber(17), FileNumber(300)],
             flushed_through: Some(SeqNo::new(9)),
             watermark: SeqNo::new(7),
+            expired_through: Moment::from_millis(300),
         }
     }
 
@@ -175,7 +186,7 @@ mod tests {
         };
         assert_eq!(bytes[..6], [1, 1, 3, 2, meta_len as u8 + 1, 0]);
         let tail = &bytes[6 + meta_len..];
-        assert_eq!(tail, [3, 3, 17, 0xAC, 0x02, 4, 1, 9, 5, 1, 7]);
+        assert_eq!(tail, [3, 3, 17, 0xAC, 0x02, 4, 1, 9, 5, 1, 7, 7, 2, 0xAC, 0x02]);
         assert_eq!(TreeEdit::decode(&bytes), Ok(edit()));
     }
 
@@ -198,10 +209,10 @@ mod tests {
     fn an_unknown_field_is_refused_if_its_tag_is_odd() {
         let mut bytes = Vec::new();
         edit().encode(&mut bytes);
-        bytes.extend_from_slice(&[6, 1, 9]);
+        bytes.extend_from_slice(&[8, 1, 9]);
         assert_eq!(TreeEdit::decode(&bytes), Ok(edit()));
-        let newer = Undecoded::Newer { at: bytes.len(), what: "tree edit field", number: 7 };
-        bytes.extend_from_slice(&[7, 1, 9]);
+        let newer = Undecoded::Newer { at: bytes.len(), what: "tree edit field", number: 9 };
+        bytes.extend_from_slice(&[9, 1, 9]);
         assert_eq!(TreeEdit::decode(&bytes), Err(newer));
     }
 
@@ -210,7 +221,7 @@ mod tests {
         assert_eq!(
             edit().to_string(),
             "tree 3 +L0 000042 [a..m] #3..#9 7 entries 4.0 KiB -000017 -000300 \
-             flushed through #9 watermark #7"
+             flushed through #9 watermark #7 expired through @300"
         );
     }
 }

@@ -10,7 +10,7 @@
 
 use super::handle::TableHandle;
 use super::span::ends_before;
-use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::{AtomicBool, Ordering};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -30,6 +30,7 @@ pub struct Version {
     pub(super) levels: [Run; LEVELS - 1],
     pub(super) flushed_through: SeqNo,
     pub(super) watermark: SeqNo,
+    pub(super) expired_through: Moment,
     pub(super) wasteful: Mark,
 }
 
@@ -52,6 +53,7 @@ impl Version {
             levels: Default::default(),
             flushed_through: SeqNo::ZERO,
             watermark: SeqNo::ZERO,
+            expired_through: Moment::ZERO,
             wasteful: Mark::default(),
         }
     }
@@ -60,7 +62,8 @@ impl Version {
     pub(crate) fn shared(self) -> Arc<Self> {
         static EMPTY: LazyLock<Arc<Version>> = LazyLock::new(|| Arc::new(Version::empty()));
         let is_empty = self.tables().next().is_none()
-            && self.flushed_through.max(self.watermark) == SeqNo::ZERO;
+            && self.flushed_through.max(self.watermark) == SeqNo::ZERO
+            && self.expired_through == Moment::ZERO;
         if is_empty { Arc::clone(&EMPTY) } else { Arc::new(self) }
     }
 
@@ -89,6 +92,11 @@ impl Version {
     /// A reader at a SeqNo below the watermark that is not registered may miss versions.
     pub fn watermark(&self) -> SeqNo {
         self.watermark
+    }
+
+    /// A reader that judges by an earlier moment may miss entries that have expired at this one.
+    pub fn expired_through(&self) -> Moment {
+        self.expired_through
     }
 
     /// Returns whether much of the tables was garbage at the last estimate.

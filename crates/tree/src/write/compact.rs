@@ -6,11 +6,11 @@ use super::ranges::RangesToWrite;
 use crate::counters::TreeCounters;
 use crate::merge::{AllRanges, MergeCursor, Retention, RunCursor, Source};
 use crate::options::Direction;
-use crate::pick::{Job, coarse, fences, is_contiguous, table_bytes_max};
+use crate::pick::{Job, coarse, expired_tables, fences, is_contiguous, table_bytes_max};
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
-use flagstone_base::{FileNumber, Result, SeqNo};
+use flagstone_base::{FileNumber, Moment, Result, SeqNo};
 use flagstone_sst::{CursorOptions, RangeDelete};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -23,6 +23,7 @@ pub struct Compaction {
     version: Arc<Version>,
     snapshots: Vec<SeqNo>,
     visible: SeqNo,
+    expire_through: Moment,
     work: Option<Work>,
     is_finished: bool,
 }
@@ -48,7 +49,7 @@ impl Compaction {
             return None;
         }
         let version = Arc::clone(tree.view().version());
-        if !fits(&version, &job) {
+        if !fits(&version, &job) || !may_drop(tree, &version, &job, visible) {
             tree.compaction_slot.give_up();
             return None;
         }
@@ -58,9 +59,18 @@ impl Compaction {
             version,
             snapshots: snapshots.to_vec(),
             visible,
+            expire_through: Moment::ZERO,
             work: None,
             is_finished: false,
         })
+    }
+
+    /// Returns this compaction with all puts that have expired at `moment` written as tombstones. No
+    /// reader may judge by an earlier moment: neither now, nor once the edit is installed.
+    #[must_use]
+    pub fn expiring_through(mut self, moment: Moment) -> Self {
+        self.expire_through = moment;
+        self
     }
 
     /// The job of the compaction.
@@ -79,7 +89,11 @@ impl Compaction {
         if self.is_finished {
             return Ok(None);
         }
-        let done = if self.job.is_move { Ok(Some(self.moved())) } else { self.try_step() };
+        let done = match (self.job.is_move, self.job.dropped_at) {
+            (true, _) => Ok(Some(self.moved())),
+            (false, Some(moment)) => Ok(Some(self.dropped(moment))),
+            (false, None) => self.try_step(),
+        };
         match &done {
             Ok(None) => {}
             Ok(Some(edit)) => {
@@ -108,6 +122,16 @@ impl Compaction {
         edit
     }
 
+    /// Returns the edit that drops the inputs unread.
+    fn dropped(&self, moment: Moment) -> TreeEdit {
+        let mut edit = TreeEdit::new(self.tree.id());
+        edit.removed = self.job.inputs.iter().map(|input| input.1).collect();
+        (edit.watermark, edit.expired_through) = (self.visible, moment);
+        let tables_expired = edit.removed.len() as u64;
+        self.tree.counters.add(TreeCounters { tables_expired, ..TreeCounters::default() });
+        edit
+    }
+
     fn inputs(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
         let tables = self.version.tables().map(|(_, table)| table);
@@ -130,6 +154,7 @@ impl Compaction {
         edit.added = work.outputs.into_added()?;
         edit.removed = self.job.inputs.iter().map(|input| input.1).collect();
         edit.watermark = work.retention.watermark();
+        edit.expired_through = work.retention.expired_through();
         self.tree.counters.add(TreeCounters {
             compactions: 1,
             compaction_bytes_read: self.inputs().map(|table| table.meta().bytes).sum(),
@@ -146,7 +171,8 @@ impl Compaction {
             self.visible,
             options.fold.clone(),
             self.tree.keeps_tombstones(),
-        );
+        )
+        .expiring(self.expire_through);
         let mut attachments = BTreeMap::new();
         self.inputs().for_each(|table| table.forget_damage());
         let ranges = AllRanges::of_tables(self.inputs())?;
@@ -262,7 +288,8 @@ fn fits(version: &Version, job: &Job) -> bool {
     let numbers: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
     let is_input = |table: &Arc<TableHandle>| numbers.contains(&table.number());
     for (level, table) in version.tables() {
-        if !wanted.remove(&(level, table.number())) {
+        // A table that is dropped goes nowhere.
+        if !wanted.remove(&(level, table.number())) || job.dropped_at.is_some() {
             continue;
         }
         let span = Span::of(table.meta());
@@ -276,10 +303,22 @@ fn fits(version: &Version, job: &Job) -> bool {
             }
         }
     }
-    if job.output_level == 0 && !is_contiguous(version, &numbers) {
+    if job.output_level == 0 && job.dropped_at.is_none() && !is_contiguous(version, &numbers) {
         return false;
     }
     wanted.is_empty() && !numbers.is_empty() && usize::from(job.output_level) < LEVELS
+}
+
+/// Returns whether the tables of `job`, if they are to be dropped unread, have nothing that a reader
+/// needs: a newer version may have other tables, and an entry may not be published yet.
+fn may_drop(tree: &Tree, version: &Version, job: &Job, visible: SeqNo) -> bool {
+    let Some(moment) = job.dropped_at else { return true };
+    let expired = expired_tables(version, moment);
+    let is_expired = |input: &(u8, FileNumber)| {
+        let table = expired.iter().find(|(level, table)| (*level, table.number()) == *input);
+        table.is_some_and(|(_, table)| table.meta().seqnos().1 <= visible)
+    };
+    !tree.keeps_tombstones() && job.inputs.iter().all(is_expired)
 }
 
 /// Returns whether all older tables of L0 that `table` overlaps are among `inputs` too.

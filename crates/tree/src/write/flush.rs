@@ -10,7 +10,7 @@ use crate::options::Direction;
 use crate::pick::{coarse, fences};
 use crate::tree::Tree;
 use crate::version::TreeEdit;
-use flagstone_base::{Result, SeqNo};
+use flagstone_base::{Moment, Result, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -26,6 +26,7 @@ pub struct Flush {
     entries_done: u64,
     snapshots: Vec<SeqNo>,
     visible: SeqNo,
+    expire_through: Moment,
     attachments: Vec<(u32, Vec<u8>)>,
     work: Option<Work>,
     is_finished: bool,
@@ -77,10 +78,19 @@ impl Flush {
             tables,
             snapshots: snapshots.to_vec(),
             visible,
+            expire_through: Moment::ZERO,
             attachments: attachments.to_vec(),
             work: None,
             is_finished: false,
         })
+    }
+
+    /// Returns this flush with all puts that have expired at `moment` written as tombstones. No
+    /// reader may judge by an earlier moment: neither now, nor once the edit is installed.
+    #[must_use]
+    pub fn expiring_through(mut self, moment: Moment) -> Self {
+        self.expire_through = moment;
+        self
     }
 
     /// The memory of its memtables, in bytes.
@@ -135,6 +145,7 @@ impl Flush {
         edit.added = work.outputs.into_added()?;
         edit.flushed_through = self.tables.last().map(|table| table.seal_seqno());
         edit.watermark = work.retention.watermark();
+        edit.expired_through = work.retention.expired_through();
         self.tree.counters.add(TreeCounters {
             flushes: 1,
             flush_bytes_written: written,
@@ -148,7 +159,8 @@ impl Flush {
     fn begin(&self) -> Result<Work> {
         let options = self.tree.options();
         let mut retention =
-            Retention::new(&self.snapshots, self.visible, options.fold.clone(), true);
+            Retention::new(&self.snapshots, self.visible, options.fold.clone(), true)
+                .expiring(self.expire_through);
         let sets: Vec<_> = self.tables.iter().map(|table| table.range_sets()).collect();
         let mut expected = None;
         if self.tree.context().entry_checks {
@@ -204,9 +216,11 @@ impl Work {
         }
         let mut bytes = 0;
         while !is_enough(bytes) {
-            // Nothing of a key with only one entry can be dropped if there are no deleted ranges.
+            // Nothing of a key with only one entry can be dropped if there are no deleted ranges,
+            // unless it has expired.
             if self.ranges.set().is_empty()
                 && let Some(entry) = self.merge.only_entry()
+                && !self.retention.is_expired(entry.trailer)
             {
                 bytes += entry_bytes(&entry);
                 *entries_done += 1;

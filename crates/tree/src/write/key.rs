@@ -5,6 +5,8 @@
 //! written                 every one   | of each stripe: a value, a tombstone or its merge operands
 //! ```
 //!
+//! A put that has expired for all readers is written as a tombstone at its SeqNo.
+//!
 //! Entries stream by. Of a stripe only its base and its operands are held, combined as far as the
 //! fold allows. Folds apply operands oldest first, so operands wait for the base of their stripe.
 //! If they outgrow `fold_bytes` they are released and read again: backwards, to fold them onto the
@@ -53,6 +55,7 @@ pub(super) fn write_next_key(
         held: Vec::new(),
         has_begun: false,
         has_dropped: false,
+        has_expired: false,
         moved: Moved::default(),
     };
     while let Some(entry) = merge.entry()
@@ -68,10 +71,13 @@ pub(super) fn write_next_key(
             }
         }
     }
-    let moved = writer.moved;
+    let (moved, has_expired) = (writer.moved, writer.has_expired);
     // Tombstones that no older entry follows hide nothing.
     if writer.has_dropped || !writer.held.is_empty() {
         retention.set_dropped();
+    }
+    if has_expired {
+        retention.set_expired();
     }
     Ok(Some(moved))
 }
@@ -87,6 +93,8 @@ struct KeyWriter<'a> {
     has_begun: bool,
     /// Whether anything was dropped.
     has_dropped: bool,
+    /// Whether a put became a tombstone.
+    has_expired: bool,
     moved: Moved,
 }
 
@@ -129,6 +137,12 @@ impl Contents {
     fn base_value(&self) -> Option<&Slice> {
         let put = self.base.as_ref().filter(|base| base.trailer.kind() == Kind::Put);
         put.map(|base| &base.value)
+    }
+
+    /// Returns whether the base will expire. Operands are not folded into it, because the result
+    /// depends on when they are read: afterwards they begin with an absent value.
+    fn will_expire(&self) -> bool {
+        self.base.as_ref().is_some_and(|base| base.trailer.has_expiry())
     }
 }
 
@@ -186,6 +200,7 @@ impl KeyWriter<'_> {
         // A deleted range in the stripe itself hides everything older, here and below.
         let is_covered = stripe.covered > stripe.floor.unwrap_or_default();
         let ends = found.base.is_some() || is_covered || nothing_older;
+        let ends = ends && !found.will_expire();
         let fold = self.retention.fold();
         if let Some(fold) = fold.filter(|_| ends) {
             self.has_dropped = true;
@@ -220,8 +235,7 @@ impl KeyWriter<'_> {
                 self.has_dropped = true;
                 self.verify(merge)?;
             } else if entry.kind() != Kind::Merge {
-                let (trailer, value, check) = (entry.trailer, merge.value(), self.carried(merge));
-                found.base = Some(Base { trailer, value, check });
+                found.base = Some(self.base(merge, entry.trailer)?);
             } else {
                 self.verify(merge)?;
                 found.newest.get_or_insert(entry.seqno());
@@ -237,6 +251,17 @@ impl KeyWriter<'_> {
             merge.next()?;
         }
         Ok(found)
+    }
+
+    /// Returns the current entry of `merge`, which ends a stripe.
+    fn base(&mut self, merge: &MergeCursor, trailer: Trailer) -> Result<Base> {
+        if !self.retention.is_expired(trailer) {
+            return Ok(Base { trailer, value: merge.value(), check: self.carried(merge) });
+        }
+        self.verify(merge)?;
+        self.has_expired = true;
+        let trailer = Trailer::new(trailer.seqno(), Kind::Delete);
+        Ok(Base { trailer, value: Slice::default(), check: self.made(trailer, b"") })
     }
 
     /// Reads the operands of a stripe again, oldest first, and folds them in parts.

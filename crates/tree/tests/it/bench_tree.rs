@@ -1,12 +1,12 @@
 //! A tree with the parts of a database that its tests need: SeqNos, edits, snapshots.
 
 use flagstone_base::hash::key_hash;
-use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, SeqNo, TreeId};
+use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, SeqNo, Trailer, TreeId};
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::{BlockCache, TableOptions};
 use flagstone_tree::{
-    ChunkPool, Compaction, Damages, Flush, Fold, FullPass, Job, Obsolete, Policy, Scans, Tree,
-    TreeContext, TreeEdit, TreeOptions, Unfinished, Version, pick,
+    ChunkPool, Compaction, Damages, Flush, Fold, Found, FullPass, Job, Obsolete, Policy, Scans,
+    Tree, TreeContext, TreeEdit, TreeOptions, Unfinished, Version, View, pick, pick_expired,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -104,13 +104,28 @@ pub(crate) struct BenchTree {
     pub(crate) last: SeqNo,
     pub(crate) edits: Vec<Vec<u8>>,
     pub(crate) snapshots: Vec<SeqNo>,
+    /// The moment by which reads judge.
+    pub(crate) moment: Moment,
+    /// The moments of the snapshots.
+    pub(crate) moments: Vec<Moment>,
 }
 
 impl BenchTree {
     pub(crate) fn new(options: TreeOptions) -> Self {
         let disk = MemDisk::default();
         let tree = Tree::new(TreeId(3), context(&disk, 1, true), options, Version::empty());
-        Self { disk, tree, last: SeqNo::ZERO, edits: Vec::new(), snapshots: Vec::new() }
+        Self::of(disk, tree)
+    }
+
+    /// Takes a tree without tables, whose files are on `disk`.
+    pub(crate) fn of(disk: MemDisk, tree: Arc<Tree>) -> Self {
+        let (last, edits, snapshots, moment, moments) = Default::default();
+        Self { disk, tree, last, edits, snapshots, moment, moments }
+    }
+
+    /// The moment through which flushes and compactions expire entries.
+    pub(crate) fn safe(&self) -> Moment {
+        self.moments.iter().copied().fold(self.moment, Moment::min)
     }
 
     pub(crate) fn hash(&self, key: &[u8]) -> u64 {
@@ -121,6 +136,15 @@ impl BenchTree {
         self.last = self.last.plus(1);
         let memtable = self.tree.reserve(self.last);
         memtable.insert(EntryRef::new(key, self.last, kind, value), self.hash(key)).unwrap();
+        self.last
+    }
+
+    /// Puts `key` until `expiry`.
+    pub(crate) fn put_until(&mut self, key: &[u8], value: &[u8], expiry: Moment) -> SeqNo {
+        self.last = self.last.plus(1);
+        let memtable = self.tree.reserve(self.last);
+        let trailer = Trailer::expiring(self.last, expiry);
+        memtable.insert(EntryRef { key, trailer, value }, self.hash(key)).unwrap();
         self.last
     }
 
@@ -138,7 +162,9 @@ impl BenchTree {
     }
 
     pub(crate) fn start_flush(&self) -> Option<Flush> {
-        Flush::start(&self.tree, SeqNo::MAX, &self.snapshots, self.last, &[(9, b"shapes".to_vec())])
+        let attachments = [(9, b"shapes".to_vec())];
+        let flush = Flush::start(&self.tree, SeqNo::MAX, &self.snapshots, self.last, &attachments)?;
+        Some(flush.expiring_through(self.safe()))
     }
 
     pub(crate) fn flush(&mut self) {
@@ -154,8 +180,8 @@ impl BenchTree {
     }
 
     pub(crate) fn run(&mut self, job: Job) {
-        let mut compaction =
-            Compaction::start(&self.tree, job, &self.snapshots, self.last).unwrap();
+        let compaction = Compaction::start(&self.tree, job, &self.snapshots, self.last).unwrap();
+        let mut compaction = compaction.expiring_through(self.safe());
         let edit = loop {
             if let Some(edit) = compaction.step().unwrap() {
                 break edit;
@@ -167,6 +193,13 @@ impl BenchTree {
     /// Runs one compaction if one is due.
     pub(crate) fn compact_once(&mut self) -> bool {
         let job = pick(self.tree.view().version(), self.tree.options(), Policy::Leveling);
+        job.map(|job| self.run(job)).is_some()
+    }
+
+    /// Runs one compaction for expired entries if one is due.
+    pub(crate) fn expire_once(&mut self) -> bool {
+        let version = Arc::clone(self.tree.view().version());
+        let job = pick_expired(&version, self.tree.options(), self.safe());
         job.map(|job| self.run(job)).is_some()
     }
 
@@ -186,9 +219,18 @@ impl BenchTree {
     }
 
     pub(crate) fn get(&self, key: &[u8], at: SeqNo) -> Option<Vec<u8>> {
+        self.get_by(key, at, self.moment)
+    }
+
+    /// Returns the value of `key` for a reader that judges by `moment`.
+    pub(crate) fn get_by(&self, key: &[u8], at: SeqNo, moment: Moment) -> Option<Vec<u8>> {
         let view = self.tree.view();
-        let found = self.tree.get(&view, key, self.hash(key), at).unwrap();
+        let found = self.tree.get(&view, (key, self.hash(key)), at, &|| moment).unwrap();
         found.value.map(|value| value.to_vec())
+    }
+
+    pub(crate) fn found_in(&self, view: &View, key: &[u8]) -> flagstone_base::Result<Found> {
+        self.tree.get(view, (key, self.hash(key)), self.last, &|| self.moment)
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<String> {

@@ -2,7 +2,7 @@
 //! nothing.
 
 use crate::bench_tree::{BenchTree, context, small_options};
-use flagstone_base::{ErrorKind, SeqNo, TreeId};
+use flagstone_base::{ErrorKind, TreeId};
 use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op, OpenFiles};
 use flagstone_tree::{OutputCheck, Tree, TreeContext, TreeOptions, Version};
 use std::path::Path;
@@ -21,8 +21,7 @@ fn with_options(options: TreeOptions) -> (BenchTree, Arc<FaultDisk>) {
     context.files = OpenFiles::new(Arc::clone(&shared_disk), 3);
     context.disk = shared_disk;
     let tree = Tree::new(TreeId(3), shared, options, Version::empty());
-    let bench =
-        BenchTree { disk, tree, last: SeqNo::ZERO, edits: Vec::new(), snapshots: Vec::new() };
+    let bench = BenchTree::of(disk, tree);
     (bench, faults)
 }
 

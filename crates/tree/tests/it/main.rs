@@ -12,6 +12,7 @@ mod bench_tree;
 mod checks;
 mod compression;
 mod concurrent;
+mod expiry;
 mod faults;
 mod folds;
 mod model;

@@ -3,16 +3,21 @@
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, first_full, small_options};
 use crate::random::Rng;
-use flagstone_base::{KeyRange, Kind, SeqNo};
+use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_tree::{
     Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, pick,
+    pick_expired,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// A write to one key.
-type Write = (SeqNo, Kind, Vec<u8>);
+/// A write to one key, and when it expires.
+type Write = (SeqNo, Kind, Vec<u8>, Option<Moment>);
+
+/// The SeqNo and the moment of a reader.
+type Reader = (SeqNo, Moment);
 
 /// All writes so far.
 #[derive(Default)]
@@ -22,14 +27,20 @@ struct Model {
 }
 
 impl Model {
-    fn get(&self, key: &[u8], at: SeqNo) -> Option<Vec<u8>> {
+    fn get(&self, key: &[u8], (at, moment): Reader) -> Option<Vec<u8>> {
         let ranges = self.ranges.iter().filter(|(seqno, start, end)| {
             *seqno <= at && start.as_slice() <= key && key < end.as_slice()
         });
         let mut events: Vec<(SeqNo, Kind, &[u8])> =
             ranges.map(|(seqno, ..)| (*seqno, Kind::Delete, &[][..])).collect();
         let writes = self.writes.get(key).into_iter().flatten();
-        events.extend(writes.filter(|w| w.0 <= at).map(|(s, k, v)| (*s, *k, v.as_slice())));
+        events.extend(writes.filter(|w| w.0 <= at).map(|(seqno, kind, value, expiry)| {
+            // A put that has expired is a tombstone.
+            match expiry.is_some_and(|expiry| expiry <= moment) {
+                true => (*seqno, Kind::Delete, &[][..]),
+                false => (*seqno, *kind, value.as_slice()),
+            }
+        }));
         events.sort_by_key(|event| event.0);
         let last = events.iter().rposition(|event| event.1 != Kind::Merge);
         let base = last.map(|last| events[last]).filter(|(_, kind, _)| *kind == Kind::Put);
@@ -42,7 +53,7 @@ impl Model {
         Append.fold(key, base, &operands)
     }
 
-    fn scan(&self, range: &KeyRange, at: SeqNo) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn scan(&self, range: &KeyRange, at: Reader) -> Vec<(Vec<u8>, Vec<u8>)> {
         let keys = self.writes.keys().filter(|key| range.contains(key));
         keys.filter_map(|key| Some((key.clone(), self.get(key, at)?))).collect()
     }
@@ -55,6 +66,8 @@ struct Run {
     keys: u64,
     /// How many of a thousand writes are not merges.
     bases: u64,
+    /// How many of a thousand puts expire.
+    expiring: u64,
     /// Work in progress, one step at a time, and edits that are not installed yet.
     flush: Option<Flush>,
     compaction: Option<Compaction>,
@@ -98,19 +111,32 @@ impl Run {
             Kind::Merge => format!("+{}", self.real.last.get()),
             _ => String::new(),
         };
-        let seqno = self.real.write(kind, &key, value.as_bytes());
-        self.model.writes.entry(key).or_default().push((seqno, kind, value.into_bytes()));
+        let expires = kind == Kind::Put && self.rng.below(1000) < self.expiring;
+        let soon = Duration::from_millis(self.rng.below(200));
+        let expiry = expires.then(|| self.real.moment.after(soon));
+        let seqno = match expiry {
+            Some(expiry) => self.real.put_until(&key, value.as_bytes(), expiry),
+            None => self.real.write(kind, &key, value.as_bytes()),
+        };
+        let write = (seqno, kind, value.into_bytes(), expiry);
+        self.model.writes.entry(key).or_default().push(write);
+    }
+
+    /// The snapshots, and a reader of now.
+    fn readers(&self) -> Vec<Reader> {
+        let snapshots = self.real.snapshots.iter().copied();
+        let now = (self.real.last, self.real.moment);
+        snapshots.zip(self.real.moments.iter().copied()).chain([now]).collect()
     }
 
     fn check_gets(&self, count: u64) {
-        let mut at: Vec<SeqNo> = self.real.snapshots.clone();
-        at.push(self.real.last);
         for _ in 0..count {
             let key = self.key();
-            for &at in &at {
-                let found = self.real.get(&key, at);
-                let expected = self.model.get(&key, at);
-                assert_eq!(found, expected, "{} at {at}\n{}", key.escape_ascii(), self.real.dump());
+            for (at, moment) in self.readers() {
+                let found = self.real.get_by(&key, at, moment);
+                let expected = self.model.get(&key, (at, moment));
+                let (key, dump) = (key.escape_ascii(), self.real.dump());
+                assert_eq!(found, expected, "{key} at {at} {moment}\n{dump}");
             }
         }
     }
@@ -122,13 +148,15 @@ impl Run {
             _ => Bound::Excluded(self.key()),
         };
         let range = KeyRange { start: bound(&self.rng), end: bound(&self.rng) };
-        let mut at: Vec<SeqNo> = self.real.snapshots.clone();
-        at.push(self.real.last);
-        let at = at[self.rng.below(at.len() as u64) as usize];
-        let mut expected = if range.is_empty() { Vec::new() } else { self.model.scan(&range, at) };
+        let readers = self.readers();
+        let (at, moment) = readers[self.rng.below(readers.len() as u64) as usize];
+        let mut expected = match range.is_empty() {
+            true => Vec::new(),
+            false => self.model.scan(&range, (at, moment)),
+        };
+        let options = ScanOptions { moment, ..ScanOptions::default() };
         for direction in [Direction::Forward, Direction::Reverse] {
-            let mut scan =
-                self.real.tree.scan(range.clone(), at, direction, ScanOptions::default());
+            let mut scan = self.real.tree.scan(range.clone(), at, direction, options);
             let mut found = Vec::new();
             while scan.advance().unwrap() {
                 scan.show().unwrap();
@@ -149,14 +177,17 @@ impl Run {
             1 if self.compaction.is_none() => {
                 let version = std::sync::Arc::clone(self.real.tree.view().version());
                 let (snapshots, last) = (&self.real.snapshots, self.real.last);
-                let job = match self.rng.below(6) {
+                let safe = self.real.safe();
+                let job = match self.rng.below(7) {
+                    6 => pick_expired(&version, self.real.tree.options(), safe),
                     0 => first_full(&version, self.real.tree.options()),
                     5 => self.real.tree.pick_space(snapshots, last).map(|(job, _)| job),
                     1 | 2 => pick(&version, self.real.tree.options(), Policy::Leveling),
                     _ => pick(&version, self.real.tree.options(), Policy::Tiering),
                 };
-                self.compaction =
+                let started =
                     job.and_then(|job| Compaction::start(&self.real.tree, job, snapshots, last));
+                self.compaction = started.map(|compaction| compaction.expiring_through(safe));
             }
             2 => {
                 if let Some(edit) = self.edits.pop_front() {
@@ -200,8 +231,10 @@ impl Run {
     fn note_folded(&self) {
         let (key, at) = (self.key(), self.real.last);
         let (view, hash) = (self.real.tree.view(), self.real.hash(&key));
-        let found = self.real.tree.get(&view, &key, hash, at).unwrap();
-        if let Some(seqno) = found.seqno {
+        let now = || self.real.moment;
+        let found = self.real.tree.get(&view, (&key, hash), at, &now).unwrap();
+        // The state of a key that expires depends on the reader.
+        if let Some(seqno) = found.seqno.filter(|_| found.expiry.is_none()) {
             self.real.tree.note_folded(&key, hash, seqno, found.value.as_deref());
         }
     }
@@ -209,6 +242,8 @@ impl Run {
     fn maintain(&mut self) {
         for _ in 0..self.rng.below(20) {
             self.step();
+            let passed = Duration::from_millis(self.rng.below(5));
+            self.real.moment = self.real.moment.after(passed);
         }
         match self.rng.below(12) {
             0..=2 => {
@@ -234,10 +269,14 @@ impl Run {
             _ => {}
         }
         match self.rng.below(6) {
-            0 if self.real.snapshots.len() < 4 => self.real.snapshots.push(self.real.last),
+            0 if self.real.snapshots.len() < 4 => {
+                self.real.snapshots.push(self.real.last);
+                self.real.moments.push(self.real.moment);
+            }
             1 if !self.real.snapshots.is_empty() => {
                 let place = self.rng.below(self.real.snapshots.len() as u64) as usize;
                 self.real.snapshots.remove(place);
+                self.real.moments.remove(place);
             }
             _ => {}
         }
@@ -248,7 +287,7 @@ impl Run {
     fn new(test: &str, options: TreeOptions, keys: u64, bases: u64) -> Self {
         let (rng, real, model) = (Rng::new(test), BenchTree::new(options), Model::default());
         let (flush, compaction, edits) = (None, None, VecDeque::new());
-        Self { rng, real, model, keys, bases, flush, compaction, edits }
+        Self { rng, real, model, keys, bases, expiring: 0, flush, compaction, edits }
     }
 
     /// Runs rounds of fewer than `writes` writes, background work and checks. Then compacts
@@ -269,7 +308,12 @@ impl Run {
         self.real.flush();
         self.real.reopen();
         self.real.snapshots.clear();
+        self.real.moments.clear();
         self.real.compact_full();
+        self.check_gets(30);
+        self.check_scan();
+        self.real.moment = self.real.moment.after(Duration::from_secs(1));
+        while self.real.expire_once() {}
         self.check_gets(30);
         self.check_scan();
         self.real.tree.verify().unwrap();
@@ -286,6 +330,17 @@ fn a_tree_is_a_map_of_versions() {
         for job_bytes_min in [64 << 20, 16 << 10, 4 << 10] {
             let options = TreeOptions { job_bytes_min, ..small_options() };
             Run::new("a_tree_is_a_map_of_versions", options, keys, 700).play(rounds, 100);
+        }
+    }
+}
+
+#[test]
+fn a_tree_whose_entries_expire_is_a_map_of_versions() {
+    for (rounds, keys, expiring) in [(60, 12, 1000), (60, 60, 500), (40, 400, 900)] {
+        for job_bytes_min in [64 << 20, 4 << 10] {
+            let options = TreeOptions { job_bytes_min, ..small_options() };
+            let run = Run::new("a_tree_whose_entries_expire", options, keys, 900);
+            Run { expiring, ..run }.play(rounds, 100);
         }
     }
 }

@@ -1,19 +1,29 @@
 //! Tests of which compaction is picked, as text.
 
 use crate::bench_tree::{context, first_full, small_options};
-use flagstone_base::{Compression, FileNumber, SeqNo, TreeId};
+use flagstone_base::{Compression, FileNumber, Moment, SeqNo, TreeId};
 use flagstone_env::MemDisk;
-use flagstone_sst::{TableMeta, TableOptions};
-use flagstone_tree::{Policy, TreeEdit, TreeOptions, Version, pick, pressure};
+use flagstone_sst::{Expiries, TableMeta, TableOptions};
+use flagstone_tree::{
+    Policy, TreeEdit, TreeOptions, Version, next_expiry, pick, pick_expired, pressure,
+};
 
 /// Parses a table: `L1 7 a..f #3 2000` is level, number, bounds, SeqNo and bytes. The word
-/// `deletes` or `ranges` gives it some, `lz4` or `zstd` sets its compression.
+/// `deletes` or `ranges` gives it some, `lz4` or `zstd` sets its compression. `@10-20-30` gives
+/// all 100 entries expiries: the first, middle and last moment; `%` before it only half of them.
 fn version(tables: &[&str]) -> Version {
     let mut edit = TreeEdit::new(TreeId(3));
     for line in tables {
         let words: Vec<&str> = line.split(' ').collect();
         let (smallest, largest) = words[2].split_once("..").unwrap();
         let seqno = SeqNo::new(words[3][1..].parse().unwrap());
+        let expiries = words.iter().find_map(|word| {
+            let (share, moments) = word.split_once('@')?;
+            let mut moments = moments.split('-').map(|m| Moment::from_millis(m.parse().unwrap()));
+            let mut next = || moments.next().unwrap();
+            let count = if share == "%" { 50 } else { 100 };
+            Some(Expiries { count, min: next(), median: next(), max: next() })
+        });
         let meta = TableMeta {
             number: FileNumber(words[1].parse().unwrap()),
             bytes: words[4].parse().unwrap(),
@@ -24,6 +34,7 @@ fn version(tables: &[&str]) -> Version {
             entries: 100,
             deletes: if words.contains(&"deletes") { 60 } else { 0 },
             range_deletes: u64::from(words.contains(&"ranges")),
+            expiries: expiries.unwrap_or_default(),
             compression: match () {
                 () if words.contains(&"lz4") => Some(Compression::Lz4),
                 () if words.contains(&"zstd") => Some(Compression::Zstd(1)),
@@ -43,6 +54,67 @@ fn options() -> TreeOptions {
 fn picked(tables: &[&str]) -> String {
     let job = pick(&version(tables), &options(), Policy::Leveling);
     job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+}
+
+fn picked_at(millis: u64, tables: &[&str]) -> String {
+    let job = pick_expired(&version(tables), &options(), Moment::from_millis(millis));
+    job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
+}
+
+#[test]
+fn a_table_is_dropped_when_its_last_entry_and_everything_older_below_it_has_expired() {
+    let alone = ["L6 1 a..f #3 900 @10-20-30", "L6 2 g..k #3 900"];
+    assert_eq!(picked_at(30, &alone), "expired: L6 000001 drop");
+    let column = [
+        "L0 1 c..d #9 100 @10-20-30",
+        "L0 2 a..f #7 100 @10-20-30",
+        "L5 3 d..k #5 400 @10-20-25",
+        "L6 4 e..m #3 900 @1-1-1",
+    ];
+    assert_eq!(picked_at(30, &column), "expired: L0 000001 000002, L5 000003, L6 000004 drop");
+    assert_eq!(picked_at(29, &column), "expired: L5 000003, L6 000004 drop");
+    for lives in ["L6 4 d..d #3 900", "L6 4 d..d #3 900 @1-1-31", "L6 4 d..d #3 900 %@1-1-1"] {
+        let [first, second, third, _] = column;
+        let picked = picked_at(30, &[first, second, third, lives]);
+        assert!(!picked.contains("drop"), "{picked} above {lives}");
+        let beside = lives.replace("d..d", "z..z");
+        let picked = picked_at(30, &[first, second, third, &beside]);
+        assert_eq!(picked, "expired: L0 000001 000002, L5 000003 drop");
+    }
+}
+
+#[test]
+fn a_table_with_a_deleted_range_is_never_dropped_unread() {
+    assert!(!picked_at(99, &["L6 1 a..f #3 900 @1-1-1 ranges"]).contains("drop"));
+}
+
+#[test]
+fn a_table_is_written_again_when_its_median_has_passed() {
+    let last = ["L6 1 a..f #3 900 @10-20-30", "L6 2 g..k #3 900"];
+    assert_eq!(
+        (picked_at(19, &last), picked_at(20, &last)),
+        ("nothing".to_owned(), "expired: L6 000001 -> L6".to_owned())
+    );
+    let upper = ["L5 1 a..f #3 900 @10-20-30", "L6 2 d..k #1 900", "L6 3 m..n #1 900"];
+    assert_eq!(picked_at(20, &upper), "expired: L5 000001, L6 000002 -> L6");
+    let alone = ["L5 1 a..f #3 900 @10-20-30", "L6 3 m..n #1 900"];
+    assert_eq!(picked_at(20, &alone), "expired: L5 000001 -> L6");
+    let l0 = ["L0 1 a..f #9 90 @10-20-30", "L0 2 a..b #5 90", "L6 3 e..k #1 900"];
+    assert_eq!(picked_at(20, &l0), "expired: L0 000001 000002, L6 000003 -> L6");
+    let half = ["L6 1 a..f #3 900 %@10-20-30"];
+    assert_eq!(
+        (picked_at(29, &half), picked_at(30, &half)),
+        ("nothing".to_owned(), "expired: L6 000001 -> L6".to_owned())
+    );
+}
+
+#[test]
+fn the_next_moment_to_look_at_a_tree_is_the_first_of_its_tables() {
+    let version =
+        version(&["L6 1 a..f #3 900 @10-20-30", "L6 2 g..k #3 9 %@15-15-40", "L6 3 m..n #3 9"]);
+    let next = |millis| next_expiry(&version, Moment::from_millis(millis)).map(Moment::millis);
+    let moments = [0, 10, 15, 20, 30, 40].map(next);
+    assert_eq!(moments, [Some(10), Some(15), Some(20), Some(30), Some(40), None]);
 }
 
 #[test]

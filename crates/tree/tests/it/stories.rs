@@ -191,7 +191,7 @@ fn an_operand_without_its_fold_is_an_error_and_is_kept() {
     tree.write(Kind::Merge, b"k", b"1");
     tree.flush();
     tree.compact_full();
-    let error = tree.tree.get(&tree.tree.view(), b"k", tree.hash(b"k"), tree.last).unwrap_err();
+    let error = tree.found_in(&tree.tree.view(), b"k").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(tree.tree.stats().levels[6].entries, 2);
 }
@@ -204,7 +204,7 @@ fn a_get_returns_the_seqno_of_the_newest_entry_even_of_a_tombstone() {
     let covered = tree.write(Kind::RangeDelete, b"m", b"n");
     for _ in 0..2 {
         let view = tree.tree.view();
-        let get = |key: &[u8]| tree.tree.get(&view, key, tree.hash(key), tree.last).unwrap();
+        let get = |key: &[u8]| tree.found_in(&view, key).unwrap();
         assert_eq!(get(b"k").seqno, Some(deleted));
         assert_eq!(get(b"mm").seqno, Some(covered));
         assert_eq!(get(b"x").seqno, None);
@@ -326,7 +326,7 @@ fn files_are_obsolete_only_when_no_reader_holds_them() {
     tree.compact_full();
     let context = std::sync::Arc::clone(tree.tree.context());
     assert!(context.obsolete.take().is_empty());
-    let found = tree.tree.get(&view, b"k", tree.hash(b"k"), tree.last).unwrap();
+    let found = tree.found_in(&view, b"k").unwrap();
     assert_eq!(found.value.as_deref(), Some(&b"2"[..]));
     drop(view);
     assert_eq!(context.obsolete.take().len(), 2);

@@ -1,0 +1,98 @@
+//! Picks compactions that remove entries that have expired.
+//!
+//! A table all of whose entries have expired is dropped unread. That must not uncover an older entry
+//! of one of its keys, so everything older that overlaps it must have expired as well:
+//!
+//! ```text
+//! L0   [a .. expired .. f]                 dropped: both tables below have expired
+//! L5        [d .. expired .. k]            dropped
+//! L6   [a .. expired .. e]  [g .. m]       the left one is dropped
+//! ```
+//!
+//! Other tables are written again as soon as half of what they hold has expired, which their median
+//! tells.
+
+use super::choose::{Tables, column_of, finish, job};
+use super::job::{Job, JobReason};
+use super::shape::{Policy, Shape};
+use crate::options::TreeOptions;
+use crate::version::{LEVELS, Run, Span, TableHandle, Version};
+use flagstone_base::{FileNumber, Moment};
+use flagstone_sst::TableMeta;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A table is written again if at least one in this many entries has expired or is a tombstone.
+const EXPIRED_PARTS: u64 = 2;
+
+/// Returns the compactions that remove entries that have expired at `moment`, the best first.
+pub(super) fn pick_expired(version: &Version, options: &TreeOptions, moment: Moment) -> Vec<Job> {
+    let dropped = expired_tables(version, moment);
+    if !dropped.is_empty() {
+        let job = finish(dropped, 0, JobReason::Expired, false);
+        return vec![Job { dropped_at: Some(moment), ..job }];
+    }
+    let is_half = |table: &&Arc<TableHandle>| is_half_expired(table.meta(), moment);
+    let (runs, mut jobs) = (version.l0_runs(), Vec::new());
+    for level in (1..LEVELS).rev() {
+        let tables = version.level(level).iter().filter(is_half);
+        jobs.extend(tables.map(|table| rewrite(version, level, table)));
+    }
+    for (age, run) in runs.iter().enumerate() {
+        for table in run.iter().filter(is_half) {
+            let base = Shape::of(version, options, Policy::Leveling).base;
+            let inputs = column_of(table, &runs[..age]);
+            jobs.push(Job { is_move: false, ..job(version, inputs, base, JobReason::Expired) });
+        }
+    }
+    jobs
+}
+
+/// Returns the compaction that writes `table` again: into the next level, or in place in the last
+/// one.
+fn rewrite(version: &Version, level: usize, table: &Arc<TableHandle>) -> Job {
+    let inputs = vec![(level as u8, Arc::clone(table))];
+    match level == LEVELS - 1 {
+        true => finish(inputs, level, JobReason::Expired, false),
+        // A move would leave the entries in the table.
+        false => Job { is_move: false, ..job(version, inputs, level + 1, JobReason::Expired) },
+    }
+}
+
+fn is_half_expired(meta: &TableMeta, moment: Moment) -> bool {
+    let expired = meta.expiries.expired_at(moment);
+    expired > 0 && (expired + meta.deletes).saturating_mul(EXPIRED_PARTS) >= meta.entries
+}
+
+/// Returns the first moment after `moment` at which [`pick_expired`] may find a compaction in
+/// `version` that it does not find now. `None` if there is none before tables change.
+pub fn next_expiry(version: &Version, moment: Moment) -> Option<Moment> {
+    let of = |meta: &TableMeta| [meta.expiries.min, meta.expiries.median, meta.expiries.max];
+    let tables = version.tables().map(|(_, table)| table.meta());
+    let moments = tables.filter(|meta| meta.expiries.count > 0).flat_map(of);
+    moments.filter(|at| *at > moment).min()
+}
+
+/// Returns the tables that can be dropped at `moment` without being read, the newest first.
+pub(crate) fn expired_tables(version: &Version, moment: Moment) -> Tables {
+    let has_expired = |table: &TableHandle| table.meta().is_expired_at(moment);
+    if !version.tables().any(|(_, table)| has_expired(table)) {
+        return Vec::new();
+    }
+    let levels = (1..LEVELS).rev().map(|level| (level as u8, version.level(level)));
+    let oldest_first: Vec<(u8, &Run)> =
+        levels.chain(version.l0_runs().iter().map(|run| (0, run))).collect();
+    let (mut dropped, mut numbers) = (Vec::new(), BTreeSet::<FileNumber>::new());
+    for (age, (level, run)) in oldest_first.iter().enumerate() {
+        for table in run.iter().filter(|table| has_expired(table)) {
+            let span = Span::of(table.meta());
+            let mut older = oldest_first[..age].iter().flat_map(|(_, run)| &run[span.within(run)]);
+            if older.all(|other| numbers.contains(&other.number())) {
+                dropped.push((*level, Arc::clone(table)));
+                numbers.insert(table.number());
+            }
+        }
+    }
+    dropped.reverse();
+    dropped
+}
