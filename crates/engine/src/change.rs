@@ -137,8 +137,14 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     }
     parts.reads.long_chains.forget(core.id);
     sweep(&parts.upkeep);
-    // What the keyspace made writers wait for is no more.
+    {
+        // What made writers wait for the keyspace is no more, and a flush that failed in it has nothing left to write.
+        let mut queue = parts.upkeep.work.lock();
+        queue.flushes.wake(u64::MAX);
+        parts.upkeep.work.recount(&queue);
+    }
     schedule(&parts.upkeep);
+    parts.health.writers.ring();
     Ok(true)
 }
 
@@ -237,4 +243,65 @@ fn check_same(
         return Err(Error::invalid(text));
     }
     Ok(core)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Builder;
+    use crate::{Environment, ErrorKind};
+    use flagstone_env::executor::Job;
+    use flagstone_env::names::FileKind;
+    use flagstone_env::{
+        Effect, Executor, Failure, Fault, FaultDisk, Lane, ManualClock, MemDisk, Op, Progress,
+        SeededRandom,
+    };
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// Runs flushes at once, in the thread that submits them. No time passes.
+    struct AtOnce;
+
+    impl Executor for AtOnce {
+        fn submit(&self, lane: Lane, mut job: Job) {
+            while lane == Lane::Flush && job() != Progress::Done {}
+        }
+
+        fn submit_after(&self, _delay: Duration, _lane: Lane, _job: Job) {}
+
+        fn assist(&self) -> bool {
+            false
+        }
+
+        fn workers(&self, _lane: Lane) -> usize {
+            1
+        }
+
+        fn shut_down(&self) {}
+    }
+
+    /// The flush rested for up to a minute more, and as long writers of all keyspaces were held back for it.
+    #[test]
+    fn a_keyspace_whose_flush_fails_holds_nobody_back_once_it_is_dropped() {
+        let disk = FaultDisk::new(Arc::new(MemDisk::default()));
+        let environment = Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::new(AtOnce)),
+        };
+        let builder = Builder::at("db").memory_budget(1 << 20).environment(environment);
+        let db = builder.open().unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let work = &kv.handle().parts().upkeep.work;
+        kv.put("a", "1").unwrap();
+        let fault = Fault::new(Effect::Fail(Failure::Io)).on(&[Op::Create]);
+        disk.inject(fault.of(FileKind::Table).forever());
+        for _ in 0..2 {
+            assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Io);
+        }
+        assert_eq!(work.stuck(), 1);
+        assert!(db.drop_keyspace("kv").unwrap());
+        assert_eq!(work.stuck(), 0);
+        assert!(work.lock().flushes.groups.is_empty());
+    }
 }
