@@ -1,4 +1,4 @@
-//! The database handle: keyspaces and collections by name, commits over them, upkeep.
+//! The database handle: keyspaces and collections by name, commits, snapshots, maintenance.
 
 use crate::batch::Batch;
 use crate::builder::Builder;
@@ -17,8 +17,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// An open database: a directory that one process writes. Cheap to clone, usable from any thread;
-/// the last handle that goes (keyspaces and collections are handles too) closes it.
+/// An open database: a directory that one process writes. Cheap to clone; usable from any thread. The
+/// database is closed when its last handle is dropped; keyspaces and collections are handles, too.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -42,7 +42,7 @@ impl Database {
         Self(engine)
     }
 
-    /// Opens the database in `dir` with default options; makes it if there is none.
+    /// Opens the database in `dir` with default options, or creates it.
     ///
     /// # Errors
     /// As [`Builder::open`].
@@ -50,7 +50,7 @@ impl Database {
         Self::builder(dir).open()
     }
 
-    /// Opens the database in `dir` without changing a file.
+    /// Opens the database in `dir` for reading only, and changes no file.
     ///
     /// # Errors
     /// As [`Builder::open_read_only`].
@@ -58,27 +58,27 @@ impl Database {
         Self::builder(dir).open_read_only()
     }
 
-    /// Opens with choices.
+    /// Returns a builder, which opens the database in `dir` with options.
     pub fn builder(dir: impl AsRef<Path>) -> Builder {
         Builder::new(dir.as_ref())
     }
 
-    /// Where it lies.
+    /// Returns the directory of the database.
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
-    /// The keyspace `name` of bytes, made with default options if there is none.
+    /// Opens the keyspace `name` of bytes, or creates it with default options.
     ///
     /// # Errors
-    /// InvalidInput for a name of 0 or over 255 bytes, or one that a collection or a typed keyspace
-    /// has; Io, OutOfSpace, Poisoned, Closed.
+    /// InvalidInput for a name of 0 or more than 255 bytes, or the name of a collection or typed
+    /// keyspace; Io, OutOfSpace, Poisoned, Closed.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         self.bytes_or_make(name, None)
     }
 
-    /// The keyspace `name` of bytes, created with `options` if there is none. If there is one, every option that is set
-    /// must have the stored value.
+    /// Opens the keyspace `name` of bytes, or creates it with `options`. If there is one, every option that
+    /// is set must have the stored value.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -103,7 +103,7 @@ impl Database {
         self.0.keyspace_of(name, &wanted, options.as_ref()).map(Keyspace)
     }
 
-    /// The keyspace `name` of bytes if there is one.
+    /// Opens the keyspace `name` of bytes if there is one.
     ///
     /// # Errors
     /// InvalidInput when the name is that of a collection or a typed keyspace; Closed.
@@ -111,7 +111,7 @@ impl Database {
         Ok(self.0.existing(name, &contents::bytes())?.map(Keyspace))
     }
 
-    /// The collection `name` of documents, made with default options if there is none.
+    /// Opens the collection `name` of documents, or creates it with default options.
     ///
     /// # Errors
     /// As [`Database::keyspace`].
@@ -119,7 +119,7 @@ impl Database {
         Collection::new(self.0.keyspace_of(name, &contents::documents(), None)?)
     }
 
-    /// The collection `name`, made with `options` if there is none.
+    /// Opens the collection `name`, or creates it with `options`.
     ///
     /// # Errors
     /// As [`Database::keyspace_with`].
@@ -127,7 +127,7 @@ impl Database {
         Collection::new(self.0.keyspace_of(name, &contents::documents(), Some(&options))?)
     }
 
-    /// The collection `name` if there is one.
+    /// Opens the collection `name` if there is one.
     ///
     /// # Errors
     /// InvalidInput when the name is that of something else; Closed.
@@ -232,11 +232,12 @@ impl Database {
         Ok(Typed::new(Keyspace(keyspace)))
     }
 
-    /// The keyspaces `names` of bytes, those that are missing made with `options`, and all of these by one sync of the
-    /// disk: ten thousand take a fraction of a second, and after a crash all of them are there or none.
+    /// Opens the keyspaces `names` of bytes, and creates those that are missing with `options`, all by one
+    /// sync of the disk. Ten thousand take a fraction of a second. After a crash all new ones are there, or
+    /// none.
     ///
     /// # Errors
-    /// As [`Database::keyspace_with`]; after an error none was made.
+    /// As [`Database::keyspace_with`]. After an error none was created.
     pub fn keyspaces_with<N: AsRef<str>>(
         &self,
         names: impl IntoIterator<Item = N>,
@@ -248,14 +249,16 @@ impl Database {
         Ok(found.into_iter().map(Keyspace).collect())
     }
 
-    /// Removes a keyspace, collection or typed keyspace with all it holds; false when there is none.
-    /// Its handles answer InvalidInput from then on, also to gets and scans that are on their way. Its files go as
-    /// soon as nobody reads them. What was acknowledged before is made durable first, unless the disk is full: its
-    /// content may have been copied elsewhere. That waits for flushes.
+    /// Removes a keyspace, collection or typed keyspace with its content. Returns false if there is none.
+    ///
+    /// Its handles return InvalidInput from then on, and so do gets and scans that are under way. Its files
+    /// are removed when the last reader has finished. All writes acknowledged before are made durable first,
+    /// unless the disk is full, because the content may have been copied to other keyspaces; that waits for
+    /// flushes.
     ///
     /// # Errors
-    /// Io, OutOfSpace, Poisoned, Closed. A removal that the disk refused half-way may come back after a crash; until
-    /// the disk has let that be ruled out, writes to the keyspace are answered with Io.
+    /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or not
+    /// after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         self.0.drop_keyspace(name)
     }
@@ -285,22 +288,22 @@ impl Database {
         self.0.rename_keyspace(old, new)
     }
 
-    /// The keyspaces, by name.
+    /// Returns all keyspaces in the order of their names.
     pub fn keyspaces(&self) -> Vec<KeyspaceInfo> {
         self.0.keyspaces()
     }
 
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn batch(&self) -> Batch {
         Batch::default()
     }
 
-    /// Makes the writes of `batch` happen together, with the database's durability.
+    /// Commits the writes of `batch`, all together, with the durability of the database.
     ///
     /// # Errors
-    /// Conflict when a condition of the batch does not hold; InvalidInput for a batch over a quarter of
-    /// the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
-    /// nothing of it has happened; but after Poisoned that is unknown until the database is opened again.
+    /// Conflict if a condition of the batch does not hold; InvalidInput for a batch of more than a quarter
+    /// of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
+    /// nothing was written; only after Poisoned that is unknown until the database is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
         self.commit_with(batch, self.0.options().durability)
     }
@@ -313,7 +316,7 @@ impl Database {
         self.0.start_owned(batch.0, durability)?.wait()
     }
 
-    /// Makes the writes of `batch` visible, and hands out a ticket that tells when they are durable.
+    /// Makes the writes of `batch` visible and returns a ticket, which tells when they are durable.
     ///
     /// # Errors
     /// As [`Database::commit`].
@@ -321,7 +324,7 @@ impl Database {
         self.0.start_owned(batch.0, self.0.options().durability)
     }
 
-    /// As [`Database::commit`], but answers Busy where that would stop until flushes or compactions have
+    /// As [`Database::commit`], but returns Busy where that would stop until flushes or compactions have
     /// caught up. The batch is borrowed, so it can be tried again.
     ///
     /// # Errors
@@ -343,8 +346,8 @@ impl Database {
         self.0.sync()
     }
 
-    /// Writes all memtables to tables; when it returns, everything acknowledged before the call
-    /// survives a power cut, whatever its durability.
+    /// Writes all memtables to tables. When this returns, everything acknowledged before the call survives
+    /// a power cut, whatever its durability.
     ///
     /// # Errors
     /// OutOfSpace, Io, Poisoned, Closed.
@@ -352,12 +355,13 @@ impl Database {
         self.0.flush()
     }
 
-    /// Flushes, then merges every tree down to its deepest level: overwritten and deleted entries go,
-    /// tables get their final compression, those too that were moved there in another. What is in its final
-    /// form is left alone. The largest trees come first, one in the caller's thread and one on each of the
-    /// [`compaction_workers`](crate::Options::compaction_workers), each in pieces of 64 MiB or a twentieth of it, for
-    /// whose size there must be room on the disk. Reads and writes go on meanwhile. After an error no further piece
-    /// is begun; those that are done stay.
+    /// Flushes, then merges every tree down to its deepest level: drops overwritten and deleted entries, and
+    /// gives all tables their final compression. Tables that have their final form are left alone.
+    ///
+    /// The largest trees come first, one on the caller's thread and one on each of the
+    /// [`compaction_workers`](crate::Options::compaction_workers). A tree is done in pieces of 64 MiB or a
+    /// twentieth of it, for which the disk needs free room. Reads and writes continue meanwhile. After an
+    /// error no further piece is begun; finished pieces stay.
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
@@ -365,9 +369,9 @@ impl Database {
         self.compact_with(|_progress| ControlFlow::Continue(())).map(|_all| ())
     }
 
-    /// As [`Database::compact`], and calls `watch` with how far it has come, between short steps and at least every
-    /// 50 ms. When that breaks off, the pieces under way are given up and those that are done stay: another call goes on
-    /// from there. Returns `Break` then.
+    /// As [`Database::compact`], and reports progress to `watch` between short steps, at least every 50 ms.
+    /// If `watch` returns `Break`, unfinished pieces are dropped, finished ones stay, and `Break` is
+    /// returned; another call continues from there.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -391,14 +395,15 @@ impl Database {
         self.0.compact_with(watch)
     }
 
-    /// Makes an independent copy of the database in `dir`, which must be missing or empty: it holds
+    /// Creates an independent copy of the database in `dir`, which must be missing or empty. The copy holds
     /// everything acknowledged before the call, whatever its durability, as of one moment, and may be
-    /// opened, written, compacted and removed like any other. Reads, writes and compactions go on
-    /// meanwhile.
+    /// opened, written, compacted and removed like any other database. Reads, writes and compactions
+    /// continue meanwhile.
     ///
-    /// Memtables are flushed, then each table gets a second name (a hard link): milliseconds, however
-    /// large the database is, and no room on disk until the two differ. Where the file system makes
-    /// no such link, to another device say, tables are copied, which takes their size in time and room.
+    /// Memtables are flushed, then each table gets a second name (a hard link). That takes milliseconds,
+    /// however large the database is, and no room on disk until the two differ. Where the file system
+    /// supports no such link, as to another device, tables are copied, which takes time and room for all of
+    /// them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -413,23 +418,24 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput when `dir` holds something, or this database is open for reading only; Busy when
-    /// somebody else makes a database there, or keyspaces are made or dropped all the while; OutOfSpace,
-    /// Io, Poisoned, Closed. After an error or a crash there is no database in `dir`.
+    /// InvalidInput if `dir` is not empty, or this database is open for reading only; Busy if another
+    /// process creates a database there, or keyspaces are created or dropped all the time; OutOfSpace, Io,
+    /// Poisoned, Closed. After an error or a crash there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.0.checkpoint(dir.as_ref())
     }
 
-    /// Adds a generation to the backups in `dir`, which is made if it is missing: everything acknowledged before the
-    /// call, whatever its durability, as of one moment. Reads, writes and compactions go on meanwhile.
+    /// Adds a generation to the backups in `dir`, which is created if it is missing. The generation holds
+    /// everything acknowledged before the call, whatever its durability, as of one moment. Reads, writes and
+    /// compactions continue meanwhile.
     ///
-    /// Tables that the directory has from an earlier generation are not copied again. Those that it lacks are copied,
-    /// synced and read back; only then the generation is written. After an error or a crash the earlier generations
-    /// are as they were, and the next call goes on with the tables that were copied. Older generations stay until
-    /// [`Backups::keep`](crate::Backups::keep) removes them; [`Backups::restore`](crate::Backups::restore) makes a
-    /// database of one.
+    /// Tables that the directory has from an earlier generation are not copied again. The others are copied,
+    /// synced and read back; only then is the generation written. After an error or a crash the earlier
+    /// generations are unchanged, and the next call uses the tables that were copied. Generations stay until
+    /// [`Backups::keep`](crate::Backups::keep) removes them;
+    /// [`Backups::restore`](crate::Backups::restore) creates a database from one.
     ///
-    /// A database that is open for reading only is backed up when everything in it is in tables, as after
+    /// A database that is open for reading only can be backed up if everything in it is in tables, as after
     /// [`Database::close`].
     ///
     /// ```
@@ -450,30 +456,30 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput when `dir` holds a database, or backups of another one, or this one is open for reading only and
-    /// its log holds writes; Busy when somebody else changes the backups; Corruption when a table is damaged;
-    /// OutOfSpace, Io, Poisoned, Closed.
+    /// InvalidInput if `dir` holds a database or backups of another one, or if this database is open for
+    /// reading only and its log holds writes; Busy if another process changes the backups; Corruption if a
+    /// table is damaged; OutOfSpace, Io, Poisoned, Closed.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
         self.0.backup(dir.as_ref())
     }
 
     /// Reads everything and checks every checksum, order and bound, while others read and write:
-    /// - the manifest: its file must say what the database has in memory: keyspaces, tables, names, files of the log;
-    /// - the log: every segment by the reader of recovery, up to what was written when its turn comes;
-    /// - the tables: each by itself; then all of a tree in the order of keys, since every entry of a newer run must be
-    ///   newer than those of its key in older runs and deeper levels.
+    /// - the manifest: its file must agree with memory on keyspaces, tables, names and files of the log;
+    /// - the log: every segment, by the reader of recovery;
+    /// - the tables: each alone, then all of a tree in the order of their keys, because an entry of a newer
+    ///   run must be newer than those of the same key in older runs and deeper levels.
     ///
-    /// Tables are read twice where there is more than one run. Memory: a few blocks of each run.
+    /// Reads tables twice where there is more than one run. Takes the memory of a few blocks of each run.
     ///
     /// # Errors
-    /// Corruption: the first thing found, with file and offset; Io, Closed.
+    /// Corruption with file and offset for the first damage found; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.0.verify()
     }
 
-    /// Checks what can be checked without reading data: the manifest as [`Database::verify`] does; the headers of all
-    /// segments of the log, and the records of the last; every table is there, has its length, its header, footer, index,
-    /// filter and properties are whole. Reads about one byte in a hundred.
+    /// Checks everything but the data blocks of tables: the manifest as [`Database::verify`] does; the
+    /// headers of all segments of the log, and the records of the last one; of every table its presence,
+    /// length, header, footer, index, filter and properties. Reads about one byte in a hundred.
     ///
     /// # Errors
     /// As [`Database::verify`].
@@ -481,18 +487,18 @@ impl Database {
         self.0.verify_quickly()
     }
 
-    /// Counters and sizes of everything, as of now.
+    /// Returns counters and sizes of all parts of the database as of now.
     pub fn stats(&self) -> Stats {
         self.0.stats()
     }
 
-    /// Flushes what is only in memory, syncs, and closes for all handles. Dropping the last handle
-    /// does the same, and tells errors to the listeners.
+    /// Flushes what is only in memory, syncs, and closes the database for all handles. Dropping the last
+    /// handle does the same, and reports errors to the listeners.
     ///
     /// # Errors
-    /// What kept it from a clean close; logged writes are in the log even then. Poisoned when a sync had failed: what
-    /// was not synced before may be lost. The database is closed and its lock released all the same. Closed when it
-    /// was closed already.
+    /// The error that prevented a clean close; logged writes are in the log even then. Poisoned if a sync
+    /// had failed: what was not synced before may be lost. The database is closed and its lock released in
+    /// any case. Closed if it was closed already.
     pub fn close(self) -> Result<()> {
         self.0.close()
     }

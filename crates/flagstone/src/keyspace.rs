@@ -16,7 +16,7 @@ impl Keyspace {
         self.0.name()
     }
 
-    /// How its keys are spread.
+    /// Returns how the keys are spread over partitions.
     #[inline]
     pub fn routing(&self) -> Routing {
         self.0.routing()
@@ -24,21 +24,23 @@ impl Keyspace {
 
     /// Sets `key` to `value`, with the database's [`Durability`](crate::Durability).
     ///
-    /// Key 1 to 65,535 bytes, value up to 512 MiB and a quarter of the memory budget. About a
-    /// microsecond; more under back-pressure.
+    /// The key has 1 to 65,535 bytes; the value has at most 512 MiB and a quarter of the memory budget.
+    /// Takes about a microsecond; longer when writers are slowed because flushes or compactions lag.
     ///
     /// # Errors
-    /// InvalidInput for sizes out of bounds or a dropped keyspace, OutOfSpace, Io, Poisoned, Closed. After an error the
-    /// write is absent; but after Poisoned it is unknown until the database is opened again.
+    /// InvalidInput for a size out of bounds or a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After
+    /// an error the write is absent; only after Poisoned that is unknown until the database is opened
+    /// again.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.0.put(key.as_ref(), value.as_ref())
     }
 
-    /// The value of `key`, or `None`. Usually one or two microseconds when cached.
+    /// Returns the value of `key`, or `None` if there is none. Takes one or two microseconds if its block is
+    /// cached.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes or a dropped keyspace; Io, Corruption, Closed.
+    /// InvalidInput for a key of 0 or more than 65,535 bytes, or a dropped keyspace; Io, Corruption, Closed.
     #[inline]
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.0.get(key.as_ref())
@@ -54,7 +56,7 @@ impl Keyspace {
         self.0.get_versioned(key.as_ref())
     }
 
-    /// The values of many keys, all as of one moment, in the order of the keys.
+    /// Returns the values of many keys, all as of one moment, in the order in which the keys are given.
     ///
     /// # Errors
     /// As [`Keyspace::get`].
@@ -67,7 +69,7 @@ impl Keyspace {
         keys.into_iter().map(|key| snapshot.get(&self.0, key.as_ref())).collect()
     }
 
-    /// Removes `key` without looking whether it is there: as cheap as a put.
+    /// Removes `key`, whether it is there or not. Costs as much as a put.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -76,7 +78,7 @@ impl Keyspace {
         self.0.delete(key.as_ref())
     }
 
-    /// Removes `key` and tells whether it was there. Costs a get and, if it was, a delete.
+    /// Removes `key` and returns whether it was there. Costs a get and, if it was, a delete.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -85,7 +87,7 @@ impl Keyspace {
         self.0.remove(key.as_ref())
     }
 
-    /// Removes all keys of `range` at once, however many: one entry per partition.
+    /// Removes all keys of `range`, however many: writes one entry for each partition.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
@@ -95,17 +97,18 @@ impl Keyspace {
     }
 
     /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap as a
-    /// put. Where the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)), one merge of
-    /// a key in 32 reads the value, so that gets need not fold more; one in more, if the value is large.
+    /// put. If the fold cannot combine operands ([`Fold::partial`](crate::Fold::partial)), one merge in 32
+    /// of a key reads the value, so that gets fold no more than that; fewer do if the value is large.
     ///
     /// # Errors
-    /// InvalidInput when the keyspace has no fold; else as [`Keyspace::put`].
+    /// InvalidInput if the keyspace has no fold; else as [`Keyspace::put`].
     #[inline]
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.0.merge(key.as_ref(), operand.as_ref())
     }
 
-    /// The entries of `range` in key order, as of one moment over all partitions.
+    /// Returns the entries of `range` in the order of their keys, as of one moment over all partitions.
+    /// Errors of reading come from the iterator.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -124,28 +127,28 @@ impl Keyspace {
         self.0.scan(range)
     }
 
-    /// Every entry in key order.
+    /// Returns all entries in the order of their keys, as of one moment.
     #[inline]
     pub fn scan_all(&self) -> Scan {
         self.0.scan_range(KeyRange::ALL)
     }
 
-    /// The entries whose keys begin with `prefix`, in key order.
+    /// Returns the entries whose keys begin with `prefix`, in the order of their keys, as of one moment.
     #[inline]
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Scan {
         self.0.scan_range(KeyRange::prefix(prefix.as_ref()))
     }
 
-    /// Every entry, one partition after another: cheaper than [`Keyspace::scan_all`] with hash
-    /// partitions, since nothing is merged.
+    /// Returns all entries, one partition after another, as of one moment. Costs less than
+    /// [`Keyspace::scan_all`] with hash partitions, because nothing is merged.
     #[inline]
     pub fn scan_unordered(&self) -> Scan {
         self.0.scan_unordered()
     }
 
-    /// How many keys there are, by reading them all: on one thread, and on as many more as
-    /// [`compaction_workers`](crate::Options::compaction_workers) says, each with a partition. Blocks that it reads do not
-    /// go into the cache.
+    /// Returns the number of keys. Reads all of them, on this thread and as many others as
+    /// [`compaction_workers`](crate::Options::compaction_workers) says, each with a partition. The blocks
+    /// that are read do not enter the cache.
     ///
     /// # Errors
     /// Io, Corruption, Closed.
@@ -154,8 +157,8 @@ impl Keyspace {
         self.0.count()
     }
 
-    /// About how many keys there are, from counters alone: overwritten and deleted keys that were
-    /// not compacted yet are guessed at.
+    /// Returns about how many keys there are, from counters alone. Overwritten and deleted keys that were
+    /// not compacted yet are estimated.
     #[inline]
     pub fn approximate_count(&self) -> u64 {
         self.0.approximate_count()

@@ -17,10 +17,11 @@ use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-/// A handle of a collection. Cheap to clone, usable from any thread; keeps the database open.
+/// A handle of a collection: documents by primary key. Cheap to clone; usable from any thread; keeps the
+/// database open.
 ///
-/// A primary key is any document value: text, a number, an array of them; keys come in the total
-/// order of values.
+/// A primary key is any document value, such as text, a number, or an array of them. Documents are in
+/// the total order of their keys.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -42,7 +43,9 @@ impl Collection {
     pub(crate) fn new(keyspace: Keyspace) -> Result<Self> {
         match Arc::clone(keyspace.attachment()).downcast() {
             Ok(documents) => Ok(Self { keyspace, documents }),
-            Err(_other) => Err(Error::invalid(format!("{:?} is no collection", keyspace.name()))),
+            Err(_other) => {
+                Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
+            }
         }
     }
 
@@ -51,10 +54,11 @@ impl Collection {
         self.keyspace.name()
     }
 
-    /// Sets the document of `key`.
+    /// Sets the document of `key`. The encoded key has at most 65,535 bytes; the document has at most
+    /// [`Options::document_bytes_max`](crate::Options::document_bytes_max), 16 MiB by default.
     ///
     /// # Errors
-    /// InvalidInput for a key over 65,535 bytes encoded or a document over the limit; else as
+    /// InvalidInput for a key or a document over its limit; else as
     /// [`Keyspace::put`](crate::Keyspace::put).
     pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
@@ -73,10 +77,10 @@ impl Collection {
         self.write_put(&key, bytes, None)
     }
 
-    /// Sets the document of `key` to the one that `json` writes; numbers are kept exactly.
+    /// Sets the document of `key` to the document in the JSON text `json`. Numbers are kept exactly.
     ///
     /// # Errors
-    /// InvalidInput with line and column when it is no JSON; else as [`Collection::put`].
+    /// InvalidInput with line and column if the text is not JSON; else as [`Collection::put`].
     pub fn put_json(&self, key: impl Into<Value>, json: impl AsRef<[u8]>) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let json = json.as_ref();
@@ -85,11 +89,11 @@ impl Collection {
         self.write_put(&key, bytes, turn)
     }
 
-    /// The document of `key`, or `None`. It does not depend on the database: keep it as long as you
-    /// like.
+    /// Returns the document of `key`, or `None` if there is none. The document does not depend on the
+    /// database: keep it as long as you like.
     ///
     /// # Errors
-    /// As [`Keyspace::get`](crate::Keyspace::get); Corruption when what is stored is no document.
+    /// As [`Keyspace::get`](crate::Keyspace::get); Corruption if the stored bytes are not a document.
     pub fn get(&self, key: impl Into<Value>) -> Result<Option<Document>> {
         let key = sort_keys::of_primary(&key.into())?;
         let found = self.bytes().get(&key)?;
@@ -124,7 +128,7 @@ impl Collection {
         Ok(found)
     }
 
-    /// Removes the document of `key` without looking whether it is there.
+    /// Removes the document of `key`, whether it is there or not. Costs as much as a put.
     ///
     /// # Errors
     /// As [`Keyspace::put`](crate::Keyspace::put).
@@ -132,7 +136,7 @@ impl Collection {
         self.write(&sort_keys::of_primary(&key.into())?, Change::Delete)
     }
 
-    /// Removes the document of `key` and tells whether it was there.
+    /// Removes the document of `key` and returns whether it was there.
     ///
     /// # Errors
     /// As [`Keyspace::remove`](crate::Keyspace::remove).
@@ -142,10 +146,10 @@ impl Collection {
         })
     }
 
-    /// Removes all documents whose keys lie in `range` at once, however many.
+    /// Removes all documents with keys in `range`, however many: writes one entry for each partition.
     ///
     /// # Errors
-    /// InvalidInput for a bound over 65,535 bytes encoded; else as [`Collection::put`].
+    /// InvalidInput for a bound of more than 65,535 bytes encoded; else as [`Collection::put`].
     pub fn delete_range<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.write_range(sort_keys::of_range(range)?)
     }
@@ -158,18 +162,18 @@ impl Collection {
         Ok(DocumentScan::new(self, self.bytes().scan_range(sort_keys::of_range(range)?)))
     }
 
-    /// Every document, in key order.
+    /// Returns all documents in the order of their keys, as of one moment.
     pub fn scan_all(&self) -> DocumentScan {
         DocumentScan::new(self, self.bytes().scan_range(KeyRange::ALL))
     }
 
-    /// The documents whose keys are text that begins with `prefix`.
+    /// Returns the documents whose keys are text that begins with `prefix`, in the order of their keys.
     pub fn prefix(&self, prefix: &str) -> DocumentScan {
         let range = KeyRange::prefix(&sort_keys::of_text_prefix(prefix));
         DocumentScan::new(self, self.bytes().scan_range(range))
     }
 
-    /// How many documents there are, by reading all keys.
+    /// Returns the number of documents. Reads all keys: see [`Keyspace::count`](crate::Keyspace::count).
     ///
     /// # Errors
     /// As [`Keyspace::count`](crate::Keyspace::count).
@@ -177,17 +181,18 @@ impl Collection {
         self.keyspace.count()
     }
 
-    /// About how many documents there are, from counters alone.
+    /// Returns about how many documents there are, from counters alone.
     pub fn approximate_count(&self) -> u64 {
         self.keyspace.approximate_count()
     }
 
-    /// A parser that puts many JSON documents of this collection into batches; one a thread.
+    /// Returns a parser that puts many JSON documents of this collection into batches. Use one for each
+    /// thread.
     pub fn parser(&self, options: JsonOptions) -> DocumentParser {
         DocumentParser::new(self, options)
     }
 
-    /// The keyspace of the engine.
+    /// Returns the engine's keyspace of the stored bytes.
     #[inline]
     pub(crate) const fn bytes(&self) -> &Keyspace {
         &self.keyspace
@@ -242,7 +247,8 @@ impl Collection {
         Ok(out)
     }
 
-    /// The turn of a document that will take about `bytes`: before it is encoded, since that makes the first copy of it.
+    /// Waits for the turn of a document of about `bytes`, if it is large. Called before the document is
+    /// encoded, because that makes the first copy of it.
     fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
         self.bytes().turn_for(key, bytes.min(self.document_bytes_max()))
     }
