@@ -66,6 +66,8 @@ cargo xtask COMMAND
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
                   feeds hostile bytes to the reader of one format; without a target it lists the
                   targets and all options
+  fixtures        writes the small databases of today's format into fixtures/; tests open every
+                  folder there, old ones too
   help            this text
 
 Exit code: 0 success, 1 failure, 2 unknown command.";
@@ -99,6 +101,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["memory", ref options @ ..] => programs::run(root, &["memory"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
+        ["fixtures"] => programs::make_fixtures(root),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             true

@@ -1,4 +1,5 @@
-//! Runs the programs of the testkit for `cargo xtask sim`, `stress`, `soak` and `memory`.
+//! Runs the programs of the testkit for `cargo xtask sim`, `stress`, `soak`, `memory` and
+//! `fixtures`.
 
 use crate::ci::cargo;
 use std::path::Path;
@@ -9,6 +10,14 @@ pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
     let Some((name, first)) = program.split_first() else { return false };
     let mut command = cargo(root);
     command.args(words(name)).arg("--").args(first).args(options);
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Writes the fixtures of today's format. Takes the build of the tests, since they are small.
+pub(crate) fn make_fixtures(root: &Path) -> bool {
+    let words = ["run", "--locked", "-q", "-p", "flagstone-testkit", "--bin", "fixtures", "--"];
+    let mut command = cargo(root);
+    command.args(words).arg(root.join("fixtures"));
     command.status().is_ok_and(|status| status.success())
 }
 

@@ -30,6 +30,7 @@ pub mod driver;
 pub mod history;
 
 pub mod budget;
+pub mod fixtures;
 pub mod fuzz;
 pub mod linear;
 pub mod sim;

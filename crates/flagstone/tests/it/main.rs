@@ -18,6 +18,8 @@ mod deletes;
 mod documents;
 mod events;
 mod faults;
+#[cfg(feature = "serde")]
+mod fixtures;
 mod folds;
 mod guide;
 mod input;
