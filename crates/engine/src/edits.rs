@@ -5,12 +5,14 @@
 //! ```
 
 use crate::ballast::Ballast;
+use crate::catalog::KeyspaceRecord;
 use crate::health::Health;
 use crate::history::History;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Edit, Manifest};
 use crate::setup::Setup;
-use flagstone_base::{KeyspaceId, Result, SeqNo};
+use crate::space::KeyspaceCore;
+use flagstone_base::{KeyspaceId, Moment, Result, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_wal::ManifestPlace;
@@ -73,7 +75,8 @@ impl Edits {
 
     /// Appends an edit of the catalog, or one that grants something.
     pub(crate) fn append(&self, manifest: &mut Manifest, edit: Edit) -> Result<()> {
-        let edit = Edit { last_seqno: Some(self.history.visible()), ..edit };
+        let last_seqno = Some(self.history.visible());
+        let edit = Edit { last_seqno, moment: self.moment(), ..edit };
         let appended = manifest.append(&edit);
         self.note_doubt(manifest);
         appended.inspect_err(|error| self.ballast.note_failure(error))
@@ -132,8 +135,38 @@ impl Edits {
             last_seqno,
             definitions: defining.flat_map(|keyspace| keyspace.definitions_due()).collect(),
             seqno_ceiling: self.raise_due(),
+            moment: self.moment(),
             ..Edit::default()
         }
+    }
+
+    /// How far the clock by which entries expire has come, if any does.
+    fn moment(&self) -> Option<Moment> {
+        let clock = &self.history.clock;
+        clock.is_used().then(|| clock.safe())
+    }
+
+    /// Makes it durable that entries of `keyspace` may have an expiry. Called before the first one is numbered.
+    ///
+    /// # Errors
+    /// InvalidInput for a keyspace that was dropped; OutOfSpace, Io, Closed.
+    #[cold]
+    pub(crate) fn set_expires(&self, keyspace: &Arc<KeyspaceCore>) -> Result<()> {
+        let mut room = self.manifest.lock();
+        let Some(manifest) = room.as_mut() else { return Err(self.setup.closed()) };
+        if keyspace.expires() {
+            return Ok(());
+        }
+        keyspace.check_not_dropped()?;
+        let record = KeyspaceRecord { expires: true, ..(*keyspace.record()).clone() };
+        // If it is refused and a crash brings it back, nothing has an expiry yet all the same.
+        self.append(manifest, Edit { keyspaces_altered: vec![record], ..Edit::default() })?;
+        // Before readers can see an entry that expires: they keep a moment from now on.
+        self.history.clock.set_used();
+        if let Some(record) = manifest.state().catalog.by_id(keyspace.id) {
+            self.keyspaces.replace_record(keyspace, record);
+        }
+        Ok(())
     }
 
     /// The manifest has the definitions of `edit`.

@@ -16,7 +16,7 @@ use crate::space::KeyspaceCore;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::verify;
 use crate::write::commit;
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, Moment, Result};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -179,6 +179,11 @@ impl Engine {
             durability,
             seqno: committed.last,
         })
+    }
+
+    /// The moment by which a read of now judges expiries.
+    pub fn now(&self) -> Moment {
+        self.handle.parts().history.clock.now()
     }
 
     /// All keyspaces as of now.

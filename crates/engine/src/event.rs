@@ -116,6 +116,12 @@ pub enum Event {
         /// How long it took.
         took: Duration,
     },
+    /// The wall clock jumped ahead. Reads follow it, but for an hour no table is rid of entries that have expired by it
+    /// alone. If the jump was a mistake: set the clock right within that hour and open the database again, and they are back.
+    ClockJumped {
+        /// By how much.
+        by: Duration,
+    },
     /// Background work failed; it is tried again unless the database is poisoned.
     BackgroundFailed {
         /// What was being done.
@@ -217,6 +223,9 @@ impl fmt::Display for Event {
                     f,
                     "{part}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
                 )
+            }
+            Self::ClockJumped { by } => {
+                write!(f, "the clock jumped ahead by {by:.0?}: tables keep what expired by it")
             }
             Self::BackgroundFailed { doing, error } => write!(f, "{doing} failed: {error}"),
             Self::BackedOff { keyspace, partition, doing, delay, error } => {

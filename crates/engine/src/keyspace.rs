@@ -1,6 +1,6 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
-use crate::commit::{Admitted, Batch};
+use crate::commit::{Admitted, Batch, Effect};
 use crate::handle::Handle;
 use crate::history::VersionToken;
 use crate::options::{Options, Routing};
@@ -9,7 +9,7 @@ use crate::read::{Pin, Scan, Snapshot, count};
 use crate::space::KeyspaceCore;
 use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
-use flagstone_base::{Kind, Result, Slice};
+use flagstone_base::{Kind, Moment, Result, Slice};
 use std::any::Any;
 use std::fmt;
 use std::ops::{Bound, Deref, RangeBounds};
@@ -103,6 +103,16 @@ impl Keyspace {
         Ok(found.seqno.map(token).zip(found.value))
     }
 
+    /// The moment from which on `key` is absent; `None` if it has no expiry, or is absent now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn expiry(&self, key: &[u8]) -> Result<Option<Moment>> {
+        check_key(key)?;
+        let found = self.parts().reads.get_found(&self.core, key, self.core.hash(key), None)?;
+        Ok(found.expiry.filter(|_| found.value.is_some()))
+    }
+
     /// Removes `key` without looking whether it is there.
     ///
     /// # Errors
@@ -188,8 +198,8 @@ impl Keyspace {
     ///
     /// # Errors
     /// As [`Keyspace::put`].
-    pub fn write_one(&self, kind: Kind, key: &[u8], value: &[u8]) -> Result<()> {
-        write::write_one(self.parts(), &self.core, kind, key, value)
+    pub fn write_one(&self, effect: impl Into<Effect>, key: &[u8], value: &[u8]) -> Result<()> {
+        write::write_one(self.parts(), &self.core, effect.into(), key, value)
     }
 
     /// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
@@ -202,17 +212,17 @@ impl Keyspace {
         write::turn_for(self.parts(), &self.core, key, bytes)
     }
 
-    /// Sets `key` to `value`, whose buffer it takes over; `turn` is what [`Keyspace::turn_for`] returned, if it was asked.
+    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given; `turn` is what [`Keyspace::turn_for`] returned, if it was asked.
     ///
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn put_encoded(
         &self,
         key: &[u8],
-        value: Vec<u8>,
+        (value, expiry): (Vec<u8>, Option<Moment>),
         turn: Option<Admitted<'_>>,
     ) -> Result<()> {
-        write::put_encoded(self.parts(), &self.core, key, value, turn)
+        write::put_encoded(self.parts(), &self.core, key, (value, expiry), turn)
     }
 
     /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of

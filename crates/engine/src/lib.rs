@@ -90,11 +90,11 @@ pub use backup::{
 };
 pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
-pub use commit::{Admitted, Batch, OP_OVERHEAD, Ticket};
+pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket};
 pub use config::{Config, Environment};
 pub use engine::Engine;
 pub use event::{DamagedTable, Event, Listener, StallCause};
-pub use flagstone_base::{Error, ErrorKind, Kind, Result, SeqNo, Slice};
+pub use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
 pub use history::VersionToken;
 pub use keyspace::{Keyspace, owned_range};

@@ -12,7 +12,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::{Deletes, Pace, Scrubber, Upkeep, act};
+use crate::background::{Deletes, ExpiryLooks, Pace, Scrubber, Upkeep, act};
 use crate::ballast::{self, Ballast};
 use crate::commit::{Commits, Stall, Stripes, Throttle};
 use crate::content::ContentFactory;
@@ -20,7 +20,7 @@ use crate::due::Due;
 use crate::edits::Edits;
 use crate::event::Listener;
 use crate::health::Health;
-use crate::history::{History, HistoryId};
+use crate::history::{ExpiryClock, History, HistoryId};
 use crate::keyspaces::Keyspaces;
 use crate::log_upkeep::LogUpkeep;
 use crate::long_chains::LongChains;
@@ -29,7 +29,7 @@ use crate::memory::Memory;
 use crate::queue::Work;
 use crate::reads::Reads;
 use crate::setup::Setup;
-use flagstone_base::SeqNo;
+use flagstone_base::{Moment, SeqNo};
 use flagstone_env::DiskLock;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicBool;
@@ -67,6 +67,8 @@ pub(crate) struct Made {
     pub(crate) history: HistoryId,
     pub(crate) log: Option<Log>,
     pub(crate) visible: SeqNo,
+    /// The clock by which entries expire has come to it.
+    pub(crate) moment: Moment,
     pub(crate) manifest: Option<Manifest>,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) trees: Arc<TreeContext>,
@@ -79,8 +81,11 @@ impl Parts {
         let (setup, trees) = (made.setup, made.trees);
         let health = Health::new(Arc::clone(&setup), made.listeners, made.log.is_none());
         let health = Arc::new(health);
-        let history = Arc::new(History::new(made.history, made.log, made.visible));
         let keyspaces = Arc::new(made.keyspaces);
+        let is_used = keyspaces.all().iter().any(|keyspace| keyspace.expires());
+        let clock = Arc::clone(&setup.environment.clock);
+        let clock = ExpiryClock::new(clock, made.moment, is_used);
+        let history = Arc::new(History::new(made.history, made.log, made.visible, clock));
         let memory = Memory::new(&setup, &trees);
         let ballast = Ballast::new(&setup, &health, made.ballast);
         let log = LogUpkeep::new(&setup, &health, &history, &ballast);
@@ -129,6 +134,7 @@ impl Parts {
             pace: Pace::default(),
             full_since: Mutex::default(),
             is_settling: AtomicBool::new(false),
+            expiry_looks: ExpiryLooks::default(),
         });
         let (contents, lock) = (made.contents, Arc::new(Mutex::new(made.lock)));
         let parts = Self {

@@ -3,13 +3,14 @@
 use crate::damage::tell_damages;
 use crate::due::Due;
 use crate::health::Health;
-use crate::history::History;
+use crate::history::{History, ReadPoint};
 use crate::keyspaces::Keyspaces;
 use crate::long_chains::LongChains;
 use crate::setup::Setup;
 use crate::space::KeyspaceCore;
 use flagstone_base::{Error, Moment, Result, SeqNo};
-use flagstone_tree::{Found, TreeContext};
+use flagstone_tree::{Found, Now, Tree, TreeContext};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// The operands that a get may fold before the next write of the key notes the folded value.
@@ -31,6 +32,35 @@ pub(crate) struct Reads {
     pub(crate) long_chains: Arc<LongChains>,
 }
 
+/// The moment of a write that reads: all that it depends on is judged by it. Taken when the first expiry is met.
+pub(crate) struct Judge<'a> {
+    history: &'a History,
+    moment: Cell<Option<Moment>>,
+}
+
+impl<'a> Judge<'a> {
+    pub(crate) fn new(reads: &'a Reads) -> Self {
+        Self { history: &reads.history, moment: Cell::new(None) }
+    }
+
+    fn moment(&self) -> Moment {
+        let moment = self.moment.get().unwrap_or_else(|| self.history.clock.now());
+        self.moment.set(Some(moment));
+        moment
+    }
+
+    /// Whether what expires at `expiry` has expired.
+    pub(crate) fn has_expired(&self, expiry: Moment) -> bool {
+        expiry <= self.moment()
+    }
+
+    /// Whether what was read of `trees` holds at the moment: none of them was rid of entries by a later one.
+    pub(crate) fn is_valid_in<'t>(&self, mut trees: impl Iterator<Item = &'t Arc<Tree>>) -> bool {
+        let Some(moment) = self.moment.get() else { return true };
+        trees.all(|tree| tree.peek().expired_through() <= moment)
+    }
+}
+
 impl Reads {
     /// The newest entry of `key` at `at`, which is registered; or now.
     #[inline]
@@ -39,13 +69,28 @@ impl Reads {
         keyspace: &KeyspaceCore,
         key: &[u8],
         hash: u64,
-        at: Option<SeqNo>,
+        at: Option<ReadPoint>,
     ) -> Result<Found> {
-        let found = self.find(keyspace, key, hash, at)?;
+        let clock = &self.history.clock;
+        let found = match at {
+            None => self.find(keyspace, (key, hash), None, &|| clock.now())?,
+            Some(at) => self.find(keyspace, (key, hash), Some(at.seqno), &|| at.moment)?,
+        };
         if is_long(&found) {
             self.note_long(keyspace, key, hash, &found);
         }
         Ok(found)
+    }
+
+    /// The newest entry of `key` now, judged by the moment of `judge`.
+    pub(crate) fn get_judged(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+        judge: &Judge<'_>,
+    ) -> Result<Found> {
+        self.find(keyspace, (key, hash), None, &|| judge.moment())
     }
 
     /// A get that folded very many operands notes the value itself: after a recovery, perhaps, when nobody
@@ -63,9 +108,9 @@ impl Reads {
     fn find(
         &self,
         keyspace: &KeyspaceCore,
-        key: &[u8],
-        hash: u64,
+        (key, hash): (&[u8], u64),
         at: Option<SeqNo>,
+        now: Now<'_>,
     ) -> Result<Found> {
         self.health.check_open()?;
         let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
@@ -77,7 +122,9 @@ impl Reads {
             if at.is_none() && view.watermark() > seqno {
                 continue;
             }
-            let found = tree.get(&view, (key, hash), seqno, &|| Moment::ZERO);
+            // The clock is asked after the view is taken, and never runs backwards: so what the view was rid of has
+            // expired for this reader too.
+            let found = tree.get(&view, (key, hash), seqno, now);
             let found = found.map_err(|error| self.told(error))?;
             if found.value.is_none() {
                 keyspace.check_readable()?;
@@ -93,13 +140,15 @@ impl Reads {
             return false;
         }
         // What cannot be read is told to who asks for it.
-        let found = self.find(keyspace, key, hash, None).ok().filter(is_long);
+        let now = || self.history.clock.now();
+        let found = self.find(keyspace, (key, hash), None, &now).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
     }
 
     fn note_value(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) -> bool {
         let bytes = found.value.as_ref().map_or(0, |value| value.len());
-        let fits = bytes as u64 <= self.setup.batch_bytes_max();
+        // The state of a key that expires depends on the reader.
+        let fits = bytes as u64 <= self.setup.batch_bytes_max() && found.expiry.is_none();
         let Some(seqno) = found.seqno.filter(|_| fits) else { return false };
         let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
         tree.note_folded(key, hash, seqno, found.value.as_deref())
@@ -137,7 +186,8 @@ mod tests {
         for n in 1..=1000_u64 {
             kv.merge("key", "").unwrap();
             if n % 77 == 0 {
-                let found = reads.find(core, b"key", core.hash(b"key"), None).unwrap();
+                let sought = (&b"key"[..], core.hash(b"key"));
+                let found = reads.find(core, sought, None, &|| Moment::ZERO).unwrap();
                 assert!(found.operands <= OPERANDS_MAX as u32, "{} at {n}", found.operands);
                 assert_eq!(kv.get("key").unwrap().unwrap(), n.to_le_bytes());
             }

@@ -8,7 +8,7 @@ use crate::partition::Route;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result};
 use flagstone_env::sync::ArcSwap;
-use flagstone_env::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use flagstone_env::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use flagstone_tree::{Tree, TreeContext};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -32,6 +32,8 @@ pub struct KeyspaceCore {
     pub(crate) attachment: Arc<dyn Any + Send + Sync>,
     /// Whether entries carry checks.
     pub(crate) entry_checks: bool,
+    /// Whether entries may have an expiry. Never unset.
+    expires: AtomicBool,
     /// A [`Fate`].
     fate: AtomicU8,
     /// Keeps deletes of ranges out of updates.
@@ -63,6 +65,7 @@ impl KeyspaceCore {
             fold: content.fold,
             definitions: content.definitions,
             attachment: content.attachment,
+            expires: AtomicBool::new(record.expires),
             fate: AtomicU8::new(Fate::Lives as u8),
             gate: Gate::default(),
             updated_bytes: AtomicUsize::new(0),
@@ -76,8 +79,15 @@ impl KeyspaceCore {
         self.record.load_full()
     }
 
+    /// Whether entries may have an expiry.
+    #[inline]
+    pub(crate) fn expires(&self) -> bool {
+        self.expires.load(Ordering::Acquire)
+    }
+
     /// An edit has changed what the catalog says of it.
     pub(crate) fn set_record(&self, record: Arc<KeyspaceRecord>) {
+        self.expires.store(record.expires, Ordering::Release);
         self.record.store(record);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::background::act_after_commit;
 use crate::commit::{
-    Admitted, Batch, Committed, Held, LARGE_WRITE, LargeWrite, Op, Write, admit_update,
+    Admitted, Batch, Committed, Effect, Held, LARGE_WRITE, LargeWrite, Op, Write, admit_update,
     before_write, encode_op, trees_of,
 };
 use crate::due::Due;
@@ -11,7 +11,7 @@ use crate::options::Durability;
 use crate::parts::Parts;
 use crate::space::{KeyspaceCore, Trees};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{Kind, Result, SeqNo};
+use flagstone_base::{Kind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
 use std::cell::RefCell;
 use std::slice::from_ref;
@@ -39,7 +39,7 @@ pub(crate) fn commit(
 pub(crate) fn write_one(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
-    kind: Kind,
+    effect: Effect,
     key: &[u8],
     value: &[u8],
 ) -> Result<()> {
@@ -53,12 +53,12 @@ pub(crate) fn write_one(
     if value.len() >= LARGE_WRITE {
         // Before it is copied.
         parts.commits.check_batch_bytes(value.len())?;
-        let large = LargeWrite::of_slice(core, kind, key, value);
+        let large = LargeWrite::of_slice(core, effect, key, value);
         return commit_large(parts, core, large, admitted, None);
     }
     let mut payload = PAYLOAD.take();
     payload.clear();
-    let op = encode_op(&mut payload, core, 0, kind, key, value);
+    let op = encode_op(&mut payload, core, 0, effect, key, value);
     let durability = parts.setup.options.durability;
     let committed = commit(parts, &write_of(core, &payload, from_ref(&op)), durability, None);
     // Long keys may have made the buffer too large to keep.
@@ -83,16 +83,17 @@ pub(crate) fn turn_for<'p>(
     before_write(&parts.commits.throttle, bytes, true, || core.tree_of(key, core.hash(key)))
 }
 
-/// Sets `key` to `value`, whose buffer it takes over; `turn` is what [`turn_for`] returned, if it was asked.
+/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given; `turn` is what [`turn_for`]
+/// returned, if it was asked.
 pub(crate) fn put_encoded(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
     key: &[u8],
-    value: Vec<u8>,
+    (value, expiry): (Vec<u8>, Option<Moment>),
     turn: Option<Admitted<'_>>,
 ) -> Result<()> {
     if value.len() < LARGE_WRITE && turn.is_none() {
-        return write_one(parts, core, Kind::Put, key, &value);
+        return write_one(parts, core, Effect::put(expiry), key, &value);
     }
     check_key(key)?;
     check_value(&value)?;
@@ -103,12 +104,12 @@ pub(crate) fn put_encoded(
             Some(turn)
         }
     };
-    let large = LargeWrite::of_value(core, Kind::Put, key, value);
+    let large = LargeWrite::of_value(core, Effect::put(expiry), key, value);
     commit_large(parts, core, large, turn, None)
 }
 
 /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
-/// the key comes between. Returns whether something was written.
+/// the key comes between. A put keeps the expiry of the value that it replaces. Returns whether something was written.
 pub(crate) fn read_modify_write(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
@@ -121,24 +122,25 @@ pub(crate) fn read_modify_write(
     let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
     drop(before_write(&parts.commits.throttle, like_the_last, true, || core.tree_of(key, hash))?);
     let held = parts.commits.stripes.hold_to_update(core, hash);
-    let changed = {
+    let (changed, expiry) = {
         let _inside = parts.health.run_inside(Inside::Update);
         let found = parts.reads.get_found(core, key, hash, None)?;
-        change(found.value.as_deref())?
+        (change(found.value.as_deref())?, found.expiry.filter(|_| found.value.is_some()))
     };
     let Some((kind, value)) = changed else { return Ok(false) };
     check_value(&value)?;
+    let effect = if kind == Kind::Put { Effect::put(expiry) } else { kind.into() };
     let admitted = admit_update(&parts.commits.throttle, value.len())?;
     if admitted.is_some() {
         core.updated_bytes.store(value.len(), Ordering::Relaxed);
-        let large = LargeWrite::of_value(core, kind, key, value);
+        let large = LargeWrite::of_value(core, effect, key, value);
         return commit_large(parts, core, large, admitted, Some(held)).map(|()| true);
     }
     if like_the_last > 0 {
         core.updated_bytes.store(0, Ordering::Relaxed);
     }
     let mut payload = Vec::with_capacity(key.len() + value.len() + 16);
-    let op = encode_op(&mut payload, core, 0, kind, key, &value);
+    let op = encode_op(&mut payload, core, 0, effect, key, &value);
     let durability = parts.setup.options.durability;
     let write = write_of(core, &payload, from_ref(&op));
     let committed = commit(parts, &write, durability, Some(held))?;

@@ -35,15 +35,30 @@ impl Clock for SystemClock {
 }
 
 /// A clock for tests that moves only when [`ManualClock::advance`] is called.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ManualClock {
     nanos: AtomicU64,
+    /// The wall clock when the monotonic clock was 0. Wraps if the wall clock was behind it.
+    wall_start: AtomicU64,
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        let wall_start = Duration::from_secs(1_700_000_000).as_nanos() as u64;
+        Self { nanos: AtomicU64::new(0), wall_start: AtomicU64::new(wall_start) }
+    }
 }
 
 impl ManualClock {
     /// Moves both times forward.
     pub fn advance(&self, by: Duration) {
         self.nanos.fetch_add(by.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Sets the wall clock to `time` since 1970: it jumps, and the monotonic clock does not.
+    pub fn set_wall(&self, time: Duration) {
+        let start = (time.as_nanos() as u64).wrapping_sub(self.nanos.load(Ordering::Relaxed));
+        self.wall_start.store(start, Ordering::Relaxed);
     }
 }
 
@@ -53,7 +68,8 @@ impl Clock for ManualClock {
     }
 
     fn wall(&self) -> Duration {
-        Duration::from_secs(1_700_000_000) + self.monotonic()
+        let passed = self.nanos.load(Ordering::Relaxed);
+        Duration::from_nanos(self.wall_start.load(Ordering::Relaxed).wrapping_add(passed))
     }
 }
 
@@ -67,6 +83,14 @@ mod tests {
         assert_eq!(clock.monotonic(), clock.monotonic());
         clock.advance(Duration::from_millis(5));
         assert_eq!(clock.monotonic(), Duration::from_millis(5));
+        let wall = Duration::from_secs(1_700_000_000) + clock.monotonic();
+        assert_eq!(clock.wall(), wall);
+        clock.set_wall(Duration::from_millis(2));
+        clock.advance(Duration::from_millis(1));
+        assert_eq!(
+            (clock.wall(), clock.monotonic()),
+            (Duration::from_millis(3), Duration::from_millis(6))
+        );
         let system = SystemClock::default();
         assert!(system.monotonic() <= system.monotonic());
     }

@@ -1,6 +1,7 @@
 //! A batch: writes over any keyspaces and collections that happen together or not at all.
 
 use crate::codec::{AsKey, Codec, KeyCodec};
+use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
 use crate::typed::Typed;
 use flagstone_base::Result;
@@ -29,6 +30,20 @@ impl Batch {
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
         self.0.put(&keyspace.0, key.as_ref(), value.as_ref())
+    }
+
+    /// As [`Batch::put`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put_with(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: EntryOptions,
+    ) -> Result<()> {
+        self.0.push(&keyspace.0, options.effect(), key.as_ref(), value.as_ref())
     }
 
     /// Removes `key`, whether it is there or not.

@@ -5,13 +5,14 @@ use crate::builder::Builder;
 use crate::codec::{Codec, KeyCodec};
 use crate::collection::Collection;
 use crate::contents;
+use crate::entry::CommitOptions;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use crate::typed::Typed;
-use flagstone_base::Result;
+use flagstone_base::{Moment, Result};
 use flagstone_engine::{
-    BackupReport, CheckpointReport, CompactProgress, Durability, Engine, KeyspaceInfo,
-    KeyspaceOptions, Stats, Ticket, VerifyReport,
+    BackupReport, CheckpointReport, CompactProgress, Engine, KeyspaceInfo, KeyspaceOptions, Stats,
+    Ticket, VerifyReport,
 };
 use std::fmt;
 use std::ops::ControlFlow;
@@ -305,15 +306,22 @@ impl Database {
     /// of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. After an error
     /// nothing was written; only after Poisoned that is unknown until the database is opened again.
     pub fn commit(&self, batch: Batch) -> Result<()> {
-        self.commit_with(batch, self.0.options().durability)
+        self.commit_with(batch, CommitOptions::new())
     }
 
-    /// Makes the writes of `batch` happen together, as durable as `durability` says.
+    /// As [`Database::commit`], with options of its own: a [`Durability`](crate::Durability) for example.
     ///
     /// # Errors
     /// As [`Database::commit`].
-    pub fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
+    pub fn commit_with(&self, batch: Batch, options: impl Into<CommitOptions>) -> Result<()> {
+        let durability = options.into().durability.unwrap_or(self.0.options().durability);
         self.0.start_owned(batch.0, durability)?.wait()
+    }
+
+    /// The moment by which an entry that is read now has expired or not: the time of the wall clock, except
+    /// that it never goes back, not even when the clock is set or the database is opened again.
+    pub fn now(&self) -> Moment {
+        self.0.now()
     }
 
     /// Makes the writes of `batch` visible and returns a ticket, which tells when they are durable.

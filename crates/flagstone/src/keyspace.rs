@@ -1,7 +1,8 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
+use crate::entry::EntryOptions;
 use flagstone_base::key::KeyRange;
-use flagstone_base::{Result, Slice};
+use flagstone_base::{Moment, Result, Slice};
 use flagstone_engine::{Routing, Scan, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -34,6 +35,27 @@ impl Keyspace {
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.0.put(key.as_ref(), value.as_ref())
+    }
+
+    /// As [`Keyspace::put`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: EntryOptions,
+    ) -> Result<()> {
+        self.0.write_one(options.effect(), key.as_ref(), value.as_ref())
+    }
+
+    /// The moment from which on `key` is absent; `None` if it has no expiry, or is absent now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn expiry(&self, key: impl AsRef<[u8]>) -> Result<Option<Moment>> {
+        self.0.expiry(key.as_ref())
     }
 
     /// Returns the value of `key`, or `None` if there is none. Takes one or two microseconds if its block is

@@ -35,7 +35,9 @@ mod sort_keys;
 
 pub mod codec;
 
+mod entry;
 mod keyspace;
+
 mod typed;
 
 mod batch;
@@ -52,7 +54,10 @@ pub use builder::Builder;
 pub use codec::{AsKey, Codec, KeyCodec, Plain, Serde};
 pub use collection::{Collection, DocumentParser, DocumentScan, Refused, StoredView};
 pub use database::Database;
-pub use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, SeqNo, Slice};
+pub use entry::{CommitOptions, EntryOptions};
+pub use flagstone_base::{
+    Compression, Decoder, Error, ErrorKind, Malformed, Moment, Result, SeqNo, Slice,
+};
 #[cfg(feature = "serde")]
 pub use flagstone_doc::adapt;
 pub use flagstone_doc::{

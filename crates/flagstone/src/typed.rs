@@ -1,6 +1,7 @@
 //! A keyspace of Rust keys and values.
 
 use crate::codec::{AsKey, Codec, KeyCodec, Serde};
+use crate::entry::EntryOptions;
 use crate::keyspace::Keyspace;
 use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Error, Kind, Result};
@@ -99,8 +100,22 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
     /// The error of the codec for a value that it cannot store, such as one nested deeper than 512:
     /// InvalidInput, and nothing is written. Else as [`Keyspace::put`].
     pub fn put<Q: AsKey<K> + ?Sized>(&self, key: &Q, value: &V) -> Result<()> {
+        self.put_with(key, value, EntryOptions::new())
+    }
+
+    /// As [`Typed::put`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Typed::put`].
+    pub fn put_with<Q: AsKey<K> + ?Sized>(
+        &self,
+        key: &Q,
+        value: &V,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = self.key_bytes(key)?;
-        self.keyspace.0.put_encoded(&key, self.value_bytes(value)?, None)
+        let entry = (self.value_bytes(value)?, options.expires);
+        self.keyspace.0.put_encoded(&key, entry, None)
     }
 
     /// Returns the value of `key`, or `None` if there is none.

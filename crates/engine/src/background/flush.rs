@@ -258,10 +258,12 @@ impl FlushJob {
     }
 
     fn start(&self, tree: Arc<Tree>) -> Option<Running> {
+        let moment = self.upkeep.expire_through();
         let (snapshots, visible) = self.upkeep.history.live();
         let keyspace = self.upkeep.keyspaces.get(tree.options().keyspace);
         let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
         let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
+        let flush = flush.expiring_through(moment);
         let (keyspace, partition) = self.upkeep.keyspaces.part_of(&tree);
         self.upkeep.health.tell(&Event::FlushStarted { keyspace, partition });
         let started = self.upkeep.setup.now();

@@ -9,7 +9,7 @@ use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::{Lane, Progress};
-use flagstone_tree::{Compaction, FullPass, Policy, Tree, pick};
+use flagstone_tree::{Compaction, FullPass, Policy, Tree, pick, pick_expired};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -303,9 +303,14 @@ impl Claim {
             true => pick(view.version(), tree.options(), Policy::Tiering),
             false => None,
         };
-        let job = needed().or_else(|| pass.next(view.version(), tree.options()))?;
+        let moment = upkeep.expire_through();
+        let (version, options) = (view.version(), tree.options());
+        let job = needed().or_else(|| pass.next(version, options));
+        // What the pass leaves alone may have expired.
+        let job = job.or_else(|| pick_expired(version, options, moment))?;
         let (snapshots, visible) = upkeep.history.live();
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
+        let compaction = compaction.expiring_through(moment);
         Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
     }
 }

@@ -8,6 +8,7 @@
 //! Modules stand from the ground up. A job does not start the next one: `run` does, when it has ended.
 
 mod deletes;
+mod looks;
 mod pace;
 
 mod upkeep;
@@ -19,6 +20,8 @@ mod sweep;
 
 mod failures;
 mod watch;
+
+mod expired;
 
 mod install;
 mod relieve;
@@ -36,6 +39,7 @@ pub(crate) use deletes::Deletes;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
+pub(crate) use looks::ExpiryLooks;
 pub(crate) use pace::Pace;
 pub(crate) use run::{act, act_after_commit, note_deletes, schedule, schedule_after_open};
 pub(crate) use scrub::Scrubber;

@@ -4,7 +4,7 @@ use super::compact::CompactionJob;
 use super::relieve::{note_spaces, room, slow_down_for_space};
 use super::upkeep::Upkeep;
 use super::watch::{policy, unwatch, watch_again, watched_trees};
-use flagstone_tree::{Compaction, Policy, Tree, pick, pick_hidden};
+use flagstone_tree::{Compaction, Policy, Tree, next_expiry, pick, pick_expired, pick_hidden};
 use std::sync::Arc;
 
 /// The score of a tree counts no more than this against that of compactions for space.
@@ -55,19 +55,29 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
 }
 
 fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<CompactionJob> {
+    let moment = upkeep.expire_through();
     let (snapshots, visible) = upkeep.history.live();
     let (view, policy) = (tree.view(), policy(upkeep, tree));
+    let mut expired = pick_expired(view.version(), tree.options(), moment);
+    if let Some(job) = expired.take_if(|job| job.dropped_at.is_some())
+        && let Some(compaction) = Compaction::start(tree, job, &snapshots, visible)
+    {
+        return Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction));
+    }
     let oldest = snapshots.iter().copied().min();
     let hidden = || pick_hidden(view.version(), tree.options(), oldest.unwrap_or(visible));
     let job = match pick(view.version(), tree.options(), policy) {
-        None if policy == Policy::Leveling => hidden(),
-        job => job,
+        None if policy == Policy::Leveling => expired.or_else(hidden),
+        job => job.or(expired),
     };
     let Some(job) = job else {
         unwatch(upkeep, tree, view.version(), (policy, oldest));
+        if let Some(at) = next_expiry(view.version(), moment) {
+            upkeep.expiry_looks.note(at);
+        }
         return None;
     };
-    let compaction = Compaction::start(tree, job, &snapshots, visible)?;
+    let compaction = Compaction::start(tree, job, &snapshots, visible)?.expiring_through(moment);
     Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
 }
 
@@ -77,6 +87,7 @@ fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
         let queue = upkeep.work.lock();
         queue.candidates()
     };
+    let moment = upkeep.expire_through();
     let (snapshots, visible) = upkeep.history.live();
     for tree in candidates {
         {
@@ -93,6 +104,7 @@ fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
             picked.and_then(|(job, _)| Compaction::start(&tree, job, &snapshots, visible));
         let mut queue = upkeep.work.lock();
         if let (Some(compaction), Some(freed)) = (compaction, freed) {
+            let compaction = compaction.expiring_through(moment);
             queue.freeing.insert(tree.id(), freed);
             drop(queue);
             return Some(CompactionJob::new(Arc::clone(upkeep), tree, compaction));

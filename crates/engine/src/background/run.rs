@@ -6,6 +6,7 @@
 //! ```
 
 use super::deletes::has_deletes;
+use super::expired::watch_expired;
 use super::flush::next_flush;
 use super::pick::{measure_pressure, next_compaction};
 use super::seal::{Take, seal};
@@ -99,6 +100,24 @@ pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
         upkeep.setup.executor.submit(Lane::Compaction, Box::new(step));
     }
     measure_pressure(upkeep);
+    look_for_expired_later(upkeep);
+}
+
+/// Sees to it that compactions are looked for again when enough entries have expired.
+fn look_for_expired_later(upkeep: &Arc<Upkeep>) {
+    let Some(wait) = upkeep.expiry_looks.arm(upkeep.history.clock.now()) else { return };
+    let job = job_of(upkeep, |upkeep| {
+        upkeep.expiry_looks.disarm();
+        if upkeep.health.check_open_for_writing().is_err() {
+            return Progress::Done;
+        }
+        match watch_expired(upkeep) {
+            true => schedule_compactions(upkeep),
+            false => look_for_expired_later(upkeep),
+        }
+        Progress::Done
+    });
+    upkeep.setup.executor.submit_after(wait, Lane::Flush, job);
 }
 
 /// As [`schedule_compactions`], by a worker: a look may read the samples of many tables.

@@ -1,11 +1,13 @@
 //! What background work shares: the parts that it works on, and what it remembers.
 
 use super::deletes::Deletes;
+use super::looks::ExpiryLooks;
 use super::pace::Pace;
 use crate::ballast::Ballast;
 use crate::commit::Stall;
 use crate::damage::tell_damages;
 use crate::edits::Edits;
+use crate::event::Event;
 use crate::health::Health;
 use crate::history::History;
 use crate::keyspaces::Keyspaces;
@@ -13,7 +15,7 @@ use crate::log_upkeep::LogUpkeep;
 use crate::memory::Memory;
 use crate::queue::{Queue, Work};
 use crate::setup::Setup;
-use flagstone_base::TreeId;
+use flagstone_base::{Moment, TreeId};
 use flagstone_env::Lane;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicBool;
@@ -43,6 +45,7 @@ pub(crate) struct Upkeep {
     pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job waits to look whether writers rest.
     pub(crate) is_settling: AtomicBool,
+    pub(crate) expiry_looks: ExpiryLooks,
 }
 
 impl Upkeep {
@@ -54,6 +57,15 @@ impl Upkeep {
 
     pub(super) fn is_log_long(&self) -> bool {
         self.history.log_bytes() > self.setup.options.wal_bytes_long()
+    }
+
+    /// The moment through which tables may be rid of entries that have expired. Tells of a jump of the wall clock.
+    pub(super) fn expire_through(&self) -> Moment {
+        let moment = self.history.expire_through();
+        if let Some(by) = self.history.clock.take_jump() {
+            self.health.tell(&Event::ClockJumped { by });
+        }
+        moment
     }
 
     /// Whether one more compaction may begin.

@@ -279,11 +279,16 @@ impl<'a> Changed<'a> {
         let Some(found) = self.record(record.id) else {
             return Err(wrong(format!("{} is altered, but there is none", record.id)));
         };
-        let may_become =
-            KeyspaceRecord { name: record.name.clone(), tables: record.tables, ..found.clone() };
+        let may_become = KeyspaceRecord {
+            name: record.name.clone(),
+            tables: record.tables,
+            // It may be set, and is never unset.
+            expires: found.expires || record.expires,
+            ..found.clone()
+        };
         if may_become != *record {
             return Err(wrong(format!(
-                "{} {:?} is altered in more than name and options of tables",
+                "{} {:?} is altered in more than name, options of tables and the first expiry",
                 found.id, found.name
             )));
         }
@@ -404,6 +409,11 @@ mod tests {
         refused(CatalogChange { altered: &renamed, ..NOTHING }, "which keyspace 2 has");
         let folded = [KeyspaceRecord { fold: Some("sum".into()), ..a() }];
         refused(CatalogChange { altered: &folded, ..NOTHING }, "more than");
+        let (expiring, plain) = ([KeyspaceRecord { expires: true, ..a() }], [a()]);
+        let expires = changed(&catalog, &CatalogChange { altered: &expiring, ..NOTHING }).unwrap();
+        assert!(expires.get("a").unwrap().expires);
+        let unset = CatalogChange { altered: &plain, ..NOTHING };
+        assert!(changed(&expires, &unset).unwrap_err().to_string().contains("more than"));
         refused(CatalogChange { dropped: &[KeyspaceId(9)], ..NOTHING }, "keyspace 9 is dropped");
         let counters = Counters { next_keyspace: KeyspaceId(2), ..catalog.counters() };
         refused(CatalogChange { counters: Some(counters), ..NOTHING }, "given already");

@@ -61,6 +61,8 @@ pub(crate) struct KeyspaceRecord {
     pub(crate) fold: Option<String>,
     /// How its tables are written.
     pub(crate) tables: TableOptions,
+    /// Whether entries may have an expiry. Set by an edit of its own before the first one is written, and never unset.
+    pub(crate) expires: bool,
 }
 
 const FIELDS: Fields = Fields::of("keyspace field");
@@ -72,6 +74,7 @@ const TREES: u64 = 5;
 const ROUTE: u64 = 7;
 const CONTENT: u64 = 9;
 const FOLD: u64 = 11;
+const EXPIRES: u64 = 63;
 
 const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
@@ -102,6 +105,7 @@ impl KeyspaceRecord {
             content,
             fold: options.fold.clone(),
             tables: options.over(TableOptions::default()),
+            expires: false,
         }
     }
 
@@ -141,6 +145,9 @@ impl KeyspaceRecord {
             fields.bytes(FOLD, fold.as_bytes());
         }
         self.tables.encode(&mut fields);
+        if self.expires {
+            fields.bytes(EXPIRES, &[]);
+        }
     }
 
     /// Reads what [`KeyspaceRecord::encode`] appended: all of `bytes`.
@@ -153,6 +160,7 @@ impl KeyspaceRecord {
             content: KeyspaceContent(String::new()),
             fold: None,
             tables: TableOptions::default(),
+            expires: false,
         };
         let mut fixed_seen = 0;
         FIELDS.read(bytes, |tag, field| {
@@ -175,6 +183,8 @@ impl KeyspaceRecord {
             ROUTE => self.route = decode_route(field)?,
             CONTENT => self.content = KeyspaceContent(text(field)?),
             FOLD => self.fold = Some(text(field)?),
+            EXPIRES if field.is_empty() => self.expires = true,
+            EXPIRES => return Err(Malformed { at: 0, expected: "an empty field" }.into()),
             _ => return self.tables.set(tag, field),
         }
         Ok(true)
@@ -268,7 +278,8 @@ impl fmt::Display for KeyspaceRecord {
         if let Some(fold) = &self.fold {
             write!(f, ", fold {fold:?}")?;
         }
-        write!(f, ", {}", self.tables)
+        write!(f, ", {}", self.tables)?;
+        if self.expires { f.write_str(", entries expire") } else { Ok(()) }
     }
 }
 
@@ -303,6 +314,7 @@ mod tests {
             ] {
                 let mut record = record(routing, content);
                 for fold in [None, Some("sum".to_owned())] {
+                    record.expires = fold.is_some();
                     record.fold = fold;
                     record.tables.compression = Compression::None;
                     record.tables.bottom_compression = Compression::Zstd(19);
@@ -333,6 +345,8 @@ mod tests {
             &[18, 1, 10],
         ];
         assert_eq!(encoded(&record), golden.concat());
+        record.expires = true;
+        assert_eq!(encoded(&record), [&golden.concat()[..], &[63, 0]].concat());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::space::KeyspaceCore;
 use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::key::{check_key, check_value};
-use flagstone_base::{EntryCheck, Error, Kind, Result};
+use flagstone_base::{EntryCheck, Error, Kind, Moment, Result};
 use flagstone_wal::{payload_checksum, payload_checksum_of_parts};
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,10 +24,40 @@ pub struct Batch {
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
 }
 
+/// What an operation does to its key, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effect {
+    pub(crate) kind: Kind,
+    /// Only a Put has one.
+    pub(crate) expiry: Option<Moment>,
+}
+
+impl From<Kind> for Effect {
+    fn from(kind: Kind) -> Self {
+        Self { kind, expiry: None }
+    }
+}
+
+impl Effect {
+    /// A put, until `expiry` if that is given.
+    #[inline]
+    pub const fn put(expiry: Option<Moment>) -> Self {
+        Self { kind: Kind::Put, expiry }
+    }
+
+    /// The check of an operation with this effect, whose key has this hash.
+    #[inline]
+    pub(super) fn check(self, key_hash: u64, value: &[u8]) -> EntryCheck {
+        let check = EntryCheck::of(key_hash, self.kind, value);
+        self.expiry.map_or(check, |expiry| check.expiring(expiry))
+    }
+}
+
 /// One operation of a batch: where it stands in the payload and where it goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub(crate) kind: Kind,
+    pub(crate) expiry: Option<Moment>,
     /// Index into the batch's keyspaces.
     pub(crate) keyspace: u16,
     /// The partition; a RangeDelete goes to all that it meets.
@@ -38,6 +68,13 @@ pub(crate) struct Op {
     pub(crate) value: Range<u32>,
     /// What key, kind and value were when the caller gave them.
     pub(crate) check: EntryCheck,
+}
+
+impl Op {
+    #[inline]
+    pub(super) const fn effect(&self) -> Effect {
+        Effect { kind: self.kind, expiry: self.expiry }
+    }
 }
 
 /// Something that must hold, or the batch is refused with `Conflict`.
@@ -222,7 +259,7 @@ impl Batch {
     pub fn push(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
-        kind: Kind,
+        effect: impl Into<Effect>,
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {
@@ -235,7 +272,7 @@ impl Batch {
             )));
         }
         let at = self.index_of(keyspace)?;
-        self.ops.push(encode_op(&mut self.payload, keyspace, at, kind, key, value));
+        self.ops.push(encode_op(&mut self.payload, keyspace, at, effect.into(), key, value));
         Ok(())
     }
 
@@ -297,7 +334,7 @@ impl<'a> Write<'a> {
         for op in self.ops {
             let core = &self.keyspaces[usize::from(op.keyspace)];
             let (key, value) = (self.bytes(&op.key), self.bytes(&op.value));
-            if core.entry_checks && EntryCheck::of(core.hash(key), op.kind, value) != op.check {
+            if core.entry_checks && op.effect().check(core.hash(key), value) != op.check {
                 return Err(changed(format_args!(
                     "an operation of a batch on keyspace {:?}, whose key reads as {} now",
                     core.name(),
@@ -315,16 +352,17 @@ pub(crate) fn encode_op(
     payload: &mut Vec<u8>,
     core: &KeyspaceCore,
     keyspace: u16,
-    kind: Kind,
+    effect: Effect,
     key: &[u8],
     value: &[u8],
 ) -> Op {
+    let Effect { kind, expiry } = effect;
     let hash = core.hash(key);
     let partition = core.route.partition(key, hash) as u16;
-    let op = LoggedOp { kind, expiry: None, keyspace: core.id, key, value };
+    let op = LoggedOp { kind, expiry, keyspace: core.id, key, value };
     let (key_at, value_at) = record::put_op(payload, &op);
     let check = match core.entry_checks {
-        true => EntryCheck::of(hash, kind, value),
+        true => effect.check(hash, value),
         false => EntryCheck::default(),
     };
     flip::arrived_at(
@@ -336,6 +374,7 @@ pub(crate) fn encode_op(
     let range = |at: usize, len: usize| at as u32..(at + len) as u32;
     Op {
         kind,
+        expiry,
         keyspace,
         partition,
         hash,

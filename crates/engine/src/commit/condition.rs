@@ -1,22 +1,47 @@
 //! Checks the conditions of a batch while the write holds the stripes of their keys.
 
 use super::batch::{Condition, Expected, Write};
-use crate::reads::Reads;
+use crate::reads::{Judge, Reads};
 use crate::space::KeyspaceCore;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::Found;
+
+/// Checks the conditions of `write`. All are judged by one moment.
+///
+/// # Errors
+/// Conflict if one does not hold.
+#[inline]
+pub(super) fn check_conditions(reads: &Reads, write: &Write<'_>) -> Result<()> {
+    if write.conditions.is_empty() {
+        return Ok(());
+    }
+    loop {
+        let judge = Judge::new(reads);
+        for condition in write.conditions {
+            check_condition(reads, write, condition, &judge)?;
+        }
+        let trees = write.conditions.iter().map(|condition| {
+            let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
+            &keyspace.trees[keyspace.route.partition(&condition.key, condition.hash)]
+        });
+        if judge.is_valid_in(trees) {
+            return Ok(());
+        }
+    }
+}
 
 /// Checks one condition.
 ///
 /// # Errors
 /// Conflict, with the version found and the one expected, if the condition does not hold.
-pub(super) fn check_condition(
+fn check_condition(
     reads: &Reads,
     write: &Write<'_>,
     condition: &Condition,
+    judge: &Judge<'_>,
 ) -> Result<()> {
     let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
-    let found = reads.get_found(keyspace, &condition.key, condition.hash, None)?;
+    let found = reads.get_judged(keyspace, &condition.key, condition.hash, judge)?;
     let present = found.value.as_ref().and(found.seqno);
     let is_here = condition.expected.token().is_none_or(|t| t.history == reads.history.id);
     let holds = is_here

@@ -1,11 +1,11 @@
 //! A large write: the log shares its bytes, so they are in memory once between the call and the memtable.
 
-use super::batch::{Batch, Op, Write};
+use super::batch::{Batch, Effect, Op, Write};
 use super::record::{LoggedOp, put_head};
 use crate::space::KeyspaceCore;
+use flagstone_base::EntryCheck;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::room::reserve_large;
-use flagstone_base::{EntryCheck, Kind};
 use std::sync::Arc;
 
 /// A write of at least this many bytes is large: it waits until there is room for it, and the log does not copy it.
@@ -17,9 +17,9 @@ pub(crate) struct LargeWrite {
     shared: Arc<Vec<u8>>,
 }
 
-fn check_of(core: &KeyspaceCore, kind: Kind, key: &[u8], value: &[u8]) -> EntryCheck {
+fn check_of(core: &KeyspaceCore, effect: Effect, key: &[u8], value: &[u8]) -> EntryCheck {
     match core.entry_checks {
-        true => EntryCheck::of(core.hash(key), kind, value),
+        true => effect.check(core.hash(key), value),
         false => EntryCheck::default(),
     }
 }
@@ -28,35 +28,37 @@ impl LargeWrite {
     /// The write of one key with a copy of `value`, and its operation, whose check is that of the caller's bytes.
     pub(crate) fn of_slice(
         core: &KeyspaceCore,
-        kind: Kind,
+        effect: Effect,
         key: &[u8],
         value: &[u8],
     ) -> (Self, Op) {
-        let check = check_of(core, kind, key, value);
+        let check = check_of(core, effect, key, value);
         let mut copy = Vec::new();
         reserve_large(&mut copy, value.len());
         copy.extend_from_slice(value);
-        let (large, op) = Self::of_value(core, kind, key, copy);
+        let (large, op) = Self::of_value(core, effect, key, copy);
         (large, Op { check, ..op })
     }
 
     /// The write of one key, and its operation. Takes over the buffer of `value`.
     pub(crate) fn of_value(
         core: &KeyspaceCore,
-        kind: Kind,
+        effect: Effect,
         key: &[u8],
         mut value: Vec<u8>,
     ) -> (Self, Op) {
+        let Effect { kind, expiry } = effect;
         let hash = core.hash(key);
-        let check = check_of(core, kind, key, &value);
+        let check = check_of(core, effect, key, &value);
         let mut head = Vec::with_capacity(key.len() + super::batch::OP_OVERHEAD);
-        let logged = LoggedOp { kind, expiry: None, keyspace: core.id, key, value: &value };
+        let logged = LoggedOp { kind, expiry, keyspace: core.id, key, value: &value };
         let (key_at, value_at) = put_head(&mut head, &logged);
         let (key_range, value_range) = (key_at..key_at + key.len(), 0..value.len());
         flip::arrived_apart(Site::Batch, (&mut head, key_range), (&mut value, value_range));
         let range = |at: usize, len: usize| at as u32..(at + len) as u32;
         let op = Op {
             kind,
+            expiry,
             keyspace: 0,
             partition: core.route.partition(key, hash) as u16,
             hash,
@@ -102,7 +104,7 @@ mod tests {
         let mut batch = Batch::default();
         let value = vec![7; LARGE_WRITE];
         batch.put(&kv, "key", &value).unwrap();
-        let (large, op) = LargeWrite::of_value(kv.core(), Kind::Put, b"key", value);
+        let (large, op) = LargeWrite::of_value(kv.core(), Effect::put(None), b"key", value);
         let large = large.as_write(batch.as_write());
         let small = batch.as_write();
         assert_eq!((large.len(), large.checksum()), (small.len(), small.checksum()));

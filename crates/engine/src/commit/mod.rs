@@ -17,13 +17,15 @@ mod admission;
 mod back_pressure;
 
 mod condition;
+mod resolve;
+
 mod pipeline;
 mod ticket;
 
 pub use admission::Admitted;
 pub(crate) use admission::admit_update;
 pub(crate) use back_pressure::before_write;
-pub use batch::{Batch, OP_OVERHEAD};
+pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
 pub(crate) use pipeline::{Commits, Committed};

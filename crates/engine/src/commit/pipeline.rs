@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! back-pressure          may wait; nothing is held yet
-//! stripes                of all keys, ascending; conditions are checked under them
+//! stripes                of all keys, ascending; conditions are checked, and merges resolved where entries expire,
+//!                        under them
 //! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
 //! log: write_through     one append for all batches that wait       (nothing is held across it but
 //! memtables: insert      partitions in parallel                      the stripes of these keys)
@@ -12,8 +13,9 @@
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
 use super::batch::Write;
-use super::condition::check_condition;
+use super::condition::check_conditions;
 use super::record;
+use super::resolve::{self, Resolved};
 use super::stripes::{Held, Stripes};
 use super::targets::{Targets, partitions_of, targets};
 use super::throttle::Throttle;
@@ -115,7 +117,8 @@ impl Commits {
         let targets = targets(write);
         let is_held = held.is_some();
         let (numbered, own) = match self.hold_and_number(write, &targets, durability, is_held) {
-            Ok(numbered) => numbered,
+            Ok((Some(numbered), own)) => (numbered, own),
+            Ok((None, own)) => return self.write_resolved(write, durability, (held, own)),
             Err(error) => return (Err(error), Due::default()),
         };
         let Numbered { first, last, lsn, .. } = numbered;
@@ -139,7 +142,27 @@ impl Commits {
         (Ok(Committed { last, lsn }), due)
     }
 
-    /// Locks the keys of `write` unless that is done, checks what it depends on, and gives it its numbers.
+    /// As [`Commits::write`], for a write that merges into a keyspace in which entries may expire. Its keys are locked.
+    #[cold]
+    fn write_resolved(
+        &self,
+        write: &Write<'_>,
+        durability: Durability,
+        (held, own): (Option<Held<'_>>, Option<Held<'_>>),
+    ) -> (Result<Committed>, Due) {
+        let resolved = match Resolved::of(&self.reads, write) {
+            Ok(resolved) => resolved,
+            Err(error) => return (Err(error), Due::default()),
+        };
+        let write = resolved.as_write(write);
+        match held {
+            Some(held) => self.write(&write, durability, Some(held)),
+            None => self.write(&write, durability, own),
+        }
+    }
+
+    /// Locks the keys of `write` unless that is done, checks what it depends on, and gives it its numbers; none if its
+    /// merges must be resolved first.
     #[inline]
     fn hold_and_number<'a>(
         &'a self,
@@ -147,22 +170,53 @@ impl Commits {
         targets: &Targets,
         durability: Durability,
         is_held: bool,
-    ) -> Result<(Numbered<'a>, Option<Held<'a>>)> {
+    ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
         self.check_writable(write)?;
         let checksum = write.checksum();
         write.check_ops()?;
-        let own = (!is_held).then(|| self.stripes.hold(write));
-        for condition in write.conditions {
-            check_condition(&self.reads, write, condition)?;
+        let (own, has_reads) = match is_held {
+            true => (None, resolve::is_needed(write)),
+            false => self.hold(write),
+        };
+        if has_reads {
+            return Ok((None, own));
         }
+        check_conditions(&self.reads, write)?;
+        self.note_expiries(write)?;
         loop {
             let numbered = self.number(write, targets, checksum, durability);
             // The log may refuse more than the database knows of.
             match numbered.inspect_err(|error| self.ballast.note_failure(error))? {
-                Some(numbered) => return Ok((numbered, own)),
+                Some(numbered) => return Ok((Some(numbered), own)),
                 None => supply(&self.edits, seqnos_wanted(write))?,
             }
         }
+    }
+
+    /// Locks what `write` writes and depends on. Returns whether its merges must be resolved; then what they read is
+    /// locked, too. If not, no entry of their keys gets an expiry before the locks are released.
+    #[inline]
+    fn hold<'a>(&'a self, write: &Write<'a>) -> (Option<Held<'a>>, bool) {
+        loop {
+            let has_reads = resolve::is_needed(write);
+            let held = self.stripes.hold(write, has_reads);
+            // The first expiry of a keyspace may have come meanwhile.
+            if has_reads == resolve::is_needed(write) {
+                return (Some(held), has_reads);
+            }
+        }
+    }
+
+    /// Notes in the manifest that entries of a keyspace expire, before the first one is numbered.
+    #[inline]
+    fn note_expiries(&self, write: &Write<'_>) -> Result<()> {
+        for op in write.ops.iter().filter(|op| op.expiry.is_some()) {
+            let keyspace = &write.keyspaces[usize::from(op.keyspace)];
+            if !keyspace.expires() {
+                self.edits.set_expires(keyspace)?;
+            }
+        }
+        Ok(())
     }
 
     /// What is due after a commit that got these SeqNos.
@@ -292,8 +346,9 @@ impl Commits {
     fn insert(&self, write: &Write<'_>, targets: &Targets, numbered: &Numbered<'_>) -> Result<()> {
         for (i, op) in write.ops.iter().enumerate() {
             let seqno = numbered.first.plus(i as u64);
-            let entry = EntryRef::new(write.bytes(&op.key), seqno, op.kind, write.bytes(&op.value));
-            let check = op.check.at(seqno);
+            let (key, value) = (write.bytes(&op.key), write.bytes(&op.value));
+            let trailer = record::trailer(seqno, op.kind, op.expiry);
+            let (entry, check) = (EntryRef { key, trailer, value }, op.check.at(seqno));
             if op.kind == Kind::RangeDelete {
                 let partitions = partitions_of(write, op);
                 for (target, memtable) in targets.iter().zip(&numbered.refs) {

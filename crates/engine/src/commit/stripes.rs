@@ -56,10 +56,10 @@ impl Stripes {
         }
     }
 
-    /// Locks everything that `write` writes or depends on.
+    /// Locks everything that `write` writes or depends on. `has_reads` tells whether it reads what its merges change.
     #[inline]
-    pub(crate) fn hold<'a>(&'a self, write: &Write<'a>) -> Held<'a> {
-        let gates = gates(write);
+    pub(crate) fn hold<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
+        let gates = gates(write, has_reads);
         let mut stripes: SmallVec<[u16; 4]> = stripes_of(write).collect();
         // All commits take them in one order, so that no two wait for each other.
         stripes.sort_unstable();
@@ -83,14 +83,14 @@ fn stripes_of(write: &Write<'_>) -> impl Iterator<Item = u16> {
     written.chain(write.conditions.iter().map(move |c| of(c.keyspace, c.hash)))
 }
 
-/// Passes the gates of the keyspaces that `write` deletes ranges of, or has conditions on.
-fn gates<'a>(write: &Write<'a>) -> SmallVec<[HeldGate<'a>; 1]> {
+/// Passes the gates of the keyspaces that `write` deletes ranges of, has conditions on, or reads.
+fn gates<'a>(write: &Write<'a>, has_reads: bool) -> SmallVec<[HeldGate<'a>; 1]> {
     let deletes_range = |at: usize| {
         let mut ops = write.ops.iter();
         ops.any(|op| op.kind == Kind::RangeDelete && usize::from(op.keyspace) == at)
     };
     let has_range = write.ops.iter().any(|op| op.kind == Kind::RangeDelete);
-    if !has_range && write.conditions.is_empty() {
+    if !has_range && write.conditions.is_empty() && !has_reads {
         return SmallVec::new();
     }
     let mut keyspaces: SmallVec<[(usize, &'a KeyspaceCore); 4]> =
@@ -101,7 +101,8 @@ fn gates<'a>(write: &Write<'a>) -> SmallVec<[HeldGate<'a>; 1]> {
             return Some(core.gate.pass_alone());
         }
         let mut conditions = write.conditions.iter();
-        conditions.any(|c| usize::from(c.keyspace) == at).then(|| core.gate.pass())
+        let depends = has_reads || conditions.any(|c| usize::from(c.keyspace) == at);
+        depends.then(|| core.gate.pass())
     };
     keyspaces.into_iter().filter_map(gate).collect()
 }

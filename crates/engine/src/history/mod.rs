@@ -4,6 +4,7 @@
 //! next, ceiling  --numbered under a lock-->  log, memtables  --published in order-->  visible  --registered-->  snapshots
 //! ```
 
+mod expiry;
 mod numbering;
 mod publish;
 mod snapshots;
@@ -11,8 +12,9 @@ mod version;
 
 mod writes;
 
+pub(crate) use expiry::ExpiryClock;
 pub(crate) use publish::PublishTicket;
-pub(crate) use snapshots::Registered;
+pub(crate) use snapshots::{ReadPoint, Registered};
 pub(crate) use version::HistoryId;
 pub use version::VersionToken;
 pub(crate) use writes::History;

@@ -1,36 +1,67 @@
-//! The SeqNos that somebody reads at: compaction keeps for each what it sees.
+//! The SeqNos that somebody reads at, and the moments by which they judge expiries: compaction keeps for each reader what
+//! it sees.
 
+use super::expiry::ExpiryClock;
 use super::publish::Publisher;
-use flagstone_base::SeqNo;
+use flagstone_base::{Moment, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// The registered SeqNos and how many readers hold each.
+/// The registered SeqNos and who reads at each.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    held: Mutex<BTreeMap<SeqNo, usize>>,
+    held: Mutex<BTreeMap<SeqNo, Readers>>,
     /// Garbage waits for readers at SeqNos below this one; 0: none does.
     awaited_below: AtomicU64,
     /// What to do when the last of these readers is gone.
     when_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// A registered SeqNo; dropping it gives it up.
+/// The readers at one SeqNo.
+struct Readers {
+    count: usize,
+    /// None of them judges by an earlier moment.
+    moment: Moment,
+}
+
+/// What a reader sees: the writes up to a SeqNo, without those that have expired at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadPoint {
+    pub(crate) seqno: SeqNo,
+    pub(crate) moment: Moment,
+}
+
+/// A registered SeqNo and moment; dropping it gives them up.
 pub(crate) struct Registered {
     snapshots: Arc<Snapshots>,
-    seqno: SeqNo,
+    point: ReadPoint,
 }
 
 impl Snapshots {
     /// Registers what is visible now. Under the same lock as [`Snapshots::live`], so a compaction
-    /// either knows of this reader or works with an older watermark.
-    pub(crate) fn register(self: &Arc<Self>, publisher: &Publisher) -> Registered {
+    /// either knows of this reader or works with an older watermark and moment.
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        publisher: &Publisher,
+        clock: &ExpiryClock,
+    ) -> Registered {
         let mut held = self.held.lock();
         let seqno = publisher.visible();
-        *held.entry(seqno).or_default() += 1;
-        Registered { snapshots: Arc::clone(self), seqno }
+        // After the SeqNo: whoever sees an entry with an expiry finds the clock in use.
+        let moment = clock.of_reader();
+        let point = ReadPoint { seqno, moment };
+        let readers = held.entry(seqno).or_insert(Readers { count: 0, moment });
+        readers.count += 1;
+        readers.moment = readers.moment.min(moment);
+        Registered { snapshots: Arc::clone(self), point }
+    }
+
+    /// The earliest moment by which a registered reader judges; MAX if there is none.
+    pub(super) fn moment(&self) -> Moment {
+        let held = self.held.lock();
+        held.values().map(|readers| readers.moment).min().unwrap_or(Moment::MAX)
     }
 
     /// The registered SeqNos, ascending, and the SeqNo visible now.
@@ -64,9 +95,9 @@ impl Snapshots {
     /// A reader at `seqno` is gone; true if it was the oldest, and garbage waits for that.
     fn give_up(&self, seqno: SeqNo) -> bool {
         let mut held = self.held.lock();
-        let Some(count) = held.get_mut(&seqno) else { return false };
-        *count -= 1;
-        if *count > 0 {
+        let Some(readers) = held.get_mut(&seqno) else { return false };
+        readers.count -= 1;
+        if readers.count > 0 {
             return false;
         }
         held.remove(&seqno);
@@ -78,20 +109,28 @@ impl Snapshots {
 
 impl Registered {
     pub(crate) const fn seqno(&self) -> SeqNo {
-        self.seqno
+        self.point.seqno
+    }
+
+    /// What the reader sees.
+    pub(crate) const fn point(&self) -> ReadPoint {
+        self.point
     }
 }
 
 impl Clone for Registered {
     fn clone(&self) -> Self {
-        *self.snapshots.held.lock().entry(self.seqno).or_default() += 1;
-        Self { snapshots: Arc::clone(&self.snapshots), seqno: self.seqno }
+        let ReadPoint { seqno, moment } = self.point;
+        let mut held = self.snapshots.held.lock();
+        held.entry(seqno).or_insert(Readers { count: 0, moment }).count += 1;
+        drop(held);
+        Self { snapshots: Arc::clone(&self.snapshots), point: self.point }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.snapshots.give_up(self.seqno)
+        if self.snapshots.give_up(self.point.seqno)
             && let Some(tell) = self.snapshots.when_gone.get()
         {
             tell();
@@ -102,12 +141,37 @@ impl Drop for Registered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flagstone_env::ManualClock;
+    use std::time::Duration;
+
+    fn unused() -> ExpiryClock {
+        ExpiryClock::new(Arc::new(ManualClock::default()), Moment::ZERO, false)
+    }
+
+    #[test]
+    fn tables_are_rid_of_nothing_that_a_reader_of_an_earlier_moment_sees() {
+        let (manual, snapshots) = (Arc::new(ManualClock::default()), Arc::<Snapshots>::default());
+        let clock = ExpiryClock::new(Arc::clone(&manual) as _, Moment::ZERO, true);
+        let publisher = Publisher::new(SeqNo::new(7));
+        assert_eq!(snapshots.moment(), Moment::MAX);
+        let first = snapshots.register(&publisher, &clock);
+        let begun = clock.now();
+        manual.advance(Duration::from_secs(5));
+        let second = snapshots.register(&publisher, &clock);
+        assert_eq!((first.point().moment, second.point().moment), (begun, clock.now()));
+        assert_eq!(snapshots.moment(), begun);
+        let third = first.clone();
+        drop(first);
+        assert_eq!((snapshots.moment(), third.point().moment), (begun, begun));
+        drop((second, third));
+        assert_eq!(snapshots.moment(), Moment::MAX);
+    }
 
     #[test]
     fn a_seqno_is_live_until_its_last_reader_is_gone() {
         let publisher = Publisher::new(SeqNo::new(7));
         let snapshots = Arc::new(Snapshots::default());
-        let first = snapshots.register(&publisher);
+        let first = snapshots.register(&publisher, &unused());
         let second = first.clone();
         drop(first);
         assert_eq!(snapshots.live(&publisher), (vec![SeqNo::new(7)], SeqNo::new(7)));
@@ -123,7 +187,10 @@ mod tests {
         snapshots.when_gone(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
-        let readers = || [3, 5, 9].map(|at| snapshots.register(&Publisher::new(SeqNo::new(at))));
+        let readers = || {
+            let publisher = |at| Publisher::new(SeqNo::new(at));
+            [3, 5, 9].map(|at| snapshots.register(&publisher(at), &unused()))
+        };
         drop(readers());
         assert_eq!(told.load(Ordering::Relaxed), 0, "nobody waits");
         let [first, second, third] = readers();

@@ -1,10 +1,11 @@
 //! Where the writes of a database stand: what is numbered, logged, visible and read.
 
+use super::expiry::ExpiryClock;
 use super::numbering::Numbering;
 use super::publish::Publisher;
 use super::snapshots::{Registered, Snapshots};
 use super::version::HistoryId;
-use flagstone_base::SeqNo;
+use flagstone_base::{Moment, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::AtomicBool;
 use flagstone_wal::Log;
@@ -18,6 +19,7 @@ pub(crate) struct History {
     pub(crate) numbering: Mutex<Numbering>,
     pub(crate) publisher: Publisher,
     pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) clock: ExpiryClock,
     /// The log is being replayed: what stands behind in it is not in memtables yet, so nothing of it
     /// may be released, and only the replay seals.
     pub(crate) replaying: AtomicBool,
@@ -25,13 +27,14 @@ pub(crate) struct History {
 
 impl History {
     /// That of a database in which `visible` was the last write.
-    pub(crate) fn new(id: HistoryId, log: Option<Log>, visible: SeqNo) -> Self {
+    pub(crate) fn new(id: HistoryId, log: Option<Log>, visible: SeqNo, clock: ExpiryClock) -> Self {
         Self {
             id,
             log,
             numbering: Mutex::new(Numbering::new(visible)),
             publisher: Publisher::new(visible),
             snapshots: Arc::default(),
+            clock,
             replaying: AtomicBool::new(true),
         }
     }
@@ -52,7 +55,18 @@ impl History {
 
     /// Registers a reader of what is visible now.
     pub(crate) fn register(&self) -> Registered {
-        self.snapshots.register(&self.publisher)
+        self.snapshots.register(&self.publisher, &self.clock)
+    }
+
+    /// The moment through which tables may be rid of entries that have expired: no reader judges by an earlier one, now or
+    /// later. ZERO while nothing expires.
+    pub(crate) fn expire_through(&self) -> Moment {
+        if !self.clock.is_used() {
+            return Moment::ZERO;
+        }
+        // The clock first: who registers after it keeps no earlier moment.
+        let safe = self.clock.safe();
+        self.snapshots.moment().min(safe)
     }
 
     /// The SeqNos that somebody reads at, ascending, and the SeqNo visible now.

@@ -5,7 +5,9 @@ use crate::content::Definition;
 use crate::history::HistoryId;
 use flagstone_base::codec::put_varint;
 use flagstone_base::fields::{FieldWriter, Fields, items, narrow, number};
-use flagstone_base::{Decoder, FileNumber, KeyspaceId, Malformed, SeqNo, TreeId, Undecoded};
+use flagstone_base::{
+    Decoder, FileNumber, KeyspaceId, Malformed, Moment, SeqNo, TreeId, Undecoded,
+};
 use flagstone_tree::TreeEdit;
 use std::fmt;
 
@@ -36,6 +38,8 @@ pub(crate) struct Edit {
     pub(crate) log_files: Vec<FileNumber>,
     /// Which history the writes belong to.
     pub(crate) history: Option<HistoryId>,
+    /// The clock by which entries expire has come to this moment.
+    pub(crate) moment: Option<Moment>,
     /// Given by a snapshot only: the next numbers of the catalog.
     pub(crate) counters: Option<Counters>,
 }
@@ -56,6 +60,7 @@ const CLEAN_CLOSE: u64 = 19;
 const SEQNO_CEILING: u64 = 21;
 const HISTORY: u64 = 23;
 const LOG_FILES: u64 = 25;
+const MOMENT: u64 = 27;
 
 impl Edit {
     /// Appends its tagged fields to `out`.
@@ -94,6 +99,9 @@ impl Edit {
             fields.bytes(HISTORY, &history.0.to_le_bytes());
         }
         fields.list(LOG_FILES, &self.log_files, |file, out| put_varint(out, file.0));
+        if let Some(moment) = self.moment {
+            fields.number(MOMENT, moment.millis());
+        }
     }
 
     /// Reads what [`Edit::encode`] appended: all of `bytes`. Whether it fits the edits before is
@@ -122,6 +130,7 @@ impl Edit {
             SEQNO_CEILING => self.seqno_ceiling = Some(decode_seqno(field)?),
             HISTORY => self.history = Some(decode_history(field)?),
             LOG_FILES => self.log_files = items(field, |item| Ok(FileNumber(number(item)?)))?,
+            MOMENT => self.moment = Some(Moment::from_millis(number(field)?)),
             _ => return Ok(false),
         }
         Ok(true)
@@ -192,6 +201,9 @@ impl fmt::Display for Edit {
         if let Some(history) = self.history {
             writeln!(f, "history {:016x}", history.0)?;
         }
+        if let Some(moment) = self.moment {
+            writeln!(f, "entries expire through {moment}")?;
+        }
         if !self.log_files.is_empty() {
             write!(f, "log may use")?;
             self.log_files.iter().try_for_each(|file| write!(f, " {file}"))?;
@@ -237,6 +249,7 @@ mod tests {
             seqno_ceiling: Some(SeqNo::new(1 << 24)),
             history: Some(HistoryId(0x1122_3344_5566_7788)),
             log_files: vec![FileNumber(7), FileNumber(300)],
+            moment: Some(Moment::from_millis(300)),
             counters: Some(Counters {
                 next_keyspace: KeyspaceId(3),
                 next_tree: TreeId(4),
@@ -272,6 +285,7 @@ mod tests {
             &[21, 4, 0x80, 0x80, 0x80, 8],
             &[23, 8, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11],
             &[25, 5, 1, 7, 2, 0xAC, 2],
+            &[27, 2, 0xAC, 2],
         ];
         assert_eq!(encoded(&small_edit()), golden.concat());
         let dropped = Edit { keyspaces_dropped: vec![KeyspaceId(2)], ..Edit::default() };
@@ -300,7 +314,7 @@ mod tests {
             text,
             "keyspace 1 names from 3: \"id\" \"ü\"\nlast SeqNo #300\nnext file 000010\n\
              log needed from 000007\nnext keyspace 3, next tree 4, epoch 5\n\
-             no SeqNo above #16777216\nhistory 1122334455667788\n\
+             no SeqNo above #16777216\nhistory 1122334455667788\nentries expire through @300\n\
              log may use 000007 000300\nclosed cleanly\n"
         );
     }

@@ -69,6 +69,8 @@ pub(crate) struct State {
     pub(crate) log_files: BTreeSet<FileNumber>,
     /// Which history the writes belong to; `None` in a checkpoint until it is opened for writing.
     pub(crate) history: Option<HistoryId>,
+    /// The clock by which entries expire has come to this moment, and never goes back behind it.
+    pub(crate) moment: Moment,
     /// Nothing happened since the database was closed with everything in tables.
     pub(crate) clean_close: bool,
 }
@@ -85,6 +87,7 @@ impl Default for State {
             seqno_ceiling: SeqNo::ZERO,
             log_files: BTreeSet::new(),
             history: None,
+            moment: Moment::ZERO,
             clean_close: false,
         }
     }
@@ -159,6 +162,7 @@ impl State {
             self.log_files = self.log_files.split_off(&from);
         }
         self.history = edit.history.or(self.history);
+        self.moment = self.moment.max(edit.moment.unwrap_or_default());
         self.clean_close = edit.clean_close;
     }
 
@@ -169,6 +173,7 @@ impl State {
             self.next_file = self.next_file.max(FileNumber(meta.number.0.saturating_add(1)));
         }
         let flushed = tables.flushed_through.unwrap_or_default();
+        self.moment = self.moment.max(tables.expired_through);
         // Somebody could read at the watermark; a reader below it would wait for ever.
         self.last_seqno = self.last_seqno.max(flushed).max(tables.watermark);
     }
@@ -271,6 +276,7 @@ impl State {
             seqno_ceiling: Some(self.seqno_ceiling).filter(|seqno| *seqno > SeqNo::ZERO),
             log_files: self.log_files.iter().copied().collect(),
             history: self.history,
+            moment: Some(self.moment).filter(|moment| *moment > Moment::ZERO),
             counters: Some(self.catalog.counters()),
         }
     }

@@ -249,6 +249,7 @@ impl Opening {
             history,
             log,
             visible,
+            moment: self.state.moment,
             manifest,
             keyspaces: self.keyspaces,
             trees: self.context,

@@ -2,6 +2,7 @@
 
 use super::pin::Pin;
 use crate::handle::Handle;
+use crate::history::ReadPoint;
 use crate::space::KeyspaceCore;
 use flagstone_base::{KeyRange, Result};
 use flagstone_env::executor::run_together;
@@ -20,10 +21,11 @@ pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
         None => parts.setup.options.compaction_workers + 1,
     };
     let scans = threads.min(core.trees.len());
-    let options = ScanOptions { fill_cache: false, scans, ..ScanOptions::default() };
+    let ReadPoint { seqno, moment } = pin.point();
+    let options = ScanOptions { fill_cache: false, scans, moment };
     let count_tree = |at: usize| -> Result<u64> {
         let tree = &core.trees[at];
-        let mut scan = tree.scan(KeyRange::ALL, pin.seqno(), Direction::Forward, options);
+        let mut scan = tree.scan(KeyRange::ALL, seqno, Direction::Forward, options);
         let mut count = 0;
         while scan.advance()? {
             count += 1;

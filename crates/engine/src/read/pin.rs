@@ -1,7 +1,7 @@
-//! What a reader holds: the database open, and the SeqNo that it reads at.
+//! What a reader holds: the database open, the SeqNo that it reads at, and the moment by which it judges expiries.
 
 use crate::handle::Handle;
-use crate::history::Registered;
+use crate::history::{ReadPoint, Registered};
 use crate::parts::Parts;
 use flagstone_base::SeqNo;
 use std::sync::Arc;
@@ -22,6 +22,11 @@ impl Pin {
 
     pub(crate) const fn seqno(&self) -> SeqNo {
         self.registered.seqno()
+    }
+
+    /// The SeqNo and the moment.
+    pub(crate) const fn point(&self) -> ReadPoint {
+        self.registered.point()
     }
 
     pub(crate) const fn handle(&self) -> &Arc<Handle> {

@@ -3,6 +3,7 @@
 
 use super::merge::Merge;
 use super::pin::Pin;
+use crate::history::ReadPoint;
 use crate::partition::Route;
 use crate::space::KeyspaceCore;
 use flagstone_base::{KeyRange, Result, Slice};
@@ -185,9 +186,9 @@ impl Scan {
 
     /// The scan of a tree, one of so many that go on at once.
     fn scan_of(&self, tree: usize, scans: usize) -> TreeScan {
-        let (range, at) = (self.range.clone(), self.pin.seqno());
-        let options = ScanOptions { scans, ..ScanOptions::default() };
-        self.core.trees[tree].scan(range, at, self.direction, options)
+        let (range, ReadPoint { seqno, moment }) = (self.range.clone(), self.pin.point());
+        let options = ScanOptions { scans, moment, ..ScanOptions::default() };
+        self.core.trees[tree].scan(range, seqno, self.direction, options)
     }
 }
 

@@ -9,7 +9,8 @@ use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Result, SeqNo, Slice};
 use std::sync::Arc;
 
-/// All keyspaces as of one moment. It pins a SeqNo, no memory and no files.
+/// All keyspaces as of one moment. It pins a SeqNo, no memory and no files. What had not expired when it was taken has not
+/// expired for it, however long it is held.
 #[derive(Clone)]
 pub struct Snapshot {
     pin: Pin,
@@ -43,7 +44,7 @@ impl Snapshot {
         let key = key.as_ref();
         check_key(key)?;
         let reads = &self.pin.parts().reads;
-        Ok(reads.get_found(keyspace, key, keyspace.hash(key), Some(self.seqno()))?.value)
+        Ok(reads.get_found(keyspace, key, keyspace.hash(key), Some(self.pin.point()))?.value)
     }
 
     /// The entries of `range` as they were, in key order.

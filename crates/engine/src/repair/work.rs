@@ -115,6 +115,7 @@ impl<'a> Work<'a> {
         self.create_unknown(&mut state)?;
         self.write_gathered(&mut state)?;
         self.rebuild(&mut state)?;
+        Self::note_expiries(&mut state)?;
         for path in std::mem::take(&mut self.scratch) {
             self.outputs.disk.remove(&path)?;
         }
@@ -542,6 +543,19 @@ impl<'a> Work<'a> {
             state.apply(&Edit { keyspaces_created: vec![record], ..Edit::default() })?;
         }
         Ok(())
+    }
+
+    /// Notes of keyspaces whose tables have entries that expire that they do: of one that was lost nothing else tells it.
+    fn note_expiries(state: &mut State) -> Result<()> {
+        let expires = |tree: &TreeId| {
+            let tables = state.trees.get(tree).into_iter().flat_map(|tree| tree.tables.values());
+            tables.into_iter().any(|(_, meta)| meta.expiries.count > 0)
+        };
+        let records = state.catalog.iter().filter(|record| !record.expires);
+        let records = records.filter(|record| record.trees.iter().any(expires));
+        let altered = records.map(|record| KeyspaceRecord { expires: true, ..(**record).clone() });
+        let edit = Edit { keyspaces_altered: altered.collect(), ..Edit::default() };
+        state.apply(&edit)
     }
 
     fn rebuild(&mut self, state: &mut State) -> Result<()> {

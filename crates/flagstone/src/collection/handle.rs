@@ -7,9 +7,10 @@ use super::core::Documents;
 use super::write::{Change, Rewrite};
 use super::{DocumentParser, DocumentScan};
 use crate::batch::Batch;
+use crate::entry::EntryOptions;
 use crate::{encoders, sort_keys};
 use flagstone_base::key::KeyRange;
-use flagstone_base::{Error, ErrorKind, Result, Slice};
+use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_doc::{Document, DocumentMut, JsonOptions, JsonParser, Names, Value};
 use flagstone_engine::{Admitted, Keyspace};
 use std::cell::RefCell;
@@ -61,10 +62,31 @@ impl Collection {
     /// InvalidInput for a key or a document over its limit; else as
     /// [`Keyspace::put`](crate::Keyspace::put).
     pub fn put(&self, key: impl Into<Value>, document: &Document) -> Result<()> {
+        self.put_with(key, document, EntryOptions::new())
+    }
+
+    /// As [`Collection::put`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Collection::put`].
+    pub fn put_with(
+        &self,
+        key: impl Into<Value>,
+        document: &Document,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let turn = self.turn_for(&key, document.as_bytes().len())?;
         let bytes = self.encode_document(document)?;
-        self.write_put(&key, bytes, turn)
+        self.write_put(&key, (bytes, options), turn)
+    }
+
+    /// The moment from which on the document of `key` is absent; `None` if it has no expiry, or is absent now.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`](crate::Keyspace::get).
+    pub fn expiry(&self, key: impl Into<Value>) -> Result<Option<Moment>> {
+        self.bytes().expiry(&sort_keys::of_primary(&key.into())?)
     }
 
     /// Sets the document of `key` to `value`.
@@ -74,7 +96,7 @@ impl Collection {
     pub fn put_value(&self, key: impl Into<Value>, value: &Value) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = self.encode_value(value)?;
-        self.write_put(&key, bytes, None)
+        self.write_put(&key, (bytes, EntryOptions::new()), None)
     }
 
     /// Sets the document of `key` to the document in the JSON text `json`. Numbers are kept exactly.
@@ -82,11 +104,24 @@ impl Collection {
     /// # Errors
     /// InvalidInput with line and column if the text is not JSON; else as [`Collection::put`].
     pub fn put_json(&self, key: impl Into<Value>, json: impl AsRef<[u8]>) -> Result<()> {
+        self.put_json_with(key, json, EntryOptions::new())
+    }
+
+    /// As [`Collection::put_json`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Collection::put_json`].
+    pub fn put_json_with(
+        &self,
+        key: impl Into<Value>,
+        json: impl AsRef<[u8]>,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let json = json.as_ref();
         let turn = self.turn_for(&key, json.len())?;
         let bytes = self.encode_json(json)?;
-        self.write_put(&key, bytes, turn)
+        self.write_put(&key, (bytes, options), turn)
     }
 
     /// Returns the document of `key`, or `None` if there is none. The document does not depend on the
@@ -283,6 +318,22 @@ impl Batch {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = collection.encode_document(document)?;
         collection.write_in(self, &key, Change::Put(&bytes))
+    }
+
+    /// As [`Batch::put_document`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Batch::put_document`].
+    pub fn put_document_with(
+        &mut self,
+        collection: &Collection,
+        key: impl Into<Value>,
+        document: &Document,
+        options: EntryOptions,
+    ) -> Result<()> {
+        let key = sort_keys::of_primary(&key.into())?;
+        let bytes = collection.encode_document(document)?;
+        collection.write_in(self, &key, Change::PutWith(&bytes, options))
     }
 
     /// Sets the document of `key` in `collection` to `value`.

@@ -3,6 +3,7 @@
 use super::Collection;
 use super::write::Change;
 use crate::batch::Batch;
+use crate::entry::EntryOptions;
 use crate::{encoders, sort_keys};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Value, View};
@@ -39,9 +40,22 @@ impl Collection {
     /// InvalidInput with the path of a part that no document can hold (a field twice, nesting beyond 512):
     /// nothing is written then. Else as [`Collection::put`].
     pub fn put_as<T: Serialize + ?Sized>(&self, key: impl Into<Value>, value: &T) -> Result<()> {
+        self.put_as_with(key, value, EntryOptions::new())
+    }
+
+    /// As [`Collection::put_as`], with options of its own.
+    ///
+    /// # Errors
+    /// As [`Collection::put_as`].
+    pub fn put_as_with<T: Serialize + ?Sized>(
+        &self,
+        key: impl Into<Value>,
+        value: &T,
+        options: EntryOptions,
+    ) -> Result<()> {
         let key = sort_keys::of_primary(&key.into())?;
         let bytes = self.encode_as(value)?;
-        self.write_put(&key, bytes, None)
+        self.write_put(&key, (bytes, options), None)
     }
 
     /// Returns the document of `key` as a Rust value, or `None` if there is none. Fields that the type lacks

@@ -11,14 +11,17 @@
 
 use super::Collection;
 use crate::batch::Batch;
+use crate::entry::EntryOptions;
 use flagstone_base::{KeyRange, Kind, Result};
-use flagstone_engine::Admitted;
+use flagstone_engine::{Admitted, Effect};
 
 /// What a write does to one document.
 #[derive(Clone, Copy)]
 pub(super) enum Change<'a> {
     /// Sets it to these bytes.
     Put(&'a [u8]),
+    /// Sets it to these bytes, with options of its own.
+    PutWith(&'a [u8], EntryOptions),
     /// Removes it.
     Delete,
     /// Changes it by a patch, without reading it.
@@ -36,11 +39,12 @@ pub(super) enum Rewrite {
 }
 
 impl<'a> Change<'a> {
-    const fn entry(self) -> (Kind, &'a [u8]) {
+    fn entry(self) -> (Effect, &'a [u8]) {
         match self {
-            Self::Put(bytes) => (Kind::Put, bytes),
-            Self::Delete => (Kind::Delete, b""),
-            Self::Patch(operand) => (Kind::Merge, operand),
+            Self::Put(bytes) => (Kind::Put.into(), bytes),
+            Self::PutWith(bytes, options) => (options.effect(), bytes),
+            Self::Delete => (Kind::Delete.into(), b""),
+            Self::Patch(operand) => (Kind::Merge.into(), operand),
         }
     }
 }
@@ -50,22 +54,22 @@ impl Collection {
     pub(super) fn write_put(
         &self,
         key: &[u8],
-        bytes: Vec<u8>,
+        (bytes, options): (Vec<u8>, EntryOptions),
         turn: Option<Admitted<'_>>,
     ) -> Result<()> {
-        self.bytes().put_encoded(key, bytes, turn)
+        self.bytes().put_encoded(key, (bytes, options.expires), turn)
     }
 
     /// Changes the document of the encoded `key`, by itself.
     pub(super) fn write(&self, key: &[u8], change: Change<'_>) -> Result<()> {
-        let (kind, value) = change.entry();
-        self.bytes().write_one(kind, key, value)
+        let (effect, value) = change.entry();
+        self.bytes().write_one(effect, key, value)
     }
 
     /// Changes the document of the encoded `key` together with the rest of `batch`.
     pub(super) fn write_in(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
-        let (kind, value) = change.entry();
-        batch.0.push(self.bytes(), kind, key, value)
+        let (effect, value) = change.entry();
+        batch.0.push(self.bytes(), effect, key, value)
     }
 
     /// Removes the documents of a range of encoded keys.

@@ -17,6 +17,7 @@ mod damage;
 mod deletes;
 mod documents;
 mod events;
+mod expiry;
 mod faults;
 #[cfg(feature = "serde")]
 mod fixtures;

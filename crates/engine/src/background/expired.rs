@@ -1,0 +1,25 @@
+//! Trees that need no compaction now, and will when entries in their tables have expired.
+
+use super::upkeep::Upkeep;
+use super::watch::watch;
+use flagstone_tree::{next_expiry, pick_expired};
+use std::sync::Arc;
+
+/// Watches the trees in which enough entries have expired, and notes when the next ones do. Whether there is any.
+pub(super) fn watch_expired(upkeep: &Arc<Upkeep>) -> bool {
+    let moment = upkeep.expire_through();
+    let mut is_any = false;
+    for keyspace in upkeep.keyspaces.all().iter().filter(|keyspace| keyspace.expires()) {
+        for tree in &keyspace.trees {
+            let view = tree.view();
+            if pick_expired(view.version(), tree.options(), moment).is_some() {
+                watch(upkeep, tree);
+                is_any = true;
+            }
+            if let Some(at) = next_expiry(view.version(), moment) {
+                upkeep.expiry_looks.note(at);
+            }
+        }
+    }
+    is_any
+}

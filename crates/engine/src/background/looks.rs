@@ -1,0 +1,70 @@
+//! When trees are to be looked at again because entries in their tables expire.
+
+use flagstone_base::Moment;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How often trees are looked at for entries that have expired, at most and at least: a snapshot may hold some back, and
+/// the wall clock may be set.
+const LOOK_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
+/// No moment.
+const NONE: u64 = u64::MAX;
+
+/// When trees are to be looked at for entries that have expired.
+pub(crate) struct ExpiryLooks {
+    /// The first moment that a tree waits for and no job waits for yet, in milliseconds.
+    next: AtomicU64,
+    /// The first moment that a job waits for.
+    armed: AtomicU64,
+}
+
+impl Default for ExpiryLooks {
+    fn default() -> Self {
+        Self { next: AtomicU64::new(NONE), armed: AtomicU64::new(NONE) }
+    }
+}
+
+impl ExpiryLooks {
+    /// A tree is to be looked at when entries expire at `at`.
+    pub(super) fn note(&self, at: Moment) {
+        self.next.fetch_min(at.millis(), Ordering::AcqRel);
+    }
+
+    /// How long from `now` on a new job has to wait; `None` if none is needed.
+    pub(super) fn arm(&self, now: Moment) -> Option<Duration> {
+        let next = self.next.swap(NONE, Ordering::AcqRel);
+        if next == NONE || self.armed.fetch_min(next, Ordering::AcqRel) <= next {
+            return None;
+        }
+        let wait = Duration::from_millis(next.saturating_sub(now.millis()));
+        Some(wait.clamp(LOOK_AFTER.0, LOOK_AFTER.1))
+    }
+
+    /// A job looks now.
+    pub(super) fn disarm(&self) {
+        self.armed.store(NONE, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_job_waits_for_the_first_moment() {
+        let looks = ExpiryLooks::default();
+        let (now, at) = (Moment::from_millis(100_000), Moment::from_millis);
+        assert_eq!(looks.arm(now), None);
+        looks.note(at(105_000));
+        looks.note(at(109_000));
+        assert_eq!(looks.arm(now), Some(Duration::from_secs(5)));
+        assert_eq!(looks.arm(now), None);
+        looks.note(at(106_000));
+        assert_eq!(looks.arm(now), None, "the job before sees to it");
+        looks.note(at(90_000));
+        assert_eq!(looks.arm(now), Some(Duration::from_secs(1)), "an earlier one comes first");
+        looks.disarm();
+        looks.note(at(900_000_000));
+        assert_eq!(looks.arm(now), Some(Duration::from_secs(3600)));
+    }
+}

@@ -1,0 +1,157 @@
+//! Merges into keyspaces in which entries expire: they are resolved when they are written.
+//!
+//! ```text
+//! merge +1 of a key that has 5 until noon  --under the locks of its key-->  put 6 until noon
+//! ```
+//! An operand that waited for its base in tables would be folded with it or not, depending on whether a compaction ran
+//! before the base expired. So each merge becomes a put of what it folds to, or a delete. A value that lives keeps its
+//! expiry; one that has expired is absent. Keyspaces that never saw an expiry keep their merges.
+
+use super::batch::{Effect, Op, Write, encode_op};
+use crate::reads::{Judge, Reads};
+use crate::space::{KeyspaceCore, Trees};
+use flagstone_base::key::check_value;
+use flagstone_base::{Kind, Moment, Result};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Whether `write` merges into a keyspace in which entries may expire.
+#[inline]
+pub(super) fn is_needed(write: &Write<'_>) -> bool {
+    write.keyspaces.iter().any(|keyspace| keyspace.expires())
+        && write.ops.iter().any(|op| resolves(write, op))
+}
+
+fn resolves(write: &Write<'_>, op: &Op) -> bool {
+    op.kind == Kind::Merge && write.keyspaces[usize::from(op.keyspace)].expires()
+}
+
+/// The operations of a write without such merges.
+pub(super) struct Resolved {
+    payload: Vec<u8>,
+    ops: Vec<Op>,
+}
+
+impl Resolved {
+    /// The resolved form of `write`, whose locks are held.
+    ///
+    /// # Errors
+    /// InvalidInput for a value over 512 MiB; errors of reading.
+    pub(super) fn of(reads: &Reads, write: &Write<'_>) -> Result<Self> {
+        loop {
+            let judge = Judge::new(reads);
+            let resolved = Resolving::new(reads, write, &judge).run()?;
+            if judge.is_valid_in(trees_read(write).into_iter()) {
+                return Ok(resolved);
+            }
+        }
+    }
+
+    /// `write` with these operations.
+    pub(super) fn as_write<'a>(&'a self, write: &Write<'a>) -> Write<'a> {
+        Write { payload: &self.payload, shared: None, ops: &self.ops, ..*write }
+    }
+}
+
+fn trees_read<'a>(write: &Write<'a>) -> Trees<'a> {
+    let merges = write.ops.iter().filter(|op| resolves(write, op));
+    let tree =
+        |op: &Op| &write.keyspaces[usize::from(op.keyspace)].trees[usize::from(op.partition)];
+    merges.map(tree).collect()
+}
+
+/// The value of a key, and its expiry.
+#[derive(Clone, Default)]
+struct State {
+    value: Option<Vec<u8>>,
+    expiry: Option<Moment>,
+}
+
+struct Resolving<'a> {
+    reads: &'a Reads,
+    write: &'a Write<'a>,
+    judge: &'a Judge<'a>,
+    /// What earlier operations of the same write have made of keys.
+    written: HashMap<(u16, &'a [u8]), State>,
+    /// The ranges that they delete: keyspace, start, end.
+    deleted: Vec<(u16, &'a [u8], &'a [u8])>,
+    resolved: Resolved,
+}
+
+impl<'a> Resolving<'a> {
+    fn new(reads: &'a Reads, write: &'a Write<'a>, judge: &'a Judge<'a>) -> Self {
+        let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
+        let (written, deleted) = (HashMap::new(), Vec::new());
+        Self { reads, write, judge, written, deleted, resolved: Resolved { payload, ops } }
+    }
+
+    fn run(mut self) -> Result<Resolved> {
+        for op in self.write.ops {
+            let keyspace = &self.write.keyspaces[usize::from(op.keyspace)];
+            let (key, value) = (self.write.bytes(&op.key), self.write.bytes(&op.value));
+            if !keyspace.expires() {
+                self.push(keyspace, op, op.effect(), value);
+            } else if op.kind == Kind::RangeDelete {
+                self.delete_range(op.keyspace, key, value);
+                self.push(keyspace, op, op.effect(), value);
+            } else if op.kind == Kind::Merge {
+                let state = self.folded(keyspace, op, value)?;
+                let effect = match &state.value {
+                    Some(_) => Effect::put(state.expiry),
+                    None => Kind::Delete.into(),
+                };
+                self.push(keyspace, op, effect, state.value.as_deref().unwrap_or_default());
+                self.written.insert((op.keyspace, key), state);
+            } else {
+                let value_now = (op.kind == Kind::Put).then(|| value.to_vec());
+                let state = State { value: value_now, expiry: op.expiry };
+                self.written.insert((op.keyspace, key), state);
+                self.push(keyspace, op, op.effect(), value);
+            }
+        }
+        Ok(self.resolved)
+    }
+
+    fn delete_range(&mut self, keyspace: u16, start: &'a [u8], end: &'a [u8]) {
+        self.written.retain(|(of, key), _| *of != keyspace || !(start..end).contains(key));
+        self.deleted.push((keyspace, start, end));
+    }
+
+    /// What `operand` makes of the key of `op`.
+    fn folded(&self, keyspace: &KeyspaceCore, op: &Op, operand: &[u8]) -> Result<State> {
+        keyspace.check_fold()?;
+        let key = self.write.bytes(&op.key);
+        let base = self.state(keyspace, op, key)?;
+        let fold = keyspace.fold.as_deref();
+        let value = fold.and_then(|fold| fold.fold(key, base.value.as_deref(), &[operand]));
+        value.as_deref().map_or(Ok(()), check_value)?;
+        Ok(State { expiry: base.expiry.filter(|_| value.is_some()), value })
+    }
+
+    /// The state of a key before the next operation of the write.
+    fn state(&self, keyspace: &KeyspaceCore, op: &Op, key: &'a [u8]) -> Result<State> {
+        if let Some(state) = self.written.get(&(op.keyspace, key)) {
+            // A put of this very write may be one that has expired already.
+            let has_expired = |expiry| self.judge.has_expired(expiry);
+            return Ok(match state.expiry.is_some_and(has_expired) {
+                true => State::default(),
+                false => state.clone(),
+            });
+        }
+        let is_in = |(of, start, end): &(u16, &[u8], &[u8])| {
+            *of == op.keyspace && (*start..*end).contains(&key)
+        };
+        if self.deleted.iter().any(is_in) {
+            return Ok(State::default());
+        }
+        let found = self.reads.get_judged(keyspace, key, op.hash, self.judge)?;
+        let value = found.value.map(|value| value.to_vec());
+        Ok(State { expiry: found.expiry.filter(|_| value.is_some()), value })
+    }
+
+    fn push(&mut self, keyspace: &Arc<KeyspaceCore>, op: &Op, effect: Effect, value: &[u8]) {
+        let Resolved { payload, ops } = &mut self.resolved;
+        let key = self.write.bytes(&op.key);
+        ops.push(encode_op(payload, keyspace, op.keyspace, effect, key, value));
+    }
+}

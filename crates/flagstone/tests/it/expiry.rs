@@ -1,0 +1,424 @@
+//! Entries that expire: seen by nobody afterwards, wherever they lie, and gone from the disk in the end.
+
+use crate::support::{folding, hashed, number, open, owned, small};
+use flagstone::env::Disk;
+use flagstone::{
+    Backups, Batch, Database, Durability, EntryOptions, ErrorKind, Event, Keyspace, Moment, Patch,
+    Repair,
+};
+use flagstone_testkit::{Session, World, dump};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+/// Options of a put that expires so many seconds from now.
+fn within(session: &Session, n: u64) -> EntryOptions {
+    EntryOptions::new().expires(session.db.now().after(seconds(n)))
+}
+
+fn text(found: Option<flagstone::Slice>) -> Option<String> {
+    owned(found).map(|bytes| String::from_utf8(bytes).unwrap())
+}
+
+fn keys(kv: &Keyspace) -> Vec<String> {
+    dump(kv).unwrap().into_keys().map(|key| String::from_utf8(key).unwrap()).collect()
+}
+
+fn tables(world: &World) -> usize {
+    world.files().iter().filter(|name| name.ends_with(".sst")).count()
+}
+
+/// Brings what was written so far somewhere else.
+type Stage = fn(Session, &World) -> Session;
+
+const STAGES: [(&str, Stage); 4] = [
+    ("memtable", |session, _| session),
+    ("flushed", |session, _| {
+        session.db.flush().unwrap();
+        session
+    }),
+    ("compacted", |session, _| {
+        session.db.compact().unwrap();
+        session
+    }),
+    ("reopened", |session, world| {
+        session.db.clone().close().unwrap();
+        drop(session);
+        open(world, &small())
+    }),
+];
+
+#[test]
+fn an_entry_is_absent_from_its_moment_on_wherever_it_lies() {
+    for (name, stage) in STAGES {
+        let world = World::new(1);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        kv.put("a", "stays").unwrap();
+        kv.put("b", "older").unwrap();
+        let at = session.db.now().after(seconds(60));
+        kv.put_with("b", "newer", EntryOptions::new().expires(at)).unwrap();
+        drop(kv);
+        let session = stage(session, &world);
+        let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
+        assert_eq!(text(kv.get("b").unwrap()).as_deref(), Some("newer"), "{name}");
+        assert_eq!((kv.expiry("b").unwrap(), kv.expiry("a").unwrap()), (Some(at), None));
+        assert_eq!(kv.count().unwrap(), 2);
+        world.clock.advance(seconds(59));
+        assert_eq!(keys(&kv), ["a", "b"], "{name}");
+        world.clock.advance(seconds(1));
+        assert_eq!(kv.get("b").unwrap(), None, "{name}");
+        assert!(kv.expiry("b").unwrap().is_none() && kv.get_versioned("b").unwrap().is_none());
+        assert_eq!((keys(&kv), kv.count().unwrap()), (vec!["a".to_owned()], 1), "{name}");
+        let back: Vec<_> = kv.scan_all().rev().map(|entry| entry.unwrap().0.to_vec()).collect();
+        assert_eq!(back, [b"a"]);
+        let many = kv.multi_get(["a", "b"]).unwrap();
+        assert!(many[0].is_some() && many[1].is_none());
+        assert!(!kv.remove("b").unwrap());
+        session.db.compact().unwrap();
+        assert_eq!(keys(&kv), ["a"], "{name}");
+        session.db.verify().unwrap();
+    }
+}
+
+#[test]
+fn a_snapshot_and_a_scan_keep_the_moment_at_which_they_began() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    for n in 0..100_u32 {
+        kv.put_with(n.to_be_bytes(), [7_u8; 200], within(&session, 60)).unwrap();
+    }
+    let snapshot = session.db.snapshot();
+    let mut scan = kv.scan_all();
+    assert!(scan.advance().unwrap());
+    world.clock.advance(seconds(60));
+    let later = session.db.snapshot();
+    session.db.compact().unwrap();
+    session.settle();
+    assert_eq!(snapshot.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 100);
+    assert!(snapshot.get(&kv, 7_u32.to_be_bytes()).unwrap().is_some());
+    assert_eq!(later.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 0);
+    assert_eq!(kv.count().unwrap(), 0);
+    let mut rest = 1;
+    while scan.advance().unwrap() {
+        rest += 1;
+    }
+    assert_eq!(rest, 100);
+    assert!(tables(&world) > 0, "the snapshot needs them");
+    drop((scan, snapshot, later));
+    session.db.compact().unwrap();
+    session.settle();
+    assert_eq!(tables(&world), 0);
+}
+
+#[test]
+fn expired_tables_go_without_a_write_or_a_call() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    for n in 0..3000_u32 {
+        kv.put_with(n.to_be_bytes(), [7_u8; 200], within(&session, 3600)).unwrap();
+    }
+    session.db.flush().unwrap();
+    session.settle();
+    assert!(tables(&world) > 0);
+    world.clock.advance(seconds(1800));
+    session.settle();
+    assert!(tables(&world) > 0);
+    world.clock.advance(seconds(1801));
+    session.settle();
+    assert_eq!(tables(&world), 0);
+}
+
+#[test]
+fn a_later_put_has_no_expiry_and_an_update_keeps_it() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    let numbers = session.db.typed::<u64, u64>("numbers").unwrap();
+    let options = within(&session, 60);
+    kv.put_with("k", "1", options).unwrap();
+    kv.put("k", "2").unwrap();
+    numbers.put_with(&1_u64, &5, options).unwrap();
+    numbers.update(&1_u64, |old| old.map(|n| n + 1)).unwrap();
+    assert_eq!(kv.expiry("k").unwrap(), None);
+    assert_eq!(
+        numbers.keyspace().expiry(numbers.key_bytes(&1_u64).unwrap()).unwrap(),
+        options.expires
+    );
+    world.clock.advance(seconds(60));
+    assert_eq!(text(kv.get("k").unwrap()).as_deref(), Some("2"));
+    assert_eq!(numbers.get(&1_u64).unwrap(), None);
+    numbers.update(&1_u64, |old| Some(old.unwrap_or(100))).unwrap();
+    assert_eq!(numbers.get(&1_u64).unwrap(), Some(100), "it begins without an expiry");
+}
+
+#[test]
+fn a_merge_keeps_the_expiry_of_a_value_that_lives_and_begins_again_after_it() {
+    for (name, stage) in STAGES {
+        let world = World::new(1);
+        let session = open(&world, &small());
+        let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+        let one = 1_i64.to_le_bytes();
+        kv.merge("blind", one).unwrap();
+        kv.put_with("k", 10_i64.to_le_bytes(), within(&session, 60)).unwrap();
+        kv.merge("blind", one).unwrap();
+        kv.merge("k", one).unwrap();
+        drop(kv);
+        let session = stage(session, &world);
+        let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+        kv.merge("k", one).unwrap();
+        assert_eq!(number(kv.get("k").unwrap()), 12, "{name}");
+        world.clock.advance(seconds(60));
+        assert_eq!(kv.get("k").unwrap(), None, "{name}");
+        kv.merge("k", one).unwrap();
+        assert_eq!((number(kv.get("k").unwrap()), kv.expiry("k").unwrap()), (1, None), "{name}");
+        world.clock.advance(seconds(600));
+        session.db.compact().unwrap();
+        assert_eq!(number(kv.get("k").unwrap()), 1, "{name}");
+        assert_eq!(number(kv.get("blind").unwrap()), 2, "{name}");
+    }
+}
+
+#[test]
+fn merges_of_a_batch_see_what_the_batch_wrote_before() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(2, "add-i64/1")).unwrap();
+    let plain = session.db.keyspace_with("plain", folding(1, "add-i64/1")).unwrap();
+    let value = |n: i64| n.to_le_bytes();
+    kv.put_with("x", value(1), within(&session, 60)).unwrap();
+    kv.put("y", value(5)).unwrap();
+    let mut batch = Batch::default();
+    batch.merge(&kv, "x", value(1)).unwrap();
+    batch.merge(&plain, "x", value(1)).unwrap();
+    batch.merge(&kv, "x", value(1)).unwrap();
+    batch.delete(&kv, "y").unwrap();
+    batch.merge(&kv, "y", value(1)).unwrap();
+    batch.put_with(&kv, "z", value(7), within(&session, 90)).unwrap();
+    batch.merge(&kv, "z", value(1)).unwrap();
+    batch.put(&kv, "w", value(9)).unwrap();
+    batch.delete_range(&kv, "w", "x").unwrap();
+    batch.merge(&kv, "w", value(2)).unwrap();
+    batch.merge(&kv, "w", value(2)).unwrap();
+    session.db.commit(batch).unwrap();
+    let now = |key: &str| number(kv.get(key).unwrap());
+    assert_eq!([now("w"), now("x"), now("y"), now("z")], [4, 3, 1, 8]);
+    assert_eq!(number(plain.get("x").unwrap()), 1);
+    world.clock.advance(seconds(60));
+    assert_eq!(keys(&kv), ["w", "y", "z"]);
+    world.clock.advance(seconds(30));
+    assert_eq!(keys(&kv), ["w", "y"]);
+}
+
+#[test]
+fn conditions_judge_by_the_moment_of_the_commit() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put_with("k", "1", within(&session, 60)).unwrap();
+    let (version, _) = kv.get_versioned("k").unwrap().unwrap();
+    let snapshot = session.db.snapshot();
+    let commit = |add: &dyn Fn(&mut Batch)| {
+        let mut batch = Batch::default();
+        add(&mut batch);
+        batch.put(&kv, "other", "x").unwrap();
+        session.db.commit(batch).map_err(|error| error.kind())
+    };
+    let absent = |batch: &mut Batch| batch.expect_absent(&kv, "k").unwrap();
+    let same = |batch: &mut Batch| batch.expect_version(&kv, "k", version).unwrap();
+    let unchanged = |batch: &mut Batch| {
+        batch.expect_unchanged_since(&kv, "k", snapshot.version()).unwrap();
+    };
+    assert_eq!(commit(&absent), Err(ErrorKind::Conflict));
+    assert_eq!((commit(&same), commit(&unchanged)), (Ok(()), Ok(())));
+    world.clock.advance(seconds(60));
+    assert_eq!(commit(&same), Err(ErrorKind::Conflict));
+    // Nobody has written the key: expiry is no write.
+    assert_eq!((commit(&absent), commit(&unchanged)), (Ok(()), Ok(())));
+    drop(snapshot);
+    session.db.compact().unwrap();
+    assert_eq!((commit(&absent), commit(&same)), (Ok(()), Err(ErrorKind::Conflict)));
+}
+
+#[test]
+fn what_a_crash_leaves_still_expires() {
+    for luck in 0..8 {
+        let world = World::new(luck);
+        let session = open(&world, &small().durability(Durability::Group));
+        let kv = session.db.keyspace("kv").unwrap();
+        kv.put("a", "stays").unwrap();
+        kv.put_with("b", "goes", within(&session, 60)).unwrap();
+        let mut batch = session.db.batch();
+        batch.put_with(&kv, "c", vec![7_u8; 100_000], within(&session, 90)).unwrap();
+        session.db.commit(batch).unwrap();
+        let world = world.after_power_cut(luck);
+        drop((kv, session));
+        let session = open(&world, &small());
+        let kv = session.db.keyspace("kv").unwrap();
+        assert_eq!(keys(&kv), ["a", "b", "c"]);
+        world.clock.advance(seconds(60));
+        assert_eq!(keys(&kv), ["a", "c"]);
+        world.clock.advance(seconds(30));
+        assert_eq!(keys(&kv), ["a"]);
+        session.db.compact().unwrap();
+        session.db.verify().unwrap();
+        assert_eq!(keys(&kv), ["a"]);
+    }
+}
+
+#[test]
+fn the_clock_of_a_database_never_goes_back_behind_what_an_edit_records() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put_with("k", "1", within(&session, 60)).unwrap();
+    session.db.flush().unwrap();
+    world.clock.advance(seconds(100));
+    let now = session.db.now();
+    assert_eq!(kv.get("k").unwrap(), None);
+    kv.put("other", "1").unwrap();
+    session.db.flush().unwrap();
+    drop(kv);
+    // The clock of the next world begins where that of the first one began.
+    let world = world.after_kill(1);
+    drop(session);
+    let session = open(&world, &small());
+    assert_eq!(session.db.now(), now);
+    assert_eq!(session.db.keyspace("kv").unwrap().get("k").unwrap(), None);
+    world.clock.set_wall(seconds(5));
+    assert_eq!(session.db.now(), now);
+    world.clock.set_wall(Duration::from_millis(now.millis()) + seconds(7));
+    assert_eq!(session.db.now(), now.after(seconds(7)));
+}
+
+#[test]
+fn a_clock_that_jumps_ahead_destroys_nothing_for_an_hour() {
+    let world = World::new(1);
+    let (environment, executor) = world.environment();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let listener = Arc::clone(&told);
+    let builder = Database::builder(World::dir()).options(small()).environment(environment);
+    let db = builder.listener(move |event: &Event| {
+        if let Event::ClockJumped { by } = event {
+            listener.lock().unwrap().push(*by);
+        }
+    });
+    let session = Session::of(&world, db.open().unwrap(), executor);
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put_with("k", "1", within(&session, 1_000_000)).unwrap();
+    session.db.flush().unwrap();
+    let right = Duration::from_millis(session.db.now().millis());
+    world.clock.set_wall(right + seconds(100_000_000));
+    assert_eq!(kv.get("k").unwrap(), None, "reads follow the clock");
+    kv.put("other", "1").unwrap();
+    session.db.compact().unwrap();
+    assert_eq!(told.lock().unwrap()[..], [seconds(100_000_000)]);
+    assert_eq!(kv.get("k").unwrap(), None);
+    drop((kv, session));
+    world.clock.set_wall(right);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    assert_eq!(keys(&kv), ["k", "other"]);
+    world.clock.set_wall(right + seconds(100_000_000));
+    session.settle();
+    kv.put("other", "2").unwrap();
+    session.db.compact().unwrap();
+    world.clock.advance(seconds(3700));
+    kv.put("other", "3").unwrap();
+    session.db.compact().unwrap();
+    drop((kv, session));
+    world.clock.set_wall(right);
+    let session = open(&world, &small());
+    assert_eq!(keys(&session.db.keyspace("kv").unwrap()), ["other"]);
+}
+
+#[test]
+fn a_document_expires_and_patches_keep_its_expiry() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let documents = session.db.collection("documents").unwrap();
+    documents.put_json("plain", r#"{"n":1}"#).unwrap();
+    let options = within(&session, 60);
+    documents.put_json_with("k", r#"{"n":1}"#, options).unwrap();
+    let mut batch = session.db.batch();
+    let document = documents.get("plain").unwrap().unwrap();
+    batch.put_document_with(&documents, "l", &document, options).unwrap();
+    session.db.commit(batch).unwrap();
+    documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
+    assert!(documents.update("l", |d| d.set("n", 9)).unwrap());
+    session.db.compact().unwrap();
+    assert_eq!(documents.expiry("k").unwrap(), options.expires);
+    assert_eq!(documents.expiry("l").unwrap(), options.expires);
+    assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 2);
+    world.clock.advance(seconds(60));
+    documents.patch("k", &Patch::new().inc("n", 1)).unwrap();
+    assert!(!documents.update("l", |d| d.set("n", 9)).unwrap());
+    assert_eq!(documents.count().unwrap(), 1);
+    documents.patch("k", &Patch::new().upsert().inc("n", 1)).unwrap();
+    assert_eq!(documents.get("k").unwrap().unwrap().int("n"), 1);
+    assert_eq!(documents.expiry("k").unwrap(), None);
+}
+
+fn reopened(world: &World, dir: &str) -> Database {
+    let builder = Database::builder(dir).options(small()).create_if_missing(false);
+    builder.environment(world.environment().0).open().unwrap()
+}
+
+#[test]
+fn copies_and_repaired_databases_know_what_expires() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(1, "add-i64/1")).unwrap();
+    kv.put("a", 1_i64.to_le_bytes()).unwrap();
+    kv.put_with("b", 1_i64.to_le_bytes(), within(&session, 60)).unwrap();
+    session.db.flush().unwrap();
+    kv.put_with("c", 1_i64.to_le_bytes(), within(&session, 60)).unwrap();
+    session.db.checkpoint("/checkpoint").unwrap();
+    session.db.backup("/backups").unwrap();
+    let disk = || Arc::new(world.mem.clone());
+    Backups::on_disk("/backups", disk()).restore(None, "/restored").unwrap();
+    drop((kv, session));
+    Repair::of(World::dir()).on_disk(disk()).into_dir("/repaired").unwrap();
+    world.mem.remove(&World::path("CURRENT")).unwrap();
+    let manifests = world.files().into_iter().filter(|name| name.ends_with(".manifest"));
+    manifests.for_each(|name| world.mem.remove(&World::path(&name)).unwrap());
+    let repair = Repair::of(World::dir()).on_disk(disk());
+    repair.fold(1, "add-i64/1").into_dir("/rebuilt").unwrap();
+    let mut copies = Vec::new();
+    for dir in ["/checkpoint", "/restored", "/repaired", "/rebuilt"] {
+        let db = reopened(&world, dir);
+        let name = db.keyspaces()[0].name.clone();
+        let kv = db.existing_keyspace(&name).unwrap().unwrap();
+        assert_eq!(keys(&kv), ["a", "b", "c"], "{dir}");
+        // It is still known that entries expire: the merge is resolved.
+        kv.merge("b", 1_i64.to_le_bytes()).unwrap();
+        assert_eq!(number(kv.get("b").unwrap()), 2, "{dir}");
+        copies.push((dir, db, kv));
+    }
+    world.clock.advance(seconds(60));
+    for (dir, db, kv) in copies {
+        assert_eq!(keys(&kv), ["a"], "{dir}");
+        db.compact().unwrap();
+        db.verify().unwrap();
+        assert_eq!(keys(&kv), ["a"], "{dir}");
+    }
+}
+
+#[test]
+fn a_moment_long_past_is_no_error() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    kv.put("k", "older").unwrap();
+    kv.put_with("k", "1", EntryOptions::new().expires(Moment::ZERO)).unwrap();
+    assert_eq!(kv.get("k").unwrap(), None);
+    kv.put_with("k", "2", EntryOptions::new().expires(Moment::MAX)).unwrap();
+    assert_eq!(text(kv.get("k").unwrap()).as_deref(), Some("2"));
+    session.db.compact().unwrap();
+    assert_eq!(kv.expiry("k").unwrap(), Some(Moment::MAX));
+}
