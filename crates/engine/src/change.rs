@@ -1,15 +1,19 @@
-//! Changes of the catalog: keyspaces are found, created, renamed and dropped.
+//! Changes of the catalog and of whole keyspaces: they are found, created, altered, emptied and dropped.
 
-use crate::background::{Upkeep, resume_later, schedule, secure_history, sweep, watch};
-use crate::catalog::{
-    KeyspaceContent, KeyspaceRecord, Wanted, check_name, content_mismatch, mismatch,
+use crate::background::{
+    Upkeep, flush_trees, resume_later, schedule, secure_history, sweep, watch,
 };
+use crate::catalog::{
+    KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
+};
+use crate::commit::Batch;
 use crate::content::Content;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{make_core, open_content, tree_options};
-use crate::options::KeyspaceOptions;
+use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
 use crate::space::{Fate, KeyspaceCore};
+use crate::write::commit;
 use flagstone_base::{Error, KeyspaceId, Result};
 use flagstone_tree::{Tree, Version};
 use std::collections::BTreeSet;
@@ -148,6 +152,33 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     Ok(true)
 }
 
+/// Commits `batch`, which deletes everything in `core`. Then the memtables are flushed, which removes the tables that
+/// no snapshot needs by the same edit.
+///
+/// The batch has a SeqNo as every write has, which is its place in history, also when the log is replayed. The log is
+/// synced through it before the edit is appended, as in every flush.
+pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result<()> {
+    parts.health.check_may_wait("the emptying of a keyspace")?;
+    parts.health.check_may_write()?;
+    parts.health.check_open_for_writing()?;
+    secure_history(&parts.upkeep)?;
+    // It needs no room that it does not give back: it waits for none.
+    let committed = commit(parts, &batch.as_write(), Durability::Group, None)?;
+    parts.log.wait_durable(committed.lsn, Durability::Group)?;
+    // The log has it, so a flush that fails only delays what comes back: it is tried again.
+    let _flushed = flush_trees(&parts.upkeep, &core.trees);
+    sweep(&parts.upkeep);
+    Ok(())
+}
+
+/// Changes how the tables of the keyspace `name` are written from now on.
+pub(crate) fn alter_keyspace(parts: &Parts, name: &str, options: &KeyspaceOptions) -> Result<()> {
+    parts.health.check_may_wait("the change of a keyspace")?;
+    parts.health.check_open_for_writing()?;
+    options.check()?;
+    alter(parts, name, |record| altered(record, options))
+}
+
 /// Gives the keyspace `old` the name `new`.
 pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()> {
     parts.health.check_may_wait("the renaming of a keyspace")?;
@@ -174,11 +205,17 @@ fn alter(
     let mut room = parts.edits.manifest.lock();
     let Some(manifest) = room.as_mut() else { return Err(parts.setup.closed()) };
     let core = alterable(parts, name)?;
-    let edit = Edit { keyspaces_altered: vec![change(&core.record())?], ..Edit::default() };
+    let (before, after) = (core.record(), change(&core.record())?);
+    if *before == after {
+        return Ok(());
+    }
+    let tables = after.tables;
+    let edit = Edit { keyspaces_altered: vec![after], ..Edit::default() };
     append_or_rule_out(parts, manifest, edit, || {})?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
         parts.keyspaces.replace_record(&core, record);
     }
+    core.trees.iter().for_each(|tree| tree.set_table_options(tables));
     Ok(())
 }
 

@@ -4,7 +4,9 @@ use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
 use crate::change::{self, WantedContent, check_content};
 use crate::checkpoint::{self, CheckpointReport};
-use crate::commit::{Batch, LargeWrite, Ticket, before_write, trees_of};
+use crate::commit::{
+    Batch, Committed, LargeWrite, Ticket, TryCommit, Turn, before_write, trees_of, try_before_write,
+};
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
@@ -116,6 +118,15 @@ impl Engine {
         change::drop_keyspace(self.parts(), name)
     }
 
+    /// Changes how the tables of the keyspace `name` are written, from the next table on.
+    ///
+    /// # Errors
+    /// InvalidInput when there is no such keyspace, for an option that is out of range or fixed at creation; Io,
+    /// OutOfSpace, Poisoned, Closed.
+    pub fn alter_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
+        change::alter_keyspace(self.parts(), name, options)
+    }
+
     /// Gives the keyspace `old` the name `new`. Its handles stay valid.
     ///
     /// # Errors
@@ -149,6 +160,39 @@ impl Engine {
         self.start_large(&batch, large, durability, true)
     }
 
+    /// As [`Engine::start`], but never sleeps until flushes or compactions have caught up: says how long instead.
+    ///
+    /// # Errors
+    /// As [`Engine::start`], but never Busy.
+    pub fn try_start(&self, batch: &Batch, durability: Durability) -> Result<TryCommit> {
+        self.check_start(batch, durability)?;
+        let (parts, write) = (self.parts(), batch.as_write());
+        match try_before_write(&parts.commits.throttle, write.len(), &trees_of(&write))? {
+            Turn::Later(after) => Ok(TryCommit::RetryAfter(after)),
+            Turn::Now { admitted, pause } => {
+                let committed = commit(parts, &write, durability, None)?;
+                drop(admitted);
+                Ok(TryCommit::Started { ticket: self.ticket(&committed, durability), pause })
+            }
+        }
+    }
+
+    fn ticket(&self, committed: &Committed, durability: Durability) -> Ticket {
+        let (log, seqno) = (Arc::clone(&self.parts().log), committed.last);
+        Ticket { log, lsn: committed.lsn, durability, seqno }
+    }
+
+    /// Refuses a batch that no commit can take.
+    fn check_start(&self, batch: &Batch, durability: Durability) -> Result<()> {
+        if let Durability::Interval(interval) = durability {
+            check_interval(interval)?;
+        }
+        match batch.keyspaces.iter().all(|core| core.belongs_to(&self.parts().trees)) {
+            true => Ok(()),
+            false => Err(Error::invalid("the batch holds a keyspace of another database")),
+        }
+    }
+
     fn start_large(
         &self,
         batch: &Batch,
@@ -156,15 +200,8 @@ impl Engine {
         durability: Durability,
         wait: bool,
     ) -> Result<Ticket> {
+        self.check_start(batch, durability)?;
         let parts = self.parts();
-        if let Durability::Interval(interval) = durability {
-            check_interval(interval)?;
-        }
-        for core in &batch.keyspaces {
-            if !core.belongs_to(&parts.trees) {
-                return Err(Error::invalid("the batch holds a keyspace of another database"));
-            }
-        }
         let write = batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));
         let admitted =
@@ -173,12 +210,7 @@ impl Engine {
         // The memory first, then the room for it.
         drop(large);
         drop(admitted);
-        Ok(Ticket {
-            log: Arc::clone(&parts.log),
-            lsn: committed.lsn,
-            durability,
-            seqno: committed.last,
-        })
+        Ok(self.ticket(&committed, durability))
     }
 
     /// The moment by which a read of now judges expiries.

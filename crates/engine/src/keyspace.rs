@@ -1,11 +1,12 @@
 //! A keyspace: a named, ordered map of byte keys to byte values, spread over partitions.
 
+use crate::change;
 use crate::commit::{Admitted, Batch, Effect};
 use crate::handle::Handle;
 use crate::history::VersionToken;
 use crate::options::{Options, Routing};
 use crate::parts::Parts;
-use crate::read::{Pin, Scan, Snapshot, count};
+use crate::read::{Pin, Scan, Snapshot, TryGet, count};
 use crate::space::KeyspaceCore;
 use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
@@ -90,6 +91,18 @@ impl Keyspace {
         Ok(reads.get_found(&self.core, key, self.core.hash(key), None)?.value)
     }
 
+    /// The value of `key`, from memory alone: no file is opened or read.
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<TryGet<Slice>> {
+        let key = key.as_ref();
+        check_key(key)?;
+        let found = self.parts().reads.try_get_found(&self.core, key, self.core.hash(key))?;
+        Ok(found
+            .map_or(TryGet::WouldRead, |found| found.value.map_or(TryGet::Absent, TryGet::Found)))
+    }
+
     /// The value of `key` with a token of the write that made it.
     ///
     /// # Errors
@@ -136,18 +149,36 @@ impl Keyspace {
     /// # Errors
     /// As [`Keyspace::put`].
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
-        let range = owned_range(&range);
-        if range.is_empty() {
-            return Ok(());
+        let batch = self.batch_without(owned_range(&range))?;
+        match batch.is_empty() {
+            true => Ok(()),
+            false => write::commit_batch(self.parts(), &batch),
         }
+    }
+
+    /// Removes all keys: one entry per partition in the log, then tables and memtables go unread, by one edit. When it
+    /// returns, that survives a power cut.
+    ///
+    /// # Errors
+    /// As [`Keyspace::put`]; InvalidInput inside a callback.
+    pub fn clear(&self) -> Result<()> {
+        let batch = self.batch_without(KeyRange::ALL)?;
+        change::clear(self.parts(), &self.core, &batch)
+    }
+
+    /// A batch that removes all keys of `range`.
+    fn batch_without(&self, range: KeyRange) -> Result<Batch> {
         let mut batch = Batch::default();
+        if range.is_empty() {
+            return Ok(batch);
+        }
         // No key is empty, so this is the smallest.
         let first = vec![0];
         let start = match range.start {
             Bound::Included(start) => start.max(first),
             Bound::Excluded(start) => match next_key(&start) {
                 Some(start) => start,
-                None => return Ok(()),
+                None => return Ok(batch),
             },
             Bound::Unbounded => first,
         };
@@ -167,7 +198,7 @@ impl Keyspace {
         if start < end {
             batch.delete_range(&self.core, &start, &end)?;
         }
-        write::commit_batch(self.parts(), &batch)
+        Ok(batch)
     }
 
     /// Folds `operand` into the value of `key`, without reading it.

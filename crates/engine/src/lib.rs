@@ -64,12 +64,13 @@ mod open;
 mod handle;
 mod write;
 
+mod change;
+
 mod read;
 
 mod keyspace;
 
 mod backup;
-mod change;
 mod checkpoint;
 mod repair;
 mod stats;
@@ -90,7 +91,7 @@ pub use backup::{
 };
 pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
-pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket};
+pub use commit::{Admitted, Batch, Effect, OP_OVERHEAD, Ticket, TryCommit};
 pub use config::{Config, Environment};
 pub use engine::Engine;
 pub use event::{DamagedTable, Event, Listener, StallCause};
@@ -99,7 +100,7 @@ pub use fold::Fold;
 pub use history::VersionToken;
 pub use keyspace::{Keyspace, owned_range};
 pub use options::{Durability, KeyspaceOptions, Options, Routing};
-pub use read::{Scan, Snapshot};
+pub use read::{Scan, Snapshot, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
 pub use space::KeyspaceCore;
 pub use stats::{

@@ -93,6 +93,35 @@ impl Reads {
         self.find(keyspace, (key, hash), None, &|| judge.moment())
     }
 
+    /// As [`Reads::get_found`] as of now, from memory alone: `None` if a table would have to be read.
+    pub(crate) fn try_get_found(
+        &self,
+        keyspace: &KeyspaceCore,
+        key: &[u8],
+        hash: u64,
+    ) -> Result<Option<Found>> {
+        self.health.check_open()?;
+        let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
+        loop {
+            // As in `find`.
+            let seqno = self.history.visible();
+            let view = tree.peek();
+            if view.watermark() > seqno {
+                continue;
+            }
+            let found = tree.try_get(&view, (key, hash), seqno, &|| self.history.clock.now());
+            let found = found.map_err(|error| self.told(error))?;
+            let Some(found) = found else { return Ok(None) };
+            if found.value.is_none() {
+                keyspace.check_readable()?;
+            }
+            if is_long(&found) {
+                self.note_long(keyspace, key, hash, &found);
+            }
+            return Ok(Some(found));
+        }
+    }
+
     /// A get that folded very many operands notes the value itself: after a recovery, perhaps, when nobody
     /// writes the key any more.
     #[cold]

@@ -12,7 +12,7 @@ use crate::typed::Typed;
 use flagstone_base::{Moment, Result};
 use flagstone_engine::{
     BackupReport, CheckpointReport, CompactProgress, Engine, KeyspaceInfo, KeyspaceOptions, Stats,
-    Ticket, VerifyReport,
+    Ticket, TryCommit, VerifyReport,
 };
 use std::fmt;
 use std::ops::ControlFlow;
@@ -264,6 +264,29 @@ impl Database {
         self.0.drop_keyspace(name)
     }
 
+    /// Changes options of the keyspace, collection or typed keyspace `name`: compression, block size, filters; those that
+    /// are set. One edit of the manifest does it, synced when this returns. They count from the next table on: what is
+    /// there is rewritten when its turn comes, or by [`Database::compact`] if its compression differs.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Compression, KeyspaceOptions};
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// db.alter_keyspace("kv", KeyspaceOptions::new().bottom_compression(Compression::Zstd(7)))?;
+    /// db.compact()?;
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput when there is no keyspace `name`, for an option out of range, and for another routing or fold, which
+    /// are fixed at creation: the text names both values. Io, OutOfSpace, Poisoned, Closed; a change that the disk refused
+    /// half-way may come back after a crash.
+    pub fn alter_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<()> {
+        self.0.alter_keyspace(name, &options)
+    }
+
     /// Gives the keyspace, collection or typed keyspace `old` the name `new`. All its handles stay valid and tell the new
     /// name. One edit of the manifest does it, synced when this returns: after a crash there is one of the two names. What
     /// was acknowledged before is made durable first, unless the disk is full, so a crash never shows the new name over
@@ -339,6 +362,33 @@ impl Database {
     /// Busy; else as [`Database::commit`].
     pub fn try_commit(&self, batch: &Batch) -> Result<()> {
         self.0.start(&batch.0, self.0.options().durability, false)?.wait()
+    }
+
+    /// As [`Database::commit_start`], but never sleeps until flushes or compactions have caught up, not even for a moment:
+    /// where [`Database::commit`] would, this says how long. For a server that must not block its threads. It still waits
+    /// as every commit does for the append to the log, and for other writers of the same keys. The batch is borrowed, so
+    /// it can be tried again.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// # let kv = db.keyspace("kv")?;
+    /// use flagstone::TryCommit;
+    /// let mut batch = db.batch();
+    /// batch.put(&kv, "a", "1")?;
+    /// match db.try_commit_start(&batch)? {
+    ///     // Visible. A timer may look whether it is durable, and take the next batch after `pause`.
+    ///     TryCommit::Started { ticket, pause } => assert!(ticket.is_done() && pause.is_zero()),
+    ///     // A timer may try again.
+    ///     TryCommit::RetryAfter(time) => assert!(!time.is_zero()),
+    /// }
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::commit`].
+    pub fn try_commit_start(&self, batch: &Batch) -> Result<TryCommit> {
+        self.0.try_start(&batch.0, self.0.options().durability)
     }
 
     /// All keyspaces as of now, for as long as the snapshot is held.

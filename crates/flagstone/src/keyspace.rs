@@ -3,7 +3,7 @@
 use crate::entry::EntryOptions;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Moment, Result, Slice};
-use flagstone_engine::{Routing, Scan, VersionToken};
+use flagstone_engine::{Routing, Scan, TryGet, VersionToken};
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -68,6 +68,34 @@ impl Keyspace {
         self.0.get(key.as_ref())
     }
 
+    /// The value of `key` from memory alone: memtables, filters and the block cache. It reads no file and waits for
+    /// nobody, so a thread that serves many clients may call it, and hand to a thread that may wait only those gets for
+    /// which a file would have to be read.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::TryGet;
+    /// let kv = db.keyspace("kv")?;
+    /// kv.put("a", "1")?;
+    /// let value = match kv.try_get("a")? {
+    ///     TryGet::Found(value) => Some(value),
+    ///     TryGet::Absent => None,
+    ///     TryGet::WouldRead => std::thread::scope(|threads| {
+    ///         threads.spawn(|| kv.get("a")).join().expect("the thread does not panic")
+    ///     })?,
+    /// };
+    /// assert_eq!(value.as_deref(), Some(b"1".as_slice()));
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Keyspace::get`].
+    #[inline]
+    pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<TryGet<Slice>> {
+        self.0.try_get(key.as_ref())
+    }
+
     /// The value of `key` with a token of the write that made it, for
     /// [`Batch::expect_version`](crate::Batch::expect_version).
     ///
@@ -116,6 +144,31 @@ impl Keyspace {
     #[inline]
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.0.delete_range(range)
+    }
+
+    /// Removes all keys. One entry per partition in the log does it, at its place among all writes: what was written
+    /// before is gone, what is written after stays, also after a crash. Then the memtables are flushed, and one edit
+    /// removes all tables without reading them: the cost is that of the memtables and of the number of tables. A table
+    /// that a snapshot or a scan still reads goes when they are gone. When this returns, the emptying survives a power
+    /// cut, whatever the database's durability; so does what was acknowledged before, unless the disk is full, since it
+    /// may have been copied elsewhere.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// let cache = db.keyspace("cache")?;
+    /// cache.put("a", "1")?;
+    /// cache.clear()?;
+    /// cache.put("b", "2")?;
+    /// assert_eq!(cache.count()?, 1);
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// InvalidInput for a dropped keyspace, or inside a callback; OutOfSpace, Io, Poisoned, Closed. After an error it has
+    /// not happened; but after Poisoned that is unknown until the database is opened again.
+    pub fn clear(&self) -> Result<()> {
+        self.0.clear()
     }
 
     /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it: as cheap as a

@@ -69,8 +69,8 @@ pub use flagstone_engine::{
     BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, Backups, CacheReport,
     CheckpointReport, CompactProgress, DamagedTable, Durability, Environment, Event, KeepReport,
     KeyspaceInfo, KeyspaceOptions, KeyspaceStats, LevelReport, Listener, Loss, Options,
-    RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket,
-    VerifyReport, VersionToken,
+    RepairReport, RestoreReport, Routing, Scan, ScrubReport, StallCause, Stats, Ticket, TryCommit,
+    TryGet, VerifyReport, VersionToken,
 };
 pub use keyspace::Keyspace;
 pub use repair::Repair;

@@ -1,12 +1,15 @@
-//! Finds blocks in the index of an open table, whether the index is in memory or in parts.
+//! Finds blocks in the index of an open table, whether the index is in memory or in parts; and gets
+//! that read no file.
 
 use crate::cache::BlockKey;
+use crate::filter::Filter;
 use crate::format::{BLOCK_TRAILER_BYTES, open_owned_block};
 use crate::index::Index;
 use crate::index_parts::{IndexParts, TableIndex};
-use crate::properties::Handle;
-use crate::table::Table;
-use flagstone_base::{Malformed, Result, SeqNo};
+use crate::properties::{FilterParts, Handle};
+use crate::table::{Filtering, Sought, Table};
+use flagstone_base::{Malformed, Result, SeqNo, Slice, Trailer};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// How a lookup uses the cache when the index is in parts.
@@ -162,5 +165,95 @@ impl Table {
     pub(crate) fn index_part_key(&self, number: usize) -> BlockKey {
         let filter_parts = self.properties.sections.filter_parts.map_or(0, |parts| parts.count());
         BlockKey { table: self.cache_number, block: u32::MAX - filter_parts - number as u32 }
+    }
+}
+
+/// Gets that use memory alone: the filter, the index and the blocks of the cache, never the file.
+impl Table {
+    /// As [`Table::get`], but reads no file. Returns false if the file would have to be read; then
+    /// some entries of the key may have been visited.
+    ///
+    /// # Errors
+    /// Corruption of a block in memory.
+    pub fn get_cached(
+        &self,
+        key: &[u8],
+        remixed_hash: u64,
+        at: SeqNo,
+        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        if self.properties.filter_key == 0 {
+            match self.may_contain_cached(remixed_hash) {
+                Some(true) => {}
+                Some(false) => return Ok(true),
+                None => return Ok(false),
+            }
+        }
+        let sought = Sought { key, remixed_hash, at };
+        let parts = match &self.index {
+            TableIndex::Resident(index) => {
+                let Some(number) = index.find(key, at) else { return Ok(true) };
+                return Ok(self.visit_cached(index, number, sought, visit)?.is_some());
+            }
+            TableIndex::InParts(parts) => parts,
+        };
+        let Some(mut part) = parts.find(key, at) else { return Ok(true) };
+        let Some(mut index) = self.cached_index_part(part) else { return Ok(false) };
+        let Some(mut number) = index.find(key, at) else { return Ok(true) };
+        loop {
+            match self.visit_cached(&index, number, sought, visit)? {
+                Some(true) if parts.is_continued(part + 1) => part += 1,
+                known => return Ok(known.is_some()),
+            }
+            let Some(next) = self.cached_index_part(part) else { return Ok(false) };
+            index = next;
+            number = index.blocks().start;
+        }
+    }
+
+    /// As [`Table::may_contain`], or `None` if the part of the filter is not in memory.
+    pub fn may_contain_cached(&self, remixed_hash: u64) -> Option<bool> {
+        let ask = |filter: &Filter| filter.may_contain(remixed_hash);
+        match &self.filter {
+            Filtering::None => Some(true),
+            Filtering::Pinned(filter) => Some(ask(filter)),
+            Filtering::InParts(parts) => self.ask_cached_part(*parts, remixed_hash),
+        }
+    }
+
+    fn ask_cached_part(&self, parts: FilterParts, hash: u64) -> Option<bool> {
+        let part = self.cache.get_uncounted(self.part_key(parts.part_of(hash)))?;
+        Some(parts.may_contain(part.bytes(), hash))
+    }
+
+    fn cached_index_part(&self, number: usize) -> Option<Arc<Index>> {
+        self.cache.index(self.index_part_key(number), true)
+    }
+
+    /// Visits entries from block `number` of `index` on. Returns true if the last block of `index`
+    /// ends with the key and `visit` did not break off, and `None` if a block is not in the cache.
+    fn visit_cached(
+        &self,
+        index: &Index,
+        mut number: usize,
+        sought: Sought<'_>,
+        visit: &mut dyn FnMut(Trailer, Slice) -> ControlFlow<()>,
+    ) -> Result<Option<bool>> {
+        let end = index.blocks().end;
+        loop {
+            let Some(block) = self.cache.get_if_there(self.cache_key(number)) else {
+                return Ok(None);
+            };
+            let more = block
+                .visit(sought.key, sought.remixed_hash, sought.at, visit)
+                .map_err(|wrong| self.wrong_in_block(number, wrong))?;
+            number += 1;
+            if more != Some(true) || number == end {
+                return Ok(Some(more == Some(true)));
+            }
+            if index.continued(number).is_none() {
+                return Ok(Some(false));
+            }
+        }
     }
 }

@@ -49,10 +49,10 @@ pub(crate) enum Filtering {
 
 /// What a get looks for: the newest entries of `key` at or before `at`.
 #[derive(Clone, Copy)]
-struct Sought<'a> {
-    key: &'a [u8],
-    remixed_hash: u64,
-    at: SeqNo,
+pub(crate) struct Sought<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) remixed_hash: u64,
+    pub(crate) at: SeqNo,
 }
 
 impl Table {
@@ -166,7 +166,7 @@ impl Table {
 
     /// Cache keys number the parts of the filter downwards from the largest number, and data blocks
     /// upwards from 0.
-    const fn part_key(&self, number: u32) -> BlockKey {
+    pub(crate) const fn part_key(&self, number: u32) -> BlockKey {
         BlockKey { table: self.cache_number, block: u32::MAX - number }
     }
 
@@ -272,7 +272,7 @@ impl Table {
     }
 
     #[inline]
-    const fn cache_key(&self, number: usize) -> BlockKey {
+    pub(crate) const fn cache_key(&self, number: usize) -> BlockKey {
         // The number of blocks in an index has 32 bits.
         BlockKey { table: self.cache_number, block: number as u32 }
     }

@@ -41,7 +41,8 @@ pub struct TreeOptions {
     pub keyspace: KeyspaceId,
     /// The hash seed of the keyspace.
     pub hash_seed: u64,
-    /// The options of the keyspace's tables.
+    /// The options of the keyspace's tables, until [`Tree::set_table_options`](crate::Tree) changes
+    /// them.
     pub tables: TableOptions,
     /// The part of a key that goes into the filter.
     pub filter_key: FilterKey,
@@ -104,7 +105,6 @@ impl TreeOptions {
         entry_checks: bool,
     ) -> BuilderOptions {
         BuilderOptions {
-            tables: self.tables,
             is_bottom,
             hash_seed: self.hash_seed,
             filter_key: self.filter_key,

@@ -20,7 +20,7 @@ use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use flagstone_env::sync::{ArcSwap, Guard};
-use flagstone_sst::Table;
+use flagstone_sst::{Table, TableOptions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct Tree {
     id: TreeId,
     context: Arc<TreeContext>,
     options: TreeOptions,
+    /// How the next table is written.
+    tables: Mutex<TableOptions>,
     view: ArcSwap<View>,
     installing: Mutex<()>,
     swapping: Mutex<()>,
@@ -98,6 +100,7 @@ impl Tree {
         Arc::new(Self {
             id,
             context,
+            tables: Mutex::new(options.tables),
             options,
             view: ArcSwap::from_pointee(view),
             installing: Mutex::new(()),
@@ -121,6 +124,21 @@ impl Tree {
     /// The options that the tree was created with.
     pub const fn options(&self) -> &TreeOptions {
         &self.options
+    }
+
+    /// How the next table of the tree is written.
+    pub fn table_options(&self) -> TableOptions {
+        *self.tables.lock()
+    }
+
+    /// Changes how tables are written from the next one on.
+    pub fn set_table_options(&self, tables: TableOptions) {
+        *self.tables.lock() = tables;
+    }
+
+    /// [`Tree::options`], with the options of tables as they are now.
+    pub fn current_options(&self) -> TreeOptions {
+        TreeOptions { tables: self.table_options(), ..self.options.clone() }
     }
 
     /// The context that the tree shares with all other trees of the database.

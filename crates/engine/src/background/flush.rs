@@ -10,7 +10,7 @@ use super::upkeep::Upkeep;
 use crate::commit::free_bytes;
 use crate::event::{Event, StallCause};
 use crate::queue::SealGroup;
-use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
 use flagstone_env::Progress;
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Flush, Tree, TreeEdit};
@@ -36,6 +36,41 @@ pub(super) struct FlushJob {
     seen: SeqNo,
     /// It has ended, and everything that did not fail is installed.
     has_written: bool,
+    claims: Claims,
+}
+
+/// Trees that nobody compacts before the flush has ended: its edit may remove tables of them.
+struct Claims {
+    upkeep: Arc<Upkeep>,
+    trees: Vec<TreeId>,
+}
+
+impl Claims {
+    /// Claims `tree`, unless it is being compacted.
+    fn take(&mut self, tree: &Tree) -> bool {
+        let mut queue = self.upkeep.work.lock();
+        let is_free = queue.compacting.insert(tree.id());
+        if is_free {
+            // They take the place of no compaction.
+            queue.compacting_for_callers += 1;
+            self.trees.push(tree.id());
+        }
+        is_free
+    }
+
+    fn release(&mut self) {
+        let mut queue = self.upkeep.work.lock();
+        for tree in self.trees.drain(..) {
+            queue.compacting.remove(&tree);
+            queue.compacting_for_callers -= 1;
+        }
+    }
+}
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        self.release();
+    }
 }
 
 struct Running {
@@ -57,6 +92,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
     queue.flushes.running = Some(group.number);
     queue.flushes.runs_unlogged = group.is_unlogged;
     drop(queue);
+    upkeep.work.note_flush_began(upkeep.setup.now());
     let waiting = group.trees.iter().cloned().collect();
     Some(FlushJob {
         waiting,
@@ -69,6 +105,7 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
         bytes_done: 0,
         seen: upkeep.history.visible(),
         has_written: false,
+        claims: Claims { upkeep: Arc::clone(upkeep), trees: Vec::new() },
         upkeep: Arc::clone(upkeep),
         group,
     })
@@ -177,6 +214,7 @@ impl FlushJob {
 
     /// What failed is left.
     fn end(&mut self) {
+        self.claims.release();
         let left = self.error.take().map(|error| {
             make_room_on_disk(&self.upkeep);
             let (trees, cut) = (std::mem::take(&mut self.failed), self.group.cut.take());
@@ -257,13 +295,16 @@ impl FlushJob {
         })
     }
 
-    fn start(&self, tree: Arc<Tree>) -> Option<Running> {
+    fn start(&mut self, tree: Arc<Tree>) -> Option<Running> {
         let moment = self.upkeep.expire_through();
         let (snapshots, visible) = self.upkeep.history.live();
         let keyspace = self.upkeep.keyspaces.get(tree.options().keyspace);
         let attachments = keyspace.map_or_else(Vec::new, |keyspace| keyspace.attachments());
         let flush = Flush::start(&tree, self.group.through, &snapshots, visible, &attachments)?;
-        let flush = flush.expiring_through(moment);
+        let mut flush = flush.expiring_through(moment);
+        if flush.has_ranges() && self.claims.take(&tree) {
+            flush = flush.removing_hidden();
+        }
         let (keyspace, partition) = self.upkeep.keyspaces.part_of(&tree);
         self.upkeep.health.tell(&Event::FlushStarted { keyspace, partition });
         let started = self.upkeep.setup.now();

@@ -304,7 +304,7 @@ impl Claim {
             false => None,
         };
         let moment = upkeep.expire_through();
-        let (version, options) = (view.version(), tree.options());
+        let (version, options) = (view.version(), &tree.current_options());
         let job = needed().or_else(|| pass.next(version, options));
         // What the pass leaves alone may have expired.
         let job = job.or_else(|| pick_expired(version, options, moment))?;

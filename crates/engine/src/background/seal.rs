@@ -29,6 +29,8 @@ pub(super) enum Take<'a> {
     /// The trees that hold the oldest part of the log.
     Oldest,
     Trees(&'a [TreeId]),
+    /// The same, also while others are being flushed.
+    Now(&'a [TreeId]),
 }
 
 /// Seals everything, as one group.
@@ -62,7 +64,7 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> b
         return false;
     }
     let take = if is_unlogged { Take::All } else { take };
-    if take != Take::All && upkeep.work.is_flush_pending() {
+    if !matches!(take, Take::All | Take::Now(_)) && upkeep.work.is_flush_pending() {
         return false;
     }
     // A memtable that is sealed behind one whose flush fails would only wait.
@@ -87,7 +89,9 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> b
             oldest(upkeep.is_log_long()).into_iter().chain(over).collect()
         }
         Take::Oldest => oldest(true),
-        Take::Trees(ids) => trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect(),
+        Take::Trees(ids) | Take::Now(ids) => {
+            trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect()
+        }
     };
     let sealed: Vec<Arc<Tree>> =
         chosen.into_iter().filter(|tree| tree.seal(seal_seqno)).cloned().collect();

@@ -1,11 +1,12 @@
 //! Waiting for background work, most of all for flushes: `flush`, `close`, and a replay that has filled its memory.
 
 use super::run::schedule;
-use super::seal::{seal_all, seal_all_and_cut, seal_through};
+use super::seal::{Take, seal, seal_all, seal_all_and_cut, seal_through};
 use super::upkeep::Upkeep;
 use crate::queue::{Cut, CutWanted, Flushes, Queue};
-use flagstone_base::{Error, ErrorKind, Result, SeqNo};
+use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
+use flagstone_tree::Tree;
 use flagstone_wal::Log;
 use std::sync::Arc;
 
@@ -16,6 +17,13 @@ const CUTS_MAX: u32 = 8;
 pub(crate) fn flush_all(upkeep: &Arc<Upkeep>) -> Result<()> {
     upkeep.history.publisher.wait_for_all();
     seal_all(upkeep);
+    wait_for_flushes(upkeep, Flushes::is_flushed)
+}
+
+/// Seals the memtables of `trees` and waits until everything sealed is installed.
+pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<()> {
+    let ids: Vec<TreeId> = trees.iter().map(|tree| tree.id()).collect();
+    seal(upkeep, Take::Now(&ids), None);
     wait_for_flushes(upkeep, Flushes::is_flushed)
 }
 

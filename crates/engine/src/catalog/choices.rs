@@ -6,6 +6,7 @@
 use super::record::{KeyspaceContent, KeyspaceRecord};
 use super::routed::Routed;
 use crate::options::KeyspaceOptions;
+use flagstone_base::{Error, Result};
 use std::fmt;
 
 /// Why the keyspace of `record` cannot be opened as one of `content` with what `options` set, if it cannot: the text names
@@ -31,6 +32,24 @@ fn difference(record: &KeyspaceRecord, asked: &KeyspaceOptions) -> Option<(Strin
             differing(&has.0, &has.1, |fold| Folded(*fold).to_string())
         })
         .or_else(|| asked.difference(&record.tables))
+}
+
+/// `record` with the options of tables that `options` set.
+///
+/// # Errors
+/// InvalidInput, which names both values, if `options` set routing or fold to another value.
+pub(crate) fn altered(
+    record: &KeyspaceRecord,
+    options: &KeyspaceOptions,
+) -> Result<KeyspaceRecord> {
+    let altered = KeyspaceRecord { tables: options.over(record.tables), ..record.clone() };
+    match difference(&altered, options) {
+        None => Ok(altered),
+        Some((has, asked)) => Err(Error::invalid(format!(
+            "keyspace {:?} has {has}, which is fixed at creation: it cannot get {asked}",
+            record.name
+        ))),
+    }
 }
 
 /// Why the keyspace of `record` cannot be opened as one of `content`, if it cannot.

@@ -14,7 +14,7 @@ mod record;
 mod choices;
 mod keyspaces;
 
-pub(crate) use choices::{content_mismatch, mismatch};
+pub(crate) use choices::{altered, content_mismatch, mismatch};
 pub(crate) use keyspaces::{Catalog, CatalogChange, Changed, Counters, Wanted};
 pub(crate) use name::check_name;
 pub use record::KeyspaceContent;

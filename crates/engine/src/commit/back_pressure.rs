@@ -4,13 +4,19 @@ use super::admission::{Admitted, admit};
 use super::large::LARGE_WRITE;
 use super::stall::{Pressure, STOP, graded};
 use super::throttle::Throttle;
+use crate::due::Due;
 use crate::event::{Event, StallCause};
 use crate::queue::{BackOff, SealGroup};
 use crate::space::Trees;
-use flagstone_base::Result;
+use flagstone_base::{ErrorKind, Result};
 use flagstone_tree::Tree;
 use std::sync::Arc;
+use std::time::Duration;
 
+/// Whoever may not wait is told to come back after this time at the earliest, ..
+const RETRY_MIN: Duration = Duration::from_millis(1);
+/// .. and after this time at the latest: somebody who waits looks again as often.
+const RETRY_MAX: Duration = Duration::from_millis(50);
 /// One part in so many of the memtables' share is for trees whose flush fails: the others go on.
 const STUCK_PARTS: u64 = 4;
 
@@ -35,6 +41,62 @@ pub(crate) fn before_write<'t, 'a>(
         true => Ok(None),
         false => admit(throttle, bytes as u64, wait),
     }
+}
+
+/// What a writer that must not sleep may do.
+pub(crate) enum Turn<'a> {
+    /// Go on, and let others do so before its next write.
+    Now {
+        /// The admission of a large write.
+        admitted: Option<Admitted<'a>>,
+        /// How long it should pause after this write.
+        pause: Duration,
+    },
+    /// Come back after this time.
+    Later(Duration),
+}
+
+/// As [`before_write`] for a caller that must not sleep: what it would wait for is returned as a time.
+///
+/// # Errors
+/// As [`before_write`], but never Busy.
+pub(crate) fn try_before_write<'t>(
+    throttle: &'t Throttle,
+    bytes: usize,
+    trees: &Trees<'_>,
+) -> Result<Turn<'t>> {
+    throttle.health.check_may_write()?;
+    let share = throttle.setup.options.memtable_share();
+    let mut pause = Duration::ZERO;
+    if !throttle.stall.is_free(throttle.memory.memtable_bytes(), share) {
+        check_flushes(throttle, trees)?;
+        match pressure_on(throttle, trees) {
+            Pressure::Free => {}
+            Pressure::Delay(delay) => pause = delay,
+            Pressure::Stop(_) => return later(throttle),
+        }
+    }
+    if bytes < LARGE_WRITE {
+        return Ok(Turn::Now { admitted: None, pause });
+    }
+    match admit(throttle, bytes as u64, false) {
+        Ok(admitted) => Ok(Turn::Now { admitted, pause }),
+        Err(error) if error.kind() == ErrorKind::Busy => later(throttle),
+        Err(error) => Err(error),
+    }
+}
+
+/// There is no room: when there may be some, or why there will be none.
+#[cold]
+fn later(throttle: &Throttle) -> Result<Turn<'_>> {
+    throttle.health.check_open_for_writing()?;
+    if let Some(error) = throttle.work.lock().flushes.why_no_room(0) {
+        return Err(error.context("writers wait for a flush that fails"));
+    }
+    // What makes room may not be under way yet.
+    throttle.health.act(Due::MEMORY | Due::WORK);
+    let left = throttle.work.left_of_flush(throttle.setup.now());
+    Ok(Turn::Later(left.clamp(RETRY_MIN, RETRY_MAX)))
 }
 
 fn pressure_on(throttle: &Throttle, trees: &Trees<'_>) -> Pressure {

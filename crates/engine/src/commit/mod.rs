@@ -24,7 +24,7 @@ mod ticket;
 
 pub use admission::Admitted;
 pub(crate) use admission::admit_update;
-pub(crate) use back_pressure::before_write;
+pub(crate) use back_pressure::{Turn, before_write, try_before_write};
 pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};
@@ -33,4 +33,4 @@ pub(crate) use stall::{STOP, Stall, free_bytes};
 pub(crate) use stripes::{Held, Stripes};
 pub(crate) use targets::trees_of;
 pub(crate) use throttle::Throttle;
-pub use ticket::Ticket;
+pub use ticket::{Ticket, TryCommit};

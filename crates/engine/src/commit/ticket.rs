@@ -5,6 +5,7 @@ use crate::options::Durability;
 use flagstone_base::{Result, SeqNo};
 use flagstone_wal::Lsn;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The promise of a commit begun by [`Engine::start`](crate::Engine::start).
 /// Dropping it gives up waiting, not the commit.
@@ -14,6 +15,21 @@ pub struct Ticket {
     pub(crate) lsn: Option<Lsn>,
     pub(crate) durability: Durability,
     pub(crate) seqno: SeqNo,
+}
+
+/// The result of a commit that never sleeps: [`Engine::try_start`](crate::Engine::try_start).
+#[must_use]
+pub enum TryCommit {
+    /// The writes are visible.
+    Started {
+        /// Tells when they are durable.
+        ticket: Ticket,
+        /// How long the caller should pause before its next commit: zero as long as flushes and compactions keep up. A
+        /// commit that waits would have slept this long. Callers that ignore it are told to retry the sooner.
+        pause: Duration,
+    },
+    /// Nothing has happened: flushes or compactions are behind. Try again after about this time.
+    RetryAfter(Duration),
 }
 
 impl Ticket {

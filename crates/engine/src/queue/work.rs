@@ -31,6 +31,9 @@ pub(crate) struct Work {
     stopped: AtomicBool,
     /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
     last_flush: AtomicU64,
+    /// When the last flush began, in the same nanoseconds, and how long the last one that ended took.
+    flush_began: AtomicU64,
+    flush_took: AtomicU64,
     /// Bytes of all tables that are installed.
     table_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
@@ -82,6 +85,8 @@ impl Work {
             waiters: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             last_flush: AtomicU64::new(0),
+            flush_began: AtomicU64::new(0),
+            flush_took: AtomicU64::new(0),
             table_bytes: AtomicU64::new(0),
             flushes: AtomicU64::new(0),
             compactions: AtomicU64::new(0),
@@ -138,8 +143,22 @@ impl Work {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn note_flush_began(&self, now: Duration) {
+        self.flush_began.store(now.as_nanos() as u64, Ordering::Relaxed);
+    }
+
     pub(crate) fn note_flush(&self, now: Duration) {
-        self.last_flush.store((now.as_nanos() as u64).max(1), Ordering::Relaxed);
+        let now = now.as_nanos() as u64;
+        let took = now.saturating_sub(self.flush_began.load(Ordering::Relaxed));
+        self.flush_took.store(took, Ordering::Relaxed);
+        self.last_flush.store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// How long the flush that runs will still take, if it takes as long as the one before.
+    pub(crate) fn left_of_flush(&self, now: Duration) -> Duration {
+        let began = self.flush_began.load(Ordering::Relaxed);
+        let end = began + self.flush_took.load(Ordering::Relaxed);
+        Duration::from_nanos(end).saturating_sub(now)
     }
 
     /// How long ago a flush ended; `None`: none ever did.

@@ -7,8 +7,10 @@ mod count;
 mod scan;
 
 mod snapshot;
+mod try_get;
 
 pub(crate) use count::count;
 pub(crate) use pin::Pin;
 pub use scan::Scan;
 pub use snapshot::Snapshot;
+pub use try_get::TryGet;

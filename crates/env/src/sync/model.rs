@@ -222,6 +222,11 @@ impl<T> From<Arc<T>> for ArcSwap<T> {
 }
 
 impl<T> ArcSwap<T> {
+    /// A pointer that begins as `value`.
+    pub fn new(value: Arc<T>) -> Self {
+        Self(Mutex::new(value))
+    }
+
     /// A pointer to `value`.
     pub fn from_pointee(value: T) -> Self {
         Self(Mutex::new(Arc::new(value)))

@@ -12,7 +12,7 @@ use crate::{encoders, sort_keys};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_doc::{Document, DocumentMut, JsonOptions, JsonParser, Names, Value};
-use flagstone_engine::{Admitted, Keyspace};
+use flagstone_engine::{Admitted, Keyspace, TryGet};
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::RangeBounds;
@@ -135,6 +135,15 @@ impl Collection {
         found.map(|bytes| self.document(bytes)).transpose()
     }
 
+    /// The document of `key` from memory alone, as [`Keyspace::try_get`](crate::Keyspace::try_get).
+    ///
+    /// # Errors
+    /// As [`Collection::get`].
+    pub fn try_get(&self, key: impl Into<Value>) -> Result<TryGet<Document>> {
+        let key = sort_keys::of_primary(&key.into())?;
+        self.bytes().try_get(&key)?.and_then(|bytes| self.document(bytes))
+    }
+
     /// Reads the document of `key`, lets `change` change it, and writes it: no other write of the key
     /// comes between, so concurrent increments are never lost. False when there is no such document;
     /// nothing is written when nothing was changed.
@@ -187,6 +196,14 @@ impl Collection {
     /// InvalidInput for a bound of more than 65,535 bytes encoded; else as [`Collection::put`].
     pub fn delete_range<K: Into<Value> + Clone>(&self, range: impl RangeBounds<K>) -> Result<()> {
         self.write_range(sort_keys::of_range(range)?)
+    }
+
+    /// Removes all documents, as [`Keyspace::clear`](crate::Keyspace::clear). Names of fields stay defined.
+    ///
+    /// # Errors
+    /// As [`Keyspace::clear`](crate::Keyspace::clear).
+    pub fn clear(&self) -> Result<()> {
+        self.write_clear()
     }
 
     /// The documents whose keys lie in `range`, in key order, as of one moment.

@@ -5,6 +5,7 @@
 //! deletes, blind patches ---------------------> write       -\
 //! batches, bulk loads ------------------------> write_in    --+--> the engine
 //! deletes of ranges --------------------------> write_range -/
+//! clear --------------------------------------> write_clear -/
 //! update, remove, patches that read first ----> rewrite    -/
 //! ```
 //! Whatever must see documents change (indexes, unique keys, a feed of changes) belongs here and nowhere else.
@@ -75,6 +76,11 @@ impl Collection {
     /// Removes the documents of a range of encoded keys.
     pub(super) fn write_range(&self, range: KeyRange) -> Result<()> {
         self.bytes().delete_range((range.start, range.end))
+    }
+
+    /// Removes all documents.
+    pub(super) fn write_clear(&self) -> Result<()> {
+        self.bytes().clear()
     }
 
     /// Reads the document of the encoded `key` and does what `decide` says; no other write of the key comes between.

@@ -79,12 +79,15 @@ impl Listener for Caller {
             return;
         }
         let Some((db, kv)) = self.0.lock().unwrap().take() else { return };
-        let calls: [flagstone::Result<()>; 8] = [
+        let calls: [flagstone::Result<()>; 11] = [
             kv.put("b", "2"),
             db.sync(),
             db.flush(),
             db.compact(),
             db.drop_keyspace("kv").map(|_| ()),
+            db.rename_keyspace("kv", "other"),
+            db.alter_keyspace("kv", hashed(1)),
+            kv.clear(),
             db.keyspace("new").map(|_| ()),
             db.checkpoint("/copy").map(|_| ()),
             db.clone().close(),

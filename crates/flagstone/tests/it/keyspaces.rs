@@ -161,6 +161,70 @@ fn a_renaming_that_the_disk_refuses_changes_nothing() {
     assert_eq!(db.keyspace("new").unwrap().count().unwrap(), 2);
 }
 
+fn compressible(kv: &Keyspace, from: u32) {
+    (from..from + 500).for_each(|n| kv.put(n.to_be_bytes(), [b'x'; 200]).unwrap());
+}
+
+#[test]
+fn an_altered_keyspace_writes_its_next_tables_by_the_new_options() {
+    let world = World::new(7);
+    let session = open(&world, &small());
+    let plain = Compression::None;
+    let options = hashed(1).compression(plain).bottom_compression(plain);
+    let kv = session.db.keyspace_with("kv", options).unwrap();
+    let bytes = || session.db.stats().table_bytes();
+    compressible(&kv, 0);
+    session.db.flush().unwrap();
+    let of_plain = bytes();
+    assert!(of_plain > 100_000);
+    session.db.alter_keyspace("kv", KeyspaceOptions::new().compression(Compression::Lz4)).unwrap();
+    assert_eq!(bytes(), of_plain, "the tables that are there stay as they are");
+    compressible(&kv, 500);
+    session.db.flush().unwrap();
+    assert!(bytes() < of_plain + of_plain / 4, "the next one is compressed");
+    let smaller = KeyspaceOptions::new().bottom_compression(Compression::Zstd(3)).filter_bits(0);
+    session.db.alter_keyspace("kv", smaller).unwrap();
+    session.db.compact().unwrap();
+    assert!(bytes() < of_plain / 4, "a compaction rewrites what has another compression");
+    for after in [world.after_power_cut(0), world.after_kill(1)] {
+        let db = open(&after, &small()).db;
+        let options = db.keyspaces()[0].options.clone();
+        assert_eq!(options.compression, Some(Compression::Lz4));
+        assert_eq!(options.bottom_compression, Some(Compression::Zstd(3)));
+        assert_eq!(options.filter_bits, Some(0));
+        assert_eq!(options.block_bytes, Some(16 << 10), "what was not set stays");
+        let kv = db.keyspace_with("kv", options).unwrap();
+        compressible(&kv, 1000);
+        db.flush().unwrap();
+        assert!(db.stats().table_bytes() < of_plain / 4, "so does the next table after an open");
+        db.verify().unwrap();
+    }
+}
+
+#[test]
+fn what_is_fixed_at_creation_cannot_be_altered_and_is_named() {
+    let world = World::new(8);
+    let db = open(&world, &small()).db;
+    db.keyspace_with("kv", hashed(2)).unwrap();
+    for (options, text) in [
+        (hashed(4), "has 2 hash partitions, which is fixed at creation"),
+        (KeyspaceOptions::new().fold("append/1"), "has no fold, which is fixed at creation"),
+        (hashed(2).filter_bits(21), "21"),
+        (hashed(2).block_bytes(4096).fold("append/1"), "cannot get fold \"append/1\""),
+    ] {
+        let error = db.alter_keyspace("kv", options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    let missing = db.alter_keyspace("none", KeyspaceOptions::new()).unwrap_err();
+    assert!(missing.to_string().contains("there is no keyspace \"none\""), "{missing}");
+    assert_eq!(db.keyspaces()[0].options.block_bytes, Some(16 << 10), "nothing was changed");
+    // What is the same already is no change.
+    let before = world.disk.operations();
+    db.alter_keyspace("kv", hashed(2).block_bytes(16 << 10)).unwrap();
+    assert_eq!(world.disk.operations(), before);
+}
+
 #[test]
 fn keyspaces_of_a_call_that_fails_are_not_there() {
     let world = World::new(2);

@@ -9,6 +9,7 @@ mod callbacks;
 mod checkpoint;
 #[cfg(debug_assertions)]
 mod checks;
+mod clear;
 mod closing;
 mod collections;
 mod compaction;
@@ -41,6 +42,8 @@ mod space;
 mod structs;
 mod support;
 mod threads;
+mod try_commit;
+mod try_get;
 #[cfg(feature = "serde")]
 mod typed;
 mod verify;

@@ -365,7 +365,8 @@ impl Planner {
             }
             565..=589 => Step::Wait(which),
             590..=629 => Step::Token(*self.rng.pick(&[0, 4]), key),
-            630..=654 => Step::Drop(slot),
+            630..=644 => Step::Drop(slot),
+            645..=654 => Step::Clear(slot),
             655..=674 => Step::Sync,
             675..=724 => Step::Flush,
             725..=739 => Step::Compact,

@@ -113,6 +113,8 @@ pub(super) enum Step {
     Token(usize, Key),
     /// Removes a keyspace. The next write creates it again.
     Drop(usize),
+    /// Empties a keyspace.
+    Clear(usize),
     /// Calls `sync`.
     Sync,
     /// Calls `flush`.

@@ -28,6 +28,7 @@ impl Run {
             Step::Wait(which) => self.wait(*which)?,
             Step::Token(slot, key) => self.take_token(*slot, *key)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
+            Step::Clear(slot) => self.clear(*slot)?,
             Step::Sync => self.upkeep(|run| run.oracle.keep_logged(), |db| db.sync())?,
             Step::Flush => self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())?,
             Step::Compact => self.upkeep(|run| run.oracle.keep_all(), |db| db.compact())?,
@@ -411,6 +412,17 @@ impl Run {
                 self.excuse(&error)
             }
         }
+    }
+
+    fn clear(&mut self, slot: usize) -> Check {
+        let Some(handle) = self.handle(slot)? else { return Ok(()) };
+        let cleared = match &handle {
+            Handle::Bytes(keyspace) => keyspace.clear(),
+            Handle::Documents(collection) => collection.clear(),
+        };
+        // Synced, whatever the database's durability.
+        let all = Change::DeleteRange(slot, 0, KEYS as Key);
+        self.written(&[all], Durability::Each, None, cleared)
     }
 
     fn checkpoint(&mut self) -> Check {

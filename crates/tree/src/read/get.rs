@@ -42,7 +42,20 @@ struct Lookup<'a> {
     is_done: bool,
 }
 
-impl Lookup<'_> {
+impl<'a> Lookup<'a> {
+    const fn new(at: SeqNo, now: Now<'a>) -> Self {
+        Self {
+            at,
+            now,
+            expiry: None,
+            seqno: None,
+            base: None,
+            operands: Vec::new(),
+            covered: SeqNo::ZERO,
+            is_done: false,
+        }
+    }
+
     /// Takes the next older entry. Returns false once the state is known.
     #[inline]
     fn visit(&mut self, trailer: Trailer, value: impl FnOnce() -> Slice) -> bool {
@@ -107,17 +120,35 @@ impl Tree {
         now: Now<'_>,
     ) -> Result<Found> {
         self.reads.note(1);
-        let mut lookup = Lookup {
-            at,
-            now,
-            expiry: None,
-            seqno: None,
-            base: None,
-            operands: Vec::new(),
-            covered: SeqNo::ZERO,
-            is_done: false,
-        };
+        let mut lookup = Lookup::new(at, now);
         self.look_up(view, key, remix(key_hash), &mut lookup)?;
+        self.finish(key, lookup)
+    }
+
+    /// As [`Tree::get`], but from memory alone: memtables, and what is cached of tables. Returns
+    /// `None` if a file would have to be read.
+    ///
+    /// # Errors
+    /// Corruption of a block in memory; Unsupported as for [`Tree::get`].
+    pub fn try_get(
+        &self,
+        view: &View,
+        (key, key_hash): (&[u8], u64),
+        at: SeqNo,
+        now: Now<'_>,
+    ) -> Result<Option<Found>> {
+        let mut lookup = Lookup::new(at, now);
+        let hash = remix(key_hash);
+        look_up_memory(view, (key, hash), &mut lookup);
+        if !lookup.is_done && !self.look_up_cached(view, key, hash, &mut lookup)? {
+            return Ok(None);
+        }
+        self.reads.note(1);
+        self.finish(key, lookup).map(Some)
+    }
+
+    #[inline]
+    fn finish(&self, key: &[u8], mut lookup: Lookup<'_>) -> Result<Found> {
         if lookup.seqno.is_none() && lookup.covered > SeqNo::ZERO {
             lookup.seqno = Some(lookup.covered);
         }
@@ -131,21 +162,60 @@ impl Tree {
         Ok(Found { seqno: lookup.seqno, value, expiry: lookup.expiry, operands })
     }
 
-    fn look_up(&self, view: &View, key: &[u8], hash: u64, lookup: &mut Lookup<'_>) -> Result<()> {
-        for table in view.memtables() {
-            let at = lookup.at;
-            lookup.cover(table.covering(key, at));
-            let covered = lookup.covered;
-            table.get((key, hash), at, covered, |entry| {
-                lookup.visit(entry.trailer, || Slice::copy_of(entry.value))
-            });
+    /// The hash that the filters of tables know `key` by, if it is not that of the whole key.
+    #[inline]
+    fn filter_hash(&self, key: &[u8]) -> Option<u64> {
+        let filter_key = self.options().filter_key;
+        (filter_key.id != 0)
+            .then(|| remix(hash_of((filter_key.extract)(key), self.options().hash_seed)))
+    }
+
+    /// Searches the tables as far as they are in memory. Returns false if a file would have to be
+    /// read.
+    fn look_up_cached(
+        &self,
+        view: &View,
+        key: &[u8],
+        hash: u64,
+        lookup: &mut Lookup<'_>,
+    ) -> Result<bool> {
+        let filter_hash = self.filter_hash(key);
+        for run in view.version.newest_first() {
+            let Some(table) = table_of(run, key) else { continue };
+            if table.meta().seqnos().0 > lookup.at {
+                continue;
+            }
+            let Some(ranges) = table.ranges_in_memory() else { return Ok(false) };
+            lookup.cover(ranges.covering(key, lookup.at));
+            let Some(file) = table.opened() else { return Ok(false) };
+            let may_contain = filter_hash.map_or(Some(true), |hash| file.may_contain_cached(hash));
+            let Some(may_contain) = may_contain else { return Ok(false) };
+            if may_contain {
+                let found =
+                    file.get_cached(key, hash, lookup.at, &mut |trailer, value| match lookup
+                        .visit(trailer, || value)
+                    {
+                        true => ControlFlow::Continue(()),
+                        false => ControlFlow::Break(()),
+                    });
+                // An entry that ends the search is enough, whatever is missing after it.
+                if !found.map_err(|error| table.noted(error))? && !lookup.is_done {
+                    return Ok(false);
+                }
+            }
             if lookup.end_source() {
-                return Ok(());
+                return Ok(true);
             }
         }
-        let filter_key = self.options().filter_key;
-        let filter_hash = (filter_key.id != 0)
-            .then(|| remix(hash_of((filter_key.extract)(key), self.options().hash_seed)));
+        Ok(true)
+    }
+
+    fn look_up(&self, view: &View, key: &[u8], hash: u64, lookup: &mut Lookup<'_>) -> Result<()> {
+        look_up_memory(view, (key, hash), lookup);
+        if lookup.is_done {
+            return Ok(());
+        }
+        let filter_hash = self.filter_hash(key);
         for run in view.version.newest_first() {
             let Some(table) = table_of(run, key) else { continue };
             if table.meta().seqnos().0 > lookup.at {
@@ -168,6 +238,22 @@ impl Tree {
             }
         }
         Ok(())
+    }
+}
+
+/// Searches the memtables, newest first, until the state of the key is known.
+#[inline]
+fn look_up_memory(view: &View, (key, hash): (&[u8], u64), lookup: &mut Lookup<'_>) {
+    for table in view.memtables() {
+        let at = lookup.at;
+        lookup.cover(table.covering(key, at));
+        let covered = lookup.covered;
+        table.get((key, hash), at, covered, |entry| {
+            lookup.visit(entry.trailer, || Slice::copy_of(entry.value))
+        });
+        if lookup.end_source() {
+            return;
+        }
     }
 }
 

@@ -96,6 +96,19 @@ impl TableHandle {
         self.context.files.or_close_some(|| self.context.disk.open_direct(&path))
     }
 
+    /// Returns the open table, or `None` if nobody has opened it yet.
+    pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
+        self.table.get()
+    }
+
+    /// Returns the deleted ranges of the table, or `None` if they were never read.
+    pub(crate) fn ranges_in_memory(&self) -> Option<&RangeSet> {
+        match self.meta.range_deletes {
+            0 => Some(&NO_RANGES),
+            _ => self.ranges.get(),
+        }
+    }
+
     /// Returns the deleted ranges of the table. The first call reads them. A table without any is
     /// not opened.
     #[inline]

@@ -330,7 +330,7 @@ fn is_oldest(version: &Version, table: &TableHandle, inputs: &BTreeSet<FileNumbe
 }
 
 /// Returns whether one deleted range hides everything in `table` from every reader.
-fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> bool {
+pub(super) fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Retention) -> bool {
     let meta = table.meta();
     let (oldest, newest) = meta.seqnos();
     ranges.piece(&meta.smallest).is_some_and(|piece| {

@@ -1,5 +1,9 @@
 //! Flushes: sealed memtables become tables of L0.
+//!
+//! A flush of deleted ranges may also remove the tables that they hide from every reader, without reading them: its one
+//! edit empties a tree. It needs the right to compact for that, so that no compaction takes the same tables.
 
+use super::compact::is_deleted;
 use super::key::{entry_bytes, write_next_key};
 use super::output::{OutputPlan, Outputs, check_count, is_enough};
 use super::ranges::RangesToWrite;
@@ -8,9 +12,10 @@ use crate::memtable::{MemCursor, Memtable, Shortcuts};
 use crate::merge::{AllRanges, MergeCursor, Retention, Source};
 use crate::options::Direction;
 use crate::pick::{coarse, fences};
+use crate::ranges::RangeSet;
 use crate::tree::Tree;
-use crate::version::TreeEdit;
-use flagstone_base::{Moment, Result, SeqNo};
+use crate::version::{TableHandle, TreeEdit, Version};
+use flagstone_base::{FileNumber, Moment, Result, SeqNo};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -28,6 +33,8 @@ pub struct Flush {
     visible: SeqNo,
     expire_through: Moment,
     attachments: Vec<(u32, Vec<u8>)>,
+    /// The flush holds the right to compact, too.
+    may_remove: bool,
     work: Option<Work>,
     is_finished: bool,
 }
@@ -37,6 +44,10 @@ struct Work {
     ranges: AllRanges,
     retention: Retention,
     outputs: Outputs,
+    /// Tables that the deleted ranges hide.
+    removed: Vec<FileNumber>,
+    /// No table stays: nothing is older than what is written.
+    is_bottom: bool,
     /// The number of entries to read, if it is known and checked.
     expected: Option<u64>,
     is_written: bool,
@@ -80,6 +91,7 @@ impl Flush {
             visible,
             expire_through: Moment::ZERO,
             attachments: attachments.to_vec(),
+            may_remove: false,
             work: None,
             is_finished: false,
         })
@@ -90,6 +102,20 @@ impl Flush {
     #[must_use]
     pub fn expiring_through(mut self, moment: Moment) -> Self {
         self.expire_through = moment;
+        self
+    }
+
+    /// Whether the flush has deleted ranges.
+    pub fn has_ranges(&self) -> bool {
+        self.tables.iter().any(|table| table.has_ranges())
+    }
+
+    /// Lets the flush remove tables that its deleted ranges hide from every reader, if it has such
+    /// ranges and no compaction runs. None can start until the edit is installed or abandoned.
+    #[must_use]
+    pub fn removing_hidden(mut self) -> Self {
+        self.may_remove =
+            self.work.is_none() && self.has_ranges() && self.tree.compaction_slot.take();
         self
     }
 
@@ -143,6 +169,7 @@ impl Flush {
         let written = work.outputs.bytes();
         let mut edit = TreeEdit::new(self.tree.id());
         edit.added = work.outputs.into_added()?;
+        edit.removed = work.removed;
         edit.flushed_through = self.tables.last().map(|table| table.seal_seqno());
         edit.watermark = work.retention.watermark();
         edit.expired_through = work.retention.expired_through();
@@ -153,14 +180,14 @@ impl Flush {
         });
         self.is_finished = true;
         self.tree.flush_slot.wait_for(&edit);
+        if self.may_remove {
+            self.tree.compaction_slot.wait_for(&edit);
+        }
         Ok(Some(edit))
     }
 
     fn begin(&self) -> Result<Work> {
         let options = self.tree.options();
-        let mut retention =
-            Retention::new(&self.snapshots, self.visible, options.fold.clone(), true)
-                .expiring(self.expire_through);
         let sets: Vec<_> = self.tables.iter().map(|table| table.range_sets()).collect();
         let mut expected = None;
         if self.tree.context().entry_checks {
@@ -170,6 +197,9 @@ impl Flush {
             expected = self.tables.iter().map(|table| table.entries_to_walk()).sum();
         }
         let ranges = AllRanges::of_memory(sets.into_iter().flatten().collect());
+        let version = Arc::clone(self.tree.view().version());
+        let (mut retention, removed) = self.retention(&version, ranges.set());
+        let is_bottom = self.may_remove && version.tables().count() == removed.len();
         // A newer deleted range replaces an older one, and combined operands replace those that
         // they combine.
         if !ranges.set().is_empty() || self.tables.iter().any(|table| table.has_shortcuts()) {
@@ -177,16 +207,35 @@ impl Flush {
         }
         let mut merge = self.merge(&retention, &ranges);
         merge.seek(Bound::Unbounded)?;
-        let version = Arc::clone(self.tree.view().version());
         let plan = OutputPlan {
             level: 0,
             table_bytes: options.table_bytes / 4,
             attachments: self.attachments.iter().cloned().collect(),
-            ranges: RangesToWrite::new(&ranges, &retention, |_| false),
+            ranges: RangesToWrite::new(&ranges, &retention, |_| is_bottom),
             fences: coarse(fences(&version, options), self.bytes(), options),
         };
         let outputs = Outputs::new(&self.tree, plan);
-        Ok(Work { merge, ranges, retention, outputs, expected, is_written: false })
+        let is_written = false;
+        Ok(Work { merge, ranges, retention, outputs, removed, is_bottom, expected, is_written })
+    }
+
+    /// Returns the rules of what to keep, and the tables of `version` that one of `ranges` hides
+    /// from every reader. Tombstones may go only if no table stays below them.
+    fn retention(&self, version: &Version, ranges: &RangeSet) -> (Retention, Vec<FileNumber>) {
+        let fold = &self.tree.options().fold;
+        let rules = |keep| {
+            Retention::new(&self.snapshots, self.visible, fold.clone(), keep)
+                .expiring(self.expire_through)
+        };
+        let retention = rules(true);
+        if !self.may_remove {
+            return (retention, Vec::new());
+        }
+        let is_hidden = |table: &&Arc<TableHandle>| is_deleted(table, ranges, &retention);
+        let tables = version.tables().map(|(_, table)| table);
+        let removed: Vec<_> = tables.filter(is_hidden).map(|table| table.number()).collect();
+        let is_bottom = version.tables().count() == removed.len();
+        (rules(!is_bottom || self.tree.keeps_tombstones()), removed)
     }
 
     /// Returns everything in the memtables, with combined operands in place of those that no reader
@@ -230,12 +279,13 @@ impl Work {
                 self.merge.next()?;
                 continue;
             }
+            let is_bottom = self.is_bottom;
             let Some(moved) = write_next_key(
                 &mut self.merge,
                 &mut self.outputs,
                 &mut self.retention,
                 self.ranges.set(),
-                |_| false,
+                |_| is_bottom,
             )?
             else {
                 check_count(*entries_done, self.expected)?;
@@ -255,6 +305,9 @@ impl Drop for Flush {
     fn drop(&mut self) {
         if !self.is_finished {
             self.tree.flush_slot.give_up();
+            if self.may_remove {
+                self.tree.compaction_slot.give_up();
+            }
         }
     }
 }

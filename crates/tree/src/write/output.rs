@@ -7,7 +7,7 @@ use crate::version::LEVELS;
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::{EntryCheck, EntryRef, FileNumber, Result};
-use flagstone_sst::{TableBuilder, TableIdent, TableMeta};
+use flagstone_sst::{BuilderOptions, TableBuilder, TableIdent, TableMeta};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -95,7 +95,10 @@ impl Outputs {
         let ident = TableIdent { database: context.database, number, salt };
         let is_bottom = usize::from(self.plan.level) == LEVELS - 1;
         let tree = &self.tree;
-        let options = tree.options().builder_options(tree.id(), is_bottom, context.entry_checks);
+        let options = BuilderOptions {
+            tables: tree.table_options(),
+            ..tree.options().builder_options(tree.id(), is_bottom, context.entry_checks)
+        };
         let mut builder = TableBuilder::new(file, ident, options)?;
         for (id, bytes) in &self.plan.attachments {
             builder.attach(*id, bytes);

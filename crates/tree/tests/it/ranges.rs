@@ -5,11 +5,11 @@
 //! its bound. All ranges between two keys went into one table, and a section of more than 514 MiB
 //! cannot be written.
 
-use crate::bench_tree::{BenchTree, small_options};
+use crate::bench_tree::{BenchTree, first_full, small_options};
 use flagstone_base::{KeyRange, Kind, SeqNo};
 use flagstone_sst::TableMeta;
 use flagstone_testkit::memory::peak;
-use flagstone_tree::{Direction, ScanOptions, TreeOptions};
+use flagstone_tree::{Compaction, Direction, ScanOptions, TreeOptions};
 use std::collections::BTreeMap;
 
 /// The number of ranges; their keys have 16 bytes.
@@ -66,6 +66,87 @@ fn an_open_table_keeps_its_deleted_ranges_once_and_only_when_they_are_asked_for(
     tree.compact_full();
     drop(tree.tree.context().obsolete.take());
     assert_eq!(pinned(&tree), 0, "they deleted nothing, and no table is left");
+}
+
+/// Flushes with the right to remove tables. Returns the bytes of new tables, and the tables removed.
+fn flush_and_remove(tree: &mut BenchTree) -> (u64, usize) {
+    assert!(tree.tree.seal(tree.last));
+    let mut flush = tree.start_flush().unwrap().removing_hidden();
+    let edit = loop {
+        if let Some(edit) = flush.step().unwrap() {
+            break edit;
+        }
+    };
+    drop(flush);
+    let written = edit.added.iter().map(|(_, meta)| meta.bytes).sum();
+    tree.install(&edit);
+    (written, edit.removed.len())
+}
+
+/// A tree with tables at two levels, the deeper one below key 200.
+fn two_levels() -> BenchTree {
+    let mut tree = large_tables();
+    for keys in [0..200, 100..300] {
+        for n in keys {
+            tree.write(Kind::Put, &key(n), b"value");
+        }
+        tree.flush();
+        if tree.tree.view().version().tables().count() == 1 {
+            tree.compact_full();
+        }
+    }
+    tree
+}
+
+#[test]
+fn a_flush_removes_the_tables_that_its_deleted_ranges_hide_and_keeps_no_range_over_nothing() {
+    let mut tree = two_levels();
+    tree.write(Kind::RangeDelete, &key(0), &key(1000));
+    assert_eq!(flush_and_remove(&mut tree), (0, 2), "nothing is left that the range deletes");
+    assert_eq!(metas(&tree), []);
+    assert_eq!(tree.get(&key(150), tree.last), None);
+    assert_eq!(tree.tree.view().watermark(), tree.last, "readers of before start again");
+    tree.write(Kind::Put, &key(5), b"new");
+    tree.flush();
+    tree.compact_full();
+    assert!(tree.get(&key(5), tree.last).is_some());
+}
+
+#[test]
+fn a_range_over_a_part_of_the_tables_stays_for_the_rest() {
+    let mut tree = two_levels();
+    tree.write(Kind::RangeDelete, &key(100), &key(1000));
+    let (written, removed) = flush_and_remove(&mut tree);
+    assert!(written > 0);
+    assert_eq!((removed, metas(&tree).len()), (1, 2), "the range, and the table below key 200");
+    assert_eq!(tree.get(&key(150), tree.last), None);
+    assert!(tree.get(&key(50), tree.last).is_some());
+}
+
+#[test]
+fn a_flush_removes_no_table_that_a_snapshot_reads() {
+    let mut tree = two_levels();
+    tree.snapshots.push(tree.last);
+    let at = tree.last;
+    tree.write(Kind::RangeDelete, &key(0), &key(1000));
+    let (written, removed) = flush_and_remove(&mut tree);
+    assert!(written > 0, "the range is written");
+    assert_eq!(removed, 0);
+    assert!(tree.get(&key(150), at).is_some());
+    assert_eq!(tree.get(&key(150), tree.last), None);
+}
+
+#[test]
+fn no_compaction_starts_while_a_flush_may_remove_tables() {
+    let mut tree = two_levels();
+    tree.write(Kind::RangeDelete, &key(0), &key(1000));
+    assert!(tree.tree.seal(tree.last));
+    let flush = tree.start_flush().unwrap().removing_hidden();
+    let job = first_full(tree.tree.view().version(), tree.tree.options()).unwrap();
+    let start = || Compaction::start(&tree.tree, job.clone(), &[], tree.last);
+    assert!(start().is_none());
+    drop(flush);
+    assert!(start().is_some(), "the flush was given up");
 }
 
 #[test]

@@ -1,0 +1,79 @@
+//! Commits that never sleep, and say when to come back.
+
+use crate::support::{hashed, open, small};
+use flagstone::env::names::FileKind;
+use flagstone::env::{Effect, Executor, Failure, Fault, Op};
+use flagstone::{Batch, ErrorKind, Keyspace, TryCommit};
+use flagstone_testkit::{Session, World};
+use std::time::Duration;
+
+fn batch_of(kv: &Keyspace, n: u32, bytes: usize) -> Batch {
+    let mut batch = Batch::default();
+    batch.put(kv, n.to_be_bytes(), vec![n as u8; bytes]).unwrap();
+    batch
+}
+
+/// Commits until it is told to come back. Returns how many it committed, the longest pause, and when to come back.
+fn fill(session: &Session, kv: &Keyspace, bytes: usize) -> (u32, Duration, Duration) {
+    let mut longest = Duration::ZERO;
+    for n in 0..10_000 {
+        match session.db.try_commit_start(&batch_of(kv, n, bytes)).unwrap() {
+            TryCommit::Started { ticket, pause } => {
+                assert!(ticket.is_done());
+                assert!(pause >= longest || pause.is_zero(), "{pause:?} after {longest:?}");
+                longest = longest.max(pause);
+            }
+            TryCommit::RetryAfter(time) => return (n, longest, time),
+        }
+    }
+    panic!("nobody was told to come back");
+}
+
+#[test]
+fn a_commit_that_never_sleeps_tells_to_pause_and_then_to_come_back() {
+    // A value of 64 KiB and more is admitted before it is written.
+    for bytes in [1000, 100 << 10] {
+        let world = World::new(1);
+        let session = open(&world, &small().memory_budget(2 << 20));
+        let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+        let (committed, pause, after) = fill(&session, &kv, bytes);
+        let stats = session.db.stats();
+        assert_eq!((stats.stalls, stats.stalled_for), (0, Duration::ZERO), "nobody slept");
+        assert_eq!(stats.flushes, 0, "nor did it work for others");
+        assert!(bytes > 1000 || pause > Duration::ZERO, "it was told to slow down first");
+        assert!(pause <= Duration::from_millis(1), "{pause:?}");
+        assert!((1..=50).contains(&after.as_millis()), "{after:?}");
+        assert_eq!(kv.count().unwrap(), u64::from(committed), "nothing of the last one happened");
+        session.settle();
+        let again = session.db.try_commit_start(&batch_of(&kv, committed, bytes)).unwrap();
+        assert!(matches!(again, TryCommit::Started { pause: Duration::ZERO, .. }));
+    }
+}
+
+#[test]
+fn who_would_wait_for_a_flush_that_fails_is_told_why() {
+    let world = World::new(2);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create, Op::Append]);
+    world.disk.inject(full.of(FileKind::Table).forever());
+    fill(&session, &kv, 1000);
+    let mut told = None;
+    for _ in 0..100 {
+        // While it is tried again nobody knows how that will end.
+        session.executor.assist();
+        match session.db.try_commit_start(&batch_of(&kv, 0, 1000)) {
+            Ok(TryCommit::RetryAfter(_)) => {}
+            Ok(TryCommit::Started { .. }) => panic!("there is no room"),
+            Err(error) => {
+                told = Some(error);
+                break;
+            }
+        }
+    }
+    assert_eq!(told.unwrap().kind(), ErrorKind::OutOfSpace);
+    world.disk.heal();
+    session.settle();
+    let again = session.db.try_commit_start(&batch_of(&kv, 0, 1000)).unwrap();
+    assert!(matches!(again, TryCommit::Started { .. }));
+}

@@ -1,0 +1,87 @@
+//! Gets that read memory alone.
+
+use crate::support::{folding, hashed, open, small};
+use flagstone::env::Op;
+use flagstone::{Keyspace, Slice, TryGet};
+use flagstone_testkit::World;
+
+/// Asserts that `try_get` says what `get` says without a read of the disk, or that it would read. Returns which.
+fn agrees(world: &World, kv: &Keyspace, key: &[u8]) -> bool {
+    let (opened, read) = (world.mem.counts().of(Op::Open), world.mem.counts().of(Op::Read));
+    let tried = kv.try_get(key).unwrap();
+    assert_eq!(world.mem.counts().of(Op::Open), opened, "it opened a file");
+    assert_eq!(world.mem.counts().of(Op::Read), read, "it read a file");
+    let expected = kv.get(key).unwrap().map_or(TryGet::Absent, TryGet::Found);
+    let is_known = tried != TryGet::WouldRead;
+    assert!(!is_known || tried == expected, "{tried:?}, expected {expected:?}");
+    is_known
+}
+
+#[test]
+fn what_is_in_memtables_or_in_the_cache_is_found_and_what_is_not_would_be_read() {
+    let world = World::new(1);
+    let session = open(&world, &small().memory_budget(16 << 20));
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    let keys: Vec<_> = (0..600_u32).map(u32::to_be_bytes).collect();
+    keys.iter().for_each(|key| kv.put(key, [key[3]; 500]).unwrap());
+    kv.delete(keys[5]).unwrap();
+    assert!(keys.iter().all(|key| agrees(&world, &kv, key)), "memtables");
+    drop(kv);
+    session.db.close().unwrap();
+    let session = open(&world, &small().memory_budget(16 << 20));
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    assert_eq!(kv.try_get(keys[7]).unwrap(), TryGet::WouldRead, "nobody has opened the table");
+    assert!(!agrees(&world, &kv, &keys[7]));
+    assert!(agrees(&world, &kv, &keys[7]), "the get has cached the block");
+    assert_eq!(kv.try_get(keys[599]).unwrap(), TryGet::WouldRead, "another block");
+    // The filter of an open table is in memory.
+    assert!((1000..1100_u32).filter(|n| agrees(&world, &kv, &n.to_be_bytes())).count() > 90);
+    kv.put(keys[599], "new").unwrap();
+    assert!(agrees(&world, &kv, &keys[599]), "what is newer hides the table");
+}
+
+#[test]
+fn a_deleted_range_that_is_on_disk_alone_would_be_read() {
+    let world = World::new(2);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    (0..50_u8).for_each(|n| kv.put([n], [n; 50]).unwrap());
+    session.db.flush().unwrap();
+    let snapshot = session.db.snapshot();
+    kv.delete_range([10]..[20]).unwrap();
+    session.db.flush().unwrap();
+    drop((kv, snapshot));
+    session.db.close().unwrap();
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", hashed(1)).unwrap();
+    assert!(!agrees(&world, &kv, &[9]) && agrees(&world, &kv, &[9]), "the get has read the block");
+    assert!(!agrees(&world, &kv, &[15]), "nobody has read the ranges that may delete it");
+    assert!(agrees(&world, &kv, &[15]), "the get has");
+    assert_eq!(kv.try_get([15]).unwrap(), TryGet::Absent);
+}
+
+#[test]
+fn merge_operands_are_folded_when_all_of_them_and_their_base_are_in_memory() {
+    let world = World::new(3);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace_with("kv", folding(1, "append/1")).unwrap();
+    kv.put("key", "a").unwrap();
+    session.db.flush().unwrap();
+    kv.merge("key", "b").unwrap();
+    let known = agrees(&world, &kv, b"key");
+    assert!(!known || kv.try_get("key").unwrap() == TryGet::Found(Slice::from(b"ab".to_vec())));
+    assert!(agrees(&world, &kv, b"key"), "the get has cached the base");
+}
+
+#[test]
+fn a_document_is_found_and_a_keyspace_that_was_dropped_is_told() {
+    let world = World::new(4);
+    let session = open(&world, &small());
+    let docs = session.db.collection("docs").unwrap();
+    docs.put_json("a", r#"{"n":1}"#).unwrap();
+    let TryGet::Found(found) = docs.try_get("a").unwrap() else { panic!("it is in a memtable") };
+    assert_eq!(found.int("n"), 1);
+    assert_eq!(docs.try_get("b").unwrap().and_then(|_| Ok::<_, ()>(())), Ok(TryGet::Absent));
+    session.db.drop_keyspace("docs").unwrap();
+    docs.try_get("a").unwrap_err();
+}
