@@ -10,9 +10,12 @@ use crate::event::Event;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::Progress;
 use flagstone_env::sync::atomic::Ordering;
-use flagstone_tree::{Compaction, Tree};
+use flagstone_tree::{Compaction, Job, JobReason, Tree};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A compaction for space that frees less than this part of its inputs is not repeated.
+const FREED_PARTS: u64 = 20;
 
 /// A compaction that is under way, and whom it tells.
 pub(super) struct CompactionJob {
@@ -61,19 +64,31 @@ impl CompactionJob {
         });
         let Some(edit) = done? else { return Ok(Progress::Again) };
         let (keyspace, partition) = self.upkeep.keyspaces.part_of(&self.tree);
+        let written = edit.added.iter().map(|(_, meta)| meta.bytes).sum();
         let event = Event::CompactionFinished {
             keyspace,
             partition,
             removed: edit.removed.len(),
             added: edit.added.len(),
-            bytes: edit.added.iter().map(|(_, meta)| meta.bytes).sum(),
+            bytes: written,
             took: self.upkeep.setup.now() - self.started,
         };
+        let is_useless = frees_nothing(compaction.job(), written);
         install(&self.upkeep, Install::Compaction, vec![(Arc::clone(&self.tree), edit)])?;
+        if is_useless {
+            // The estimate was wrong, and the same one would pick the outputs next.
+            let version = Arc::clone(self.tree.view().version());
+            self.upkeep.work.lock().spaces.note_hopeless(self.tree.id(), &version);
+        }
         self.upkeep.work.compactions.fetch_add(1, Ordering::Relaxed);
         self.upkeep.health.tell(&event);
         Ok(Progress::Done)
     }
+}
+
+/// Returns whether `job` was to free space and wrote nearly as much as it read.
+fn frees_nothing(job: &Job, written: u64) -> bool {
+    job.reason == JobReason::Space && written.saturating_add(job.bytes / FREED_PARTS) > job.bytes
 }
 
 fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
@@ -95,4 +110,25 @@ fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
     }
     upkeep.work.ring();
     upkeep.health.writers.ring();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compaction_for_space_is_useless_if_it_writes_what_it_reads() {
+        let mut job = Job {
+            inputs: Vec::new(),
+            output_level: 6,
+            reason: JobReason::Space,
+            is_move: false,
+            dropped_at: None,
+            bytes: 1000,
+        };
+        assert!(frees_nothing(&job, 1000) && frees_nothing(&job, 1200) && frees_nothing(&job, 951));
+        assert!(!frees_nothing(&job, 950));
+        job.reason = JobReason::Runs;
+        assert!(!frees_nothing(&job, 1000), "it removes runs");
+    }
 }
