@@ -237,7 +237,7 @@ pub(crate) fn durability(text: &str) -> Result<Durability, String> {
     }
 }
 
-/// A durability as [`durability`] reads it.
+/// A durability as `durability` reads it.
 pub fn durability_name(durability: Durability) -> String {
     match durability {
         Durability::None => "none".into(),

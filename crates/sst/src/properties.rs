@@ -10,8 +10,7 @@ use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Properties {
     /// Bounds, SeqNos and counts. `bytes`, `tail_bytes`, `checksum` and `global_seqno` are zero
-    /// here, because they are known only after the file is finished; [`crate::Table::meta`] has
-    /// them.
+    /// here, because they are known only after the file is finished.
     pub content: TableMeta,
     /// The keyspace that the table was written for.
     pub keyspace: KeyspaceId,

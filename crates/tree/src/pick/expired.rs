@@ -64,7 +64,7 @@ fn is_half_expired(meta: &TableMeta, moment: Moment) -> bool {
     expired > 0 && (expired + meta.deletes).saturating_mul(EXPIRED_PARTS) >= meta.entries
 }
 
-/// Returns the first moment after `moment` at which [`pick_expired`] may find a compaction in
+/// Returns the first moment after `moment` at which `pick_expired` may find a compaction in
 /// `version` that it does not find now. `None` if there is none before tables change.
 pub fn next_expiry(version: &Version, moment: Moment) -> Option<Moment> {
     let of = |meta: &TableMeta| [meta.expiries.min, meta.expiries.median, meta.expiries.max];
