@@ -11,7 +11,7 @@ use crate::ranges::RangeSet;
 use crate::version::{LEVELS, TableHandle, Version};
 use flagstone_base::{Kind, SeqNo, Trailer};
 use flagstone_env::sync::Mutex;
-use flagstone_sst::{SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
+use flagstone_sst::{RangeDelete, SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// An estimate uses this many keys of a tree, or one for this many bytes of its tables: an estimate
@@ -96,7 +96,7 @@ impl Rules {
     /// to the last level, where tombstones are dropped. Reads the samples that are not in memory
     /// yet.
     pub(crate) fn estimate(&self, tables: &[(u8, Arc<TableHandle>)], is_last: bool) -> Space {
-        let bytes = tables.iter().map(|(_, table)| table.meta().bytes).sum();
+        let bytes: u64 = tables.iter().map(|(_, table)| table.meta().bytes).sum();
         let samples: Vec<(&TableHandle, Option<Arc<Sample>>)> =
             tables.iter().map(|(_, table)| (&**table, table.sample(self.shift))).collect();
         let shift = samples.iter().filter_map(|(_, sample)| Some(sample.as_ref()?.shift())).max();
@@ -132,7 +132,37 @@ impl Rules {
         let known = raw - raw_unknown;
         let share = if seen == 0 { 1.0 } else { alive as f64 / seen as f64 };
         let raw_alive = known as f64 * share + raw_unknown as f64;
-        Space { bytes, live: (raw_alive * packed(tables, raw, bytes)) as u64 }
+        let (in_ranges, kept) = self.bytes_of_ranges(tables, ranges.set(), is_last);
+        let live = raw_alive * packed(tables, raw, bytes.saturating_sub(in_ranges));
+        Space { bytes, live: (live as u64).saturating_add(kept) }
+    }
+
+    /// Returns how many bytes of `tables` their deleted ranges take, and how many of those a
+    /// compaction writes again. The keys of a range may be long, and a table has the outermost ones
+    /// a second time, as its bounds.
+    fn bytes_of_ranges(
+        &self,
+        tables: &[(u8, Arc<TableHandle>)],
+        ranges: &RangeSet,
+        is_last: bool,
+    ) -> (u64, u64) {
+        let bytes_of = |range: RangeDelete<'_>| (range.start.len() + range.end.len()) as u64;
+        let all: u64 = ranges.iter().map(bytes_of).sum();
+        let kept = ranges.iter().filter(|range| self.keeps_range(range, is_last));
+        let kept: u64 = kept.map(bytes_of).sum();
+        let metas = tables.iter().map(|(_, table)| table.meta());
+        let with_ranges = metas.filter(|meta| meta.range_deletes > 0);
+        let bounds = with_ranges.map(|meta| (meta.smallest.len() + meta.largest.len()) as u64);
+        let (sum, most) = bounds.fold((0, 0), |(sum, most), len| (sum + len, len.max(most)));
+        (all + sum, if kept > 0 { kept + most } else { 0 })
+    }
+
+    /// Returns whether a compaction may have to write a deleted range. Ranges that newer ones hide
+    /// count as kept.
+    fn keeps_range(&self, range: &RangeDelete<'_>, is_last: bool) -> bool {
+        let boundary = self.retention.boundary(range.seqno);
+        let is_oldest = boundary.is_some_and(|at| self.retention.is_oldest(at));
+        !is_last || !is_oldest || self.retention.keeps_tombstones()
     }
 
     /// Returns whether `newer` hides `older`, an entry of the same key, from all readers.

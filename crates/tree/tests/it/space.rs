@@ -105,6 +105,22 @@ fn deleted_ranges_are_garbage() {
 }
 
 #[test]
+fn a_deleted_range_that_a_snapshot_keeps_is_alive() {
+    let mut tree = BenchTree::new(options());
+    tree.snapshots.push(tree.last);
+    tree.write(Kind::Put, b"first", b"");
+    tree.write(Kind::RangeDelete, &[0], &vec![0xFF; 60_000]);
+    tree.flush();
+    tree.compact_full();
+    assert!(bytes(&tree) > 60_000, "the snapshot is older than the range");
+    let picked = tree.tree.pick_space(&tree.snapshots, tree.last);
+    assert_eq!(picked.map(|(_, space)| space), None, "a compaction would write it again");
+    tree.snapshots.clear();
+    let (job, space) = tree.tree.pick_space(&[], tree.last).expect("nothing needs the range");
+    assert!(space.live < 1000 && job.bytes > 60_000, "{space:?}");
+}
+
+#[test]
 fn what_a_snapshot_reads_is_alive() {
     let mut tree = filled(options());
     tree.snapshots.push(tree.last);
