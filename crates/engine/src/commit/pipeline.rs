@@ -172,7 +172,8 @@ impl Commits {
         is_held: bool,
     ) -> Result<(Option<Numbered<'a>>, Option<Held<'a>>)> {
         self.check_writable(write)?;
-        let checksum = write.checksum();
+        let is_logged = self.history.log.is_some() && durability.is_logged();
+        let checksum = if is_logged { write.checksum() } else { 0 };
         write.check_ops()?;
         let (own, has_reads) = match is_held {
             true => (None, resolve::is_needed(write)),
