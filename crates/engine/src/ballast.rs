@@ -1,12 +1,14 @@
-//! The ballast: a file that takes room on the disk, and gives it back when the disk is full.
+//! The ballast: a file that takes space on the disk, and is removed when the disk is full.
 //!
 //! ```text
-//! none --large enough, and room for two--> made ----> there --something did not fit--> given up, writes are refused
-//!   \<------------------------- it could not be made --/                                  but deletes  --room--> made
+//! none --large enough, and room for two--> being created ----> there
+//!   \<------------------- no room for it --------/
+//! there --something did not fit--> given up: only deletes are accepted --room--> created again
 //! ```
-//! On a full disk nothing can be deleted: a tombstone needs room in the log, a flush and a compaction need room before
-//! they give any back. With the room of the ballast they have it. So that it is not used up by what fills the disk, writes that
-//! are no deletes are refused with OutOfSpace until the file could be made again.
+//! On a full disk nothing could be deleted: a tombstone needs space in the log, and a flush and a
+//! compaction need space before they free any. The space of the ballast is for them. To keep what
+//! fills the disk from using it up, writes other than deletes are refused with OutOfSpace until the
+//! file could be created again.
 
 use crate::event::Event;
 use crate::health::Health;
@@ -21,25 +23,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So much is written at a step.
+/// The bytes that are written at a step.
 const STEP_BYTES: u64 = 1 << 20;
-/// While the disk is full, so often is looked whether there is room again.
+/// How often the free space is checked while the disk is full.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// By default the ballast is created when the live bytes in tables are this many times its size, so that a small
-/// database stays small.
+/// By default the ballast is created when the live bytes in tables are this many times its size, so
+/// that a small database stays small.
 const LIVE_BY_BALLAST: u64 = 16;
 
 const NONE: u8 = 0;
 const MAKING: u8 = 1;
 const THERE: u8 = 2;
 
-/// What an open has found of the ballast.
+/// The state in which an open has found the ballast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Found {
     #[default]
     None,
     Whole,
-    /// Its room was needed.
+    /// The ballast was removed, because the open needs its space.
     GivenUp,
 }
 
@@ -48,12 +50,12 @@ pub(crate) struct Ballast {
     setup: Arc<Setup>,
     health: Arc<Health>,
     state: AtomicU8,
-    /// It was given up, and could not be made again yet.
+    /// The ballast was given up, and could not be created again yet.
     is_given_up: AtomicBool,
 }
 
-/// Finds the ballast of a database that is being opened for writing, in a directory with these files. One of another size
-/// is removed; so is one whose room the open needs.
+/// Finds the ballast of a database that is being opened for writing, in a directory with the given
+/// files. Removes a ballast of another size, and one whose space the open needs.
 pub(crate) fn find_ballast(
     disk: &dyn Disk,
     dir: &Path,
@@ -91,26 +93,28 @@ impl Ballast {
         self.setup.options.ballast()
     }
 
-    /// Whether the ballast was given up: room on the disk is for deletes, flushes and compactions.
+    /// Returns whether the ballast was given up: space on the disk is for deletes, flushes and
+    /// compactions.
     #[inline]
     pub(crate) fn is_given_up(&self) -> bool {
         self.is_given_up.load(Ordering::Relaxed)
     }
 
-    /// The refusal of a write that would take the room of the ballast.
+    /// The error for a write that would take the space of the ballast.
     #[cold]
     pub(crate) fn refusal(&self) -> Error {
         Error::new(
             ErrorKind::OutOfSpace,
             format!(
-                "the disk of {} is full: until there is room for the ballast of {} bytes again, it takes deletes alone",
+                "the disk of {} is full: only deletes are accepted until it has room for the \
+                 ballast of {} bytes",
                 self.setup.dir.display(),
                 self.bytes()
             ),
         )
     }
 
-    /// Poisons the database if `error` says so, or gives up the ballast.
+    /// Poisons the database or gives up the ballast, if `error` calls for it.
     pub(crate) fn note_failure(self: &Arc<Self>, error: &Error) {
         match error.kind() {
             ErrorKind::Poisoned => self.health.poison(error),
@@ -119,7 +123,8 @@ impl Ballast {
         }
     }
 
-    /// Something did not fit on the disk: the room of the ballast is given to flushes, compactions and deletes.
+    /// Gives the space of the ballast to flushes, compactions and deletes, because something did
+    /// not fit on the disk.
     #[cold]
     pub(crate) fn give_up(self: &Arc<Self>) {
         let order = Ordering::AcqRel;
@@ -137,8 +142,9 @@ impl Ballast {
         self.try_later();
     }
 
-    /// Makes the ballast if it is wanted and not there; after an open, a flush, a compaction. `holds` tells whether so many
-    /// bytes of the tables are known to be live.
+    /// Creates the ballast if it is wanted and missing. Called after an open, a flush or a
+    /// compaction. `holds` tells whether at least the given number of bytes in tables is known to
+    /// be live.
     pub(crate) fn look_after(self: &Arc<Self>, holds: impl FnOnce(u64) -> bool) {
         if self.state.load(Ordering::Relaxed) != NONE
             || self.bytes() == 0
@@ -159,7 +165,7 @@ impl Ballast {
         }
     }
 
-    /// Room for it, and as much again.
+    /// Returns whether there is space for the ballast, and as much again.
     fn has_room(&self) -> bool {
         let free = self.setup.environment.disk.free_bytes(&self.setup.dir);
         free.is_ok_and(|free| free / 2 >= self.bytes())
@@ -170,13 +176,13 @@ impl Ballast {
         let job = job_of(self, move |ballast| match ballast.fill(&mut file.lock()) {
             Ok(false) => Progress::Again,
             Ok(true) => {
-                // In this order: whoever finds it there may give it up at once.
+                // In this order: a thread that finds the ballast may give it up at once.
                 ballast.is_given_up.store(false, Ordering::Release);
                 ballast.state.store(THERE, Ordering::Release);
                 ballast.health.tell(&Event::BallastMade { bytes: ballast.bytes() });
                 Progress::Done
             }
-            // Room is needed elsewhere; the next flush looks again.
+            // The space is needed elsewhere. The next flush tries again.
             Err(_no_room) => {
                 let _gone = ballast.setup.environment.disk.remove(&ballast.path());
                 ballast.state.store(NONE, Ordering::Release);
@@ -189,11 +195,11 @@ impl Ballast {
         self.setup.executor.submit(Lane::Compaction, job);
     }
 
-    /// Tries to make a ballast that was given up, until it is there.
+    /// Tries to create a ballast that was given up, until it exists.
     pub(crate) fn try_later(self: &Arc<Self>) {
         let job = job_of(self, |ballast| {
             if ballast.is_given_up() && ballast.health.check_open_for_writing().is_ok() {
-                // One that was given up is wanted, whatever the tables hold.
+                // A ballast that was given up is wanted, however much the tables hold.
                 ballast.look_after(|_bytes| false);
                 if ballast.state.load(Ordering::Acquire) == NONE {
                     ballast.try_later();
@@ -204,7 +210,7 @@ impl Ballast {
         self.setup.executor.submit_after(RETRY_AFTER, Lane::Compaction, job);
     }
 
-    /// Writes a step of the file; true when all of it stands on the disk.
+    /// Writes a step of the file. Returns true when all of it is synced.
     fn fill(&self, file: &mut Option<Box<dyn WriteFile>>) -> Result<bool> {
         let (disk, path) = (&self.setup.environment.disk, self.path());
         let bytes = self.setup.options.ballast();
@@ -232,7 +238,7 @@ impl Ballast {
     }
 }
 
-/// Bytes that no file system can make smaller.
+/// Returns bytes that no file system can compress.
 fn noise(at: u64, len: usize) -> Vec<u8> {
     let words = (at..).step_by(8).map(|at| remix(at + 1).to_le_bytes());
     words.flatten().take(len).collect()
@@ -246,7 +252,8 @@ mod tests {
     use flagstone_env::{ManualClock, MemDisk, SeededRandom, StepExecutor};
     use std::sync::Arc;
 
-    /// Garbage comes and goes: a ballast made for its sake took a sixth of what was alive in a small database.
+    /// Garbage comes and goes. A ballast that was created because of garbage took a sixth of the
+    /// live bytes of a small database.
     #[test]
     fn garbage_makes_no_ballast() {
         let environment = Environment {

@@ -1,9 +1,9 @@
-//! A bell: those who wait for something look again when it rings.
+//! A bell: threads that wait for a change check again when it rings.
 
 use flagstone_env::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// A bell that remembers how often it rang, so that nobody sleeps through it.
+/// A bell that counts its rings, so that no waiter misses one.
 #[derive(Default)]
 pub(crate) struct Bell {
     rung: Mutex<u64>,
@@ -11,12 +11,12 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// How often the bell rang so far: ask before looking whether to wait.
+    /// How often the bell has rung. Must be called before checking whether to wait.
     pub(crate) fn rung(&self) -> u64 {
         *self.rung.lock()
     }
 
-    /// Waits, at most for `limit`, until the bell has rung more often than `seen`.
+    /// Waits until the bell has rung more often than `seen`, at most for `limit`.
     pub(crate) fn wait(&self, seen: u64, limit: Duration) {
         let mut rung = self.rung.lock();
         if *rung == seen {
@@ -24,7 +24,7 @@ impl Bell {
         }
     }
 
-    /// Something has changed: everybody looks again.
+    /// Wakes all waiters, since something has changed.
     pub(crate) fn ring(&self) {
         *self.rung.lock() += 1;
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! Changes of the catalog and of whole keyspaces: they are found, created, altered, emptied and dropped.
+//! Changes of the catalog: finds, creates, alters, empties and drops keyspaces.
 
 use crate::background::{
     Upkeep, flush_trees, resume_later, schedule, secure_history, sweep, watch,
@@ -19,7 +19,7 @@ use flagstone_tree::{Tree, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The keyspaces of these names; those that are missing are made, by one edit.
+/// Returns the keyspaces `names`. Those that are missing are created by one edit.
 pub(crate) fn open_or_make(
     parts: &Parts,
     names: &[&str],
@@ -52,11 +52,11 @@ pub(crate) fn open_or_make(
     parts.health.check_open_for_writing()?;
     let manifest = room.as_mut().ok_or_else(|| parts.setup.closed())?;
     make_missing(parts, manifest, names, (&wanted.content, &options))?;
-    // Nobody drops one meanwhile: that takes the same lock.
+    // Nobody can drop one meanwhile: that takes the same lock.
     find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.setup.closed())
 }
 
-/// The keyspaces of these names if all are there; an error if one is there and is another kind.
+/// Returns the keyspaces `names` if all exist, or an error if one exists and is of another kind.
 fn find_all(
     parts: &Parts,
     names: &[&str],
@@ -79,7 +79,7 @@ fn make_missing(
     names: &[&str],
     (content, options): (&KeyspaceContent, &KeyspaceOptions),
 ) -> Result<()> {
-    // Each once, in the order in which they were given.
+    // Each name once, in the given order.
     let mut seen = BTreeSet::new();
     let missing: Vec<&str> = names
         .iter()
@@ -127,7 +127,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
         core.set_fate(Fate::InDoubt);
     })?;
     {
-        // Commits look under this lock: none gets numbers behind the discard.
+        // Commits check the keyspace under this lock: none gets SeqNos after the drop.
         let mut numbering = parts.history.numbering.lock();
         core.set_fate(Fate::Dropped);
         core.trees.iter().for_each(|tree| numbering.forget(tree));
@@ -142,7 +142,8 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     parts.reads.long_chains.forget(core.id);
     sweep(&parts.upkeep);
     {
-        // What made writers wait for the keyspace is no more, and a flush that failed in it has nothing left to write.
+        // Writers that waited for the keyspace can continue, and a flush that failed in it has
+        // nothing left to write.
         let mut queue = parts.upkeep.work.lock();
         queue.flushes.wake(u64::MAX);
         parts.upkeep.work.recount(&queue);
@@ -152,20 +153,20 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Commits `batch`, which deletes everything in `core`. Then the memtables are flushed, which removes the tables that
-/// no snapshot needs by the same edit.
+/// Commits `batch`, which deletes everything in `core`. Then the memtables are flushed; the same
+/// edit removes the tables that no snapshot needs.
 ///
-/// The batch has a SeqNo as every write has, which is its place in history, also when the log is replayed. The log is
-/// synced through it before the edit is appended, as in every flush.
+/// The batch has a SeqNo as every write has, which is its place in history, also in a replay of the
+/// log. As in every flush, the log is synced through it before the edit is appended.
 pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result<()> {
     parts.health.check_may_wait("the emptying of a keyspace")?;
     parts.health.check_may_write()?;
     parts.health.check_open_for_writing()?;
     secure_history(&parts.upkeep)?;
-    // It needs no room that it does not give back: it waits for none.
+    // The batch waits for no room, since it frees more than it takes.
     let committed = commit(parts, &batch.as_write(), Durability::Group, None)?;
     parts.log.wait_durable(committed.lsn, Durability::Group)?;
-    // The log has it, so a flush that fails only delays what comes back: it is tried again.
+    // The log has the batch, so a failed flush only delays freeing the space: it is retried.
     let _flushed = flush_trees(&parts.upkeep, &core.trees);
     sweep(&parts.upkeep);
     Ok(())
@@ -226,8 +227,8 @@ fn alterable(parts: &Parts, name: &str) -> Result<Arc<KeyspaceCore>> {
     Ok(core)
 }
 
-/// Appends an edit of the catalog. If it is refused, tries to rule out that a crash brings it back; `note_doubt` is
-/// called while one could.
+/// Appends an edit of the catalog. If it is refused, tries to rule out that a crash brings it back,
+/// and calls `note_doubt` while one could.
 fn append_or_rule_out(
     parts: &Parts,
     manifest: &mut Manifest,
@@ -247,7 +248,7 @@ fn append_or_rule_out(
     appended
 }
 
-/// Tries to end the doubt of a refused edit again and again: nothing else may come that does.
+/// Repeatedly tries to end the doubt of a refused edit, since no other work may come that does.
 fn end_doubt_later(upkeep: &Arc<Upkeep>) {
     resume_later(upkeep, |upkeep| {
         upkeep.edits.end_doubt();
@@ -257,11 +258,11 @@ fn end_doubt_later(upkeep: &Arc<Upkeep>) {
     });
 }
 
-/// What a keyspace that is asked for must hold.
+/// The content that a requested keyspace must have.
 pub struct WantedContent<'a> {
-    /// What it holds.
+    /// The content that the keyspace must have.
     pub content: KeyspaceContent,
-    /// The fold of a new one that was not given another.
+    /// The fold of a new keyspace whose options name none.
     pub fold_if_new: Option<&'a str>,
 }
 
@@ -316,7 +317,8 @@ mod tests {
         fn shut_down(&self) {}
     }
 
-    /// The flush rested for up to a minute more, and as long writers of all keyspaces were held back for it.
+    /// The flush paused for up to another minute, and writers of all keyspaces were held back for
+    /// as long.
     #[test]
     fn a_keyspace_whose_flush_fails_holds_nobody_back_once_it_is_dropped() {
         let disk = FaultDisk::new(Arc::new(MemDisk::default()));

@@ -1,13 +1,13 @@
 //! A checkpoint: an independent copy of the database as of one moment, made of hard links.
 //!
 //! ```text
-//! cut (everything acknowledged stands in tables) -> lock of the new directory -> a link per table
+//! cut (everything acknowledged is in tables) -> lock of the new directory -> a link per table
 //!     -> manifest, synced -> directory synced -> CURRENT, synced
 //! ```
 //! Tables never change, so both databases may use the same bytes: each removes only its own name of
-//! them. The log is overwritten when its segments are used again, so none is linked: what stood in it
-//! is in tables by then. Until `CURRENT` is there the directory is no database, and a crash leaves
-//! one that is refused.
+//! a file. The log is not linked, since its segments are overwritten when they are recycled, and
+//! its entries are in tables by then. Until `CURRENT` exists the directory is no database, and a
+//! crash leaves one that an open refuses.
 //!
 //! The copy keeps the identity of the database, because the checksums of its tables cover it.
 
@@ -25,22 +25,22 @@ use std::io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsuppo
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a checkpoint holds.
+/// The content of a checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointReport {
-    /// The last write in it.
+    /// The last write in the checkpoint.
     pub seqno: SeqNo,
-    /// Its tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Their bytes.
+    /// The bytes of the tables.
     pub bytes: u64,
-    /// How many of the bytes were copied, because the file system made no link.
+    /// The part of the bytes that was copied, because the file system supports no links.
     pub bytes_copied: u64,
 }
 
 const WHAT: &str = "a checkpoint";
 
-/// Makes a checkpoint of the database in the directory `to`.
+/// Creates a checkpoint of the database in the directory `to`.
 pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     parts.health.check_open_for_writing()?;
     let disk = &*parts.setup.environment.disk;
@@ -54,7 +54,7 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     report
 }
 
-/// A copy under way.
+/// A checkpoint that is being created.
 struct Copy<'a> {
     parts: &'a Parts,
     to: &'a Path,
@@ -75,7 +75,7 @@ impl Copy<'_> {
                 report.bytes_copied += self.bring(meta.number, &mut pace)?;
             }
         }
-        // The copy's log begins behind the one of the original.
+        // The copy's log begins after the one of the original.
         let log_from = self.parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
         let place = Place::of_copy(self.disk(), self.to, &state);
@@ -83,8 +83,8 @@ impl Copy<'_> {
         Ok(report)
     }
 
-    /// Links a table into the copy, or copies it where there are no links between the two; answers
-    /// how many bytes were copied.
+    /// Links a table into the copy, or copies it where no link is possible. Returns the number of
+    /// bytes copied.
     fn bring(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
         let from = self.parts.trees.table_path(number);
         let to = names::path(self.to, FileKind::Table, number);

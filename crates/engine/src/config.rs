@@ -1,4 +1,4 @@
-//! What an engine is opened with.
+//! The configuration that an engine is opened with.
 
 use crate::content::ContentFactory;
 use crate::event::Listener;
@@ -7,16 +7,16 @@ use flagstone_env::{Clock, Disk, Executor, OsDisk, Random, SystemClock, SystemRa
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The outside world of a database: tests bring their own.
+/// The outside world of a database. Tests bring their own.
 #[derive(Clone)]
 pub struct Environment {
-    /// Where the files are.
+    /// The file system.
     pub disk: Arc<dyn Disk>,
-    /// What time it is.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// Identities, seeds and salts.
+    /// The source of identities, seeds and salts.
     pub random: Arc<dyn Random>,
-    /// Who runs background work; `None` starts threads.
+    /// Runs background work; `None` starts threads.
     pub executor: Option<Arc<dyn Executor>>,
 }
 
@@ -32,17 +32,17 @@ impl Default for Environment {
     }
 }
 
-/// What an engine is opened with.
+/// The configuration that an engine is opened with.
 pub struct Config {
     /// The directory of the database.
     pub dir: PathBuf,
-    /// Limits and settings.
+    /// The options of the database.
     pub options: Options,
-    /// Who is told of events.
+    /// Receive the events of the database.
     pub listeners: Vec<Arc<dyn Listener>>,
-    /// The outside world.
+    /// The outside world of the database.
     pub environment: Environment,
-    /// What keyspaces hold.
+    /// Knows the contents of keyspaces.
     pub contents: Arc<dyn ContentFactory>,
 }
 

@@ -1,9 +1,11 @@
-//! What an application makes of a keyspace, as the engine sees it: a text of the catalog, and what belongs to it.
+//! The content of keyspaces as the engine sees it: a text of the catalog, and the objects that
+//! belong to it.
 //!
-//! The engine stores bytes. What the bytes are, documents for example, is known to the layer above it, which gives the
-//! engine a [`ContentFactory`]. Its content may define things that stored values need to be read: names of fields
-//! today. The engine logs such definitions before the writes that use them, keeps them in the manifest and gives them
-//! back when the database is opened.
+//! The engine stores bytes. The meaning of the bytes, documents for example, is known to the layer
+//! above it, which gives the engine a [`ContentFactory`]. Content may define things that are needed
+//! to read stored values; today these are names of fields. The engine logs such definitions before
+//! the writes that use them, keeps them in the manifest, and passes them back when the database is
+//! opened.
 
 pub use crate::catalog::KeyspaceContent;
 use crate::fold::Fold;
@@ -17,27 +19,29 @@ use std::sync::Arc;
 /// A keyspace whose content is to be opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Described<'a> {
-    /// Its name.
+    /// The name of the keyspace.
     pub name: &'a str,
-    /// What it holds.
+    /// The content of the keyspace.
     pub content: &'a KeyspaceContent,
-    /// The name of its fold.
+    /// The name of the keyspace's fold, if it has one.
     pub fold: Option<&'a str>,
 }
 
-/// The layer above the engine: it knows what keyspaces hold.
+/// The layer above the engine: it knows the contents of keyspaces.
 pub trait ContentFactory: Send + Sync {
-    /// Makes what belongs to a keyspace: called once for each when the database is opened, and when one is created.
+    /// Creates the objects that belong to a keyspace. Called once for each keyspace when the
+    /// database is opened, and when a keyspace is created.
     ///
     /// # Errors
-    /// InvalidInput for a fold that is not registered, Unsupported for content that this version does not know.
+    /// InvalidInput for a fold that is not registered, Unsupported for content that this version
+    /// does not know.
     fn open(&self, keyspace: Described<'_>) -> Result<Content>;
 
-    /// Whether keyspaces of this content have a table of definitions of this kind.
+    /// Returns whether keyspaces of this content have a table of definitions of this kind.
     fn defines(&self, content: &KeyspaceContent, kind: DefinitionKind) -> bool;
 
-    /// The likeliest content and fold of a keyspace of which the catalog is lost: for a repair.
-    /// `fold` is what the caller knows of its fold.
+    /// Guesses content and fold of a keyspace whose catalog is lost, for a repair. `fold` is what
+    /// the caller knows of its fold.
     fn guess(
         &self,
         has_definitions: bool,
@@ -45,17 +49,17 @@ pub trait ContentFactory: Send + Sync {
     ) -> (KeyspaceContent, Option<&'static str>);
 }
 
-/// What belongs to the content of one keyspace.
+/// The objects that belong to the content of one keyspace.
 pub struct Content {
-    /// Folds its merge operands.
+    /// Folds the merge operands of the keyspace.
     pub fold: Option<Arc<dyn Fold>>,
-    /// What its values need to be read, one table of each kind, ascending by kind.
+    /// The definitions that are needed to read values: one table of each kind, ascending by kind.
     pub definitions: Vec<DefinitionTable>,
-    /// For the layer above: the engine keeps it and does not look into it.
+    /// Kept for the layer above; the engine does not use it.
     pub attachment: Arc<dyn Any + Send + Sync>,
 }
 
-/// Which table of definitions of a keyspace; stored in the log and the manifest.
+/// Identifies a table of definitions of a keyspace. Stored in the log and the manifest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DefinitionKind(pub u8);
 
@@ -73,32 +77,33 @@ impl fmt::Display for DefinitionKind {
     }
 }
 
-/// An append-only table of what values need to be read. Ids are 0, 1, 2..
+/// An append-only table of definitions that are needed to read values. Ids are 0, 1, 2..
 pub trait Definitions: Send + Sync {
-    /// Gives those from `first` on to `visit`, in the order of their ids.
+    /// Calls `visit` with each definition from the id `first` on, in the order of the ids.
     fn since(&self, first: u32, visit: &mut dyn FnMut(&[u8]));
 
-    /// Defines `id` again, from the log or the manifest. Ids come in order, and may come twice.
+    /// Restores the definition `id` from the log or the manifest. Ids come in order, and may come
+    /// twice.
     ///
     /// # Errors
-    /// Corruption for one that cannot be, or that differs from what `id` is.
+    /// Corruption if the definition is impossible, or differs from the present one of `id`.
     fn restore(&self, id: u32, bytes: &[u8]) -> Result<()>;
 }
 
-/// One table of definitions, and how far it is logged and stored.
+/// One table of definitions, and how much of it is logged and stored.
 pub struct DefinitionTable {
     pub(crate) kind: DefinitionKind,
     table: Arc<dyn Definitions>,
-    /// How many are defined: the table raises it, the engine reads it with every commit.
+    /// The number of definitions. The table raises it, and the engine reads it with every commit.
     len: Arc<std::sync::atomic::AtomicU32>,
-    /// This many are known to be in the log or the manifest.
+    /// The number of definitions that are known to be in the log or the manifest.
     logged: AtomicU32,
-    /// This many are in the manifest.
+    /// The number of definitions that are in the manifest.
     in_manifest: AtomicU32,
 }
 
 impl DefinitionTable {
-    /// A table, and where it keeps how many it has.
+    /// Combines a table with the counter in which it keeps its length.
     pub fn new(
         kind: DefinitionKind,
         table: Arc<dyn Definitions>,
@@ -122,23 +127,23 @@ impl DefinitionTable {
         self.in_manifest.load(Ordering::Acquire)
     }
 
-    /// Whether some are defined that the manifest does not hold.
+    /// Returns whether there are definitions that the manifest does not hold.
     pub(crate) fn is_due(&self) -> bool {
         self.len() > self.in_manifest()
     }
 
-    /// The first `len` of them are in the log.
+    /// Notes that the first `len` definitions are in the log.
     pub(crate) fn note_logged(&self, len: u32) {
         self.logged.fetch_max(len, Ordering::AcqRel);
     }
 
-    /// The first `len` of them are in the synced manifest.
+    /// Notes that the first `len` definitions are in the synced manifest.
     pub(crate) fn note_in_manifest(&self, len: u32) {
         self.in_manifest.fetch_max(len, Ordering::AcqRel);
         self.note_logged(len);
     }
 
-    /// Those from `first` on, up to `end`.
+    /// The definitions with ids from `first` on, below `end`.
     pub(crate) fn range(&self, first: u32, end: u32) -> Vec<Vec<u8>> {
         let mut items = Vec::new();
         let most = end.saturating_sub(first) as usize;
@@ -150,15 +155,14 @@ impl DefinitionTable {
         items
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> Vec<Vec<u8>> {
         self.range(0, u32::MAX)
     }
 
-    /// Defines again what was read: `items` from `first` on.
+    /// Restores definitions that were read: `items`, with ids from `first` on.
     ///
     /// # Errors
-    /// As [`Definitions::restore`].
+    /// Same as [`Definitions::restore`].
     pub(crate) fn restore(&self, first: u32, items: &[Vec<u8>]) -> Result<()> {
         let ids = (0..).map(|at| first.saturating_add(at));
         ids.zip(items).try_for_each(|(id, item)| self.table.restore(id, item))
@@ -175,7 +179,8 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Appends what [`Definition::decode`] reads: the same bytes in the log and in the manifest.
+    /// Appends the bytes that [`Definition::decode`] reads, the same in the log and in the
+    /// manifest.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.keyspace.0));
         put_varint(out, u64::from(self.kind.0));
@@ -183,7 +188,7 @@ impl Definition {
         self.items.iter().for_each(|item| put_bytes(out, item));
     }
 
-    /// Reads all of `bytes`.
+    /// Decodes a definition that is all of `bytes`.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
         let keyspace = KeyspaceId(decoder.varint_u32("a keyspace id")?);
@@ -206,7 +211,7 @@ impl fmt::Display for Definition {
     }
 }
 
-/// Shows a definition in a text: most are text themselves.
+/// Shows a definition in a text: most definitions are text themselves.
 pub(crate) struct Shown<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Debug for Shown<'_> {

@@ -1,12 +1,12 @@
-//! The rate of backups and of the copies that a checkpoint makes where there are no links.
+//! The rate of backups, and of the copies that a checkpoint makes where no links are possible.
 
 use crate::health::Health;
 use crate::rate::{Rate, rest};
 use crate::setup::Setup;
 use flagstone_base::Result;
 
-/// Keeps a copy to [`Options::copy_bytes_per_second`](crate::Options::copy_bytes_per_second), in the caller's
-/// thread, and ends it when the database is closed.
+/// Limits a copy to [`Options::copy_bytes_per_second`](crate::Options::copy_bytes_per_second), in
+/// the caller's thread, and ends it when the database is closed.
 pub(crate) fn copy_pace<'a>(
     setup: &'a Setup,
     health: &'a Health,

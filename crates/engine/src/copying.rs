@@ -1,5 +1,5 @@
-//! Copies of a database in other directories: files copied and checked, a new directory that is whole or
-//! no database at all.
+//! Copies of a database in other directories: files are copied and checked, and a new directory is
+//! a whole database or none at all.
 
 use crate::manifest::State;
 use flagstone_base::checksum::Crc32c;
@@ -13,15 +13,16 @@ use std::path::Path;
 /// A file is copied in pieces of this size.
 const COPIED_AT_ONCE: usize = 256 << 10;
 
-/// Told how many bytes were read or copied; it may take its time, and an error ends the copy.
+/// Called with the number of bytes that were read or copied. It may block, and an error ends the
+/// copy.
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
-/// Copies as fast as it goes.
+/// A pace without a limit.
 pub(crate) fn at_once(_bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a directory that holds anything but a lock file; `what` needs it.
+/// Refuses a directory that holds anything but a lock file. `what` names the copy in the error.
 pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()> {
     if !disk.exists(dir)? {
         return Ok(());
@@ -35,8 +36,8 @@ pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()>
     }
 }
 
-/// Makes the directory `dir`, or takes it empty, and has `fill` make a database in it. Meanwhile it is
-/// locked: whoever opens it is told that it is busy. After an error it is empty again.
+/// Creates the directory `dir`, or takes an empty one, and has `fill` create a database in it. The
+/// directory is locked meanwhile: whoever opens it gets Busy. After an error it is empty again.
 pub(crate) fn make_database<T>(
     disk: &dyn Disk,
     dir: &Path,
@@ -54,8 +55,8 @@ pub(crate) fn make_database<T>(
     made
 }
 
-/// Removes what stands in the directory, `CURRENT` first: what is left is no database. The lock stays:
-/// it is held, and keeps others out until everything else is gone.
+/// Removes the files in the directory, `CURRENT` first, so that the rest is no database. The lock
+/// file stays: it is held, and keeps others out until everything else is gone.
 fn empty(disk: &dyn Disk, dir: &Path) {
     let Ok(found) = disk.list(dir) else { return };
     let current = dir.join(names::CURRENT);
@@ -73,8 +74,8 @@ fn empty(disk: &dyn Disk, dir: &Path) {
     }
 }
 
-/// The state of a copy that has tables alone: as after a clean close. `log_from` is above the number of every segment of
-/// the original's log, if that is known.
+/// The state of a copy that has only tables, as after a clean close. `log_from` is above the number
+/// of every segment of the original's log, if that is known.
 pub(crate) fn state_of_copy(
     original: &State,
     log_from: Option<flagstone_base::FileNumber>,
@@ -83,19 +84,19 @@ pub(crate) fn state_of_copy(
     state.wal_from = log_from.or(state.wal_from);
     state.clean_close = true;
     state.log_files.clear();
-    // Whoever opens it for writing begins a history of its own, each of several copies another one.
+    // An open of the copy for writing begins a new history, a different one in each copy.
     state.history = None;
     state
 }
 
-/// What was copied or read of a file.
+/// The bytes of a file that were copied or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) bytes: u64,
     pub(crate) checksum: u32,
 }
 
-/// Copies a file, synced.
+/// Copies a file and syncs the copy.
 pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, pace: Pace<'_>) -> Result<Read> {
     let source = disk.open(from)?;
     let mut copy = disk.create(to)?;
@@ -109,7 +110,7 @@ pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, pace: Pace<'_>)
     Ok(read)
 }
 
-/// Reads a file from front to back and gives every piece to `visit`.
+/// Reads a file from front to back and calls `visit` with every piece.
 fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<Read> {
     source.advise(Access::Sequential);
     let mut buffer = vec![0; COPIED_AT_ONCE.min(source.len() as usize)];
@@ -124,10 +125,11 @@ fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) 
     Ok(Read { bytes: at, checksum: sum.value() })
 }
 
-/// Copies a table, synced, and checks both what was read and what the device then has of the copy, both at `pace`.
+/// Copies a table and syncs the copy. Checks both the bytes that were read and the bytes that the
+/// device then has of the copy. Both are read at `pace`.
 ///
 /// # Errors
-/// Corruption when the original or the copy is not what the manifest says; the copy is removed.
+/// Corruption if the original or the copy differs from the manifest; the copy is removed.
 pub(crate) fn copy_table(
     disk: &dyn Disk,
     from: &Path,
@@ -144,10 +146,10 @@ pub(crate) fn copy_table(
     copied
 }
 
-/// Reads a table as the device has it, and checks it against what a manifest keeps of it.
+/// Reads a table from the device, and compares it with the manifest's record of it.
 ///
 /// # Errors
-/// Corruption; what reading the file answers.
+/// Corruption; errors of reading the file.
 pub(crate) fn check_table(
     disk: &dyn Disk,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Tells listeners of damaged tables, and which keys they hold.
+//! Reports damaged tables to listeners, with the keys that they hold.
 
 use crate::event::{DamagedTable, Event};
 use crate::health::Health;
@@ -6,7 +6,8 @@ use crate::keyspaces::Keyspaces;
 use flagstone_base::TreeId;
 use flagstone_tree::{Damage, TreeContext};
 
-/// Tells of the tables that were found damaged since the last call; whether one was quarantined in `tree`.
+/// Reports the tables that were found damaged since the last call. Returns whether one was
+/// quarantined in `tree`.
 pub(crate) fn tell_damages(
     health: &Health,
     keyspaces: &Keyspaces,

@@ -1,39 +1,39 @@
-//! What is due after a commit, or when somebody waits for background work: a set, returned by those who find it and acted
-//! on in one place.
+//! What is due after a commit, or when somebody waits for background work: a set of flags. Whoever
+//! finds out returns it, and one place acts on it.
 
 use std::ops::{BitOr, BitOrAssign};
 
-/// A set of things that are due.
+/// A set of actions that are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Due(u8);
 
 impl Due {
-    /// Flushes and compactions to start, if there are any.
+    /// Start flushes and compactions, if there are any.
     pub(crate) const WORK: Self = Self(1);
-    /// The same for compactions, by a worker.
+    /// Start compactions, if there are any, in a worker.
     pub(crate) const COMPACTIONS: Self = Self(2);
-    /// Memtables have grown: the cache gives way, or one of them is to be sealed.
+    /// Memtables have grown: shrink the cache, or seal one of them.
     pub(crate) const MEMORY: Self = Self(4);
-    /// A memtable to seal: it is larger than the user wants.
+    /// Seal a memtable that is larger than the user wants.
     pub(crate) const SEAL_LARGE: Self = Self(16);
-    /// Ranges were deleted.
+    /// Note that ranges were deleted.
     pub(crate) const RANGES: Self = Self(32);
-    /// A look at the log and at tombstones: it has been a while.
+    /// Check the log and the tombstones, which is done now and then.
     pub(crate) const LOOK: Self = Self(64);
 
-    /// Whether nothing is due.
+    /// Returns whether nothing is due.
     #[inline]
     pub(crate) const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether all of `other` is due.
+    /// Returns whether all of `other` is due.
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// This, if `is_so`; else nothing.
+    /// Returns this set if `is_so`, otherwise an empty one.
     #[inline]
     pub(crate) const fn when(self, is_so: bool) -> Self {
         if is_so { self } else { Self(0) }

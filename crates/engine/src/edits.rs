@@ -1,7 +1,8 @@
-//! The manifest of an open database, and what every edit of it brings along and changes.
+//! The manifest of an open database, and what every edit adds to it and changes.
 //!
 //! ```text
-//! catalog change, grant, install --edit + how far history is + definitions that are due--> manifest --> what it grants
+//! catalog change, grant, install
+//!     --edit + visible SeqNo, moment, definitions due--> manifest --> granted SeqNos and files
 //! ```
 
 use crate::ballast::Ballast;
@@ -19,31 +20,33 @@ use flagstone_wal::ManifestPlace;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So many SeqNos are granted at a time: seconds of the fastest writes, and 2^32 crashes until none are left.
+/// The number of SeqNos granted at a time: seconds of the fastest writes, and 2^32 crashes until
+/// none are left.
 pub(crate) const SEQNOS_AHEAD: u64 = 1 << 24;
 
-/// The ceiling that grants [`SEQNOS_AHEAD`] numbers after `last`.
+/// The ceiling that grants [`SEQNOS_AHEAD`] SeqNos after `last`.
 pub(crate) fn ceiling_above(last: SeqNo) -> SeqNo {
     SeqNo::new(last.get().saturating_add(SEQNOS_AHEAD).min(SeqNo::MAX.get()))
 }
 
-/// Where edits go.
+/// Appends edits to the manifest, and acts on what they grant.
 pub(crate) struct Edits {
     pub(crate) setup: Arc<Setup>,
     pub(crate) health: Arc<Health>,
     pub(crate) history: Arc<History>,
     pub(crate) ballast: Arc<Ballast>,
     pub(crate) keyspaces: Arc<Keyspaces>,
-    /// None when the database is closed, or open for reading only.
+    /// `None` when the database is closed, or open for reading only.
     pub(crate) manifest: Mutex<Option<Manifest>>,
-    /// An append of the manifest failed and no later one has succeeded: its tables must stay.
+    /// An append to the manifest has failed, and no later one has succeeded: the tables of the edit
+    /// must stay.
     in_doubt: AtomicBool,
-    /// Keyspaces with definitions that are in the log, and perhaps not in the manifest. Taken before the maps of the
-    /// keyspaces.
+    /// Keyspaces with definitions that are in the log and may not be in the manifest. Locked before
+    /// the maps of the keyspaces.
     definitions_due: Mutex<BTreeSet<KeyspaceId>>,
     /// From this SeqNo on more should be granted.
     raise_at: AtomicU64,
-    /// A job has the manifest grant more, or waits to try again.
+    /// A job lets the manifest grant more, or waits to try again.
     pub(crate) is_supplying: AtomicBool,
 }
 
@@ -82,20 +85,20 @@ impl Edits {
         appended.inspect_err(|error| self.ballast.note_failure(error))
     }
 
-    /// Appends an edit that [`Edits::edit_of_now`] has begun.
+    /// Appends an edit that was begun by [`Edits::edit_of_now`].
     pub(crate) fn append_whole(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         let appended = manifest.append(edit);
         self.note_doubt(manifest);
         appended
     }
 
-    /// An append of the manifest failed and no later one has succeeded.
+    /// Returns whether an append to the manifest has failed and no later one has succeeded.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt.load(Ordering::Acquire)
     }
 
-    /// What the manifest grants after an append, and whether one failed and no later one has succeeded. When one has, refused
-    /// drops of keyspaces cannot come back any more.
+    /// Takes over what the manifest grants after an append, and whether the manifest is in doubt.
+    /// When the doubt has ended, refused drops of keyspaces cannot come back.
     fn note_doubt(&self, manifest: &Manifest) {
         self.note_granted(manifest);
         let is_in_doubt = manifest.is_in_doubt();
@@ -104,7 +107,7 @@ impl Edits {
         }
     }
 
-    /// If an append to the manifest failed: begins a new file, in which the refused edit is not.
+    /// Starts a new manifest without the refused edit, if an append has failed.
     pub(crate) fn end_doubt(&self) {
         if !self.is_in_doubt() {
             return;
@@ -114,7 +117,7 @@ impl Edits {
         }
     }
 
-    /// As [`Edits::end_doubt`], for the manifest whose lock is held.
+    /// Like [`Edits::end_doubt`], for the manifest whose lock is held.
     pub(crate) fn end_doubt_of(&self, manifest: &mut Manifest) {
         let edit = self.edit_of_now(std::iter::empty());
         match self.append_whole(manifest, &edit) {
@@ -123,8 +126,9 @@ impl Edits {
         }
     }
 
-    /// What every edit says besides its own: how far history and file numbers have come, and the definitions that values in
-    /// the tables may use, or that are only in a part of the log which may be released now: those of the keyspaces
+    /// The fields that every edit has besides its own: the visible SeqNo, the clock, SeqNos if they
+    /// run short, and definitions. The definitions are those that values in the tables may use, or
+    /// that are only in a part of the log that may be released now: those of the keyspaces
     /// `installed`, and of all others that have logged some.
     pub(crate) fn edit_of_now(&self, installed: impl Iterator<Item = KeyspaceId>) -> Edit {
         let last_seqno = Some(self.history.visible());
@@ -140,13 +144,14 @@ impl Edits {
         }
     }
 
-    /// How far the clock by which entries expire has come, if any does.
+    /// The moment of the clock by which entries expire, if any entry does.
     fn moment(&self) -> Option<Moment> {
         let clock = &self.history.clock;
         clock.is_used().then(|| clock.safe())
     }
 
-    /// Makes it durable that entries of `keyspace` may have an expiry. Called before the first one is numbered.
+    /// Makes it durable that entries of `keyspace` may have an expiry. Called before the first such
+    /// entry gets its number.
     ///
     /// # Errors
     /// InvalidInput for a keyspace that was dropped; OutOfSpace, Io, Closed.
@@ -159,9 +164,9 @@ impl Edits {
         }
         keyspace.check_not_dropped()?;
         let record = KeyspaceRecord { expires: true, ..(*keyspace.record()).clone() };
-        // If it is refused and a crash brings it back, nothing has an expiry yet all the same.
+        // Even if the edit is refused and a crash brings it back, no entry has an expiry yet.
         self.append(manifest, Edit { keyspaces_altered: vec![record], ..Edit::default() })?;
-        // Before readers can see an entry that expires: they keep a moment from now on.
+        // Before readers can see an entry with an expiry: new readers keep a moment from here on.
         self.history.clock.set_used();
         if let Some(record) = manifest.state().catalog.by_id(keyspace.id) {
             self.keyspaces.replace_record(keyspace, record);
@@ -169,32 +174,32 @@ impl Edits {
         Ok(())
     }
 
-    /// The manifest has the definitions of `edit`.
+    /// Notes that the manifest has the definitions of `edit`.
     pub(crate) fn note_definitions(&self, edit: &Edit) {
         for definition in &edit.definitions {
             if let Some(keyspace) = self.keyspaces.get(definition.keyspace) {
                 keyspace.note_in_manifest(definition);
             }
         }
-        // One that is defined from now on is noted after this lock is released.
+        // Definitions from here on are noted after this lock is released.
         let is_due =
             |id: &KeyspaceId| self.keyspaces.get(*id).is_some_and(|k| k.has_definitions_due());
         self.definitions_due.lock().retain(is_due);
     }
 
-    /// Definitions of `keyspace` go to the log, under the numbering lock.
+    /// Notes that definitions of `keyspace` go to the log. Called under the numbering lock.
     #[cold]
     pub(crate) fn note_definitions_due(&self, keyspace: KeyspaceId) {
         self.definitions_due.lock().insert(keyspace);
     }
 
-    /// Whether the SeqNos granted are half used when `last` is the newest one given.
+    /// Returns whether half of the granted SeqNos are used when `last` is the newest one given.
     #[inline]
     pub(crate) fn is_raise_due(&self, last: SeqNo) -> bool {
         last.get() >= self.raise_at.load(Ordering::Relaxed)
     }
 
-    /// The raise that an edit should bring along, if one is due.
+    /// The new ceiling that an edit should contain, if one is due.
     fn raise_due(&self) -> Option<SeqNo> {
         let last = self.history.visible();
         self.is_raise_due(last).then(|| ceiling_above(last))
@@ -213,14 +218,14 @@ impl Edits {
         }
     }
 
-    /// How many keyspaces have definitions that may be in the log alone.
+    /// The number of keyspaces with definitions that may be only in the log.
     #[cfg(test)]
     pub(crate) fn keyspaces_defining(&self) -> usize {
         self.definitions_due.lock().len()
     }
 }
 
-/// The keyspaces with definitions that a recovery has found in the log alone.
+/// The keyspaces with definitions that a recovery has found only in the log.
 fn with_definitions_due(keyspaces: &Keyspaces) -> BTreeSet<KeyspaceId> {
     let all = keyspaces.all();
     all.iter()

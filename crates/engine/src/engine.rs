@@ -1,4 +1,4 @@
-//! An open engine: its keyspaces, commits over them, upkeep.
+//! An open engine: its keyspaces, commits over them, and maintenance.
 
 use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
 use crate::backup::BackupReport;
@@ -24,14 +24,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A handle of an open database; the last handle that goes closes it. Keyspaces and snapshots are handles, too.
+/// A handle of an open database. Dropping the last handle closes the database. Keyspaces and
+/// snapshots are handles, too.
 #[derive(Clone)]
 pub struct Engine {
     handle: Arc<Handle>,
 }
 
 impl Engine {
-    /// Opens the database for reading and writing; creates it if there is none.
+    /// Opens the database for reading and writing. Creates it if there is none.
     ///
     /// # Errors
     /// Busy, Corruption, Unsupported, InvalidInput, Io.
@@ -40,10 +41,10 @@ impl Engine {
         crate::open::open(config, false).map(Self::new)
     }
 
-    /// Opens the database for reading only: the log is replayed in memory, no file is changed.
+    /// Opens the database for reading only: the log is replayed in memory, and no file is changed.
     ///
     /// # Errors
-    /// As [`Engine::open`].
+    /// Same as [`Engine::open`].
     pub fn open_read_only(config: Config) -> Result<Self> {
         config.options.check()?;
         crate::open::open(config, true).map(Self::new)
@@ -57,20 +58,21 @@ impl Engine {
         self.handle.parts()
     }
 
-    /// The directory.
+    /// The directory of the database.
     pub fn path(&self) -> &Path {
         &self.parts().setup.dir
     }
 
-    /// What it was opened with.
+    /// The options that the database was opened with.
     pub fn options(&self) -> &Options {
         &self.parts().setup.options
     }
 
-    /// The keyspaces `names`. Those that are missing are created by one edit of the manifest.
+    /// Opens the keyspaces `names`. Those that are missing are created by one edit of the manifest.
     ///
     /// # Errors
-    /// InvalidInput for a bad name, or a keyspace with other content or another value of an option that is set; Io, OutOfSpace, Poisoned, Closed.
+    /// InvalidInput for a bad name, or a keyspace with other content or another value of an option
+    /// that is set; Io, OutOfSpace, Poisoned, Closed.
     pub fn keyspaces_of(
         &self,
         names: &[&str],
@@ -81,10 +83,10 @@ impl Engine {
         Ok(cores.into_iter().map(|core| self.handle_of(core)).collect())
     }
 
-    /// The keyspace `name`, created if it is missing.
+    /// Opens the keyspace `name`, and creates it if it is missing.
     ///
     /// # Errors
-    /// As [`Engine::keyspaces_of`].
+    /// Same as [`Engine::keyspaces_of`].
     pub fn keyspace_of(
         &self,
         name: &str,
@@ -95,10 +97,10 @@ impl Engine {
         made.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
     }
 
-    /// The keyspace `name`, if there is one.
+    /// Opens the keyspace `name` if it exists.
     ///
     /// # Errors
-    /// InvalidInput when it has other content; Closed.
+    /// InvalidInput if it has other content; Closed.
     pub fn existing(&self, name: &str, wanted: &WantedContent<'_>) -> Result<Option<Keyspace>> {
         self.parts().health.check_open()?;
         let Some(core) = self.parts().keyspaces.named(name) else { return Ok(None) };
@@ -110,7 +112,7 @@ impl Engine {
         Keyspace::new(Arc::clone(&self.handle), core)
     }
 
-    /// Removes a keyspace with all it holds; false when there is none.
+    /// Removes a keyspace with all its entries. Returns false if there is none.
     ///
     /// # Errors
     /// Io, OutOfSpace, Poisoned, Closed.
@@ -121,8 +123,8 @@ impl Engine {
     /// Changes how the tables of the keyspace `name` are written, from the next table on.
     ///
     /// # Errors
-    /// InvalidInput when there is no such keyspace, for an option that is out of range or fixed at creation; Io,
-    /// OutOfSpace, Poisoned, Closed.
+    /// InvalidInput if there is no such keyspace, for an option that is out of range or fixed at
+    /// creation; Io, OutOfSpace, Poisoned, Closed.
     pub fn alter_keyspace(&self, name: &str, options: &KeyspaceOptions) -> Result<()> {
         change::alter_keyspace(self.parts(), name, options)
     }
@@ -130,7 +132,8 @@ impl Engine {
     /// Gives the keyspace `old` the name `new`. Its handles stay valid.
     ///
     /// # Errors
-    /// InvalidInput when there is no keyspace `old`, or one named `new`; Io, OutOfSpace, Poisoned, Closed.
+    /// InvalidInput if there is no keyspace `old`, or there is one named `new`; Io, OutOfSpace,
+    /// Poisoned, Closed.
     pub fn rename_keyspace(&self, old: &str, new: &str) -> Result<()> {
         change::rename_keyspace(self.parts(), old, new)
     }
@@ -141,29 +144,31 @@ impl Engine {
         keyspaces.iter().map(|core| KeyspaceInfo::of(core)).collect()
     }
 
-    /// Makes the writes of `batch` visible together; the ticket waits until they are durable. With `wait`, it waits while
-    /// writers are stopped.
+    /// Makes the writes of `batch` visible together. The ticket waits until they are durable. With
+    /// `wait` the call waits while writers are stopped.
     ///
     /// # Errors
-    /// Busy without `wait`; Conflict, InvalidInput, OutOfSpace, Io, Poisoned, Closed: then nothing of it has happened.
+    /// Busy without `wait`; Conflict, InvalidInput, OutOfSpace, Io, Poisoned, Closed: then none of
+    /// the writes has happened.
     pub fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
         self.start_large(batch, None, durability, wait)
     }
 
-    /// As [`Engine::start`] with `wait`. The log shares the payload of a large batch; nobody else holds it when this
-    /// returns.
+    /// Like [`Engine::start`], with `wait`. The log shares the payload of a large batch;
+    /// nothing else holds it when this returns.
     ///
     /// # Errors
-    /// As [`Engine::start`].
+    /// Same as [`Engine::start`].
     pub fn start_owned(&self, mut batch: Batch, durability: Durability) -> Result<Ticket> {
         let large = LargeWrite::of_batch(&mut batch);
         self.start_large(&batch, large, durability, true)
     }
 
-    /// As [`Engine::start`], but never sleeps until flushes or compactions have caught up: says how long instead.
+    /// Like [`Engine::start`], but never sleeps until flushes or compactions have caught
+    /// up: returns how long to wait instead.
     ///
     /// # Errors
-    /// As [`Engine::start`], but never Busy.
+    /// Same as [`Engine::start`], except Busy.
     pub fn try_start(&self, batch: &Batch, durability: Durability) -> Result<TryCommit> {
         self.check_start(batch, durability)?;
         let (parts, write) = (self.parts(), batch.as_write());
@@ -207,18 +212,18 @@ impl Engine {
         let admitted =
             before_write(&parts.commits.throttle, write.len(), wait, || trees_of(&write))?;
         let committed = commit(parts, &write, durability, None)?;
-        // The memory first, then the room for it.
+        // The memory is freed before the room for it is given to others.
         drop(large);
         drop(admitted);
         Ok(self.ticket(&committed, durability))
     }
 
-    /// The moment by which a read of now judges expiries.
+    /// The moment by which a read judges expiries now.
     pub fn now(&self) -> Moment {
         self.handle.parts().history.clock.now()
     }
 
-    /// All keyspaces as of now.
+    /// A snapshot of all keyspaces as of now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.handle)
     }
@@ -245,7 +250,8 @@ impl Engine {
         flush_all(&self.parts().upkeep)
     }
 
-    /// Flushes, then merges every tree down to its deepest level, in pieces; `watch` may break off.
+    /// Flushes, then merges every tree down to its deepest level, in pieces. Stops early if `watch`
+    /// returns `Break`.
     ///
     /// # Errors
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
@@ -263,7 +269,7 @@ impl Engine {
         compacted.inspect_err(|error| parts.ballast.note_failure(error))
     }
 
-    /// Makes an independent copy of the database in `dir`, of hard links where it can.
+    /// Creates an independent copy of the database in `dir`, of hard links where possible.
     ///
     /// # Errors
     /// InvalidInput, Busy, OutOfSpace, Io, Poisoned, Closed: then there is no database in `dir`.
@@ -284,7 +290,7 @@ impl Engine {
     /// Reads everything and checks every checksum, order and bound.
     ///
     /// # Errors
-    /// Corruption: the first thing found; Io, Closed.
+    /// Corruption: the first damage found; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.parts().health.check_may_wait("a verification")?;
         self.parts().health.check_open()?;
@@ -294,7 +300,7 @@ impl Engine {
     /// Checks what can be checked without reading data.
     ///
     /// # Errors
-    /// As [`Engine::verify`].
+    /// Same as [`Engine::verify`].
     pub fn verify_quickly(&self) -> Result<VerifyReport> {
         self.parts().health.check_may_wait("a verification")?;
         self.parts().health.check_open()?;
@@ -309,7 +315,7 @@ impl Engine {
     /// Flushes what is only in memory, syncs, and closes for all handles.
     ///
     /// # Errors
-    /// What kept it from a clean close; Closed when it was closed already.
+    /// Errors that prevented a clean close; Closed if the database was closed already.
     pub fn close(self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_may_wait("a close")?;

@@ -5,30 +5,31 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why writers were held back.
+/// The reason why writers were held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StallCause {
     /// Memtables fill faster than they are flushed.
     Memory,
-    /// Flushed tables come faster than they are compacted.
+    /// Flushes add tables faster than they are compacted.
     Compaction,
-    /// The log is at its bound, and a flush that would shorten it fails again and again: writes are refused with its error.
+    /// The log is at its limit, and a flush that would shorten it keeps failing. Writes are refused
+    /// with its error.
     Log,
 }
 
-/// A table that cannot be read, and what it holds.
+/// A table that cannot be read, and the keys that it may hold.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DamagedTable {
-    /// Its file.
+    /// The file of the table.
     pub file: PathBuf,
     /// The keyspace, by name.
     pub keyspace: String,
-    /// Which partition of it.
+    /// The index of the partition.
     pub partition: usize,
-    /// No key in it is smaller, ..
+    /// The smallest key that the table may hold.
     pub smallest: Vec<u8>,
-    /// .. and none is larger.
+    /// The largest key that the table may hold.
     pub largest: Vec<u8>,
     /// What is wrong, and where in the file.
     pub error: Error,
@@ -61,139 +62,142 @@ impl fmt::Display for DamagedTable {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// The database is open; what recovery did.
+    /// The database was opened.
     Opened {
         /// Records of the write-ahead log that were replayed.
         replayed_records: u64,
-        /// Bytes behind the last whole record: a crash cut them short, nobody was promised them.
+        /// Bytes after the last whole record, which a crash has cut short. No write in them was
+        /// acknowledged.
         torn_bytes: u64,
         /// Files removed because nothing named them.
         removed_files: usize,
-        /// How long it took.
+        /// The duration of the open.
         took: Duration,
     },
-    /// A memtable began to be written out.
+    /// The flush of a memtable has started.
     FlushStarted {
         /// The keyspace, by name; empty if it was dropped meanwhile.
         keyspace: String,
-        /// Which partition of it.
+        /// The index of the partition.
         partition: usize,
     },
-    /// A memtable stands in tables.
+    /// A memtable was written to tables.
     FlushFinished {
         /// The keyspace, by name; empty if it was dropped meanwhile.
         keyspace: String,
-        /// Which partition of it.
+        /// The index of the partition.
         partition: usize,
-        /// Tables written.
+        /// The number of tables written.
         tables: usize,
-        /// Their bytes.
+        /// The bytes of these tables.
         bytes: u64,
-        /// How long it took.
+        /// The duration of the flush.
         took: Duration,
     },
-    /// Tables began to be merged.
+    /// A compaction has started.
     CompactionStarted {
         /// The keyspace, by name; empty if it was dropped meanwhile.
         keyspace: String,
-        /// Which partition of it.
+        /// The index of the partition.
         partition: usize,
-        /// Why and what, for humans.
+        /// The reason and the tables, as text.
         job: String,
     },
     /// Tables were merged.
     CompactionFinished {
         /// The keyspace, by name; empty if it was dropped meanwhile.
         keyspace: String,
-        /// Which partition of it.
+        /// The index of the partition.
         partition: usize,
-        /// Tables that went.
+        /// The number of input tables.
         removed: usize,
-        /// Tables that came.
+        /// The number of output tables.
         added: usize,
-        /// Bytes of those that came.
+        /// The bytes of the output tables.
         bytes: u64,
-        /// How long it took.
+        /// The duration of the compaction.
         took: Duration,
     },
-    /// The wall clock jumped ahead. Reads follow it, but for an hour no table is rid of entries that have expired by it
-    /// alone. If the jump was a mistake: set the clock right within that hour and open the database again, and they are back.
+    /// The wall clock jumped ahead. Reads follow it at once, but for an hour no entry that has
+    /// expired only because of the jump is removed from tables. If the jump was a mistake, set the
+    /// clock right within that hour and open the database again: the entries are back.
     ClockJumped {
-        /// By how much.
+        /// The size of the jump.
         by: Duration,
     },
-    /// Background work failed; it is tried again unless the database is poisoned.
+    /// Background work failed. It is retried unless the database is poisoned.
     BackgroundFailed {
-        /// What was being done.
+        /// The work that failed.
         doing: &'static str,
-        /// What went wrong.
+        /// The reason.
         error: Error,
     },
-    /// Work of one partition failed and rests before it is tried again. Others go on.
+    /// Work of one partition failed and pauses before a retry. Other work continues.
     BackedOff {
         /// The keyspace, by name; empty if it was dropped meanwhile.
         keyspace: String,
-        /// Which partition of it.
+        /// The index of the partition.
         partition: usize,
-        /// What was being done.
+        /// The work that failed.
         doing: &'static str,
-        /// For how long it rests: twice as long as after the failure before, at most a minute.
+        /// The length of the pause: twice that after the previous failure, at most a minute.
         delay: Duration,
-        /// What went wrong.
+        /// The reason.
         error: Error,
     },
-    /// A table was found damaged for the first time since the database was opened: by a read, or by a compaction, which
-    /// is tried again. Restore its keys from a copy.
+    /// A table was found damaged for the first time since the database was opened: by a read, or by
+    /// a compaction, which is retried. Restore its keys from a copy.
     TableDamaged(DamagedTable),
-    /// A damaged table made compactions fail: they leave it out until the database is opened again. Reads of its blocks
-    /// that are damaged fail, everything else goes on.
+    /// A damaged table made compactions fail. They leave it out until the database is opened again.
+    /// Reads of its damaged blocks fail; everything else works.
     TableQuarantined(DamagedTable),
     /// The disk is full: flushes and compactions fail, and writers stop when memtables are full.
     DiskFull {
-        /// What did not fit.
+        /// The error of the work that found the disk full.
         error: Error,
     },
-    /// A flush or compaction has found room again.
+    /// A flush or compaction has found space again.
     DiskHasRoom {
-        /// For how long there was none: since [`Event::DiskFull`].
+        /// The time since [`Event::DiskFull`].
         took: Duration,
     },
-    /// The disk is full, and the ballast was removed for it: until there is room for another one, deletes, flushes
-    /// and compactions go on, other writes are refused.
+    /// The disk is full, and the ballast was removed because of it. Until there is space for a new
+    /// one, deletes, flushes and compactions continue, and other writes are refused.
     BallastGivenUp {
-        /// The room that it had taken.
+        /// The space that the ballast took.
         bytes: u64,
     },
-    /// The ballast was made: all writes go on.
+    /// The ballast was created: all writes are accepted.
     BallastMade {
-        /// The room that it takes.
+        /// The space that the ballast takes.
         bytes: u64,
     },
-    /// Writers began to be stopped.
+    /// The first writer was stopped.
     StallStarted {
-        /// Why.
+        /// The reason.
         cause: StallCause,
     },
     /// No writer is stopped any more.
     StallFinished {
-        /// Why the last of them was.
+        /// The reason why the last of them was stopped.
         cause: StallCause,
-        /// For how long some were: since [`Event::StallStarted`].
+        /// The time since [`Event::StallStarted`].
         took: Duration,
     },
-    /// A file nothing needs any more was removed.
+    /// A file that nothing needs any more was removed.
     FileRemoved {
-        /// Its number.
+        /// The number of the file.
         number: FileNumber,
     },
-    /// A sync failed or background work panicked: the database takes no more writes until it is opened again.
+    /// A sync failed or background work panicked: the database accepts no writes until it is opened
+    /// again.
     Poisoned {
-        /// What went wrong.
+        /// The reason.
         error: Error,
     },
     /// The database is closed.
     Closed {
-        /// What went wrong while closing, if anything did.
+        /// The first error while closing, if there was any.
         error: Option<Error>,
     },
 }
@@ -203,8 +207,8 @@ impl fmt::Display for Event {
         match self {
             Self::Opened { replayed_records, torn_bytes, removed_files, took } => write!(
                 f,
-                "opened in {took:.1?}: {replayed_records} records replayed, {torn_bytes} torn bytes \
-                 dropped, {removed_files} unnamed files removed"
+                "opened in {took:.1?}: {replayed_records} records replayed, {torn_bytes} torn \
+                 bytes dropped, {removed_files} unnamed files removed"
             ),
             Self::FlushStarted { keyspace, partition } => {
                 write!(f, "{}: flush started", Part(keyspace, *partition))
@@ -224,38 +228,39 @@ impl fmt::Display for Event {
                     "{part}: compacted {removed} tables to {added} of {bytes} bytes in {took:.1?}"
                 )
             }
-            Self::ClockJumped { by } => {
-                write!(f, "the clock jumped ahead by {by:.0?}: tables keep what expired by it")
-            }
+            Self::ClockJumped { by } => write!(
+                f,
+                "the clock jumped ahead by {by:.0?}: tables keep entries that expired by it"
+            ),
             Self::BackgroundFailed { doing, error } => write!(f, "{doing} failed: {error}"),
             Self::BackedOff { keyspace, partition, doing, delay, error } => {
-                write!(f, "{}: {doing} rests for {delay:.1?}: {error}", Part(keyspace, *partition))
+                write!(f, "{}: {doing} pauses for {delay:.1?}: {error}", Part(keyspace, *partition))
             }
             Self::TableDamaged(table) => write!(f, "damaged table: {table}"),
             Self::TableQuarantined(table) => write!(f, "quarantined table: {table}"),
             Self::DiskFull { error } => write!(f, "the disk is full: {error}"),
-            Self::DiskHasRoom { took } => write!(f, "the disk has room again after {took:.1?}"),
+            Self::DiskHasRoom { took } => write!(f, "the disk has space again after {took:.1?}"),
             Self::BallastGivenUp { bytes } => {
-                write!(f, "the ballast of {bytes} bytes was given up: deletes alone go on")
+                write!(f, "the ballast of {bytes} bytes was given up: only deletes are accepted")
             }
-            Self::BallastMade { bytes } => write!(f, "the ballast of {bytes} bytes was made"),
+            Self::BallastMade { bytes } => write!(f, "the ballast of {bytes} bytes was created"),
             Self::StallStarted { cause } => write!(f, "writers stopped: {cause:?}"),
             Self::StallFinished { cause, took } => {
-                write!(f, "writers go on after {took:.1?}: {cause:?}")
+                write!(f, "writers continue after {took:.1?}: {cause:?}")
             }
             Self::FileRemoved { number } => write!(f, "file {number} removed"),
-            Self::Poisoned { error } => write!(f, "no more writes: {error}"),
+            Self::Poisoned { error } => write!(f, "no more writes are accepted: {error}"),
             Self::Closed { error: None } => write!(f, "closed"),
             Self::Closed { error: Some(error) } => write!(f, "closed with an error: {error}"),
         }
     }
 }
 
-/// Hears of events. Called from the thread where they happen, whatever locks it holds, so return soon.
-/// Reads and [`Database::stats`](crate::Engine::stats) may be called from here; every other call of the
-/// same database returns InvalidInput, since it could wait for this very thread.
+/// Receives events. Called from the thread where they happen, whatever locks it holds, so it should
+/// return soon. It may read, and call [`Database::stats`](crate::Engine::stats). Every other call
+/// of the same database returns InvalidInput, since it could wait for this very thread.
 pub trait Listener: Send + Sync {
-    /// Something happened.
+    /// Called when something has happened.
     fn event(&self, event: &Event);
 }
 

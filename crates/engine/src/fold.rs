@@ -1,7 +1,7 @@
 //! Folds: how merge operands become values, registered by name and version.
 //!
-//! The idea is RocksDB's merge operator; here a fold is total, so an operand that does not apply
-//! changes nothing instead of failing a read later.
+//! The idea is RocksDB's merge operator. Here a fold is total: an operand that does not apply
+//! changes nothing, instead of making a later read fail.
 
 pub use flagstone_tree::Fold;
 
@@ -27,7 +27,7 @@ impl Fold for AddI64 {
         Some(numbers.fold(start, i64::wrapping_add).to_le_bytes().to_vec())
     }
 
-    /// Wrapping sums are the same in any grouping; what is no number adds nothing.
+    /// Wrapping sums are the same in any grouping. Operands that are no number add nothing.
     fn partial(&self, _key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
         let sum = number(older).unwrap_or(0).wrapping_add(number(newer).unwrap_or(0));
         Some(sum.to_le_bytes().to_vec())

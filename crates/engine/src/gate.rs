@@ -1,12 +1,12 @@
-//! The gate of a keyspace keeps deletes of ranges out of updates: see the stripes of the commit path.
+//! The gate of a keyspace keeps range deletes out of updates: see the stripes of the commit path.
 
 use flagstone_env::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The gate of a keyspace: writes that read pass it together, a delete of a range alone.
+/// The gate of a keyspace. Writes that read hold it shared, a range delete exclusively.
 #[derive(Default)]
 pub(crate) struct Gate(RwLock<()>);
 
-/// A gate that is passed; dropping it leaves.
+/// A held gate, released when dropped.
 pub(crate) enum HeldGate<'a> {
     Shared { _guard: RwLockReadGuard<'a, ()> },
     Alone { _guard: RwLockWriteGuard<'a, ()> },

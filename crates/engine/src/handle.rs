@@ -1,4 +1,4 @@
-//! What keeps a database open: every public handle holds one, the last one closes.
+//! Keeps a database open: every public handle holds a [`Handle`], and the last one closes.
 
 use crate::event::Event;
 use crate::inside::Inside;
@@ -8,7 +8,7 @@ use flagstone_base::{Error, Result};
 use flagstone_env::executor::run_apart;
 use std::sync::Arc;
 
-/// Closes the database when the last holder goes.
+/// Closes the database when it is dropped.
 pub(crate) struct Handle {
     parts: Parts,
 }
@@ -43,14 +43,14 @@ impl Drop for Handle {
         if self.parts.health.is_inside(&inside).is_none() {
             return close(&self.parts);
         }
-        // The close would wait for what this thread holds or runs. Without a thread for it the database
-        // stays open until the process ends, and the next open recovers it.
+        // The close would wait for what this thread holds or runs. If no thread can be started the
+        // database stays open until the process ends, and the next open recovers it.
         let parts = self.parts.clone();
         let _no_thread = run_apart("flagstone-close", move || close(&parts));
     }
 }
 
-/// Nobody is left to return an error to: it goes to the listeners.
+/// Closes the database. An error goes to the listeners, since there is no caller to return it to.
 fn close(parts: &Parts) {
     if let Some(closed) = crate::open::close(parts) {
         parts.health.tell(&Event::Closed { error: closed.err() });

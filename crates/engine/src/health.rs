@@ -1,10 +1,11 @@
-//! Whether a database is open, and those who are told of what happens in it.
+//! The state of a database, and the listeners that are told of events.
 //!
 //! ```text
-//! Recovering --open--> Open --poison--> Poisoned (reads go on, writes are refused)
+//! Recovering --open--> Open --poison--> Poisoned (reads continue, writes are refused)
 //!                        \---set_closed---+--set_closed--> Closed
 //! ```
-//! It calls nobody above: who waits hears a bell, and what is due goes to the one function that was registered for it.
+//! It calls nothing above it: waiters hear a bell, and what is due goes to the function that was
+//! registered for it.
 
 use crate::bell::Bell;
 use crate::due::Due;
@@ -17,15 +18,15 @@ use flagstone_env::sync::atomic::{AtomicU8, Ordering};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-/// The state of a database, its listeners, and the bells for those who wait.
+/// The state of a database, its listeners, and the bells for waiting threads.
 pub(crate) struct Health {
     setup: Arc<Setup>,
     listeners: Vec<Arc<dyn Listener>>,
     state: AtomicU8,
     poison: OnceLock<Error>,
-    /// For writers that are held back.
+    /// Wakes writers that are held back.
     pub(crate) writers: Bell,
-    /// For those who wait for background work.
+    /// Wakes threads that wait for background work.
     pub(crate) waiters: Bell,
     act: OnceLock<Box<dyn Fn(Due) + Send + Sync>>,
 }
@@ -52,12 +53,12 @@ impl Health {
         }
     }
 
-    /// Registers who acts on what is due.
+    /// Registers the function that acts on what is due.
     pub(crate) fn act_by(&self, act: impl Fn(Due) + Send + Sync + 'static) {
         let _first = self.act.set(Box::new(act));
     }
 
-    /// Has the one place act on what is due: for parts below it, off the paths that are hot.
+    /// Calls the function that acts on what is due. For parts below it, outside of hot paths.
     #[cold]
     pub(crate) fn act(&self, due: Due) {
         if let Some(act) = self.act.get() {
@@ -65,8 +66,8 @@ impl Health {
         }
     }
 
-    /// A listener that panics poisons, as every panic in background work does; it unwinds no further, since
-    /// what is being told about must be brought to its end.
+    /// Calls all listeners. One that panics poisons the database, as every panic in background work
+    /// does. The panic unwinds no further, since the work being reported must be completed.
     pub(crate) fn tell(&self, event: &Event) {
         if self.listeners.is_empty() {
             return;
@@ -80,7 +81,7 @@ impl Health {
         }
     }
 
-    /// Refuses writes unless the database is open for them.
+    /// Returns an error unless the database is open for writing.
     #[inline]
     pub(crate) fn check_open_for_writing(&self) -> Result<()> {
         match self.state.load(Ordering::Acquire) {
@@ -97,7 +98,7 @@ impl Health {
         }
     }
 
-    /// Refuses once poisoned, open or closed.
+    /// Returns an error once the database is poisoned, even if it is closed by now.
     pub(crate) fn check_poison(&self) -> Result<()> {
         self.poison.get().map_or(Ok(()), |_| Err(self.refusal(POISONED)))
     }
@@ -110,7 +111,7 @@ impl Health {
                 let cause = self.poison.get().map_or(String::new(), ToString::to_string);
                 Error::new(
                     ErrorKind::Poisoned,
-                    format!("{dir} takes no writes until it is opened again: {cause}"),
+                    format!("{dir} accepts no writes until it is opened again: {cause}"),
                 )
             }
             READ_ONLY => Error::invalid(format!("{dir} is open for reading only")),
@@ -118,7 +119,7 @@ impl Health {
         }
     }
 
-    /// Nothing more is written: what is on disk is no longer known.
+    /// Poisons the database: nothing more is written, since the content of the disk is not known.
     pub(crate) fn poison(&self, error: &Error) {
         if self.poison.set(error.clone()).is_ok() {
             let _was_open =
@@ -133,13 +134,15 @@ impl Health {
         self.poison.get()
     }
 
-    /// True for the one who closes. To be called under the numbering lock: nothing is numbered after it.
+    /// Closes the database. Returns true to the one caller that completes the close. Must be called
+    /// under the numbering lock, so that nothing gets a SeqNo after it.
     pub(crate) fn set_closed(&self) -> bool {
         self.state.swap(CLOSED, Ordering::AcqRel) != CLOSED
     }
 
-    /// Runs a step of a job. One that panics, in a fold or a listener say, poisons: its thread must
-    /// live, and those who wait for the job must hear that it will never end.
+    /// Runs a step of a job. A panic in it, in a fold or a listener for example, poisons the
+    /// database: the thread must survive, and those who wait for the job must learn that it will
+    /// never end.
     pub(crate) fn run_step(
         &self,
         what: &str,
@@ -155,17 +158,17 @@ impl Health {
         std::ptr::from_ref(self).addr()
     }
 
-    /// User code runs in this thread from here on.
+    /// Notes that this thread runs user code until the result is dropped.
     pub(crate) fn run_inside(&self, inside: Inside) -> Running {
         inside::enter(self.address(), inside)
     }
 
-    /// Whether this thread is inside user code from which nothing may wait.
+    /// Returns which of the kinds `refused` of user code this thread runs, if any.
     pub(crate) fn is_inside(&self, refused: &[Inside]) -> Option<Inside> {
         inside::find(self.address(), refused)
     }
 
-    /// Refuses a write from inside user code.
+    /// Returns an error if the caller is user code that may not write.
     #[inline]
     pub(crate) fn check_may_write(&self) -> Result<()> {
         match inside::is_inside_any() {
@@ -175,7 +178,8 @@ impl Health {
         }
     }
 
-    /// Refuses `call`, which waits for background work or locks, from inside a listener or a fold.
+    /// Returns an error if the caller is a listener or a fold. `call` waits for background work or
+    /// locks.
     pub(crate) fn check_may_wait(&self, call: &str) -> Result<()> {
         self.check_inside(&[Inside::Listener, Inside::Background], call)
     }

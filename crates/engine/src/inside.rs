@@ -1,29 +1,31 @@
 //! User code that runs inside a call of the database, and the calls that it may not make.
 //!
-//! The closure of an update runs while its key is locked, a listener while any lock may be held, a fold
-//! in background work that writers may wait for. From there a call that waits would wait for its own
-//! thread. Each thread notes what it is inside of; such a call returns InvalidInput instead.
+//! The closure of an update runs while its key is locked, a listener while any lock may be held,
+//! and a fold in background work that writers may wait for. A call from there that waits could wait
+//! for its own thread. Each thread notes which user code it runs, and such a call returns
+//! InvalidInput instead.
 
 use flagstone_env::sync::thread_local;
 use std::cell::RefCell;
 
-/// What user code is inside of.
+/// The kinds of user code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inside {
-    /// The closure of an update: writes are refused.
+    /// The closure of an update. It may not write.
     Update,
-    /// A listener: everything but reads is refused.
+    /// A listener. It may only read.
     Listener,
-    /// Background work, which runs folds: everything but reads is refused.
+    /// Background work, which runs folds. It may only read.
     Background,
 }
 
 thread_local! {
-    /// The database by its address, innermost last. An update of one database may write to another.
+    /// The databases, by address, and the kinds of user code that run, innermost last. An update of
+    /// one database may write to another.
     static RUNNING: RefCell<Vec<(usize, Inside)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// User code runs; dropping this ends it.
+/// User code is running until this is dropped.
 pub(crate) struct Running(());
 
 impl Drop for Running {
@@ -32,18 +34,20 @@ impl Drop for Running {
     }
 }
 
-/// Whether this thread runs user code inside a call of any database.
+/// Returns whether this thread runs user code inside a call of any database.
 pub(crate) fn is_inside_any() -> bool {
     RUNNING.with(|running| !running.borrow().is_empty())
 }
 
-/// User code of the database with this address runs in this thread from here on.
+/// Notes that this thread runs user code of the database at the address `database`, until the
+/// result is dropped.
 pub(crate) fn enter(database: usize, inside: Inside) -> Running {
     RUNNING.with(|running| running.borrow_mut().push((database, inside)));
     Running(())
 }
 
-/// What this thread is inside of, of `sought`, in the database with this address.
+/// Returns which of the kinds `sought` of user code this thread runs for the database at the
+/// address `database`.
 pub(crate) fn find(database: usize, sought: &[Inside]) -> Option<Inside> {
     RUNNING.with(|running| {
         let running = running.borrow();

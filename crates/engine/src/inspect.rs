@@ -1,4 +1,4 @@
-//! Dumps of any file of a database, for humans; also of damaged ones.
+//! Dumps any file of a database as text, even a damaged one.
 
 use crate::manifest::{dump, dump_current};
 use flagstone_base::{Error, Result};
@@ -7,18 +7,18 @@ use flagstone_env::{Disk, OsDisk};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Writes what stands in the file at `path` to `out`, as text.
+/// Writes the content of the file at `path` to `out`, as text.
 ///
 /// # Errors
-/// InvalidInput when the name is none of a database's files; Io; what the file's reader says of it.
+/// InvalidInput if the name is not that of a database file; Io; errors of the file's reader.
 pub fn file(path: &Path, out: &mut dyn Write) -> Result<()> {
     file_on(&OsDisk, path, out)
 }
 
-/// As [`file()`], for a file on `disk`.
+/// Like [`file()`], for a file on `disk`.
 ///
 /// # Errors
-/// As [`file()`].
+/// Same as [`file()`].
 pub fn file_on(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     match names::parse(&name) {
@@ -31,7 +31,8 @@ pub fn file_on(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> 
         Name::Current => dump_current(disk, path.parent().unwrap_or(Path::new(".")), out),
         Name::Lock | Name::Ballast | Name::Temporary | Name::Foreign => {
             Err(Error::invalid(format!(
-                "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or CURRENT",
+                "{}: expected a file of a database: NUMBER.sst, NUMBER.wal, NUMBER.manifest or \
+                 CURRENT",
                 path.display()
             )))
         }
@@ -40,7 +41,8 @@ pub fn file_on(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> 
 
 fn segment(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
     for finding in flagstone_wal::inspect::Inspector::open(disk, path)? {
-        writeln!(out, "{}", finding?).map_err(|_full| Error::invalid("nowhere to write to"))?;
+        writeln!(out, "{}", finding?)
+            .map_err(|_full| Error::invalid("the output cannot be written"))?;
     }
     Ok(())
 }

@@ -42,12 +42,13 @@ impl Keyspace {
         self.handle.parts()
     }
 
-    /// What the layer above keeps with the keyspace: see [`Content`](crate::content::Content).
+    /// The object that the layer above keeps with the keyspace: see
+    /// [`Content`](crate::content::Content).
     pub fn attachment(&self) -> &Arc<dyn Any + Send + Sync> {
         &self.core.attachment
     }
 
-    /// What the database was opened with.
+    /// The options that the database was opened with.
     pub fn options(&self) -> &Options {
         &self.parts().setup.options
     }
@@ -57,17 +58,18 @@ impl Keyspace {
         self.parts().setup.batch_bytes_max()
     }
 
-    /// All keyspaces as of now.
+    /// A snapshot of all keyspaces as of now.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.handle)
     }
 
-    /// Its name as of now: [`Engine::rename_keyspace`](crate::Engine::rename_keyspace) changes it.
+    /// The name of the keyspace now: [`Engine::rename_keyspace`](crate::Engine::rename_keyspace)
+    /// changes it.
     pub fn name(&self) -> String {
         self.core.name()
     }
 
-    /// How its keys are spread.
+    /// How the keys are spread over partitions.
     pub fn routing(&self) -> Routing {
         self.core.record().routing()
     }
@@ -80,7 +82,7 @@ impl Keyspace {
         self.write_one(Kind::Put, key.as_ref(), value.as_ref())
     }
 
-    /// The value of `key`, or `None`.
+    /// Returns the value of `key`, or `None` if it is absent.
     ///
     /// # Errors
     /// InvalidInput, Io, Corruption, Closed.
@@ -91,10 +93,10 @@ impl Keyspace {
         Ok(reads.get_found(&self.core, key, self.core.hash(key), None)?.value)
     }
 
-    /// The value of `key`, from memory alone: no file is opened or read.
+    /// Returns the value of `key` if memory can tell: no file is opened or read.
     ///
     /// # Errors
-    /// As [`Keyspace::get`].
+    /// Same as [`Keyspace::get`].
     pub fn try_get(&self, key: impl AsRef<[u8]>) -> Result<TryGet<Slice>> {
         let key = key.as_ref();
         check_key(key)?;
@@ -103,10 +105,10 @@ impl Keyspace {
             .map_or(TryGet::WouldRead, |found| found.value.map_or(TryGet::Absent, TryGet::Found)))
     }
 
-    /// The value of `key` with a token of the write that made it.
+    /// Returns the value of `key` with a token of the write that stored it.
     ///
     /// # Errors
-    /// As [`Keyspace::get`].
+    /// Same as [`Keyspace::get`].
     pub fn get_versioned(&self, key: impl AsRef<[u8]>) -> Result<Option<(VersionToken, Slice)>> {
         let key = key.as_ref();
         check_key(key)?;
@@ -116,38 +118,39 @@ impl Keyspace {
         Ok(found.seqno.map(token).zip(found.value))
     }
 
-    /// The moment from which on `key` is absent; `None` if it has no expiry, or is absent now.
+    /// Returns the moment from which on `key` is absent; `None` if it has no expiry, or is absent
+    /// now.
     ///
     /// # Errors
-    /// As [`Keyspace::get`].
+    /// Same as [`Keyspace::get`].
     pub fn expiry(&self, key: &[u8]) -> Result<Option<Moment>> {
         check_key(key)?;
         let found = self.parts().reads.get_found(&self.core, key, self.core.hash(key), None)?;
         Ok(found.expiry.filter(|_| found.value.is_some()))
     }
 
-    /// Removes `key` without looking whether it is there.
+    /// Removes `key` without reading it.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// Same as [`Keyspace::put`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.write_one(Kind::Delete, key.as_ref(), b"")
     }
 
-    /// Removes `key` and tells whether it was there.
+    /// Removes `key`. Returns whether it was present.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// Same as [`Keyspace::put`].
     pub fn remove(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         check_key(key)?;
         self.read_modify_write(key, |old| Ok(old.map(|_| (Kind::Delete, Vec::new()))))
     }
 
-    /// Removes all keys of `range` at once: one entry per partition.
+    /// Removes all keys of `range` at once, with one entry per partition.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// Same as [`Keyspace::put`].
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let batch = self.batch_without(owned_range(&range))?;
         match batch.is_empty() {
@@ -156,17 +159,17 @@ impl Keyspace {
         }
     }
 
-    /// Removes all keys: one entry per partition in the log, then tables and memtables go unread, by one edit. When it
-    /// returns, that survives a power cut.
+    /// Removes all keys: one entry per partition in the log, and then one edit that removes tables
+    /// and memtables without reading them. When the call returns, the removal survives a power cut.
     ///
     /// # Errors
-    /// As [`Keyspace::put`]; InvalidInput inside a callback.
+    /// Same as [`Keyspace::put`]; InvalidInput inside a callback.
     pub fn clear(&self) -> Result<()> {
         let batch = self.batch_without(KeyRange::ALL)?;
         change::clear(self.parts(), &self.core, &batch)
     }
 
-    /// A batch that removes all keys of `range`.
+    /// Creates a batch that removes all keys of `range`.
     fn batch_without(&self, range: KeyRange) -> Result<Batch> {
         let mut batch = Batch::default();
         if range.is_empty() {
@@ -189,7 +192,7 @@ impl Keyspace {
             }
             Bound::Excluded(end) => end,
             Bound::Unbounded => {
-                // The largest key there can be: no other is above it.
+                // The largest possible key.
                 let last = vec![0xFF; KEY_BYTES_MAX];
                 batch.delete(&self.core, &last)?;
                 last
@@ -201,26 +204,26 @@ impl Keyspace {
         Ok(batch)
     }
 
-    /// Folds `operand` into the value of `key`, without reading it.
+    /// Folds `operand` into the value of `key`, without reading the value.
     ///
     /// # Errors
-    /// InvalidInput when the keyspace has no fold; else as [`Keyspace::put`].
+    /// InvalidInput if the keyspace has no fold; otherwise those of [`Keyspace::put`].
     pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_fold()?;
         self.write_one(Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// The entries of `range` in key order, as of one moment over all partitions.
+    /// Scans the entries of `range` in key order, as of one moment over all partitions.
     pub fn scan<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Scan {
         self.scan_range(owned_range(&range))
     }
 
-    /// As [`Keyspace::scan`], of a range with owned bounds.
+    /// Like [`Keyspace::scan`], with owned bounds.
     pub fn scan_range(&self, range: KeyRange) -> Scan {
         Scan::new(&self.core, range, Pin::new(&self.handle))
     }
 
-    /// Every entry, one partition after another.
+    /// Scans all entries, one partition after another.
     pub fn scan_unordered(&self) -> Scan {
         Scan::new(&self.core, KeyRange::ALL, Pin::new(&self.handle)).unordered()
     }
@@ -228,25 +231,26 @@ impl Keyspace {
     /// Puts, deletes or merges `key`.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// Same as [`Keyspace::put`].
     pub fn write_one(&self, effect: impl Into<Effect>, key: &[u8], value: &[u8]) -> Result<()> {
         write::write_one(self.parts(), &self.core, effect.into(), key, value)
     }
 
-    /// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
-    /// admission.
+    /// Waits for room for a value of about `bytes` that is still to be encoded. Returns `None` for
+    /// a small value, which needs no admission.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// Same as [`Keyspace::put`].
     #[inline]
     pub fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
         write::turn_for(self.parts(), &self.core, key, bytes)
     }
 
-    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given; `turn` is what [`Keyspace::turn_for`] returned, if it was asked.
+    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. `turn`
+    /// is the result of [`Keyspace::turn_for`], if that was called.
     ///
     /// # Errors
-    /// As [`Keyspace::put`].
+    /// Same as [`Keyspace::put`].
     pub fn put_encoded(
         &self,
         key: &[u8],
@@ -256,11 +260,11 @@ impl Keyspace {
         write::put_encoded(self.parts(), &self.core, key, (value, expiry), turn)
     }
 
-    /// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
-    /// the key comes between. Returns whether something was written.
+    /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No
+    /// other write of the key comes between. Returns whether something was written.
     ///
     /// # Errors
-    /// What `change` returns; else as [`Keyspace::put`].
+    /// The error that `change` returns; otherwise those of [`Keyspace::put`].
     pub fn read_modify_write(
         &self,
         key: &[u8],
@@ -269,16 +273,16 @@ impl Keyspace {
         write::read_modify_write(self.parts(), &self.core, key, change)
     }
 
-    /// How many keys there are, by reading them all: on one thread, and on as many more as compactions may use. Blocks
-    /// that it reads do not go into the cache.
+    /// Counts the keys by reading them all, on this thread and on as many more as compactions may
+    /// use. Blocks that it reads do not go into the cache.
     ///
     /// # Errors
-    /// Io, Corruption, Closed; InvalidInput when the keyspace was dropped meanwhile.
+    /// Io, Corruption, Closed; InvalidInput if the keyspace was dropped meanwhile.
     pub fn count(&self) -> Result<u64> {
         count(&self.handle, &self.core)
     }
 
-    /// About how many keys there are, from counters alone.
+    /// Estimates the number of keys from counters, without reading.
     pub fn approximate_count(&self) -> u64 {
         let entries = self.core.trees.iter().map(|tree| {
             let stats = tree.stats();
@@ -290,7 +294,7 @@ impl Keyspace {
     }
 }
 
-/// A batch or a snapshot takes a keyspace without its handle.
+/// Batches and snapshots take a keyspace without its handle.
 impl Deref for Keyspace {
     type Target = Arc<KeyspaceCore>;
 
@@ -305,7 +309,7 @@ impl fmt::Debug for Keyspace {
     }
 }
 
-/// A range with owned bounds.
+/// Returns `range` with owned bounds.
 pub fn owned_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange {
     KeyRange::of(range.start_bound().map(AsRef::as_ref), range.end_bound().map(AsRef::as_ref))
 }

@@ -1,7 +1,8 @@
 //! The keyspaces of an open database, by name and by number.
 //!
-//! Gets, puts and commits do not come here: their handles know the keyspace. So one lock serves, a leaf that is held for
-//! lines, and making or dropping a keyspace costs the same however many there are.
+//! Gets, puts and commits do not come here, since their handles know the keyspace. So one lock is
+//! enough; no other lock is taken under it, and it is held for a few lines. Creating or dropping a
+//! keyspace costs the same however many there are.
 
 use crate::catalog::KeyspaceRecord;
 use crate::space::KeyspaceCore;
@@ -20,13 +21,13 @@ struct Maps {
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
 }
 
-/// All of them.
+/// The keyspaces of an open database.
 #[derive(Default)]
 pub(crate) struct Keyspaces {
     maps: RwLock<Maps>,
-    /// Above the number of every keyspace that was here since the open.
+    /// Above the number of every keyspace that existed since the open.
     next: AtomicU32,
-    /// How often somebody has asked for all: background work must not.
+    /// The number of calls that visited all keyspaces: background work must not.
     #[cfg(test)]
     pub(crate) walks: AtomicU64,
 }
@@ -48,25 +49,26 @@ impl Keyspaces {
         Some(Arc::clone(self.maps.read().by_id.range(id..).next()?.1))
     }
 
-    /// Every keyspace, by number. Costs all of them.
+    /// All keyspaces, by number. The cost grows with their number.
     pub(crate) fn all(&self) -> Vec<Arc<KeyspaceCore>> {
         #[cfg(test)]
         self.walks.fetch_add(1, Ordering::Relaxed);
         self.maps.read().by_id.values().cloned().collect()
     }
 
-    /// Every keyspace, by name. Costs all of them.
+    /// All keyspaces, by name. The cost grows with their number.
     pub(crate) fn all_by_name(&self) -> Vec<Arc<KeyspaceCore>> {
         let maps = self.maps.read();
         maps.by_name.values().filter_map(|id| maps.by_id.get(id).cloned()).collect()
     }
 
-    /// Every tree of every keyspace, by number. Costs all of them: not for what is done again and again.
+    /// All trees of all keyspaces, by number. The cost grows with their number: not for frequent
+    /// calls.
     pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
         self.all().iter().flat_map(|keyspace| keyspace.trees.iter().cloned()).collect()
     }
 
-    /// The keyspace of a tree by name, empty if it was dropped, and which of its partitions the tree is.
+    /// The name of a tree's keyspace, empty if it was dropped, and the index of its partition.
     pub(crate) fn part_of(&self, tree: &Tree) -> (String, usize) {
         let keyspace = self.get(tree.options().keyspace);
         let Some(keyspace) = keyspace else { return (String::new(), 0) };
@@ -74,7 +76,8 @@ impl Keyspaces {
         (keyspace.name(), partition.unwrap_or_default())
     }
 
-    /// As [`Keyspaces::part_of`], where only the number of the tree is known. Looks at all trees.
+    /// Like [`Keyspaces::part_of`], where only the number of the tree is known. Visits all
+    /// trees.
     pub(crate) fn place_of(&self, tree: TreeId) -> (String, usize) {
         let place = self.all().iter().find_map(|keyspace| {
             let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;
@@ -83,13 +86,14 @@ impl Keyspaces {
         place.unwrap_or_default()
     }
 
-    /// `error`, with the keyspace and partition that it stays in.
+    /// Adds to `error` the keyspace and partition that it occurred in.
     pub(crate) fn in_tree(&self, error: &Error, tree: TreeId, what: &str) -> Error {
         let (keyspace, partition) = self.place_of(tree);
         error.clone().context(format!("{what} of keyspace {keyspace:?}, partition {partition}"))
     }
 
-    /// Above the number of every keyspace that was here since the open: nothing is written to one before it is here.
+    /// A number above that of every keyspace that existed since the open. Nothing is written to a
+    /// keyspace before it is counted here.
     pub(crate) fn after_newest(&self) -> KeyspaceId {
         KeyspaceId(self.next.load(Ordering::Acquire))
     }
@@ -101,7 +105,7 @@ impl Keyspaces {
         maps.by_id.insert(core.id, Arc::clone(core));
     }
 
-    /// An edit has changed what the catalog says of `core`, its name perhaps.
+    /// Replaces the catalog's record of `core`, perhaps its name, after an edit has changed it.
     pub(crate) fn replace_record(&self, core: &KeyspaceCore, record: &Arc<KeyspaceRecord>) {
         let mut maps = self.maps.write();
         maps.by_name.remove(&core.name());
@@ -127,7 +131,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// A database with background work one step at a time, and some keyspaces.
+    /// A database with some keyspaces, whose background work runs one step at a time.
     struct Opened {
         db: Engine,
         all: Vec<Keyspace>,
@@ -172,7 +176,8 @@ mod tests {
             self.parts().edits.manifest.lock().as_ref().unwrap().bytes()
         }
 
-        /// Trees that background work looks at: those with writes to flush, and those to compact.
+        /// The number of trees with writes to flush, and that of trees to compact, which background
+        /// work visits.
         fn looked_at(&self) -> (usize, usize) {
             let unflushed = self.parts().history.numbering.lock().unflushed().count();
             let queue = self.parts().upkeep.work.lock();
@@ -181,8 +186,8 @@ mod tests {
         }
     }
 
-    /// Each seal, flush and install once looked at all trees: with ten thousand idle keyspaces writes to one more took
-    /// twice as long.
+    /// Each seal, flush and install once visited all trees: with ten thousand idle keyspaces,
+    /// writes to another one took twice as long.
     #[test]
     fn nothing_that_is_done_for_one_keyspace_looks_at_a_thousand_idle_ones() {
         let opened = Opened::new(1001);
@@ -229,8 +234,8 @@ mod tests {
         assert_eq!(grown[0], grown[1]);
     }
 
-    /// Nobody looks at the tree while the snapshot is held, and the room comes back when it is gone: not before the next
-    /// flush once, which may be never.
+    /// The tree is not examined while the snapshot is held, and its space is freed when the
+    /// snapshot is gone. Once that happened only at the next flush, which may never come.
     #[test]
     fn a_tree_that_a_snapshot_holds_back_is_looked_at_when_that_is_gone() {
         let opened = Opened::new(1);
@@ -249,7 +254,7 @@ mod tests {
             let queue = opened.parts().upkeep.work.lock();
             assert_eq!((queue.watched.len(), queue.held_back.len()), (0, 1));
         }
-        // One that is younger than all tables holds nothing back.
+        // A snapshot that is newer than all tables holds nothing back.
         drop(opened.db.snapshot());
         assert!(!opened.steps.step(Lane::Compaction), "nobody looks for that");
         drop(snapshot);
@@ -258,15 +263,16 @@ mod tests {
         assert_eq!(opened.db.stats().tables(), 0);
     }
 
-    /// A record of the log may hold names of a keyspace into which it writes nothing: the flush that lets go of the record
-    /// must keep them, or the values that use them cannot be read after a crash.
+    /// A record of the log may hold names of a keyspace into which it writes nothing. The flush
+    /// that releases the record must keep them, or the values that use them cannot be read after a
+    /// crash.
     #[test]
     fn names_that_only_a_released_part_of_the_log_defines_are_kept() {
         let opened = Opened::new(1);
         let (named, table) = opened.db.named("named").unwrap();
         table.define("a name");
         table.define("another");
-        // Its condition makes this batch log the names.
+        // The condition makes this batch log the names.
         let mut first = Batch::default();
         first.expect_absent(&named, "no such key").unwrap();
         first.put(&opened.all[0], "a", "1").unwrap();

@@ -1,15 +1,17 @@
-//! The engine: keyspaces of bytes over partitions, each partition a tree; commits, recovery, background work.
+//! The engine: keyspaces of bytes over partitions, each partition a tree; commits, recovery,
+//! background work.
 //!
 //! ```text
 //! flagstone (documents, codecs, the public API)
-//!     |  Config, Engine, Keyspace, Batch, Snapshot, Scan          ^  ContentFactory: what keyspaces hold
-//!     v                                                           |
-//! engine: commit -> log, memtables -> flush -> compaction; manifest, catalog; open, close; backup, repair
+//!     |  Config, Engine, Keyspace, Batch, Snapshot, Scan    ^  ContentFactory: keyspace contents
+//!     v                                                     |
+//! engine: commit -> log, memtables -> flush -> compaction; manifest, catalog; open, close;
+//!         backup, repair
 //! ```
-//! Everything here is bytes. There is no promise of stability: the promise is that of crate `flagstone`.
+//! Everything here is bytes. This crate promises no stability; crate `flagstone` does.
 //!
-//! The modules are listed from the ground up: each names only modules above it in this list. An open database is a set of
-//! parts, each with its own fields and locks, which `parts` lists.
+//! The modules are listed from the ground up: each names only modules above it in this list. An
+//! open database is a set of parts, each with its own fields and locks; `parts` lists them.
 
 pub mod fold;
 

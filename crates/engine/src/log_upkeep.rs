@@ -1,4 +1,5 @@
-//! Upkeep of the log: the syncs that commits wait for, timed syncs for `Durability::Interval`, and spare segments.
+//! Maintenance of the log: the syncs that commits wait for, timed syncs for `Durability::Interval`,
+//! and spare segments.
 
 use crate::ballast::Ballast;
 use crate::event::Event;
@@ -19,9 +20,9 @@ pub(crate) struct LogUpkeep {
     health: Arc<Health>,
     history: Arc<History>,
     ballast: Arc<Ballast>,
-    /// Syncs are due at least this often, in nanoseconds; 0: no timer runs.
+    /// The log must be synced at least this often, in nanoseconds; 0 if no timer runs.
     interval: AtomicU64,
-    /// A job makes a spare segment.
+    /// A job creates a spare segment.
     is_preparing: AtomicBool,
 }
 
@@ -42,7 +43,7 @@ impl LogUpkeep {
         })
     }
 
-    /// Waits until what was logged up to `lsn` is as durable as `durability` says.
+    /// Waits until what was logged up to `lsn` is as durable as `durability` promises.
     pub(crate) fn wait_durable(
         self: &Arc<Self>,
         lsn: Option<Lsn>,
@@ -58,8 +59,8 @@ impl LogUpkeep {
             Durability::Group => log.sync_through(lsn),
             Durability::Each => log.sync_alone(lsn),
         };
-        // The commit's own append has succeeded, or it needed none. If the last append before an empty commit
-        // was refused, what was written before that is still to be synced.
+        // The commit's own append has succeeded, or it needed none. If the last append before an
+        // empty commit was refused, what was written before that must still be synced.
         let is_refused = |error: &Error| error.kind() != ErrorKind::Poisoned;
         let synced = match synced {
             Err(error) if is_refused(&error) => log.sync_written(),
@@ -68,19 +69,19 @@ impl LogUpkeep {
         synced.inspect_err(|error| self.ballast.note_failure(error))
     }
 
-    /// Whether [`LogUpkeep::wait_durable`] would return at once.
+    /// Returns whether [`LogUpkeep::wait_durable`] would return at once.
     pub(crate) fn is_durable(&self, lsn: Option<Lsn>, durability: Durability) -> bool {
         match (lsn, durability) {
             (Some(lsn), Durability::Group | Durability::Each) => {
                 let is_synced = self.history.log.as_ref().is_none_or(|log| log.synced() >= lsn);
-                // A wait for what will never be returns at once, too.
+                // A wait for a sync that will never come returns at once, too.
                 is_synced || self.health.poisoned().is_some()
             }
             _ => true,
         }
     }
 
-    /// Sees to it that the log is synced at least every `interval` from now on.
+    /// Makes the log be synced at least every `interval` from now on.
     pub(crate) fn sync_every(self: &Arc<Self>, interval: Duration) {
         let nanos = interval.as_nanos().min(u128::from(u64::MAX)) as u64;
         let mut now = self.interval.load(Ordering::Relaxed);
@@ -93,7 +94,7 @@ impl LogUpkeep {
         }
     }
 
-    /// Syncs the log every `nanos` until a shorter interval is asked for, the first time not before
+    /// Syncs the log every `nanos` until a shorter interval is requested, the first time not before
     /// `at_least` has passed.
     fn set_timer(self: &Arc<Self>, nanos: u64, at_least: Duration) {
         let job = job_of(self, move |upkeep| {
@@ -103,8 +104,8 @@ impl LogUpkeep {
                 let began = upkeep.setup.now();
                 upkeep.sync_what_is_new();
                 let took = upkeep.setup.now() - began;
-                // Syncs and flushes share a thread: a disk that is slower than the interval leaves flushes
-                // half of it.
+                // Syncs and flushes share a thread. A disk that is slower than the interval leaves
+                // half of it to flushes.
                 upkeep.set_timer(nanos, took);
             }
             Progress::Done
@@ -118,15 +119,15 @@ impl LogUpkeep {
         let Some(log) = log.filter(|log| log.synced() < log.enqueued()) else { return };
         if let Err(error) = log.sync_all() {
             self.ballast.note_failure(&error);
-            // Unless that was the end, the next time may find room again.
+            // Unless the log is poisoned, the next sync may find space again.
             self.health.tell(&Event::BackgroundFailed { doing: "timed sync", error });
         }
     }
 
-    /// Has a spare segment made in the background if the log wants one, so that writers never wait for
-    /// a new file.
+    /// Creates a spare segment in the background if the log wants one, so that writers never wait
+    /// for a new file.
     pub(crate) fn prepare_spare_segment(self: &Arc<Self>) {
-        // On a full disk room is for what gives some back.
+        // On a full disk the space is for work that frees more.
         if !self.history.log.as_ref().is_some_and(Log::wants_spare) || self.ballast.is_given_up() {
             return;
         }
@@ -137,7 +138,7 @@ impl LogUpkeep {
             if let Some(Ok(true)) = upkeep.history.log.as_ref().map(Log::prepare) {
                 return Progress::Again;
             }
-            // Without a spare the log makes its next segment itself, and says what is wrong.
+            // Without a spare the log creates its next segment itself, and reports an error.
             upkeep.is_preparing.store(false, Ordering::Release);
             Progress::Done
         });

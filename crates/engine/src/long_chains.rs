@@ -1,21 +1,22 @@
-//! Keys of which many merge operands were met apart: the next merge of such a key notes its value.
+//! Keys for which many separate merge operands were met: the next merge of such a key stores its
+//! folded value.
 
 use flagstone_base::KeyspaceId;
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashSet;
 
-/// The number of keys that are remembered; others are found again by their next get.
+/// The number of keys that are remembered. Others are found by their next get.
 const KEYS_MAX: usize = 1024;
-/// The number of marks of them.
+/// The number of slots for marks of these keys.
 const MARKS: usize = 256;
 
-/// The keys. A leaf among the locks.
+/// The keys. No other lock is taken under theirs.
 pub(crate) struct LongChains {
     keys: Mutex<HashSet<(KeyspaceId, Vec<u8>)>>,
     is_any: AtomicBool,
-    /// Hashes of remembered keys, changed under the lock: who finds one has nothing to tell, so gets of a hot key take
-    /// no lock and write nothing.
+    /// Hashes of remembered keys, changed under the lock. A get that finds the mark of its key has
+    /// nothing to add, so gets of a hot key take no lock and write nothing.
     marks: Box<[AtomicU64]>,
 }
 
@@ -26,13 +27,13 @@ impl Default for LongChains {
     }
 }
 
-/// A hash of the key in its keyspace; not 0.
+/// A hash of the key in its keyspace; never 0.
 const fn mark_of(keyspace: KeyspaceId, hash: u64) -> u64 {
     (hash ^ (keyspace.0 as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1
 }
 
 impl LongChains {
-    /// Whether a key is remembered.
+    /// Returns whether a key is remembered.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
@@ -42,7 +43,7 @@ impl LongChains {
         &self.marks[(mark >> 1) as usize % MARKS]
     }
 
-    /// Remembers `key`, which has this hash.
+    /// Remembers `key`, whose hash is `hash`.
     #[cold]
     pub(crate) fn note(&self, keyspace: KeyspaceId, key: &[u8], hash: u64) {
         let mark = mark_of(keyspace, hash);
@@ -52,7 +53,8 @@ impl LongChains {
         }
         let mut keys = self.keys.lock();
         if keys.len() >= KEYS_MAX {
-            // Most may be of keys that nobody merges any more; those that are read again come again.
+            // Most may be keys that are no longer merged. Those that are read again are added
+            // again.
             keys.clear();
             self.unmark_all();
         }
@@ -61,7 +63,7 @@ impl LongChains {
         self.is_any.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets `key`; whether it was remembered.
+    /// Forgets `key`. Returns whether it was remembered.
     pub(crate) fn take(&self, keyspace: KeyspaceId, key: &[u8], hash: u64) -> bool {
         let mut keys = self.keys.lock();
         let found = keys.remove(&(keyspace, key.to_vec()));
@@ -74,7 +76,7 @@ impl LongChains {
         found
     }
 
-    /// Forgets the keys of a keyspace, which was dropped.
+    /// Forgets the keys of a keyspace that was dropped.
     pub(crate) fn forget(&self, keyspace: KeyspaceId) {
         let mut keys = self.keys.lock();
         keys.retain(|(of, _)| *of != keyspace);
@@ -103,7 +105,7 @@ mod tests {
         assert!(chains.keys.lock().len() <= KEYS_MAX);
         let last = KEYS_MAX as u64;
         assert!(chains.take(ONE, &last.to_be_bytes(), last * 2));
-        // One that had to go is remembered when it is met again.
+        // A key that had to go is remembered when it is met again.
         chains.note(ONE, &0_u64.to_be_bytes(), 0);
         assert!(chains.take(ONE, &0_u64.to_be_bytes(), 0));
     }
@@ -119,20 +121,20 @@ mod tests {
         assert!(!chains.is_any());
     }
 
-    /// Every get of such a key locked and copied it.
+    /// Every get of such a key locked the set and copied the key.
     #[test]
     fn a_key_that_is_met_again_and_again_is_told_once() {
         let chains = LongChains::default();
         let remembered = || chains.keys.lock().len();
         chains.note(ONE, b"hot", 7);
-        // Nobody else forgets it like that: it shows whether the lock is taken again.
+        // Nothing else forgets a key like that: it shows whether the lock is taken again.
         chains.keys.lock().clear();
         chains.note(ONE, b"hot", 7);
         assert_eq!(remembered(), 0);
         // In another keyspace it is another key.
         chains.note(OTHER, b"hot", 7);
         assert_eq!(remembered(), 1);
-        // Who has taken it may be told again.
+        // After it was taken the key may be noted again.
         chains.take(ONE, b"hot", 7);
         chains.note(ONE, b"hot", 7);
         assert_eq!(remembered(), 2);

@@ -3,11 +3,11 @@
 //! ```text
 //! | memtables .. up to half | a step to grow | indexes, filters, blocks: the rest of 7/8 | 1/8 |
 //! ```
-//! Memtables take what writes need; the cache has the rest, so a database that is only read caches
-//! more than twice as much as one with full memtables. The last eighth is for compactions, for
-//! memory of blocks that waits for the next ones, and for what allocators round up. The border moves in
-//! steps: up by the commit that crosses it, down when an edit was installed, and at once when writers
-//! rest.
+//! Memtables take what writes need, and the cache has the rest. So a database that is only read
+//! caches more than twice as much as one with full memtables. The last eighth is for compactions,
+//! for memory of blocks that is kept for the next ones, and for what allocators round up. The
+//! border moves in steps: up by the commit that crosses it, down when an edit was installed, and
+//! all the way down when writers become idle.
 
 use crate::setup::{Setup, job_of};
 use flagstone_env::sync::Mutex;
@@ -16,18 +16,19 @@ use flagstone_env::{Lane, Progress};
 use flagstone_tree::TreeContext;
 use std::sync::Arc;
 
-/// The border moves up by one part in so many of the budget: evicting one step of 16 KiB blocks takes
-/// a commit's thread well below a millisecond at 512 MiB.
+/// The border moves up by one part in this many of the budget. Evicting one step of 16 KiB blocks
+/// takes a commit's thread well below a millisecond at 512 MiB.
 const STEPS: u64 = 64;
-/// Down it moves by one part in so many of what is free, so that it hardly moves while memtables
-/// fill and are flushed by turns.
+/// The border moves down by one part in this many of what is free, so that it hardly moves while
+/// memtables fill and are flushed by turns.
 const DOWN: u64 = 4;
-/// Memory that the cache gave up goes back to the system when it is one part in so many.
+/// Memory that the cache gave up is returned to the system when it is at least one part in this
+/// many of the budget ..
 const GIVE_BACK: u64 = 16;
-/// And not less than this: the call walks the whole heap.
+/// .. and at least this many bytes: the call walks the whole heap.
 const GIVE_BACK_MIN: u64 = 16 << 20;
 
-/// The memory of memtables and cache, and where the border between them stands.
+/// The memory of memtables and cache, and the border between them.
 pub(crate) struct Memory {
     setup: Arc<Setup>,
     trees: Arc<TreeContext>,
@@ -37,9 +38,9 @@ pub(crate) struct Memory {
     border: AtomicU64,
     /// Held while the border moves.
     moving: Mutex<()>,
-    /// The most bytes the cache held since freed memory was last given back to the system.
+    /// The most bytes that the cache held since freed memory was last returned to the system.
     cached_most: AtomicU64,
-    /// A job will give memory back.
+    /// A job that returns memory to the system is scheduled.
     is_giving_back: AtomicBool,
 }
 
@@ -62,10 +63,12 @@ impl Memory {
         self.memtables.load(Ordering::Relaxed)
     }
 
-    /// Whether memtables that hold `bytes` have crossed the border. Asked after every commit.
+    /// Returns whether memtables that hold `bytes` have crossed the border. Called after every
+    /// commit.
     #[inline]
     pub(crate) fn is_crossed(&self, bytes: u64) -> bool {
-        // Whoever moves the border already sees these bytes, or the next commit asks again.
+        // A thread that moves the border already counts these bytes, or the next commit checks
+        // again.
         bytes > self.border.load(Ordering::Relaxed) && !self.moving.is_locked()
     }
 
@@ -77,13 +80,13 @@ impl Memory {
         }
     }
 
-    /// Moves the border to where memtables that hold what they hold now have a step to grow.
+    /// Moves the border to where memtables have a step to grow.
     #[cold]
     pub(crate) fn divide(&self) {
         self.divide_by(DOWN);
     }
 
-    /// Moves the border down at once: writers rest.
+    /// Moves the border all the way down, since writers are idle.
     pub(crate) fn give_to_readers(&self) {
         self.divide_by(1);
         self.give_back();
@@ -99,14 +102,15 @@ impl Memory {
         self.border.store(room, Ordering::Relaxed);
         let cache = &self.trees.cache;
         self.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
-        // Chunks that wait for the next memtable are memory too, but not more than that needs.
+        // Chunks that are kept for the next memtable are memory, too, but no more of it than that
+        // needs.
         self.trees.chunks.shrink_to(room.saturating_sub(held));
         let reserved = room.max(held + self.trees.chunks.bytes());
         cache.set_capacity(self.setup.options.cache_bytes(reserved));
     }
 
-    /// Lets blocks and spare chunks go, since the database is closed: the allocator would keep them for
-    /// whoever asks next from the threads that read here.
+    /// Frees blocks and spare chunks after a close. Otherwise the allocator would keep their memory
+    /// for the next allocation of the threads that have read here.
     pub(crate) fn let_go(&self) {
         let cache = &self.trees.cache;
         self.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
@@ -115,8 +119,8 @@ impl Memory {
         self.give_back();
     }
 
-    /// Memtables that grow take from the cache what the allocator keeps for blocks: until it is given
-    /// back the process holds it twice.
+    /// Returns memory in the background. Memtables that grow reduce the cache, but the allocator
+    /// keeps its memory for blocks: until that is returned the process holds it twice.
     fn give_back_soon(self: &Arc<Self>) {
         if self.is_giving_back.swap(true, Ordering::AcqRel) {
             return;
@@ -133,19 +137,19 @@ impl Memory {
         self.cached_most.load(Ordering::Relaxed) >= self.gives_back_from()
     }
 
-    /// Memory goes back when the cache held as much before.
+    /// Memory is returned if the cache once held at least this many bytes.
     fn gives_back_from(&self) -> u64 {
         let part = (self.setup.options.memory_budget / GIVE_BACK).max(GIVE_BACK_MIN);
         self.trees.cache.used_bytes() + part
     }
 
-    /// Gives memory that the cache gave up back to the system. Takes milliseconds: for background
+    /// Returns memory that the cache gave up to the system. Takes milliseconds: for background
     /// threads.
     pub(crate) fn give_back(&self) {
         let (most, from) = (&self.cached_most, self.gives_back_from());
         let held = most.load(Ordering::Relaxed);
         let used = self.trees.cache.used_bytes();
-        // One thread does it.
+        // Only one thread does it.
         if held >= from
             && most.compare_exchange(held, used, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {

@@ -1,14 +1,15 @@
-//! The parts of an open database, from the ground up. Each owns its fields and locks; a part names only parts before it.
+//! The parts of an open database, from the ground up. Each owns its fields and locks, and names
+//! only parts before it.
 //!
-//! Locks, in the order in which they may be taken together (before all of them the door of large writes, never under
-//! a stripe):
-//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is visible; then the door of
-//!    large updates
+//! Locks, in the order in which they may be taken together. (The door of large writes comes before
+//! all of them, never under a stripe.)
+//! 1. the gates of keyspaces (by id), then `stripes` (ascending), held by a write until it is
+//!    visible; then the door of large updates
 //! 2. `manifest`, held across its own I/O; taken by background work and by changes of the catalog
-//! 3. `numbering`, held for lines
-//! 4. the state of a full compaction that is asked for, held for lines
-//! 5. `definitions_due` before the maps of the keyspaces; the queue of background work, the publisher's line, the
-//!    snapshots' map, the bells: leaves, held for lines
+//! 3. `numbering`, held for a few lines
+//! 4. the state of a full compaction that a caller runs, held for a few lines
+//! 5. `definitions_due` before the maps of the keyspaces; the queue of background work, the
+//!    publisher's line, the snapshots' map, the bells: leaves, held for a few lines
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
@@ -53,13 +54,13 @@ pub(crate) struct Parts {
     pub(crate) commits: Commits,
     pub(crate) upkeep: Arc<Upkeep>,
     pub(crate) scrubber: Arc<Scrubber>,
-    /// What keyspaces hold.
+    /// Knows the contents of keyspaces.
     pub(crate) contents: Arc<dyn ContentFactory>,
-    /// That of the directory.
+    /// The lock of the directory.
     pub(crate) lock: Arc<Mutex<Option<Box<dyn DiskLock>>>>,
 }
 
-/// What an open has found and made.
+/// What an open has found and created.
 pub(crate) struct Made {
     pub(crate) setup: Arc<Setup>,
     pub(crate) listeners: Vec<Arc<dyn Listener>>,
@@ -67,7 +68,7 @@ pub(crate) struct Made {
     pub(crate) history: HistoryId,
     pub(crate) log: Option<Log>,
     pub(crate) visible: SeqNo,
-    /// The clock by which entries expire has come to it.
+    /// The moment that the clock by which entries expire has reached.
     pub(crate) moment: Moment,
     pub(crate) manifest: Option<Manifest>,
     pub(crate) keyspaces: Keyspaces,
@@ -158,7 +159,7 @@ impl Parts {
         parts
     }
 
-    /// Registers who acts on what parts below find due. It keeps no part.
+    /// Registers the functions that act on what lower parts find due. They keep no part.
     fn connect(&self) {
         let weak = Arc::downgrade(&self.upkeep);
         self.health.act_by(move |due| {

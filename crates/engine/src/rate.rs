@@ -1,17 +1,17 @@
-//! How fast files are read and copied beside the work of callers: so many bytes a second.
+//! Limits how fast files are read and copied besides the work of callers, in bytes a second.
 
 use flagstone_env::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Bytes a second; 0: as fast as it goes.
+/// Bytes a second; 0 for no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate(pub(crate) u64);
 
-/// Somebody who rests looks so often whether the database is still open.
+/// How often a pause checks whether the database is still open.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 impl Rate {
-    /// How long to rest after `bytes` for which it took `took`.
+    /// Returns how long to pause after `bytes` that took `took`.
     pub(crate) fn rest(self, bytes: u64, took: Duration) -> Duration {
         if self.0 == 0 {
             return Duration::ZERO;
@@ -20,10 +20,10 @@ impl Rate {
     }
 }
 
-/// Rests in the caller's thread.
+/// Pauses in the caller's thread.
 ///
 /// # Errors
-/// Those of `check`, which is asked again and again.
+/// The error of `check`, which is called repeatedly.
 pub(crate) fn rest<E>(time: Duration, check: impl Fn() -> Result<(), E>) -> Result<(), E> {
     let (nothing, bell) = (Mutex::new(()), Condvar::new());
     let mut left = time;

@@ -13,15 +13,15 @@ use flagstone_tree::{Found, Now, Tree, TreeContext};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The operands that a get may fold before the next write of the key notes the folded value.
+/// The operands that a get may fold before the next write of the key stores the folded value.
 const OPERANDS_MAX: usize = 32;
-/// And one more for each 128 bytes of the value, which is copied whenever it is noted: a get copies
-/// them in about the time in which it folds an operand.
+/// One more operand for each 128 bytes of the value, which is copied whenever it is stored: a get
+/// copies these in about the time in which it folds an operand.
 const BYTES_PER_OPERAND: usize = 128;
-/// More than that are not left to the next write: gets may be all that comes.
+/// From this many operands on the get stores the value itself, since gets may be all that comes.
 const OPERANDS_FOR_WRITES: usize = 1024;
 
-/// What a read needs.
+/// The parts of the database that a read uses.
 #[derive(Clone)]
 pub(crate) struct Reads {
     pub(crate) setup: Arc<Setup>,
@@ -32,7 +32,8 @@ pub(crate) struct Reads {
     pub(crate) long_chains: Arc<LongChains>,
 }
 
-/// The moment of a write that reads: all that it depends on is judged by it. Taken when the first expiry is met.
+/// The moment by which a write that reads judges all that it depends on. Taken from the clock when
+/// the first expiry is met.
 pub(crate) struct Judge<'a> {
     history: &'a History,
     moment: Cell<Option<Moment>>,
@@ -49,12 +50,13 @@ impl<'a> Judge<'a> {
         moment
     }
 
-    /// Whether what expires at `expiry` has expired.
+    /// Returns whether an entry that expires at `expiry` has expired.
     pub(crate) fn has_expired(&self, expiry: Moment) -> bool {
         expiry <= self.moment()
     }
 
-    /// Whether what was read of `trees` holds at the moment: none of them was rid of entries by a later one.
+    /// Returns whether what was read of `trees` is valid as of the moment: no entry that expires
+    /// later was removed from them.
     pub(crate) fn is_valid_in<'t>(&self, mut trees: impl Iterator<Item = &'t Arc<Tree>>) -> bool {
         let Some(moment) = self.moment.get() else { return true };
         trees.all(|tree| tree.peek().expired_through() <= moment)
@@ -62,7 +64,7 @@ impl<'a> Judge<'a> {
 }
 
 impl Reads {
-    /// The newest entry of `key` at `at`, which is registered; or now.
+    /// Returns the newest entry of `key` as of `at`, which is registered, or as of now.
     #[inline]
     pub(crate) fn get_found(
         &self,
@@ -82,7 +84,7 @@ impl Reads {
         Ok(found)
     }
 
-    /// The newest entry of `key` now, judged by the moment of `judge`.
+    /// Returns the newest entry of `key` now, judged by the moment of `judge`.
     pub(crate) fn get_judged(
         &self,
         keyspace: &KeyspaceCore,
@@ -93,7 +95,8 @@ impl Reads {
         self.find(keyspace, (key, hash), None, &|| judge.moment())
     }
 
-    /// As [`Reads::get_found`] as of now, from memory alone: `None` if a table would have to be read.
+    /// Like [`Reads::get_found`], as of now, but from memory: returns `None` if a table
+    /// must be read.
     pub(crate) fn try_get_found(
         &self,
         keyspace: &KeyspaceCore,
@@ -103,7 +106,7 @@ impl Reads {
         self.health.check_open()?;
         let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
         loop {
-            // As in `find`.
+            // In the same order as in `find`.
             let seqno = self.history.visible();
             let view = tree.peek();
             if view.watermark() > seqno {
@@ -122,8 +125,8 @@ impl Reads {
         }
     }
 
-    /// A get that folded very many operands notes the value itself: after a recovery, perhaps, when nobody
-    /// writes the key any more.
+    /// Remembers a key of which a get has folded many operands. If there were very many, stores the
+    /// value at once: after a recovery, for example, when the key is no longer written.
     #[cold]
     fn note_long(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64, found: &Found) {
         if found.operands as usize <= OPERANDS_FOR_WRITES {
@@ -144,15 +147,15 @@ impl Reads {
         self.health.check_open()?;
         let tree = &keyspace.trees[keyspace.route.partition(key, hash)];
         loop {
-            // The SeqNo first, then the view: entries up to it are in the view, unless a flush or
-            // compaction has dropped some for a newer watermark meanwhile.
+            // The SeqNo first, then the view: entries up to the SeqNo are in the view, unless a
+            // flush or compaction has dropped some for a newer watermark meanwhile.
             let seqno = at.unwrap_or_else(|| self.history.visible());
             let view = tree.peek();
             if at.is_none() && view.watermark() > seqno {
                 continue;
             }
-            // The clock is asked after the view is taken, and never runs backwards: so what the view was rid of has
-            // expired for this reader too.
+            // The clock is read after the view is taken, and never runs backwards. So entries that
+            // were removed from the view have expired for this reader, too.
             let found = tree.get(&view, (key, hash), seqno, now);
             let found = found.map_err(|error| self.told(error))?;
             if found.value.is_none() {
@@ -162,13 +165,14 @@ impl Reads {
         }
     }
 
-    /// Notes the folded value of `key` if its operands have become many, beside them in the memtable. Nothing is written or
-    /// numbered for it: it changes nothing that can be read. True when that memtable can be flushed now.
+    /// Stores the folded value of `key` beside its operands in the memtable, if there are many.
+    /// Nothing is logged or numbered for it, since it changes nothing that can be read. Returns
+    /// true when that memtable can be flushed now.
     pub(crate) fn fold_chain(&self, keyspace: &KeyspaceCore, key: &[u8], hash: u64) -> bool {
         if !self.long_chains.take(keyspace.id, key, hash) {
             return false;
         }
-        // What cannot be read is told to who asks for it.
+        // An error is left to the next reader of the key.
         let now = || self.history.clock.now();
         let found = self.find(keyspace, (key, hash), None, &now).ok().filter(is_long);
         found.is_some_and(|found| self.note_value(keyspace, key, hash, &found))
@@ -183,7 +187,7 @@ impl Reads {
         tree.note_folded(key, hash, seqno, found.value.as_deref())
     }
 
-    /// An error of a read, after what it found is told.
+    /// Returns `error` after the damage that a read has found was reported.
     #[cold]
     pub(crate) fn told(&self, error: Error) -> Error {
         tell_damages(&self.health, &self.keyspaces, &self.trees, None);
@@ -191,7 +195,7 @@ impl Reads {
     }
 }
 
-/// Whether a get folded enough operands that it pays to note the value.
+/// Returns whether a get folded enough operands to make storing the value worthwhile.
 #[inline]
 fn is_long(found: &Found) -> bool {
     let operands = found.operands as usize;

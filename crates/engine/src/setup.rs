@@ -1,4 +1,4 @@
-//! What an open database was opened with: it never changes.
+//! What a database was opened with. It never changes.
 
 use crate::config::Environment;
 use crate::options::Options;
@@ -38,7 +38,8 @@ impl Setup {
     }
 }
 
-/// A background job of `part` that does not keep it, and is done when it is gone.
+/// A background job that calls `step` with `part`. It does not keep `part`, and is done when that
+/// is gone.
 pub(crate) fn job_of<P: Send + Sync + 'static>(
     part: &Arc<P>,
     step: impl Fn(&Arc<P>) -> Progress + Send + 'static,

@@ -1,4 +1,4 @@
-//! What a keyspace is inside: its trees, and what belongs to its content.
+//! The inside of a keyspace: its trees, and the objects of its content.
 
 use crate::catalog::KeyspaceRecord;
 use crate::content::{Content, Definition, DefinitionKind, DefinitionTable};
@@ -17,37 +17,38 @@ use std::sync::Arc;
 /// The trees of a write.
 pub(crate) type Trees<'a> = SmallVec<[&'a Arc<Tree>; 1]>;
 
-/// A keyspace, shared by all its handles, its batches and its background work. A handle of it derefs to it.
+/// A keyspace, shared by all its handles, its batches and its background work. A handle derefs to
+/// it.
 pub struct KeyspaceCore {
     pub(crate) id: KeyspaceId,
-    /// What the catalog says of it. Replaced under the manifest's lock, after the edit that changed it.
+    /// The catalog's record. Replaced under the manifest's lock, after the edit that changed it.
     record: ArcSwap<KeyspaceRecord>,
     pub(crate) route: Route,
     /// One tree a partition, in the order of the route.
     pub(crate) trees: Vec<Arc<Tree>>,
     pub(crate) fold: Option<Arc<dyn Fold>>,
-    /// What its values need to be read.
+    /// The definitions that are needed to read values.
     pub(crate) definitions: Vec<DefinitionTable>,
-    /// What the layer above keeps with the keyspace.
+    /// The object that the layer above keeps with the keyspace.
     pub(crate) attachment: Arc<dyn Any + Send + Sync>,
-    /// Whether entries carry checks.
+    /// Entries carry checks.
     pub(crate) entry_checks: bool,
-    /// Whether entries may have an expiry. Never unset.
+    /// Entries may have an expiry. Never reset.
     expires: AtomicBool,
     /// A [`Fate`].
     fate: AtomicU8,
-    /// Keeps deletes of ranges out of updates.
+    /// Keeps range deletes out of updates.
     pub(crate) gate: Gate,
-    /// The length of the value of the last update if that was large; else 0.
+    /// The length of the value of the last update if that was large, otherwise 0.
     pub(crate) updated_bytes: AtomicUsize,
 }
 
-/// What becomes of a keyspace.
+/// Whether a keyspace exists, was dropped, or may be.
 #[derive(Clone, Copy)]
 pub(crate) enum Fate {
     Lives,
     Dropped,
-    /// Its removal was refused, and a crash could bring that back.
+    /// The removal was refused, but a crash could bring it back.
     InDoubt,
 }
 
@@ -74,24 +75,23 @@ impl KeyspaceCore {
         }
     }
 
-    /// What the catalog says of it now.
+    /// The catalog's current record.
     pub(crate) fn record(&self) -> Arc<KeyspaceRecord> {
         self.record.load_full()
     }
 
-    /// Whether entries may have an expiry.
+    /// Returns whether entries may have an expiry.
     #[inline]
     pub(crate) fn expires(&self) -> bool {
         self.expires.load(Ordering::Acquire)
     }
 
-    /// An edit has changed what the catalog says of it.
+    /// Takes over the record that an edit has changed.
     pub(crate) fn set_record(&self, record: Arc<KeyspaceRecord>) {
         self.expires.store(record.expires, Ordering::Release);
         self.record.store(record);
     }
 
-    /// Its name as of now.
     pub(crate) fn name(&self) -> String {
         self.record.load().name.clone()
     }
@@ -101,17 +101,17 @@ impl KeyspaceCore {
         key_hash(key, self.route.seed())
     }
 
-    /// The tree that `key` with this hash is in.
+    /// The tree that holds `key`, whose hash is `hash`.
     pub(crate) fn tree_of(&self, key: &[u8], hash: u64) -> Trees<'_> {
         Trees::from_elem(&self.trees[self.route.partition(key, hash)], 1)
     }
 
-    /// Whether something is defined that the manifest does not hold.
+    /// Returns whether there are definitions that the manifest does not hold.
     pub(crate) fn has_definitions_due(&self) -> bool {
         self.definitions.iter().any(DefinitionTable::is_due)
     }
 
-    /// What is defined and not in the manifest.
+    /// The definitions that the manifest does not hold.
     pub(crate) fn definitions_due(&self) -> Vec<Definition> {
         let due = self.definitions.iter().filter(|table| table.is_due());
         let due = due.map(|table| {
@@ -127,20 +127,21 @@ impl KeyspaceCore {
         self.definitions.iter().find(|table| table.kind == kind)
     }
 
-    /// The manifest holds `definition`.
+    /// Notes that the manifest holds `definition`.
     pub(crate) fn note_in_manifest(&self, definition: &Definition) {
         if let Some(table) = self.table_of(definition.kind) {
             table.note_in_manifest(definition.first_id + definition.items.len() as u32);
         }
     }
 
-    /// What every table carries, so that its values can be read without the manifest: names by id.
+    /// The names by id, which every table carries so that its values can be read without the
+    /// manifest.
     pub(crate) fn attachments(&self) -> Vec<(u32, Vec<u8>)> {
         let names = self.table_of(DefinitionKind::NAMES);
         names.map_or_else(Vec::new, |names| (0..).zip(names.all()).collect())
     }
 
-    /// Whether it is one of the database whose trees share `context`.
+    /// Returns whether the keyspace is of the database whose trees share `context`.
     pub(crate) fn belongs_to(&self, context: &Arc<TreeContext>) -> bool {
         self.trees.first().is_some_and(|tree| Arc::ptr_eq(tree.context(), context))
     }
@@ -150,7 +151,7 @@ impl KeyspaceCore {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "keyspace {:?} has no fold, so it takes no merges",
+            "keyspace {:?} has no fold, so it accepts no merges",
             self.name()
         )))
     }
@@ -161,8 +162,8 @@ impl KeyspaceCore {
             IN_DOUBT => {
                 let name = self.name();
                 let text = format!(
-                    "the disk refused to remove keyspace {name:?}, and a crash could still do it: it \
-                     takes no writes until that is ruled out"
+                    "the disk refused to remove keyspace {name:?}, but a crash could still do it: \
+                     it accepts no writes until that is ruled out"
                 );
                 Err(Error::new(ErrorKind::Io, text))
             }
@@ -170,7 +171,8 @@ impl KeyspaceCore {
         }
     }
 
-    /// What is read of a dropped keyspace is nothing, or a part of what was there.
+    /// Returns an error for a dropped keyspace, where a read may have found only a part of the
+    /// entries.
     #[inline]
     pub(crate) fn check_readable(&self) -> Result<()> {
         match self.fate.load(Ordering::Acquire) {
@@ -183,7 +185,7 @@ impl KeyspaceCore {
         self.fate.store(fate as u8, Ordering::Release);
     }
 
-    /// A removal that was refused cannot come back any more.
+    /// Ends the doubt about a refused removal: it cannot come back any more.
     pub(crate) fn end_doubt(&self) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _not_in_doubt = self.fate.compare_exchange(IN_DOUBT, LIVES, order.0, order.1);

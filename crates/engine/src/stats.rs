@@ -1,4 +1,4 @@
-//! What a database tells of itself: keyspaces, sizes, counters, the result of a verification.
+//! Reports about a database: keyspaces, sizes, counters, the result of a verification.
 
 use crate::content::DefinitionKind;
 use crate::options::{KeyspaceOptions, Routing};
@@ -8,16 +8,16 @@ use flagstone_env::sync::atomic::Ordering;
 use std::fmt;
 use std::time::Duration;
 
-/// A keyspace, as the catalog knows it.
+/// A keyspace as described by the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceInfo {
-    /// Its name.
+    /// The name of the keyspace.
     pub name: String,
-    /// What it holds: `bytes`, `documents` if it is a collection, or the names of its codecs.
+    /// The content: `bytes`, `documents` for a collection, or the names of the codecs.
     pub content: String,
     /// How its keys are spread over partitions.
     pub routing: Routing,
-    /// Its options. All are set; the fold only if it has one.
+    /// The options of the keyspace. All are set, except the fold if there is none.
     pub options: KeyspaceOptions,
 }
 
@@ -33,70 +33,71 @@ impl KeyspaceInfo {
     }
 }
 
-/// One level of a keyspace's trees together.
+/// One level, summed over the trees of a keyspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelReport {
-    /// 0 is the newest.
+    /// The number of the level. Level 0 is the newest.
     pub level: u8,
-    /// Tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Their bytes.
+    /// The bytes of the tables.
     pub bytes: u64,
-    /// Their entries.
+    /// The number of entries in the tables.
     pub entries: u64,
-    /// Tombstones among them.
+    /// The number of tombstones among the entries.
     pub deletes: u64,
 }
 
-/// A keyspace's sizes and counters.
+/// Sizes and counters of a keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceStats {
-    /// Which keyspace.
+    /// The keyspace.
     pub info: KeyspaceInfo,
-    /// Its levels that hold anything, newest first.
+    /// The levels that hold tables, newest first.
     pub levels: Vec<LevelReport>,
-    /// Bytes of its memtables.
+    /// Bytes of the keyspace's memtables.
     pub memtable_bytes: u64,
     /// Bytes written by flushes since the database was opened.
     pub flush_bytes_written: u64,
     /// Bytes written by compactions since the database was opened.
     pub compaction_bytes_written: u64,
-    /// Field names defined, if it is a collection.
+    /// The number of field names, if the keyspace is a collection.
     pub names: u64,
-    /// How often a merge operand, a patch for example, did not apply when reads or compactions folded it, since the
-    /// database was opened; if the fold counts them.
+    /// The number of merge operands, such as patches, that did not apply when reads or compactions
+    /// folded them, since the database was opened; 0 if the fold does not count them.
     pub operands_refused: u64,
 }
 
-/// The block cache.
+/// Sizes and counters of the block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheReport {
-    /// What it may hold.
+    /// The most bytes that the cache may hold.
     pub capacity_bytes: u64,
-    /// What it holds.
+    /// The bytes that the cache holds.
     pub used_bytes: u64,
-    /// Indexes and filters of open tables.
+    /// Bytes of indexes and filters of open tables.
     pub pinned_bytes: u64,
-    /// Blocks that scans stand in, in the cache or not, and what they have read ahead.
+    /// Bytes of the blocks that scans are positioned in, cached or not, and of what they have read
+    /// ahead.
     pub scan_bytes: u64,
-    /// Beyond this, scans that wait give up what they hold.
+    /// Above this many bytes, scans that wait give up what they hold.
     pub scan_bytes_max: u64,
-    /// Blocks found.
+    /// The number of blocks found in the cache.
     pub hits: u64,
-    /// Blocks read from files.
+    /// The number of blocks read from files.
     pub misses: u64,
 }
 
 /// Sizes and counters of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// By keyspace, in the order of their names.
+    /// The keyspaces, in the order of their names.
     pub keyspaces: Vec<KeyspaceStats>,
     /// The block cache.
     pub cache: CacheReport,
-    /// The memory budget.
+    /// The memory budget in bytes.
     pub memory_budget: u64,
-    /// Memory of all memtables.
+    /// Bytes of all memtables.
     pub memtable_bytes: u64,
     /// Bytes of the write-ahead log.
     pub wal_bytes: u64,
@@ -110,13 +111,14 @@ pub struct Stats {
     pub compactions: u64,
     /// How often writers were stopped since the database was opened.
     pub stalls: u64,
-    /// For how long writers were stopped or slowed, summed over them.
+    /// How long writers were stopped or slowed, summed over all writers.
     pub stalled_for: Duration,
-    /// Descriptors that open tables hold.
+    /// The number of descriptors that open tables hold.
     pub files_open: usize,
-    /// How many they may: [`Options::files_open_max`](crate::Options::files_open_max).
+    /// The most descriptors that open tables may hold:
+    /// [`Options::files_open_max`](crate::Options::files_open_max).
     pub files_open_max: usize,
-    /// How often a table was opened since the database was.
+    /// How often a table was opened since the database was opened.
     pub files_opened: u64,
     /// The newest SeqNo that readers see.
     pub visible_seqno: u64,
@@ -124,26 +126,27 @@ pub struct Stats {
     pub scrub: ScrubReport,
 }
 
-/// How far [the scrub](crate::Options::scrub_bytes_per_second) has come.
+/// The progress of [the scrub](crate::Options::scrub_bytes_per_second) since the database was
+/// opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// How often it has read all tables.
+    /// The number of times that it has read all tables.
     pub rounds: u64,
-    /// Tables that it has read and found whole.
+    /// The number of tables that it has read and found whole.
     pub tables: u64,
-    /// Bytes that it has read.
+    /// The number of bytes that it has read.
     pub bytes: u64,
-    /// Tables that it has found damaged.
+    /// The number of tables that it has found damaged.
     pub damaged: u64,
 }
 
 impl Stats {
-    /// Bytes of all tables.
+    /// The bytes of all tables.
     pub fn table_bytes(&self) -> u64 {
         self.levels().map(|level| level.bytes).sum()
     }
 
-    /// Number of all tables.
+    /// The number of all tables.
     pub fn tables(&self) -> u64 {
         self.levels().map(|level| level.tables).sum()
     }
@@ -153,26 +156,26 @@ impl Stats {
     }
 }
 
-/// What [`Database::verify`](crate::Engine::verify) has read and found whole.
+/// The result of [`Database::verify`](crate::Engine::verify): what was read and found whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// Keyspaces.
+    /// The number of keyspaces.
     pub keyspaces: u64,
-    /// Trees.
+    /// The number of trees.
     pub trees: u64,
-    /// Tables.
+    /// The number of tables.
     pub tables: u64,
-    /// Their bytes.
+    /// The bytes of the tables.
     pub bytes: u64,
-    /// Their entries.
+    /// The number of entries in the tables.
     pub entries: u64,
-    /// Segments of the log.
+    /// The number of segments of the log.
     pub segments: u64,
-    /// Their bytes, as far as they are in use.
+    /// The bytes of the segments that are in use.
     pub log_bytes: u64,
-    /// Records of the log that were read.
+    /// The number of records of the log that were read.
     pub records: u64,
-    /// Whether data blocks, and all segments of the log but the last, were left out.
+    /// Whether data blocks, and all segments of the log but the last, were skipped.
     pub is_quick: bool,
 }
 

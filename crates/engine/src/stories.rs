@@ -1,4 +1,4 @@
-//! Bugs that were found by reading, each told by the test that it failed.
+//! Regression tests for bugs that were found by reading the code. Each tells the story of its bug.
 
 use crate::background::{compact_trees, flush_all, schedule, seal_all};
 use crate::testing::Builder;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A database on a disk in memory whose background work waits to be stepped.
+/// A database on a disk in memory. Its background work runs only when it is stepped.
 struct World {
     disk: MemDisk,
     faults: FaultDisk,
@@ -52,7 +52,7 @@ impl World {
         self.builder().open().unwrap()
     }
 
-    /// What the disk holds when the process dies now.
+    /// The disk as it would be if the process died now.
     fn killed(&self) -> Self {
         Self::on(self.disk.kill())
     }
@@ -69,8 +69,8 @@ fn keyspace(db: &Engine, name: &str) -> Keyspace {
     db.keyspace_with(name, options).unwrap()
 }
 
-/// The SeqNos of a failed write are voided in the log. When the database was killed right then, the
-/// next one counted on from the last record that was a batch, and the log refused every write.
+/// The SeqNos of a failed write are voided in the log. If the database was killed right then, the
+/// next one continued from the last record that was a batch, and the log refused every write.
 #[test]
 fn a_failed_write_and_a_kill_leave_a_database_that_takes_writes() {
     let world = World::new();
@@ -88,7 +88,7 @@ fn a_failed_write_and_a_kill_leave_a_database_that_takes_writes() {
     assert_eq!(kv.count().unwrap(), 2);
 }
 
-/// Both those that a flush has just written and those of a database that is reopened.
+/// Holds for the tables of a flush and for those of a database that is opened again.
 #[test]
 fn tables_are_opened_for_direct_reads_only_where_they_are_asked_for() {
     for direct in [false, true] {
@@ -126,8 +126,8 @@ fn an_open_leaves_it_to_the_background_to_look_for_garbage() {
     assert!((600_000..1_200_000).contains(&live()), "{}", live());
 }
 
-/// A flush that failed in its second tree left the tables of the first on the full disk; each attempt made
-/// them anew, under other names.
+/// A flush that failed in its second tree left the tables of the first on the full disk. Each
+/// attempt wrote them again, under other names.
 #[test]
 fn a_flush_that_fails_leaves_no_tables() {
     let world = World::new();
@@ -138,7 +138,7 @@ fn a_flush_that_fails_leaves_no_tables() {
         keyspace(&db, name).put("k", &noise).unwrap();
     }
     let tables = || world.files().iter().filter(|name| name.ends_with(".sst")).count();
-    // One fits.
+    // Only one fits.
     world.faults.set_room(Some(150_000));
     for _ in 0..3 {
         assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::OutOfSpace);
@@ -149,8 +149,8 @@ fn a_flush_that_fails_leaves_no_tables() {
     assert_eq!(tables(), 2);
 }
 
-/// Tables whose edit the manifest refused stood in the way of the next attempt until a later edit ended the
-/// doubt, which needed the room that they took.
+/// Tables whose edit the manifest refused blocked the next attempt until a later edit ended the
+/// doubt, which needed the space that they took.
 #[test]
 fn tables_of_an_edit_that_the_manifest_refused_do_not_stay() {
     let world = World::new();
@@ -165,8 +165,8 @@ fn tables_of_an_edit_that_the_manifest_refused_do_not_stay() {
     assert_eq!(keyspace(&db, "a").get("k").unwrap().unwrap(), vec![7; 1000]);
 }
 
-/// A database that was closed with compactions still to do began them when it was opened for
-/// reading only, again and again.
+/// A database that was closed with compactions still to do started them each time it was opened for
+/// reading only.
 #[test]
 fn a_database_open_for_reading_only_compacts_nothing() {
     let world = World::new();
@@ -196,14 +196,14 @@ fn a_database_open_for_reading_only_compacts_nothing() {
     assert_eq!(next.files(), files);
 }
 
-/// The flush of one group took along the memtables of the next, if they were sealed by then. So one
-/// half of an unlogged batch was installed before the other, and a crash between tore it.
+/// The flush of one group also took the memtables of the next, if they were sealed by then. So one
+/// half of an unlogged batch was installed before the other, and a crash between them tore it.
 #[test]
 fn a_crash_between_two_groups_keeps_unlogged_batches_whole() {
     let world = World::new();
     let db = world.open();
     let (a, b) = (keyspace(&db, "a"), keyspace(&db, "b"));
-    // Half of the memtables' share: `a` is sealed, its flush waits to be stepped.
+    // Half of the memtables' share: `a` is sealed, and its flush waits to be stepped.
     a.put("large 1", vec![1; 600 << 10]).unwrap();
     a.put("large 2", vec![2; 600 << 10]).unwrap();
     let mut batch = Batch::default();
@@ -223,8 +223,8 @@ fn a_crash_between_two_groups_keeps_unlogged_batches_whole() {
 }
 
 /// A power cut can leave a segment that holds its header and no record. A flush before the first
-/// write released it, and the first record's segment said that it follows it: the database could
-/// not be opened any more.
+/// write released it, but the segment of the first record named it as its predecessor: the database
+/// could not be opened any more.
 #[test]
 fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
     let world = World::new();
@@ -237,7 +237,7 @@ fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
     let files = killed.files();
     let mut paths = files.iter().filter(wal).map(|name| Path::new("db").join(name));
     let path = paths.rfind(|path| !killed.disk.content(path).unwrap().is_empty()).unwrap();
-    // Only the header arrived.
+    // Only the header was written.
     let bytes = killed.disk.content(&path).unwrap();
     let mut torn = bytes[..4608].to_vec();
     torn.resize(bytes.len(), 0);
@@ -254,8 +254,8 @@ fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
     assert_eq!(keyspace(&db, "a").count().unwrap(), 3);
 }
 
-/// A timed sync that failed was the last one: once the disk had room again, commits were
-/// acknowledged and never synced. An idle database was synced for ever.
+/// A timed sync that failed was the last one: once the disk had space again, commits were
+/// acknowledged and never synced. An idle database was synced forever.
 #[test]
 fn timed_syncs_go_on_after_a_full_disk_and_rest_when_nothing_is_new() {
     let world = World::new();
@@ -295,11 +295,11 @@ fn a_shorter_interval_has_a_timer_of_its_own() {
     }
     assert!(world.steps.ring_timer() && world.steps.ring_timer());
     world.steps.run_all();
-    // The long one has ended.
+    // The timer of the longer interval has ended.
     assert!(world.steps.ring_timer() && !world.steps.ring_timer());
 }
 
-/// A segment that could not be removed made the flush fail that had just been installed.
+/// A flush that had just been installed failed because a segment could not be removed.
 #[test]
 fn a_segment_that_cannot_be_removed_is_no_failure_of_the_flush() {
     let world = World::new();
@@ -316,7 +316,7 @@ fn a_segment_that_cannot_be_removed_is_no_failure_of_the_flush() {
     assert_eq!(keyspace(&db, "a").count().unwrap(), 3);
 }
 
-/// Writers who were stopped by too many runs waited for ever while every compaction failed.
+/// Writers that were stopped by too many runs waited forever while every compaction failed.
 #[test]
 fn writers_that_wait_for_compactions_hear_why_these_fail() {
     let world = World::new();
@@ -348,8 +348,9 @@ fn writers_that_wait_for_compactions_hear_why_these_fail() {
     kv.put("b", "x").unwrap();
 }
 
-/// While writers work the runs of a tree wait in its first level; when they rest it is tidied up. The
-/// compaction of a tree that was not out of shape was never asked for, so tables of ordered keys stayed.
+/// While writers work, the runs of a tree wait in its first level; when writers are idle, the tree
+/// is compacted. A compaction of a tree that was not out of shape was never requested, so tables of
+/// ordered keys stayed.
 #[test]
 fn a_tree_is_tidied_up_when_its_writers_rest() {
     let world = World::new();
@@ -405,8 +406,8 @@ fn nobody_waits_for_jobs_that_a_close_has_dropped() {
     assert_eq!(keyspace(&world.killed().open(), "a").count().unwrap(), 1);
 }
 
-/// When the log was too long, only the one tree with the very oldest write was flushed: trees that
-/// are seldom written kept the oldest segment one after another.
+/// When the log was too long, only the one tree with the oldest write was flushed. Trees that are
+/// seldom written kept the oldest segment one after another.
 #[test]
 fn a_log_that_is_too_long_flushes_all_trees_that_hold_its_oldest_segment() {
     let world = World::new();
@@ -425,7 +426,7 @@ fn a_log_that_is_too_long_flushes_all_trees_that_hold_its_oldest_segment() {
     assert_eq!(is_held().count(), 0);
 }
 
-/// A fold that panicked in the background took the flush with it: writers waited for ever.
+/// A fold that panicked in the background took the flush with it, and writers waited forever.
 #[test]
 fn a_panic_in_a_background_job_poisons_instead_of_leaving_waiters() {
     let world = World::new();
@@ -439,7 +440,8 @@ fn a_panic_in_a_background_job_poisons_instead_of_leaving_waiters() {
     assert_eq!(db.close().unwrap_err().kind(), ErrorKind::Poisoned);
 }
 
-/// A panic in a full compaction unwound out of the call, or was an error after which writes went on.
+/// A panic in a full compaction unwound out of the call, or was an error after which writes
+/// continued.
 #[test]
 fn a_panic_in_a_full_compaction_poisons_whoever_works_on_it() {
     let world = World::new();
@@ -466,8 +468,8 @@ fn a_panic_in_a_full_compaction_poisons_whoever_works_on_it() {
     assert_eq!(kv.get([7_u8]).unwrap().as_deref(), Some(&b"2"[..]));
 }
 
-/// Every stopped writer that looked whether there was work rang the bell for all the others, who
-/// looked then, and rang: they kept the processor busy that the flush needed.
+/// Every stopped writer that checked for work rang the bell for all the others, which then checked
+/// and rang, too. They used up the processor time that the flush needed.
 #[test]
 fn stopped_writers_do_not_wake_one_another() {
     let world = World::new();
@@ -479,8 +481,9 @@ fn stopped_writers_do_not_wake_one_another() {
     assert_eq!(upkeep.health.writers.rung(), rung);
 }
 
-/// Everything at once, on threads: writers of pairs under mixed durabilities, readers who must see
-/// both halves, a keyspace that comes and goes, flushes, compactions, and a close in the middle.
+/// Everything at once, on threads: writers of pairs under mixed durabilities, readers that must see
+/// both halves, a keyspace that is created and dropped, flushes, compactions, and a close in the
+/// middle.
 #[test]
 fn pairs_stay_whole_while_everything_happens_at_once_and_a_close_ends_it() {
     let dir = tempfile::tempdir().unwrap();

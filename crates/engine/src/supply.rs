@@ -1,10 +1,12 @@
-//! What the manifest grants ahead of its use: SeqNos, up to a ceiling, and files for segments of the log.
+//! What the manifest grants before it is used: SeqNos, up to a ceiling, and files for segments of
+//! the log.
 //!
-//! No write gets a SeqNo above the ceiling in the synced manifest, and an open after a crash begins above it. So a number
-//! that a lost write had is never given again. No segment is begun in a file that the synced manifest does not list, so a
-//! segment that is missing is missed. Both are granted in batches, in the background when half of the last is used; the
-//! ceiling also by any edit on the way. A full disk only delays that. A writer that has nothing left to take does it
-//! itself, before it is numbered.
+//! No write gets a SeqNo above the ceiling in the synced manifest, and an open after a crash starts
+//! above it. So the number of a lost write is never given again. No segment is begun in a file that
+//! the synced manifest does not list, so a missing segment is noticed. Both are granted in batches,
+//! in the background when half of the last batch is used; any edit then raises the
+//! ceiling, too. A full disk only delays that. A writer that finds nothing left grants more itself,
+//! before it gets its SeqNos.
 
 use crate::edits::{Edits, ceiling_above};
 use crate::event::Event;
@@ -17,10 +19,10 @@ use flagstone_wal::Log;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// After a failure the background tries again when this time has passed and somebody writes.
+/// After a failure the background tries again when this time has passed and a write comes.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// Has more granted in the background when half is used. `last` is the newest SeqNo given.
+/// Grants more in the background when half is used. `last` is the newest SeqNo given.
 pub(crate) fn supply_soon(edits: &Arc<Edits>, last: SeqNo) {
     let wants_files = edits.history.log.as_ref().is_some_and(Log::wants_files);
     if wants_files || edits.is_raise_due(last) {
@@ -50,7 +52,7 @@ fn submit(edits: &Arc<Edits>) {
     edits.setup.executor.submit(Lane::Flush, job);
 }
 
-/// Grants at least `wanted` SeqNos more than were given and files for the log, durably, as far as they are short.
+/// Durably grants at least `wanted` more SeqNos and files for the log, as far as they run short.
 pub(crate) fn supply(edits: &Edits, wanted: u64) -> Result<()> {
     let mut room = edits.manifest.lock();
     let Some(manifest) = room.as_mut() else {
@@ -70,7 +72,7 @@ pub(crate) fn supply(edits: &Edits, wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// What is short; files are made.
+/// Returns an edit that grants what runs short. Creates the files that it lists.
 fn grant(edits: &Edits, wanted: u64) -> Result<Edit> {
     let mut edit = Edit::default();
     let (next, ceiling) = {
@@ -79,7 +81,7 @@ fn grant(edits: &Edits, wanted: u64) -> Result<Edit> {
     };
     let through = next.get().saturating_add(wanted);
     if through > SeqNo::MAX.get() {
-        return Err(Error::new(ErrorKind::Unsupported, "all SeqNos of 56 bits were given"));
+        return Err(Error::new(ErrorKind::Unsupported, "all SeqNos of 56 bits are used up"));
     }
     if through > ceiling || edits.is_raise_due(next) {
         edit.seqno_ceiling = Some(ceiling_above(SeqNo::new(through)));
@@ -142,7 +144,7 @@ mod tests {
             self.parts().history.numbering.lock().ceiling.get()
         }
 
-        /// As if as many writes had been made as leave `left` numbers.
+        /// Makes it look as if writes had used all but `left` SeqNos.
         fn use_up_to(&self, left: u64) {
             let mut numbering = self.parts().history.numbering.lock();
             numbering.next = SeqNo::new(numbering.ceiling.get() - left);
@@ -166,7 +168,7 @@ mod tests {
         opened.steps.run_all();
         let raised = opened.ceiling();
         assert!(raised > before + SEQNOS_AHEAD / 4, "{raised} after {before}");
-        // It was synced before it counted.
+        // The ceiling was synced before it counted.
         let again = self::opened(FaultDisk::new(Arc::new(mem.crash_losing_unsynced())));
         let version = again.kv.get_versioned("a").unwrap().unwrap().0;
         assert!(version.seqno().get() > raised);

@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Bytes, with the folds of this crate; or `named`: bytes with a table of definitions.
+/// The contents of test keyspaces: bytes with the folds of this crate, or `named`, bytes with a
+/// table of definitions.
 pub(crate) struct Contents;
 
 /// A table of definitions that tests fill.
@@ -87,7 +88,7 @@ impl ContentFactory for Contents {
     }
 }
 
-/// Counts operands, and cannot combine them.
+/// A fold that counts operands and cannot combine them.
 struct Count;
 
 impl Fold for Count {
@@ -113,7 +114,7 @@ impl Fold for Panics {
     }
 }
 
-/// Collects what a test opens an engine with.
+/// Collects the configuration that a test opens an engine with.
 pub(crate) struct Builder(Config);
 
 impl Builder {
@@ -170,12 +171,12 @@ impl Builder {
     }
 }
 
-/// The engine in `dir`, with default options.
+/// Opens the engine in `dir` with default options.
 pub(crate) fn open(dir: impl AsRef<Path>) -> Result<Engine> {
     Builder::at(dir).open()
 }
 
-/// As [`open`], for reading only.
+/// Like [`open`], for reading only.
 pub(crate) fn open_read_only(dir: impl AsRef<Path>) -> Result<Engine> {
     Builder::at(dir).open_read_only()
 }

@@ -1,9 +1,9 @@
-//! Verifies a database that is open, beside its writers: the manifest, the log, the tables.
+//! Verifies an open database while it is written to: the manifest, the log, the tables.
 //!
 //! ```text
 //! under the lock of the manifest, so that nothing is installed meanwhile (milliseconds):
-//!     CURRENT, the manifest's file == its state == the trees and the catalog; the files that it lists are there
-//! beside everything:
+//!     CURRENT; the manifest's file == its state == the trees and the catalog; its files exist
+//! without it:
 //!     the log, up to what was written when its turn came; the tables of the trees as of their turn
 //! ```
 
@@ -63,13 +63,13 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// What the manifest says that the log needs.
+/// What the manifest says about the log and the keyspaces.
 struct Found {
     listed: Listed,
     next_keyspace: KeyspaceId,
 }
 
-/// Compares the manifest's file, its state, and what the database works with.
+/// Compares the manifest's file, its state, and the database in memory.
 fn verify_manifest(parts: &Parts, log: &Log) -> Result<Found> {
     let room = parts.edits.manifest.lock();
     let Some(manifest) = room.as_ref() else {
@@ -103,7 +103,8 @@ fn verify_manifest(parts: &Parts, log: &Log) -> Result<Found> {
     Ok(Found { next_keyspace: state.catalog.counters().next_keyspace, listed })
 }
 
-/// Every file that the manifest lists is in the directory: none is removed before an edit says that it is not needed.
+/// Checks that the directory has every file that the manifest lists: none is removed before an edit
+/// removes it from the list.
 fn check_files(parts: &Parts, manifest: &Manifest, listed: &Listed) -> Result<()> {
     let files: HashSet<String> =
         parts.setup.environment.disk.list(&parts.setup.dir)?.into_iter().collect();
@@ -119,7 +120,8 @@ fn check_files(parts: &Parts, manifest: &Manifest, listed: &Listed) -> Result<()
     }
 }
 
-/// A database that is open for reading only is checked as an open does it, and compared with what was opened.
+/// Checks a database that is open for reading only as an open does, and compares the manifest with
+/// what was opened.
 fn verify_closed(parts: &Parts) -> Result<LogReport> {
     let disk = &*parts.setup.environment.disk;
     let Some(loaded) = Manifest::load(disk, &parts.setup.dir)? else {
@@ -139,7 +141,7 @@ fn verify_closed(parts: &Parts) -> Result<LogReport> {
     })
 }
 
-/// The first thing in which the manifest differs from the keyspaces and trees in memory.
+/// The first difference between the manifest and the keyspaces and trees in memory.
 fn difference(state: &State, keyspaces: &[Arc<KeyspaceCore>]) -> Option<String> {
     let (found, expected) = (state.catalog.iter().count(), keyspaces.len());
     if found != expected {
@@ -198,7 +200,7 @@ fn wrong_tables(state: &State, tree: &Tree) -> Option<String> {
     })
 }
 
-/// Manifests that are whole, and say what the tables do not bear out.
+/// Manifests that are whole, but contradict the tables.
 #[cfg(test)]
 mod tests {
     use crate::manifest::{Manifest, Place, State, TreeState, encode_state};
@@ -242,13 +244,13 @@ mod tests {
         move |db| (from..20).for_each(|n| db.keyspace("kv").unwrap().put([n], value).unwrap())
     }
 
-    /// In the deepest level.
+    /// Writes entries to the deepest level.
     fn older(db: &Engine) {
         put(0, "older")(db);
         db.compact().unwrap();
     }
 
-    /// Has the manifest say something else; what `verify` finds then.
+    /// Changes the state in the manifest with `change`, and returns the error of `verify`.
     fn verified(disk: &MemDisk, change: impl Fn(&mut State)) -> Error {
         let loaded = Manifest::load(disk, Path::new(DIR)).unwrap().unwrap();
         let (id, mut state) = (loaded.id, loaded.state);
@@ -297,7 +299,7 @@ mod tests {
         let delete = |db: &Engine| {
             let kv = db.keyspace("kv").unwrap();
             kv.put([1], "older").unwrap();
-            // For nobody else is a range kept that deletes nothing.
+            // A range that deletes nothing is kept only for a snapshot.
             let _reader = db.snapshot();
             kv.delete_range([3]..[9]).unwrap();
             db.flush().unwrap();
@@ -312,7 +314,7 @@ mod tests {
         assert!(error.contains("a newer run deletes a range over it"), "{error}");
     }
 
-    /// After a crash its operand would be replayed, and count twice.
+    /// After a crash an operand in the table would be replayed, and count twice.
     #[test]
     fn a_table_that_holds_more_than_its_tree_has_flushed_is_found() {
         let error = verified(&closed(older, put(7, "newer")), |state| {

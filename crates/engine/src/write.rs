@@ -1,4 +1,5 @@
-//! Writes: through the commit path, then what is due after it; of one key, blind or after a read of the key.
+//! Writes through the commit path, and what is due after them. Writes of one key: blind, or after a
+//! read of the key.
 
 use crate::background::act_after_commit;
 use crate::commit::{
@@ -17,8 +18,8 @@ use std::cell::RefCell;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-/// Commits `write` up to publication, and acts on what is due after it. `held` are the stripes if the caller holds them
-/// already.
+/// Commits `write` up to publication, and acts on what is due after it. `held` are the stripes if
+/// the caller holds them already.
 pub(crate) fn commit(
     parts: &Parts,
     write: &Write<'_>,
@@ -51,7 +52,7 @@ pub(crate) fn write_one(
     let trees = || core.tree_of(key, core.hash(key));
     let admitted = before_write(&parts.commits.throttle, value.len(), true, trees)?;
     if value.len() >= LARGE_WRITE {
-        // Before it is copied.
+        // Checked before the value is copied.
         parts.commits.check_batch_bytes(value.len())?;
         let large = LargeWrite::of_slice(core, effect, key, value);
         return commit_large(parts, core, large, admitted, None);
@@ -68,8 +69,8 @@ pub(crate) fn write_one(
     parts.log.wait_durable(committed?.lsn, durability)
 }
 
-/// Waits for room for a value of about `bytes` that is still to be encoded. `None` for a small value, which needs no
-/// admission.
+/// Waits for room for a value of about `bytes` that is still to be encoded. Returns `None` for a
+/// small value, which needs no admission.
 #[inline]
 pub(crate) fn turn_for<'p>(
     parts: &'p Parts,
@@ -83,8 +84,8 @@ pub(crate) fn turn_for<'p>(
     before_write(&parts.commits.throttle, bytes, true, || core.tree_of(key, core.hash(key)))
 }
 
-/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given; `turn` is what [`turn_for`]
-/// returned, if it was asked.
+/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. `turn` is
+/// the result of [`turn_for`], if that was called.
 pub(crate) fn put_encoded(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
@@ -108,16 +109,17 @@ pub(crate) fn put_encoded(
     commit_large(parts, core, large, turn, None)
 }
 
-/// Reads `key`, asks `change` what to write (`None`: nothing), and writes it; no other write of
-/// the key comes between. A put keeps the expiry of the value that it replaces. Returns whether something was written.
+/// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No other
+/// write of the key comes between. A put keeps the expiry of the value that it replaces. Returns
+/// whether something was written.
 pub(crate) fn read_modify_write(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
     key: &[u8],
     change: impl FnOnce(Option<&[u8]>) -> Result<Option<(Kind, Vec<u8>)>>,
 ) -> Result<bool> {
-    // The length of the new value is not known: assume that of the last update. The room is not kept, since nobody
-    // knows how long `change` takes.
+    // The length of the new value is not known, so that of the last update is assumed. The room is
+    // not reserved, since nobody knows how long `change` takes.
     let hash = core.hash(key);
     let like_the_last = core.updated_bytes.load(Ordering::Relaxed);
     drop(before_write(&parts.commits.throttle, like_the_last, true, || core.tree_of(key, hash))?);
@@ -158,7 +160,7 @@ pub(crate) fn commit_batch(parts: &Parts, batch: &Batch) -> Result<()> {
     parts.log.wait_durable(committed.lsn, durability)
 }
 
-/// Commits a large write; frees its memory, then its admission, before it waits for a sync.
+/// Commits a large write. Frees its memory, then its admission, before it waits for a sync.
 fn commit_large(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,

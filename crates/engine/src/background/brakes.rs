@@ -1,18 +1,18 @@
-//! How much the writers of a tree are held back: for runs that wait for compaction, and for garbage.
+//! How much the writers of a tree are delayed: for runs that wait for compaction, and for garbage.
 
 use super::upkeep::Upkeep;
 use crate::commit::STOP;
 use crate::queue::Queue;
 use flagstone_tree::Tree;
 
-/// So many runs in the first level of a tree stop writers; reads look into each of them.
+/// Writers stop at this many runs in the first level of a tree, since reads look into each run.
 const L0_RUNS_STOP: usize = 64;
-/// From so many on they are slowed: twice as many as a tree has when its turn to be merged comes, since
-/// the trees of a keyspace fill alike and wait for one another.
+/// Writers are slowed from this many runs on. It is twice what a tree has when its turn to be
+/// merged comes: the trees of a keyspace fill alike and wait for one another.
 const L0_RUNS_FREE: usize = 24;
 
-/// Sets how much writers of `tree` are held back for so many `runs` in its first level, and for garbage if
-/// it has much.
+/// Sets how much writers of `tree` are held back: for `runs` runs in its first level, and for its
+/// garbage if it has much.
 pub(super) fn hold_writers_back(upkeep: &Upkeep, queue: &mut Queue, tree: &Tree, runs: usize) {
     let excess = runs.saturating_sub(L0_RUNS_FREE) as u32;
     // From 750 (no delay) at the free count to 1,000 (stop).
@@ -33,7 +33,8 @@ pub(super) fn hold_writers_back(upkeep: &Upkeep, queue: &mut Queue, tree: &Tree,
     }
 }
 
-/// Sets how far the tree whose writers are held back most is from the stop: all writers look at their own then.
+/// Tells the commit path how close to the stop the tree is whose writers are held back most. Above
+/// zero, every writer checks its own tree.
 pub(super) fn set_brakes(upkeep: &Upkeep, queue: &Queue) {
     let brake = queue.brakes.values().copied().max().unwrap_or(0);
     let is_stuck = upkeep.work.stuck() > 0;

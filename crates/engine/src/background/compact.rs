@@ -1,5 +1,5 @@
-//! Compaction jobs: one at a time in a tree. What fails in one tree stays there: it rests, longer each time, while the others
-//! go on.
+//! Compaction jobs: at most one at a time in a tree. A tree whose compaction fails rests, longer
+//! after each failure, while other trees are compacted.
 
 use super::failures::{back_off, note_room};
 use super::install::{Install, install};
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// A compaction for space that frees less than this part of its inputs is not repeated.
 const FREED_PARTS: u64 = 20;
 
-/// A compaction that is under way, and whom it tells.
+/// A compaction that is running.
 pub(super) struct CompactionJob {
     upkeep: Arc<Upkeep>,
     tree: Arc<Tree>,
-    /// Until it has ended; it holds the tree's slot.
+    /// `Some` until the compaction has ended. It marks the tree as being compacted.
     compaction: Option<Compaction>,
     started: Duration,
 }
@@ -47,7 +47,7 @@ impl CompactionJob {
             }
             Err(error) => Some(error),
         };
-        // Before others may begin with the tree; nobody but readers holds its inputs now.
+        // Dropped before others may start on the tree. From here on only readers hold its inputs.
         self.compaction = None;
         sweep(&upkeep);
         finish(&upkeep, &self.tree, error);
@@ -76,7 +76,7 @@ impl CompactionJob {
         let is_useless = frees_nothing(compaction.job(), written);
         install(&self.upkeep, Install::Compaction, vec![(Arc::clone(&self.tree), edit)])?;
         if is_useless {
-            // The estimate was wrong, and the same one would pick the outputs next.
+            // The estimate was wrong, and would pick these outputs next.
             let version = Arc::clone(self.tree.view().version());
             self.upkeep.work.lock().spaces.note_hopeless(self.tree.id(), &version);
         }

@@ -1,13 +1,15 @@
-//! Deleted ranges give their room back though nobody writes any more: a memtable that holds some, or many tombstones, is
-//! flushed when its tree has been quiet for a while.
+//! Deleted ranges free their space even if nobody writes any more: a memtable that holds a deleted
+//! range, or many tombstones, is flushed after its tree was quiet for a while.
 //!
 //! ```text
-//! a range is deleted, or the 1,024th key --> waiting --quiet for 2 s, over tables--> sealed, flushed, compacted
-//!                                              |  ^                                  as after any other flush
-//!                                    written meanwhile: the 2 s begin again, at most for 10 s
+//! a range, or the 1,024th key, is deleted
+//!   -> waiting --quiet for 2 s, over tables--> sealed, flushed, compacted as after any flush
+//!        |  ^
+//!   written meanwhile: the 2 s start over, for at most 10 s
 //! ```
-//! Only a flush brings deletes to where compactions see them. A memtable that is written on is flushed when it is full; one
-//! in which a queue is emptied, say, would stay for ever, and the tables under it too.
+//! Compactions see deletes only after a flush. A memtable that is written to is flushed when it is
+//! full. One whose last writes emptied a queue, for example, would stay in memory forever, and the
+//! tables below it on disk.
 
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
@@ -17,44 +19,46 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A tree is quiet when nobody has written to it for this long.
+/// A tree is quiet if nothing was written to it for this long.
 const QUIET: Duration = Duration::from_secs(2);
-/// After this time a tree is flushed that is written all the while, if that gives room back for certain.
+/// A tree that is written to all the time is flushed after this time, if the flush is certain to
+/// free space.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The bytes of whole tables that such a flush must free.
+/// The least bytes of whole tables that such a flush must free.
 const FREED_MIN: u64 = 1 << 20;
-/// A flush pays from this many tombstones on.
+/// The least number of tombstones that are worth a flush.
 const TOMBSTONES_MANY: u64 = 1024;
 
 /// Trees whose memtables hold deletes.
 #[derive(Default)]
 pub(crate) struct Deletes {
     waiting: Mutex<BTreeMap<TreeId, Waiting>>,
-    /// A job waits to look at them.
+    /// A job that checks the waiting trees is scheduled.
     is_armed: AtomicBool,
 }
 
 struct Waiting {
     tree: Arc<Tree>,
-    /// The newest write at the last look, when it was new, and when the tree began to wait, or was found too little.
+    /// The newest write to the tree at the last check.
     newest: SeqNo,
     quiet_since: Duration,
     since: Duration,
 }
 
 impl Waiting {
-    /// Whether its memtable should be flushed at the time `now`; `None`: it need not wait any longer.
+    /// Returns whether the memtable should be flushed at the time `now`, or `None` if the tree need
+    /// not wait any longer.
     fn is_due(&mut self, now: Duration) -> Option<bool> {
         let held = self.tree.deletes_in_memory();
         if !held.has_ranges && held.tombstones < TOMBSTONES_MANY {
-            // It was flushed since.
+            // The memtable was flushed meanwhile.
             return None;
         }
         if std::mem::replace(&mut self.newest, held.newest) != held.newest {
             self.quiet_since = now;
         }
         if now.saturating_sub(self.quiet_since) >= QUIET {
-            // What lies over no table frees nothing.
+            // Deletes that lie over no table free nothing.
             return (self.tree.deleted_bytes().touched > 0).then_some(true);
         }
         if now.saturating_sub(self.since) < PATIENCE {
@@ -65,31 +69,31 @@ impl Waiting {
     }
 }
 
-/// Whether the memtable of `tree` holds deleted ranges, or many tombstones.
+/// Returns whether the memtable of `tree` holds deleted ranges, or many tombstones.
 pub(super) fn has_deletes(tree: &Tree) -> bool {
     let held = tree.deletes_in_memory();
     held.has_ranges || held.tombstones >= TOMBSTONES_MANY
 }
 
 impl Deletes {
-    /// Something was deleted in `tree` by the time `now`.
+    /// Notes that something was deleted in `tree` by the time `now`.
     pub(super) fn note(&self, tree: &Arc<Tree>, now: Duration) {
         let newest = tree.deletes_in_memory().newest;
         let waiting = Waiting { tree: Arc::clone(tree), newest, quiet_since: now, since: now };
         self.waiting.lock().entry(tree.id()).or_insert(waiting);
     }
 
-    /// True for the one who submits the job that looks.
+    /// Returns true to the one caller that must submit the job.
     pub(super) fn arm(&self) -> bool {
         !self.is_armed.swap(true, Ordering::AcqRel)
     }
 
-    /// The job looks now: a delete that comes after this asks for another.
+    /// Called when the job starts: a delete after this call needs another job.
     pub(super) fn disarm(&self) {
         self.is_armed.store(false, Ordering::Release);
     }
 
-    /// The trees to be flushed at the time `now`, and whether any are left that wait.
+    /// Returns the trees to be flushed at the time `now`, and whether other trees still wait.
     pub(super) fn due(&self, now: Duration) -> (Vec<TreeId>, bool) {
         let mut due = Vec::new();
         let mut waiting = self.waiting.lock();

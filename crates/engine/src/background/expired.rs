@@ -1,11 +1,12 @@
-//! Trees that need no compaction now, and will when entries in their tables have expired.
+//! Finds trees that need a compaction because entries in their tables have expired.
 
 use super::upkeep::Upkeep;
 use super::watch::watch;
 use flagstone_tree::{next_expiry, pick_expired};
 use std::sync::Arc;
 
-/// Watches the trees in which enough entries have expired, and notes when the next ones do. Whether there is any.
+/// Watches the trees in which enough entries have expired, and notes when the next entries expire.
+/// Returns whether there is such a tree.
 pub(super) fn watch_expired(upkeep: &Arc<Upkeep>) -> bool {
     let moment = upkeep.expire_through();
     let mut is_any = false;

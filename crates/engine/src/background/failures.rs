@@ -1,4 +1,4 @@
-//! After a failure: who rests, and for how long.
+//! What happens after a failure: which work pauses, and for how long.
 
 use super::brakes::set_brakes;
 use super::upkeep::Upkeep;
@@ -12,10 +12,10 @@ use flagstone_tree::Tree;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What has no back-off of its own is tried again after this time.
+/// Work that has no back-off of its own is retried after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
-/// The flush of `group`, the one that runs, failed: it rests, or all flushes do.
+/// Puts back `group`, whose flush has failed. Its flush pauses, or all flushes do.
 pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error) {
     upkeep.ballast.note_failure(error);
     note_full(upkeep, error);
@@ -25,7 +25,8 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
     let is_of_all = is_of_all(error);
     let delay = {
         let mut queue = upkeep.work.lock();
-        // Not before the group is back under the same lock: who waits would take it for flushed.
+        // Reset under the lock that puts the group back, or a waiter would take the group for
+        // flushed.
         queue.flushes.running = None;
         queue.flushes.failures += 1;
         group.failed_at = queue.flushes.failures;
@@ -58,7 +59,8 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
     });
 }
 
-/// A compaction of `tree` failed: it rests. If the damage that was in its way is quarantined now, it need not.
+/// Pauses the compactions of a tree after one has failed. There is no pause if the damage that
+/// caused the failure has just been quarantined.
 pub(super) fn back_off(upkeep: &Arc<Upkeep>, of: &Tree, error: Error) {
     let tree = of.id();
     note_full(upkeep, &error);
@@ -88,12 +90,12 @@ fn tell_back_off(upkeep: &Upkeep, tree: &Tree, doing: &'static str, delay: Durat
     upkeep.health.tell(&Event::BackedOff { keyspace, partition, doing, delay, error });
 }
 
-/// Runs `resume` and looks for work again after a while.
+/// Runs `resume` after [`RETRY_AFTER`], then looks for work.
 pub(crate) fn resume_later(upkeep: &Arc<Upkeep>, resume: impl Fn(&Arc<Upkeep>) + Send + 'static) {
     resume_after(upkeep, RETRY_AFTER, resume);
 }
 
-/// The same after `delay`.
+/// Runs `resume` after `delay`, then looks for work.
 pub(super) fn resume_after(
     upkeep: &Arc<Upkeep>,
     delay: Duration,
@@ -107,7 +109,7 @@ pub(super) fn resume_after(
     upkeep.setup.executor.submit_after(delay, Lane::Flush, job);
 }
 
-/// Background work failed, perhaps since the disk is full.
+/// Handles a failure that may mean that the disk is full, or that descriptors have run out.
 pub(super) fn note_full(upkeep: &Upkeep, error: &Error) {
     if error.kind() != ErrorKind::OutOfSpace {
         if is_out_of_descriptors(error) {
@@ -124,7 +126,7 @@ pub(super) fn note_full(upkeep: &Upkeep, error: &Error) {
     }
 }
 
-/// Background work has written what it wanted to.
+/// Notes that background work could write, so the disk has space.
 pub(super) fn note_room(upkeep: &Upkeep) {
     let since = upkeep.full_since.lock().take();
     if let Some(since) = since {
@@ -134,7 +136,7 @@ pub(super) fn note_room(upkeep: &Upkeep) {
     upkeep.look_after_ballast();
 }
 
-/// Whether what failed a flush will fail those of other trees, too.
+/// Returns whether `error` would fail the flushes of other trees, too.
 pub(super) fn is_of_all(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::OutOfSpace | ErrorKind::Poisoned | ErrorKind::Closed)
         || is_out_of_descriptors(error)

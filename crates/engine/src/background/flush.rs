@@ -18,28 +18,29 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The flush of a group that is under way.
+/// The running flush of a group.
 pub(super) struct FlushJob {
     upkeep: Arc<Upkeep>,
     group: SealGroup,
     waiting: VecDeque<Arc<Tree>>,
     current: Option<Running>,
     done: Vec<(Arc<Tree>, TreeEdit)>,
-    /// Trees whose flush failed, while those of others went on; and the first reason.
+    /// Trees whose flush failed while other trees were flushed, and the first error.
     failed: Vec<Arc<Tree>>,
     error: Option<Error>,
     pace: FlushPace,
-    /// Memory of what is flushed, and how much of it the trees in `done` had.
+    /// Bytes of memory being flushed, and the part of them that belonged to the trees in `done`.
     bytes: u64,
     bytes_done: u64,
-    /// The newest write that was visible behind the last step.
+    /// The newest write that was visible after the last step.
     seen: SeqNo,
-    /// It has ended, and everything that did not fail is installed.
+    /// The flush has ended, and everything that did not fail is installed.
     has_written: bool,
     claims: Claims,
 }
 
-/// Trees that nobody compacts before the flush has ended: its edit may remove tables of them.
+/// Trees that must not be compacted until the flush has ended, since its edit may remove tables of
+/// theirs.
 struct Claims {
     upkeep: Arc<Upkeep>,
     trees: Vec<TreeId>,
@@ -51,7 +52,7 @@ impl Claims {
         let mut queue = self.upkeep.work.lock();
         let is_free = queue.compacting.insert(tree.id());
         if is_free {
-            // They take the place of no compaction.
+            // A claimed tree occupies no compaction worker.
             queue.compacting_for_callers += 1;
             self.trees.push(tree.id());
         }
@@ -76,12 +77,12 @@ impl Drop for Claims {
 struct Running {
     tree: Arc<Tree>,
     flush: Flush,
-    /// Memory of what it flushes.
+    /// Bytes of the memtables being flushed.
     bytes: u64,
     started: Duration,
 }
 
-/// The flush of the first group that can be flushed, marked as running.
+/// Takes the first group that can be flushed, and marks its flush as running.
 pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
     let mut queue = upkeep.work.lock();
     let rests = queue.flushes.rest.as_ref().is_some_and(|rest| rest.rests);
@@ -111,28 +112,29 @@ pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
     })
 }
 
-/// For a flush that begins now.
+/// The pace of a flush that starts now.
 fn flush_pace(upkeep: &Upkeep) -> FlushPace {
     let (share, log) =
         (upkeep.setup.options.memtable_share(), upkeep.setup.options.wal_bytes_long());
-    // One that began before the log was long leaves its oldest part to the next, and has no time for it.
+    // A flush that started before the log was long leaves the oldest part of the log to the next
+    // flush, and must not delay that.
     let log_to = if upkeep.is_log_long() { upkeep.setup.options.wal_bytes_max() } else { log };
     FlushPace {
         from: Filled { memtables: share / 2, log },
         to: Filled { memtables: free_bytes(share), log: log_to },
-        // At a gigabyte a second writers fill a sixteenth of the memtables' share meanwhile.
+        // Writers at 1 GB/s fill a sixteenth of the memtables' share in this time.
         rest_max: Duration::from_nanos(share / 16),
     }
 }
 
-/// Whether a flush is wanted as soon as can be.
+/// Returns whether a flush must not pause.
 fn is_urgent(upkeep: &Upkeep) -> bool {
     let is_stopped = upkeep.stall.stopped.is_any();
-    // Who sets the size of memtables wants them to be no larger.
+    // With `memtable_bytes` the user asks for memtables that are no larger.
     is_stopped || upkeep.work.is_flush_awaited() || upkeep.setup.options.memtable_bytes.is_some()
 }
 
-/// A flush job has ended; what is left of its group, and why.
+/// Ends a flush job. `left` is the part of its group that failed, and the error.
 fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
     match left {
         None => {
@@ -155,7 +157,7 @@ fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
     upkeep.health.writers.ring();
 }
 
-/// No flush fails any more.
+/// Called when no flush fails any more.
 fn note_log_is_free(upkeep: &Upkeep) {
     let since = upkeep.stall.note_log_is_free();
     if let Some(since) = since {
@@ -165,7 +167,7 @@ fn note_log_is_free(upkeep: &Upkeep) {
 }
 
 impl FlushJob {
-    /// Whether it has ended, and everything that did not fail is installed.
+    /// Returns whether the flush has ended, and everything that did not fail is installed.
     pub(super) const fn has_written(&self) -> bool {
         self.has_written
     }
@@ -212,7 +214,7 @@ impl FlushJob {
         }
     }
 
-    /// What failed is left.
+    /// Ends the job. Trees whose flush failed are put back as a group.
     fn end(&mut self) {
         self.claims.release();
         let left = self.error.take().map(|error| {
@@ -226,12 +228,12 @@ impl FlushJob {
         finish(&self.upkeep, left);
     }
 
-    /// Rests while somebody writes, nobody waits, and there is time.
+    /// Pauses while somebody writes, nobody waits for the flush, and there is time.
     fn rest_after(&mut self, step: Duration) -> Progress {
         let upkeep = &self.upkeep;
         let visible = upkeep.history.visible();
         let is_used = std::mem::replace(&mut self.seen, visible) < visible;
-        // What is left then, syncs above all, must not be put off.
+        // Only syncs are left then, which must not be delayed.
         let is_written = |running: &Running| running.flush.is_written();
         let is_last = self.waiting.is_empty() && self.current.as_ref().is_none_or(is_written);
         if !is_used || is_last || is_urgent(upkeep) {
@@ -266,9 +268,10 @@ impl FlushJob {
             self.current = self.start(tree);
             return Ok(Progress::Again);
         }
-        // The log is synced through everything in these tables before the edit is, or a power cut could
-        // keep one half of a batch. And what failed to be written stands voided in it, or a record that a
-        // crash brings back would be replayed for the other trees alone.
+        // The log is synced through everything in these tables before the edit is. Otherwise a
+        // power cut could keep one half of a batch. The sync also voids records that failed to be
+        // written: a crash could bring such a record back, and it would be replayed for the other
+        // trees alone.
         if let Some(log) = &self.upkeep.history.log {
             log.sync_all().inspect_err(|error| self.upkeep.ballast.note_failure(error))?;
         }
@@ -279,12 +282,12 @@ impl FlushJob {
         self.upkeep.work.flushes.fetch_add(edits.len() as u64, Ordering::Relaxed);
         let flushed: Vec<Arc<Tree>> = edits.iter().map(|(tree, _)| Arc::clone(tree)).collect();
         install(&self.upkeep, Install::Flush(&self.group), edits)?;
-        // While all workers compact nobody else looks, and what is on the disk must count.
+        // Done here because all compaction workers may be busy, and the new tables must count.
         note_spaces(&self.upkeep, &flushed);
         Ok(Progress::Done)
     }
 
-    /// What memory does not hold any more may still be in the log.
+    /// Adds to `error` what a user can do: the log may still have what memory has lost.
     fn with_advice(&self, error: Error) -> Error {
         if error.kind() != ErrorKind::Corruption {
             return error;
@@ -326,7 +329,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    /// Ten milliseconds go by with every look.
+    /// A clock that advances by ten milliseconds at each reading.
     #[derive(Default)]
     struct Ticking(AtomicU64);
 
@@ -340,7 +343,8 @@ mod tests {
         }
     }
 
-    /// Puts something before each step of the flush lane, if told to, and notes what the step answers.
+    /// An executor that can put an entry before each step of the flush lane, and records what the
+    /// step returns.
     #[derive(Default)]
     struct Watched {
         steps: StepExecutor,
@@ -383,7 +387,7 @@ mod tests {
         }
     }
 
-    /// A database with a flush that waits for its first step.
+    /// A database with a sealed memtable whose flush has not started.
     struct Sealed {
         executor: Arc<Watched>,
         db: Engine,
@@ -409,7 +413,7 @@ mod tests {
             let db = change(builder).open().unwrap();
             let options = KeyspaceOptions::new().routing(Routing::Hash(2));
             let kv = db.keyspace_with("k", options).unwrap();
-            // Its memtable is never the largest: it pins the log.
+            // The memtable of this keyspace is never the largest, so it pins the log.
             db.keyspace("small").unwrap().put("k", "1").unwrap();
             let sealed = Self { executor, db, kv };
             sealed.fill();
@@ -420,7 +424,8 @@ mod tests {
             let parts = self.parts();
             for i in 0..100_000_u64 {
                 self.executor.steps.run_all();
-                // With its key and headers 1,056 bytes: how full memory is when a flush begins depends on it.
+                // An entry takes 1,056 bytes with its key and headers; memory use at the start of
+                // the flush depends on it.
                 self.kv.put(i.to_be_bytes(), [7; 1020]).unwrap();
                 if parts.upkeep.work.is_flush_pending() {
                     return self.executor.answers.lock().clear();
@@ -439,11 +444,11 @@ mod tests {
             }
         }
 
-        /// How often the flush rests that `run` brings to its end, while somebody writes.
+        /// Counts the pauses of the flush that `run` completes while somebody writes.
         fn rests_while_written(&self, run: impl FnOnce(&Self)) -> usize {
             *self.executor.puts_into.lock() = Some(self.kv.clone());
             let rests = self.rests(run);
-            // It would keep the database, which keeps the executor.
+            // The executor must not keep the database, which keeps the executor.
             self.executor.puts_into.lock().take();
             rests
         }
@@ -456,7 +461,7 @@ mod tests {
             let answers = &answers[..end];
             assert!(answers.len() > 4, "{answers:?}");
             assert_eq!(answers.last(), Some(&Progress::Again), "the install is not put off");
-            // A sixteenth of the share at a gigabyte a second: shorter than the steps here.
+            // A sixteenth of the share at 1 GB/s is shorter than the steps here.
             let rest = Progress::Rest(Duration::from_nanos(1 << 20));
             assert!(answers.iter().all(|a| [rest, Progress::Again].contains(a)), "{answers:?}");
             answers.iter().filter(|answer| **answer == rest).count()
@@ -473,7 +478,7 @@ mod tests {
         assert_eq!(Sealed::new().rests(Sealed::step_to_the_end), 0);
     }
 
-    /// Puts until memtables or log hold as much as `is_so` wants.
+    /// Puts entries until `is_so` returns true.
     fn put_until(sealed: &Sealed, is_so: impl Fn(&Parts) -> bool) {
         for i in 0..100_000_u64 {
             if is_so(sealed.parts()) {
@@ -489,7 +494,7 @@ mod tests {
         let is_log_long =
             |parts: &Parts| parts.history.log_bytes() > parts.setup.options.wal_bytes_long();
         let sealed = Sealed::new();
-        // Flushes of 4 MiB each, until there is not room for another.
+        // Flushes of 4 MiB each, until there is no room for another.
         while sealed.parts().history.log_bytes() + (4 << 20)
             < sealed.parts().setup.options.wal_bytes_long()
         {

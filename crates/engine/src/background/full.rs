@@ -1,4 +1,5 @@
-//! Full compactions that a caller asks for: several trees at a time, by his thread and by the workers.
+//! Full compactions that a caller asks for: several trees at a time, by the caller's thread and by
+//! the workers.
 
 use super::compact::CompactionJob;
 use super::run::schedule_compactions;
@@ -13,72 +14,73 @@ use flagstone_tree::{Compaction, FullPass, Policy, Tree, pick, pick_expired};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// With so many runs in the first level of a tree these are merged before the next piece.
+/// If the first level of a tree has this many runs, they are merged before the next piece.
 const L0_RUNS_FIRST: usize = 16;
 
-/// How far a full compaction has come: see [`Database::compact_with`](crate::Engine::compact_with).
+/// The progress of a full compaction: see [`Database::compact_with`](crate::Engine::compact_with).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactProgress {
-    /// Bytes of tables that are in their last form now, of those there were at the beginning.
+    /// Bytes of tables that have reached their final form, out of `bytes_total`.
     pub bytes_done: u64,
-    /// Bytes of tables there were at the beginning.
+    /// Bytes of tables when the compaction started.
     pub bytes_total: u64,
-    /// Pieces that were compacted, each for good.
+    /// Pieces that were compacted and installed.
     pub pieces: u64,
 }
 
-/// One call: who works for it, and how it goes.
+/// The state of one call, shared by the threads that work for it.
 struct Call {
-    /// Nobody wants it any more.
+    /// No further work is wanted.
     is_cancelled: AtomicBool,
     bytes_done: AtomicU64,
     bytes_total: u64,
     pieces: AtomicU64,
-    /// Trees that somebody has begun with and not ended.
+    /// The number of trees that were started and have not ended.
     running: AtomicUsize,
     state: Mutex<CallState>,
 }
 
 struct CallState {
-    /// Trees that nobody has begun with; the last comes next.
+    /// Trees that were not started; the last is taken next.
     waiting: Vec<Arc<Tree>>,
     error: Option<Error>,
 }
 
-/// What one thread does of a call: it takes trees until none is free.
+/// One thread's part of a call: it takes trees until none is free.
 struct Hand {
     call: Arc<Call>,
     upkeep: Arc<Upkeep>,
     current: Option<Begun>,
 }
 
-/// A tree that a hand has begun with. The job is dropped first.
+/// A tree that was started. Fields are dropped in order: the job first.
 struct Begun {
     job: Option<CompactionJob>,
-    /// What is left of the tree.
+    /// The rest of the tree.
     pass: FullPass,
-    /// Bytes of the tree at the beginning, and those of them that are counted as done.
+    /// The bytes of the tree at the start, and the part of them that is counted as done.
     bytes: (u64, u64),
     claim: Claim,
     _running: Running,
 }
 
-/// Counts in `Call::running` for as long as it is held.
+/// Counts in `Call::running` until it is dropped.
 struct Running {
     call: Arc<Call>,
     upkeep: Arc<Upkeep>,
 }
 
-/// A tree that nobody else compacts for as long as this is held.
+/// A tree that nobody else compacts until this is dropped.
 struct Claim {
     upkeep: Arc<Upkeep>,
     tree: Arc<Tree>,
 }
 
-/// Compacts trees to their deepest level, the last first and each in pieces, by this thread and by the workers of
-/// compactions, who go on with other jobs by turns. After an error, or when `watch` breaks off, no further piece is
-/// begun and what runs is given up; pieces that are installed stay.
+/// Compacts trees to their deepest level, the last first and each in pieces, by this thread and by
+/// the compaction workers, which take turns with other jobs. After an error, or when `watch`
+/// returns `Break`, no further piece is started and running pieces are abandoned. Installed pieces
+/// stay.
 pub(crate) fn compact_trees(
     upkeep: &Arc<Upkeep>,
     trees: Vec<Arc<Tree>>,
@@ -99,7 +101,7 @@ pub(crate) fn compact_trees(
         if watch(call.progress()).is_break() {
             call.cancel();
         }
-        // Not across `watch`: what a user does there may wait for a close.
+        // Not held during `watch`: the user's code there may wait for a close.
         let step = upkeep.work.begin_caller_step();
         if step.is_none() {
             call.fail(upkeep.setup.closed_meanwhile());
@@ -108,7 +110,7 @@ pub(crate) fn compact_trees(
         let progress = own.step();
         drop(step);
         if progress == Progress::Again {
-            // Where nothing runs by itself, helpers go on between the steps of the caller.
+            // With an executor that has no threads, helpers run between the steps of the caller.
             upkeep.setup.executor.assist();
         } else if call.is_over() {
             break;
@@ -125,7 +127,8 @@ pub(crate) fn compact_trees(
     }
 }
 
-/// All trees that are left are at work elsewhere, or none is and others have not ended yet.
+/// Waits while all trees that are left are being compacted by others, or while others finish the
+/// last ones.
 fn wait_for_a_tree(upkeep: &Upkeep, call: &Call) {
     let left = call.left();
     let is_open = || check_runs(upkeep).and_then(|()| upkeep.health.check_open_for_writing());
@@ -138,7 +141,7 @@ fn wait_for_a_tree(upkeep: &Upkeep, call: &Call) {
     }
 }
 
-/// Bytes of a tree's tables.
+/// The bytes of a tree's tables.
 fn bytes_of(tree: &Arc<Tree>) -> u64 {
     tree.table_bytes()
 }
@@ -163,7 +166,7 @@ impl Call {
         }
     }
 
-    /// Nothing more is begun, and every hand gives up what it does before its next step.
+    /// Stops the call: no tree is started, and running pieces are abandoned before their next step.
     fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
         self.state.lock().waiting.clear();
@@ -175,24 +178,24 @@ impl Call {
         state.error.get_or_insert(error);
     }
 
-    /// Nothing is left to begin with, and what was begun has ended.
+    /// Returns whether no tree is left to start, and all that were started have ended.
     fn is_over(&self) -> bool {
         self.state.lock().waiting.is_empty() && self.running.load(Ordering::Acquire) == 0
     }
 
-    /// Trees that nobody has begun with.
+    /// The trees that were not started.
     fn left(&self) -> Vec<TreeId> {
         self.state.lock().waiting.iter().map(|tree| tree.id()).collect()
     }
 
-    /// The next tree that nobody compacts.
+    /// Takes the next tree that nobody compacts.
     fn take(self: &Arc<Self>, upkeep: &Arc<Upkeep>) -> Option<Begun> {
         let mut state = self.state.lock();
         let (at, claim) = (0..state.waiting.len())
             .rev()
             .find_map(|at| Some((at, Claim::take(upkeep, &state.waiting[at])?)))?;
         state.waiting.remove(at);
-        // Before the lock is given back: the call is not over between the two.
+        // Counted before the lock is released, so that the call is not over in between.
         self.running.fetch_add(1, Ordering::AcqRel);
         let running = Running { call: Arc::clone(self), upkeep: Arc::clone(upkeep) };
         let pass = FullPass::new(claim.tree.view().version());
@@ -202,7 +205,7 @@ impl Call {
 }
 
 impl Hand {
-    /// A step in the lane of the workers: while writers write it gives way as other compactions do.
+    /// Runs a step in the lane of the workers. It yields to writers as other compactions do.
     fn step_paced(&mut self) -> Progress {
         let clock = Arc::clone(&self.upkeep.setup.environment.clock);
         let began = clock.monotonic();
@@ -212,11 +215,11 @@ impl Hand {
         }
     }
 
-    /// Done: no tree is free, or the call has failed.
+    /// Runs a step. `Done` means that no tree is free, or that the call has failed.
     fn step(&mut self) -> Progress {
         let upkeep = Arc::clone(&self.upkeep);
         upkeep.health.run_step("a compaction", || self.try_step()).unwrap_or_else(|error| {
-            // First the error, then the end of what runs: the caller looks for both.
+            // The error is set before the running work ends: the caller checks both.
             self.call.fail(error.clone());
             upkeep.ballast.note_failure(&error);
             upkeep.tell_damages(None);
@@ -256,7 +259,7 @@ impl Hand {
 }
 
 impl Begun {
-    /// Notes how far the tree has come.
+    /// Adds the progress of the tree to the call's.
     fn count(&mut self, call: &Call, is_done: bool) {
         let (bytes, counted) = &mut self.bytes;
         let part = match is_done {
@@ -271,7 +274,7 @@ impl Begun {
 }
 
 impl Drop for Hand {
-    /// Between two steps it is dropped by a close alone: its tree will not be done.
+    /// Only a close drops a hand between two steps: its tree will not be compacted.
     fn drop(&mut self) {
         if self.current.is_some() {
             self.call.fail(self.upkeep.setup.closed_meanwhile());
@@ -295,7 +298,8 @@ impl Claim {
         })
     }
 
-    /// The next piece of its tree, or what its writers need more: nobody else compacts it meanwhile.
+    /// Starts the next piece of the tree, or a compaction that its writers need more urgently.
+    /// Nobody else compacts the tree meanwhile.
     fn start(&self, pass: &mut FullPass) -> Option<CompactionJob> {
         let Self { upkeep, tree } = self;
         let view = tree.view();
@@ -306,7 +310,7 @@ impl Claim {
         let moment = upkeep.expire_through();
         let (version, options) = (view.version(), &tree.current_options());
         let job = needed().or_else(|| pass.next(version, options));
-        // What the pass leaves alone may have expired.
+        // Tables that the pass skips may hold expired entries.
         let job = job.or_else(|| pick_expired(version, options, moment))?;
         let (snapshots, visible) = upkeep.history.live();
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
@@ -322,7 +326,8 @@ impl Drop for Claim {
         queue.compacting_for_callers -= 1;
         drop(queue);
         self.upkeep.work.ring();
-        // What was due in this tree meanwhile; a panic on the way tells no listener.
+        // Compactions of this tree may have become due meanwhile. Not after a panic, which is
+        // reported to no listener.
         if !std::thread::panicking() {
             schedule_compactions(&self.upkeep);
         }

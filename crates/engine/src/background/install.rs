@@ -1,4 +1,5 @@
-//! The one place where edits become current: manifest first, then the trees, then what they free.
+//! The one place where edits become current: the manifest first, then the trees, then the log and
+//! files they free.
 
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
@@ -13,15 +14,15 @@ use flagstone_wal::SegmentInfo;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What an edit comes from.
+/// The job that made an edit.
 #[derive(Clone, Copy)]
 pub(super) enum Install<'a> {
     Flush(&'a SealGroup),
     Compaction,
 }
 
-/// Appends one manifest edit for all of `edits` and installs them; on an error none is
-/// installed and all are abandoned.
+/// Appends one manifest edit for all of `edits` and installs them. On an error none is installed
+/// and all are abandoned.
 pub(super) fn install(
     upkeep: &Upkeep,
     from: Install<'_>,
@@ -49,9 +50,9 @@ pub(super) fn install(
         wal_from: release,
         ..upkeep.edits.edit_of_now(live.iter().map(|(tree, _)| tree.options().keyspace))
     };
-    // An edit that does not fit would be refused by every open to come.
+    // An edit that does not fit the trees would be refused by every later open.
     let fits = live.iter().try_for_each(|(tree, edit)| tree.check(edit));
-    // Made again it would not fit either.
+    // A retry would not fit either.
     let fits = fits.inspect_err(|error| upkeep.health.poison(error));
     let appended = fits.and_then(|()| upkeep.edits.append_whole(manifest, &edit));
     if let Err(error) = appended {
@@ -64,7 +65,7 @@ pub(super) fn install(
     upkeep.edits.note_definitions(&edit);
     for (tree, edit) in &live {
         let before = tree.table_bytes();
-        // The manifest has it: a tree that has not would write the wrong things from now on.
+        // The manifest has the edit. A tree without it would write wrong tables from now on.
         tree.install(edit).inspect_err(|error| upkeep.health.poison(error))?;
         upkeep.work.note_table_bytes(before, tree.table_bytes());
         watch(upkeep, tree);
@@ -79,7 +80,7 @@ pub(super) fn install(
     drop(room);
     upkeep.memory.divide();
     if let (Some(log), Some(release)) = (&upkeep.history.log, release) {
-        // The edit is installed: a segment that stays in the way is removed by the next open.
+        // The edit is installed. A segment that cannot be removed now is removed by the next open.
         if let Err(error) = log.release_before(release) {
             upkeep.health.tell(&Event::BackgroundFailed { doing: "release of the log", error });
         }
@@ -89,9 +90,9 @@ pub(super) fn install(
     Ok(())
 }
 
-/// Everything at or below this SeqNo stands in tables once `edits` are installed.
+/// The SeqNo at or below which everything is in tables once `edits` are installed.
 fn log_needed_above(upkeep: &Upkeep, edits: &[(Arc<Tree>, TreeEdit)]) -> SeqNo {
-    // Visible first: whatever is numbered later is above it, wherever it is on its way.
+    // Read first: every write that gets its number later is above it, wherever that write is now.
     let visible = upkeep.history.visible();
     let flushed = edits.iter().filter_map(|(tree, edit)| Some((tree.id(), edit.flushed_through?)));
     let flushed: HashMap<TreeId, SeqNo> = flushed.collect();
@@ -104,8 +105,8 @@ fn log_needed_above(upkeep: &Upkeep, edits: &[(Arc<Tree>, TreeEdit)]) -> SeqNo {
     needed_above.fold(visible, SeqNo::min)
 }
 
-/// Where the log begins once `edits` are installed: nothing needs the segments before. At most the one that is
-/// written now.
+/// The segment at which the log starts once `edits` are installed; nothing needs the segments
+/// before it. At most the segment that is written now.
 fn plan_release(upkeep: &Upkeep, edits: &[(Arc<Tree>, TreeEdit)]) -> Option<FileNumber> {
     let through = log_needed_above(upkeep, edits);
     let segments = upkeep.history.log.as_ref()?.segments();
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    /// A manifest that held it would be refused by every open to come.
+    /// A manifest that held the edit would be refused by every later open.
     #[test]
     fn an_edit_that_does_not_fit_never_becomes_durable() {
         let dir = tempfile::tempdir().unwrap();

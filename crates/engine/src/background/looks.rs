@@ -1,20 +1,20 @@
-//! When trees are to be looked at again because entries in their tables expire.
+//! A timer for the next check of tables for expired entries.
 
 use flagstone_base::Moment;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often trees are looked at for entries that have expired, at most and at least: a snapshot may hold some back, and
+/// The shortest and the longest wait between two checks. A snapshot may keep expired entries, and
 /// the wall clock may be set.
 const LOOK_AFTER: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3600));
-/// No moment.
+/// Stands for no moment.
 const NONE: u64 = u64::MAX;
 
-/// When trees are to be looked at for entries that have expired.
+/// Knows when trees must be checked for expired entries.
 pub(crate) struct ExpiryLooks {
-    /// The first moment that a tree waits for and no job waits for yet, in milliseconds.
+    /// The first moment, in milliseconds, that no job waits for yet.
     next: AtomicU64,
-    /// The first moment that a job waits for.
+    /// The first moment that a job waits for, in milliseconds.
     armed: AtomicU64,
 }
 
@@ -25,12 +25,12 @@ impl Default for ExpiryLooks {
 }
 
 impl ExpiryLooks {
-    /// A tree is to be looked at when entries expire at `at`.
+    /// Asks for a check at `at`, when entries expire.
     pub(super) fn note(&self, at: Moment) {
         self.next.fetch_min(at.millis(), Ordering::AcqRel);
     }
 
-    /// How long from `now` on a new job has to wait; `None` if none is needed.
+    /// Returns how long a new job must wait from `now` on, or `None` if no job is needed.
     pub(super) fn arm(&self, now: Moment) -> Option<Duration> {
         let next = self.next.swap(NONE, Ordering::AcqRel);
         if next == NONE || self.armed.fetch_min(next, Ordering::AcqRel) <= next {
@@ -40,7 +40,7 @@ impl ExpiryLooks {
         Some(wait.clamp(LOOK_AFTER.0, LOOK_AFTER.1))
     }
 
-    /// A job looks now.
+    /// Called when the job starts.
     pub(super) fn disarm(&self) {
         self.armed.store(NONE, Ordering::Release);
     }

@@ -1,11 +1,12 @@
-//! Background work: what to seal, flush and compact next, and installing what came of it.
+//! Background work: what to seal, flush and compact next, and installing the results.
 //!
 //! ```text
 //! memtables half full -> seal the largest -> group -> flush job -> edit -> manifest -> install
 //!                                                                      -> log released
 //! install -> pick per tree -> compaction job -> edit -> manifest -> install -> sweep
 //! ```
-//! Modules stand from the ground up. A job does not start the next one: `run` does, when it has ended.
+//! Modules are listed from the ground up. A job does not start the next one: `run` does, after the
+//! job has ended.
 
 mod deletes;
 mod looks;

@@ -1,26 +1,28 @@
-//! How fast compactions and flushes go while writers write: no faster than is needed.
+//! How fast compactions and flushes run while writers write: no faster than needed.
 //!
-//! A job that takes all it can get, then leaves writers alone, shows as a saw in their rate. So between
-//! its steps of about 1 MiB it rests.
+//! A job that takes all it can get, and then leaves writers alone, shows as a sawtooth in their
+//! rate. So a job pauses between its steps of about 1 MiB.
 //!
-//! A **compaction** rests the longer the less its trees are out of shape:
+//! A **compaction** pauses longer the better the shape of its trees is:
 //!
 //! ```text
 //! score of the worst tree:   1.0    1.25    1.5 ..
-//! works so much of the time: 3/10   13/20   all of it
+//! share of time it works:    3/10   13/20   all of it
 //! ```
-//! Trees fill while jobs rest, until the work done is the work that comes in.
+//! Trees fill while jobs pause, until the work done equals the work that comes in.
 //!
-//! A **flush** has to be done before memtables have grown from half of their share to where writers are
-//! delayed, and the log from where it is long to its bound. While more of the flush is done than has grown
-//! of that, it rests as long as it works, a moment at most:
+//! A **flush** must end before memtables have grown from half of their share to where writers are
+//! delayed, and before the log has grown from where it counts as long to its limit. While the part
+//! of the flush that is done exceeds the part of that growth, it pauses as long as it works, up to
+//! a limit:
 //!
 //! ```text
 //!   half                  now                       delays
 //!    |------- grown -------|                           |
-//!    |--------------- done ---------------|            |   ahead: it rests
+//!    |--------------- done ---------------|            |   ahead: it pauses
 //! ```
-//! So memtables that are fuller leave it less rest, and a flush that frees much gets less than one of many.
+//! So a flush pauses less when memtables are fuller, and a flush that frees much memory pauses less
+//! than one of many small ones.
 
 use flagstone_env::Progress;
 use flagstone_env::sync::atomic::{AtomicU32, Ordering};
@@ -28,20 +30,20 @@ use std::time::Duration;
 
 /// The share of the time that a compaction works at a score of 1 or less.
 const SHARE_MIN: f64 = 0.3;
-/// From this score on it works all the time.
+/// From this score on a compaction works all the time.
 const SCORE_ALL: f64 = 1.5;
-/// A step that took longer lost the processor to others, who have had their time already.
+/// A longer step lost the processor to other threads, which have had their time already.
 const STEP_MAX: Duration = Duration::from_millis(20);
 
-/// The share of the time that compaction jobs work, for all of them.
+/// The share of the time that compaction jobs work, common to all of them.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// In thousandths; 0, as at the beginning: all of it.
+    /// In thousandths. 0, the initial value, means all of the time.
     share: AtomicU32,
 }
 
 impl Pace {
-    /// Sets the pace by the `score` of the tree that is most out of shape; `None`: nobody writes.
+    /// Sets the pace by the `score` of the tree in the worst shape; `None` if nobody writes.
     pub(super) fn set(&self, score: Option<f64>) {
         let share = score.map_or(1.0, |score| {
             let urgency = ((score - 1.0) / (SCORE_ALL - 1.0)).clamp(0.0, 1.0);
@@ -50,7 +52,7 @@ impl Pace {
         self.share.store((share * 1000.0) as u32, Ordering::Relaxed);
     }
 
-    /// What a job does behind a step that took so long.
+    /// Returns what a job does after a step that took `step`.
     pub(super) fn rest_after(&self, step: Duration) -> Progress {
         match self.share.load(Ordering::Relaxed) {
             0 | 1000.. => Progress::Again,
@@ -59,26 +61,26 @@ impl Pace {
     }
 }
 
-/// What grows while a flush runs, in bytes.
+/// Sizes that grow while a flush runs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filled {
     pub(super) memtables: u64,
     pub(super) log: u64,
 }
 
-/// What a flush that nobody waits for does behind a step.
+/// The pace of a flush that nobody waits for.
 #[derive(Debug)]
 pub(super) struct FlushPace {
-    /// Up to here there is no hurry.
+    /// Up to these sizes there is no hurry.
     pub(super) from: Filled,
-    /// The flush has to be done before one of them is here.
+    /// The flush must end before one of these sizes is reached.
     pub(super) to: Filled,
-    /// The longest rest.
     pub(super) rest_max: Duration,
 }
 
 impl FlushPace {
-    /// Behind a step that took so long, when so much has grown and this part of the flush is done.
+    /// Returns what the flush does after a step that took `step`, when memtables and log have grown
+    /// to `filled` and the part `done` of the flush is done.
     pub(super) fn rest_after(&self, step: Duration, filled: Filled, done: f64) -> Progress {
         let memtables = grown(self.from.memtables, self.to.memtables, filled.memtables);
         let log = grown(self.from.log, self.to.log, filled.log);
@@ -89,7 +91,7 @@ impl FlushPace {
     }
 }
 
-/// The part of the way between two sizes that has been gone.
+/// The part of the growth from `from` to `to` that has happened at `now`.
 fn grown(from: u64, to: u64, now: u64) -> f64 {
     match now {
         _ if now <= from => 0.0,
@@ -153,7 +155,7 @@ mod tests {
             (500, 1400, 0.5, rest),
             (500, 1600, 0.5, again),
             (650, 1600, 0.5, again),
-            // At the deadline it never rests.
+            // At the limit it never pauses.
             (750, 1000, 1.0, again),
             (500, 2500, 1.0, again),
         ] {

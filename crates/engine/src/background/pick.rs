@@ -1,4 +1,5 @@
-//! The compaction that is most urgent: in the tree with the highest score, or in the one that gives the most room back.
+//! The most urgent compaction: in the tree with the highest score, or in the one that frees the
+//! most space.
 
 use super::compact::CompactionJob;
 use super::relieve::{note_spaces, room, slow_down_for_space};
@@ -7,21 +8,21 @@ use super::watch::{policy, unwatch, watch_again, watched_trees};
 use flagstone_tree::{Compaction, Policy, Tree, next_expiry, pick, pick_expired, pick_hidden};
 use std::sync::Arc;
 
-/// The score of a tree counts no more than this against that of compactions for space.
+/// The highest score of a tree that is compared with that of compactions for space.
 const SCORE_PRESSING: f64 = 2.0;
-/// A tree with this many runs in its first level comes before compactions for space, however urgent those are: its writers
-/// would be stopped.
+/// A tree with this many runs in its first level comes before compactions for space, however urgent
+/// those are: its writers would be stopped.
 const L0_RUNS_PRESSING: usize = 32;
 
-/// The most urgent compaction, marked as running; `None` when all workers are busy or nothing is
-/// to be done.
+/// Picks the most urgent compaction and marks it as running. Returns `None` when all workers are
+/// busy or nothing is to be done.
 pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     upkeep.may_compact(&upkeep.work.lock()).then_some(())?;
     watch_again(upkeep);
     let watched = watched_trees(upkeep);
     note_spaces(upkeep, &watched);
     let mut space = room(upkeep).score();
-    // Outside the lock: it costs all tables, and a seal waits for the lock.
+    // Computed without the lock: it visits all tables, and a seal waits for the lock.
     let mut trees: Vec<(f64, bool, Arc<Tree>)> = watched
         .into_iter()
         .map(|tree| {
@@ -29,7 +30,7 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
             (pressure.score, pressure.l0_runs >= L0_RUNS_PRESSING, tree)
         })
         .collect();
-    // Those in shape come last: there may be something to move, or tombstones to drop.
+    // Trees in shape come last: they may have a table to move, or tombstones to drop.
     trees.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (score, is_pressing, tree) in trees {
         let is_less = |space| space >= score.min(SCORE_PRESSING) && !is_pressing;
@@ -81,7 +82,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     Some(CompactionJob::new(Arc::clone(upkeep), Arc::clone(tree), compaction))
 }
 
-/// The compaction that frees the most for what it costs, in the first tree that has one.
+/// Starts the compaction that frees the most for its cost, in the first tree that has one.
 fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     let candidates = {
         let queue = upkeep.work.lock();
@@ -115,7 +116,7 @@ fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     None
 }
 
-/// Tells running compactions how far compaction is behind.
+/// Sets the pace of running compactions by how far compaction lags.
 pub(super) fn measure_pressure(upkeep: &Upkeep) {
     let scores =
         watched_trees(upkeep).into_iter().map(|tree| tree.pressure(policy(upkeep, &tree)).score);

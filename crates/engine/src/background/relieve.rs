@@ -1,4 +1,4 @@
-//! How much garbage the trees hold, and writers who give way while it is too much.
+//! How much garbage the trees hold, and delays for writers while there is too much.
 
 use super::brakes::hold_writers_back;
 use super::upkeep::Upkeep;
@@ -6,31 +6,32 @@ use crate::queue::{Room, UnderWay};
 use flagstone_tree::Tree;
 use std::sync::Arc;
 
-/// Between two steps of a job writers are held back more or less only if it is by so much, in thousandths of a stop: each
-/// tree with garbage is told.
+/// The least change of a delay between two steps of a job, in thousandths of a stop: each change
+/// visits every tree with garbage.
 const BRAKE_STEP: u32 = 20;
-/// When more trees than this have garbage they are told when a job has ended.
+/// With more trees that hold garbage than this, delays change only after a job has ended.
 const WEIGHED_TREES_MAX: usize = 256;
 
-/// Looks how much of `trees` is alive, outside of the lock: samples may have to be read.
+/// Estimates how many bytes of `trees` are live. Runs without the lock, since it may have to read
+/// samples.
 pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
     let (snapshots, visible) = upkeep.history.live();
     for tree in trees {
-        // A close waits for the step that looks.
+        // A close waits for this step.
         if upkeep.health.check_open_for_writing().is_err() {
             return;
         }
         let version = Arc::clone(tree.view().version());
         let space = tree.space(&snapshots, visible);
         let mut queue = upkeep.work.lock();
-        // Else whoever changed it looks again.
+        // Otherwise whoever changed the tree estimates it again.
         if Arc::ptr_eq(tree.view().version(), &version) {
             queue.spaces.note(tree, space);
         }
     }
 }
 
-/// How much room there is for garbage, and how far it is filled.
+/// Returns how much garbage the database may hold, and how much it holds.
 pub(super) fn room(upkeep: &Upkeep) -> Room {
     let rest = upkeep.writers_rest();
     let unfinished = upkeep.trees.unfinished.bytes();
@@ -39,7 +40,7 @@ pub(super) fn room(upkeep: &Upkeep) -> Room {
     queue.spaces.room(&upkeep.setup.options, rest, UnderWay { freeing, unfinished })
 }
 
-/// Lets writers feel at once what the tables that are being written take, not when they are installed.
+/// Delays writers for tables that are still being written, instead of when they are installed.
 pub(super) fn weigh_outputs(upkeep: &Upkeep) {
     let room = room(upkeep);
     let (brake, trees) = {
@@ -51,9 +52,9 @@ pub(super) fn weigh_outputs(upkeep: &Upkeep) {
     }
 }
 
-/// Holds back writers of trees with much garbage when there is too much of it.
+/// Delays writers of trees with much garbage when there is too much of it.
 pub(super) fn slow_down_for_space(upkeep: &Upkeep, room: Room) {
-    // A step at a time: every tree with garbage is looked at.
+    // In steps of ten, since each change visits every tree with garbage.
     let brake = if upkeep.writers_rest() { 0 } else { room.brake() / 10 * 10 };
     if std::mem::replace(&mut upkeep.work.lock().spaces.brake, brake) == brake {
         return;
@@ -66,7 +67,7 @@ pub(super) fn slow_down_for_space(upkeep: &Upkeep, room: Room) {
         let version = Arc::clone(tree.view().version());
         let runs = tree.l0_runs();
         let mut queue = upkeep.work.lock();
-        // Else `watch` sets it, of what the tree is now.
+        // Otherwise `watch` sets the delay for the tree's new version.
         if Arc::ptr_eq(tree.view().version(), &version) {
             hold_writers_back(upkeep, &mut queue, &tree, runs);
         }
@@ -79,7 +80,8 @@ mod tests {
     use crate::{Options, testing};
     use flagstone_tree::Space;
 
-    /// Only trees that still had garbage were looked at, so one whose garbage was gone held its writers back for ever.
+    /// A tree whose garbage was gone kept delaying its writers forever, since only trees that still
+    /// had garbage were visited.
     #[test]
     fn the_brake_of_a_tree_ends_with_its_garbage() {
         let dir = tempfile::tempdir().unwrap();

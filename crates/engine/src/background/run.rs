@@ -1,8 +1,8 @@
-//! Starts what is due: seals, flushes, compactions, and looks that are due after a while. The one place that does.
+//! Starts what is due: seals, flushes, compactions and timed checks. Nothing else starts them.
 //!
 //! ```text
-//! commit, writers who wait, readers that are gone --Due--> act --> seal, schedule
-//! a flush or a compaction that ends ------------------------------> schedule, seal, settle
+//! commit, waiting writers, readers that are gone --Due--> act --> seal, schedule
+//! a flush or a compaction that ends ----------------------------> schedule, seal, settle
 //! ```
 
 use super::deletes::has_deletes;
@@ -23,10 +23,10 @@ use flagstone_tree::Tree;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often trees whose deletes wait for a flush are looked at.
+/// How often trees are checked whose deletes wait for a flush.
 const LOOK_AT_DELETES: Duration = Duration::from_secs(1);
 
-/// Acts on what is due, whoever found it.
+/// Acts on what is due, whatever found it.
 pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
     if due.has(Due::WORK) {
         schedule(upkeep);
@@ -39,7 +39,7 @@ pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
     }
 }
 
-/// Acts on what is due after a commit to `trees`, whose last SeqNo was `last`.
+/// Acts on what is due after a commit to `trees` whose last SeqNo was `last`.
 pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>, last: SeqNo) {
     act(upkeep, due);
     if due.has(Due::SEAL_LARGE)
@@ -58,7 +58,7 @@ pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>
     }
 }
 
-/// Starts what should run and does not.
+/// Starts flushes and compactions that should run and do not.
 pub(crate) fn schedule(upkeep: &Arc<Upkeep>) {
     schedule_flush(upkeep);
     schedule_compactions(upkeep);
@@ -77,7 +77,7 @@ fn schedule_flush(upkeep: &Arc<Upkeep>) {
     upkeep.setup.executor.submit(Lane::Flush, Box::new(step));
 }
 
-/// A flush has ended: others may be due.
+/// Starts what may be due after a flush.
 fn end_flush(upkeep: &Arc<Upkeep>, has_written: bool) {
     if has_written {
         settle_later(upkeep);
@@ -103,7 +103,7 @@ pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
     look_for_expired_later(upkeep);
 }
 
-/// Sees to it that compactions are looked for again when enough entries have expired.
+/// Schedules a check for the moment when enough entries have expired.
 fn look_for_expired_later(upkeep: &Arc<Upkeep>) {
     let Some(wait) = upkeep.expiry_looks.arm(upkeep.history.clock.now()) else { return };
     let job = job_of(upkeep, |upkeep| {
@@ -120,18 +120,19 @@ fn look_for_expired_later(upkeep: &Arc<Upkeep>) {
     upkeep.setup.executor.submit_after(wait, Lane::Flush, job);
 }
 
-/// As [`schedule_compactions`], by a worker: a look may read the samples of many tables.
+/// Like [`schedule_compactions`], but in a worker, since it may read the samples of many
+/// tables.
 fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
     let job = job_of(upkeep, |upkeep| {
         schedule_compactions(upkeep);
-        // An open does not know how much is alive before this look.
+        // After an open the number of live bytes is unknown until now.
         upkeep.look_after_ballast();
         Progress::Done
     });
     upkeep.setup.executor.submit(Lane::Compaction, job);
 }
 
-/// Starts what an open has left to be done, and reads no table for it.
+/// Starts what an open has left to do. Reads no table.
 pub(crate) fn schedule_after_open(upkeep: &Arc<Upkeep>) {
     schedule_flush(upkeep);
     let is_any_watched = !upkeep.work.lock().watched.is_empty();
@@ -140,13 +141,13 @@ pub(crate) fn schedule_after_open(upkeep: &Arc<Upkeep>) {
     }
 }
 
-/// Sees to it that compactions are looked for again when writers rest.
+/// Schedules a search for compactions for when writers are idle.
 fn settle_later(upkeep: &Arc<Upkeep>) {
     if upkeep.is_settling.swap(true, Ordering::AcqRel) {
         return;
     }
     let job = job_of(upkeep, |upkeep| {
-        // Before the look: a flush that ends behind it asks for another.
+        // Reset first: a flush that ends after this needs another job.
         upkeep.is_settling.swap(false, Ordering::AcqRel);
         let now = upkeep.setup.now();
         if upkeep.work.since_flush(now).is_some_and(|since| since < SETTLE_AFTER) {
@@ -154,7 +155,7 @@ fn settle_later(upkeep: &Arc<Upkeep>) {
         } else {
             upkeep.memory.give_to_readers();
         }
-        // Of tables that the last reader has let go.
+        // Removes tables that their last reader has released.
         sweep(upkeep);
         schedule_compactions(upkeep);
         upkeep.look_after_ballast();
@@ -189,14 +190,15 @@ fn seal_one(upkeep: &Arc<Upkeep>, take: Take<'_>) {
     }
 }
 
-/// A range was deleted in `tree`, or many keys.
+/// Notes that a range, or many keys, were deleted in `tree`.
 #[cold]
 fn note_deleted_range(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
     upkeep.deletes.note(tree, upkeep.setup.now());
     look_at_deletes_later(upkeep);
 }
 
-/// The same for a tree with many tombstones in its memtable, or any of a recovery; asked now and then.
+/// Notes `tree` if its memtable holds many tombstones, or deleted ranges found by a recovery.
+/// Called now and then.
 pub(crate) fn note_deletes(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
     if has_deletes(tree) {
         note_deleted_range(upkeep, tree);
@@ -217,11 +219,11 @@ fn look_at_deletes_later(upkeep: &Arc<Upkeep>) {
     upkeep.setup.executor.submit_after(LOOK_AT_DELETES, Lane::Flush, job);
 }
 
-/// Flushes what is due; whether others wait.
+/// Flushes the trees that are due. Returns whether others wait.
 fn flush_deletes(upkeep: &Arc<Upkeep>) -> bool {
     let (due, is_any_left) = upkeep.deletes.due(upkeep.setup.now());
     if !due.is_empty() {
-        // One that is sealed now holds no deletes at the next look.
+        // A tree that is sealed now holds no deletes at the next check.
         seal_one(upkeep, Take::Trees(&due));
     }
     is_any_left

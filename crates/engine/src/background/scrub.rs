@@ -1,9 +1,9 @@
-//! The scrub: all tables are read again and again in the background, at a bounded rate, so that damage is found while
-//! there is still a copy to restore.
+//! The scrub reads all tables over and over in the background, at a bounded rate, so that damage is
+//! found while there still is a copy to restore.
 //!
-//! Trees are taken one after another, and the tables of each in the order of their numbers, so a round needs no list: the
-//! next table is the one of the tree with the smallest number above the last. What a table is held to is the checksum of
-//! its file in the manifest.
+//! It takes one tree after another, and the tables of a tree in the order of their numbers. So a
+//! round needs no list: the next table is the one of the tree with the smallest number above the
+//! last. Each table is compared with the checksum of its file in the manifest.
 
 use crate::damage::tell_damages;
 use crate::health::Health;
@@ -18,13 +18,13 @@ use flagstone_tree::{Scrub, TableHandle, Tree, TreeContext};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two rounds, and when there is nothing to read.
+/// The pause between two rounds, and when there is nothing to read.
 const REST: Duration = Duration::from_secs(60);
 
-/// After a failure that says nothing of the table.
+/// The pause after a failure that says nothing about the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How far the scrub has come.
+/// What the scrub has done since the database was opened.
 #[derive(Default)]
 pub(crate) struct ScrubCounters {
     pub(crate) rounds: AtomicU64,
@@ -42,14 +42,14 @@ pub(crate) struct Scrubber {
     pub(crate) counters: ScrubCounters,
 }
 
-/// The round under way.
+/// The progress of the running round: the last table, and the read of it if that is not complete.
 #[derive(Default)]
 struct Round {
     last: Option<Place>,
     scrub: Option<Scrub>,
 }
 
-/// The place of a table in a round.
+/// The position of a table in a round.
 #[derive(Clone, Copy)]
 struct Place {
     keyspace: KeyspaceId,
@@ -73,7 +73,7 @@ impl Scrubber {
         })
     }
 
-    /// Begins to scrub, if that is wanted; it ends with the database.
+    /// Starts the scrub if the options ask for it. It ends when the database is closed.
     pub(crate) fn start(self: &Arc<Self>) {
         if self.setup.options.scrub_bytes_per_second == 0 {
             return;
@@ -107,7 +107,8 @@ impl Scrubber {
                     self.note_scrubbed_damage();
                     Progress::Again
                 }
-                // No free descriptor, say: the same table again, later.
+                // The failure is temporary, such as a lack of descriptors: the same table is
+                // retried later.
                 Err(_passing) => {
                     round.last = before;
                     Progress::Rest(RETRY_AFTER)
@@ -142,7 +143,7 @@ impl Scrubber {
         tell_damages(&self.health, &self.keyspaces, &self.trees, None);
     }
 
-    /// The next table after `last`, and its place.
+    /// Returns the next table after `last`, and its position.
     fn next_table(&self, last: Option<Place>) -> Option<(Place, Arc<TableHandle>)> {
         let mut from = last.map_or(KeyspaceId(0), |last| last.keyspace);
         loop {

@@ -1,9 +1,9 @@
 //! Which memtables to seal, and when.
 //!
 //! One group at a time: when the memtables together reach half of their share and nothing waits to
-//! be flushed, the largest is sealed. The total stays about constant, and partitions that fill alike
-//! are flushed one after another instead of all at once. Who sets `memtable_bytes` has a memtable
-//! sealed as soon as it holds so much.
+//! be flushed, the largest is sealed. So the total stays about constant, and partitions that fill
+//! alike are flushed one after another instead of all at once. With the option `memtable_bytes` a
+//! memtable is also sealed as soon as it reaches that size.
 
 use super::upkeep::Upkeep;
 use crate::queue::{CutWanted, SealGroup};
@@ -14,38 +14,41 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A seal of the largest takes at least this part of the memtables' share, from as many trees as that needs: with thousands
-/// that hold little each, one a flush would cost a sync for next to nothing.
+/// A seal of the largest memtables takes at least this part of their share, from as many trees as
+/// needed. With thousands of trees that hold little, one tree a flush would cost a sync for next to
+/// nothing.
 const GROUP_PARTS: u64 = 64;
 
-/// What a seal takes.
+/// The memtables that a seal takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Take<'a> {
-    /// Several where each holds little; and the trees that hold the oldest part of the log, if that is too long.
+    /// The largest, or several where each is small. Also the trees that pin the oldest part of the
+    /// log, if the log is too long.
     Largest,
     All,
-    /// Those that hold so many bytes, too.
+    /// Memtables of at least this many bytes, and those that pin the oldest part of a log that is
+    /// too long.
     Over(u64),
-    /// The trees that hold the oldest part of the log.
+    /// Memtables that pin the oldest part of the log.
     Oldest,
+    /// Those of the given trees.
     Trees(&'a [TreeId]),
-    /// The same, also while others are being flushed.
+    /// Those of the given trees, even while others are being flushed.
     Now(&'a [TreeId]),
 }
 
-/// Seals everything, as one group.
+/// Seals everything as one group. Returns whether there was anything to seal.
 pub(crate) fn seal_all(upkeep: &Upkeep) -> bool {
     seal(upkeep, Take::All, None)
 }
 
-/// Seals everything, as one group whose install hands out the cut behind it; also when there is
-/// nothing to seal.
+/// Seals everything as one group, even if it is empty. Its install fulfils `wanted`.
 pub(super) fn seal_all_and_cut(upkeep: &Upkeep, wanted: CutWanted) {
     seal(upkeep, Take::All, Some(wanted));
 }
 
-/// Seals everything at `through`, the last SeqNo that a replay has inserted: what stands behind
-/// it in the log is still to come.
+/// Seals everything during a replay. `through` is the last SeqNo that was inserted; later records
+/// of the log are still to come.
 pub(crate) fn seal_through(upkeep: &Upkeep, through: SeqNo) {
     let written: Vec<_> = upkeep.history.numbering.lock().unflushed().cloned().collect();
     let sealed: Vec<_> = written.into_iter().filter(|tree| tree.seal(through)).collect();
@@ -59,7 +62,8 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> b
     // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
     // installed by one edit.
     let is_unlogged = numbering.unlogged;
-    // Nor do later ones pass those whose flush fails: they would be sealed by every commit, and wait.
+    // Nor may newer unlogged writes be sealed while the flush of older ones fails: every commit
+    // would seal another group that waits.
     if is_unlogged && take != Take::All && upkeep.work.lock().flushes.has_unlogged() {
         return false;
     }
@@ -67,16 +71,16 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> b
     if !matches!(take, Take::All | Take::Now(_)) && upkeep.work.is_flush_pending() {
         return false;
     }
-    // A memtable that is sealed behind one whose flush fails would only wait.
+    // A memtable that is sealed after one whose flush fails would only wait.
     let stuck = match take {
         Take::All => HashSet::new(),
         _ => upkeep.work.lock().flushes.stuck_trees(),
     };
-    // Under the lock: a tree whose writes have numbers is among them.
+    // Read under the lock, so that every tree whose writes have numbers is included.
     let (trees, stuck): (Vec<_>, Vec<_>) =
         numbering.unflushed().partition(|tree| !stuck.contains(&tree.id()));
     let seal_seqno = SeqNo::new(numbering.next.get() - 1);
-    // Full memtables are a reason to seal so often that a long log must not wait for a turn of its own.
+    // Full memtables may cause seals so often that a long log must not wait for a turn of its own.
     let oldest = |wanted| trees_of_oldest_segment(upkeep, &trees, &stuck, wanted);
     let chosen = match take {
         Take::All => trees,
@@ -105,8 +109,8 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> b
     true
 }
 
-/// Those of `trees` that hold the log's oldest segment, if that is `wanted`. Where only a `stuck` one does, a flush of
-/// others would free nothing.
+/// Returns those of `trees` that pin the oldest segment of the log, if `wanted`. If only a `stuck`
+/// tree pins it, flushing others would free nothing.
 fn trees_of_oldest_segment<'a>(
     upkeep: &Upkeep,
     trees: &[&'a Arc<Tree>],
@@ -121,7 +125,8 @@ fn trees_of_oldest_segment<'a>(
     trees.iter().copied().filter(pins).collect()
 }
 
-/// The tree with the largest active memtable; where that holds less than `bytes`, as many of the next as do together.
+/// Returns the tree with the largest active memtable. If that is smaller than `bytes`, returns as
+/// many of the largest as reach `bytes` together.
 fn largest<'a>(trees: &[&'a Arc<Tree>], bytes: u64) -> Vec<&'a Arc<Tree>> {
     let sized = trees.iter().map(|&tree| (tree.active_bytes(), tree));
     let Some(first) = sized.clone().max_by_key(|(bytes, _)| *bytes) else { return Vec::new() };
@@ -167,7 +172,7 @@ mod tests {
         db.stats().flushes
     }
 
-    /// Each commit sealed them as another group, and every group waited for the one before.
+    /// Each commit sealed another group, and every group waited for the one before it.
     #[test]
     fn unlogged_writes_after_a_flush_that_failed_are_not_sealed_by_every_commit() {
         let (disk, steps) = (FaultDisk::new(Arc::new(MemDisk::default())), StepExecutor::default());
@@ -203,7 +208,7 @@ mod tests {
     fn a_memtable_is_sealed_at_the_bytes_that_a_user_sets() {
         assert_eq!(flushes_of_8_mib(None), 2, "one for each partition, at the end");
         let flushes = flushes_of_8_mib(Some(256 << 10));
-        // One at least before the end; how many depends on how fast the flushes are.
+        // At least one before the end; the exact number depends on the speed of flushes.
         assert!(flushes > 2, "{flushes} flushes");
     }
 }

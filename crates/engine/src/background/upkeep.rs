@@ -1,4 +1,4 @@
-//! What background work shares: the parts that it works on, and what it remembers.
+//! The parts of the database that background work uses, and its own state.
 
 use super::deletes::Deletes;
 use super::looks::ExpiryLooks;
@@ -23,7 +23,8 @@ use flagstone_tree::TreeContext;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When no flush has ended for so long, writers rest: trees are tidied up for readers.
+/// When no flush has ended for this long, writers count as idle, and trees are compacted for
+/// readers.
 pub(super) const SETTLE_AFTER: Duration = Duration::from_secs(1);
 
 /// The background work of an open database.
@@ -41,15 +42,15 @@ pub(crate) struct Upkeep {
     pub(crate) log: Arc<LogUpkeep>,
     pub(crate) deletes: Deletes,
     pub(crate) pace: Pace,
-    /// Since when the disk is full.
+    /// When the disk became full, if it is.
     pub(crate) full_since: Mutex<Option<Duration>>,
-    /// A job waits to look whether writers rest.
+    /// A job that checks whether writers are idle is scheduled.
     pub(crate) is_settling: AtomicBool,
     pub(crate) expiry_looks: ExpiryLooks,
 }
 
 impl Upkeep {
-    /// Whether writers rest.
+    /// Returns whether writers are idle.
     pub(super) fn writers_rest(&self) -> bool {
         let since = self.work.since_flush(self.setup.now());
         since.is_none_or(|since| since >= SETTLE_AFTER) && !self.work.is_flush_pending()
@@ -59,7 +60,8 @@ impl Upkeep {
         self.history.log_bytes() > self.setup.options.wal_bytes_long()
     }
 
-    /// The moment through which tables may be rid of entries that have expired. Tells of a jump of the wall clock.
+    /// The moment up to which expired entries may be removed from tables. Reports a jump of the
+    /// wall clock.
     pub(super) fn expire_through(&self) -> Moment {
         let moment = self.history.expire_through();
         if let Some(by) = self.history.clock.take_jump() {
@@ -68,9 +70,9 @@ impl Upkeep {
         moment
     }
 
-    /// Whether one more compaction may begin.
+    /// Returns whether another compaction may start.
     pub(super) fn may_compact(&self, queue: &Queue) -> bool {
-        // Neither poisoned, nor open for reading only, nor on the way to be closed.
+        // The database must not be poisoned, open for reading only, or closing.
         let is_open =
             self.health.check_open_for_writing().is_ok() && self.health.poisoned().is_none();
         let jobs = queue.compacting.len() - queue.compacting_for_callers;
@@ -78,15 +80,16 @@ impl Upkeep {
         is_open && !is_busy
     }
 
-    /// Makes the ballast if it is wanted and not there; after an open, a flush, a compaction.
+    /// Creates the ballast if it is wanted and missing. Called after an open, a flush or a
+    /// compaction.
     pub(crate) fn look_after_ballast(&self) {
-        // Without the lock first: most databases are smaller.
+        // Checked without the lock first: most databases are smaller.
         self.ballast.look_after(|bytes| {
             self.work.table_bytes() >= bytes && self.work.lock().spaces.live() >= bytes
         });
     }
 
-    /// Tells of tables that were found damaged; whether one was quarantined in `tree`.
+    /// Reports tables that were found damaged. Returns whether one in `tree` was quarantined.
     pub(super) fn tell_damages(&self, tree: Option<TreeId>) -> bool {
         tell_damages(&self.health, &self.keyspaces, &self.trees, tree)
     }

@@ -1,4 +1,5 @@
-//! Waiting for background work, most of all for flushes: `flush`, `close`, and a replay that has filled its memory.
+//! Waiting for background work, mostly for flushes: `flush`, `close`, and a replay that has filled
+//! its memory.
 
 use super::run::schedule;
 use super::seal::{Take, seal, seal_all, seal_all_and_cut, seal_through};
@@ -10,7 +11,7 @@ use flagstone_tree::Tree;
 use flagstone_wal::Log;
 use std::sync::Arc;
 
-/// A cut is tried so often while keyspaces are made and dropped.
+/// How often a cut is tried while keyspaces are created and dropped.
 const CUTS_MAX: u32 = 8;
 
 /// Seals all memtables and waits until everything sealed is installed.
@@ -27,12 +28,12 @@ pub(crate) fn flush_trees(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Result<(
     wait_for_flushes(upkeep, Flushes::is_flushed)
 }
 
-/// Flushes everything acknowledged so far, and answers the state right behind it. Writes and
-/// compactions go on meanwhile. A cut across which a keyspace was made or dropped is of no one moment, since its
-/// catalog is younger than its writes: it is taken again.
+/// Flushes everything acknowledged so far, and returns the state right after it. Writes and
+/// compactions continue meanwhile. If a keyspace was created or dropped during the cut, its catalog
+/// is newer than its writes, and the cut is taken again.
 ///
 /// # Errors
-/// Busy when that happens again and again; what a flush answers.
+/// Busy if that happens again and again; otherwise the error of a flush.
 pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
     let closed = || upkeep.setup.closed_meanwhile();
     let epoch = || {
@@ -50,20 +51,21 @@ pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
             return Ok(cut);
         }
     }
-    Err(Error::new(ErrorKind::Busy, "keyspaces were made or dropped all the while"))
+    Err(Error::new(ErrorKind::Busy, "keyspaces were created or dropped during each attempt"))
 }
 
-/// Makes what was acknowledged so far outlive a power cut, unless the disk is full.
+/// Makes what was acknowledged so far survive a power cut, unless the disk is full.
 pub(crate) fn secure_history(upkeep: &Arc<Upkeep>) -> Result<()> {
     upkeep.history.publisher.wait_for_all();
     if upkeep.history.numbering.lock().unlogged {
         seal_all(upkeep);
     }
-    // The log holds the rest: a tree whose flush fails keeps nobody waiting for its own.
+    // The log holds the rest, so the flush of a logged tree that fails delays nobody here.
     let flushed = wait_for_flushes(upkeep, Flushes::is_unlogged_flushed);
-    // A flush that found no room does not keep the log from being synced.
+    // The log is synced even if a flush found the disk full.
     let synced = upkeep.history.log.as_ref().map_or(Ok(()), Log::sync_all);
-    // Both are noted before one of them is returned: the log may be poisoned while a flush has merely failed.
+    // Both are noted before one is returned: the log may be poisoned while a flush has merely
+    // failed.
     for error in [&flushed, &synced].into_iter().filter_map(|done| done.as_ref().err()) {
         upkeep.ballast.note_failure(error);
     }
@@ -76,17 +78,17 @@ pub(crate) fn secure_history(upkeep: &Arc<Upkeep>) -> Result<()> {
     Ok(())
 }
 
-/// As [`flush_all`], while the log is replayed: the last SeqNo inserted is `through`.
+/// Like [`flush_all`], during a replay that has inserted everything through `through`.
 pub(crate) fn flush_replayed(upkeep: &Arc<Upkeep>, through: SeqNo) -> Result<()> {
     seal_through(upkeep, through);
     wait_for_flushes(upkeep, Flushes::is_flushed)
 }
 
-/// Waits until `is_done` says that what was sealed up to now is installed, as far as it matters. What rests after a
-/// failure is tried again now.
+/// Waits until `is_done` returns true for what is sealed up to now. Flushes that pause after a
+/// failure are retried at once.
 ///
 /// # Errors
-/// That of a flush that failed, when nothing else is left to flush.
+/// The error of a failed flush, when nothing else is left to flush.
 fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: fn(&Flushes, u64) -> bool) -> Result<()> {
     let _waiter = upkeep.work.await_flushes();
     let (goal, failures) = {
@@ -119,15 +121,15 @@ fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: fn(&Flushes, u64) -> bool) ->
     }
 }
 
-/// Runs something that is queued, where nothing runs by itself; else waits for the bell if
-/// `is_so`, which is asked under the queue's lock.
+/// Runs a queued job if the executor has no threads. Otherwise waits for the bell if `is_so` holds
+/// under the queue's lock.
 pub(super) fn look_later(upkeep: &Upkeep, is_so: impl Fn(&Queue) -> bool) {
     if !upkeep.setup.executor.assist() {
         upkeep.work.wait_if(is_so);
     }
 }
 
-/// Refuses to wait for jobs that were dropped by a close.
+/// Returns an error if a close has dropped the jobs that the caller would wait for.
 pub(super) fn check_runs(upkeep: &Upkeep) -> Result<()> {
     upkeep.work.check_runs(|| upkeep.setup.closed_meanwhile())
 }

@@ -1,12 +1,12 @@
-//! Which trees compactions are looked for in.
+//! The trees in which compactions are searched for.
 //!
-//! Only trees that changed since they were last found in shape are looked at:
+//! Only trees that have changed since the last search that found nothing are searched:
 //!
 //! ```text
-//! changed --> watched --looked at in vain--> not looked at any more, when nobody reads at a SeqNo older than the tree
-//!              ^   \--------------------> held back, while somebody does: until the oldest such reader is gone
-//!              |    \-------------------> until rest, while writers are at work: until they rest
-//!              \__________________________________________________/
+//! changed --> watched --nothing found--> not searched, if no snapshot is older than the tree
+//!              ^   \-------------------> held back, if one is: until the oldest such one is gone
+//!              |    \------------------> until rest, while writers are active: until they are idle
+//!              \___________________________________________________/
 //! ```
 
 use super::brakes::hold_writers_back;
@@ -18,7 +18,7 @@ use flagstone_tree::{Policy, Tree, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Watches the trees again that waited for writers to rest, or for readers of the past to be gone.
+/// Watches the trees again that waited for idle writers, or for old snapshots to be released.
 pub(super) fn watch_again(upkeep: &Upkeep) {
     let rest = upkeep.writers_rest();
     let oldest = upkeep.history.live().0.into_iter().min();
@@ -36,7 +36,7 @@ pub(super) fn watch_again(upkeep: &Upkeep) {
     upkeep.history.snapshots.set_awaited(held_back.keys().next_back().map(|(seqno, _)| *seqno));
 }
 
-/// Trees that may need a compaction, and are not resting after one that failed.
+/// Returns the trees that may need a compaction and are not pausing after a failed one.
 pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
     let queue = upkeep.work.lock();
     let rests = |tree: &TreeId| queue.failing.get(tree).is_some_and(|back_off| back_off.rests);
@@ -44,7 +44,8 @@ pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
     watched.map(|(_, tree)| Arc::clone(tree)).collect()
 }
 
-/// A tree was opened or has changed: it may need a compaction, and its writers more or less room.
+/// Watches `tree`, which was opened or has changed: it may need a compaction, and its writers a
+/// different delay.
 pub(crate) fn watch(upkeep: &Upkeep, tree: &Arc<Tree>) {
     let runs = tree.l0_runs();
     let mut queue = upkeep.work.lock();
@@ -54,9 +55,9 @@ pub(crate) fn watch(upkeep: &Upkeep, tree: &Arc<Tree>) {
     hold_writers_back(upkeep, &mut queue, tree, runs);
 }
 
-/// No compaction was found for `tree` in the `version` that it had: there will be none before it changes, or before
-/// writers rest, if they were at work, or before the `oldest` reader of the past is gone, if that is older than a part
-/// of the tree.
+/// Stops watching `tree`, in whose `version` no compaction was found. There will be none until the
+/// tree changes, or until writers are idle if they were active, or until the `oldest` snapshot is
+/// gone if that is older than a part of the tree.
 pub(super) fn unwatch(
     upkeep: &Upkeep,
     tree: &Arc<Tree>,
@@ -65,7 +66,7 @@ pub(super) fn unwatch(
 ) {
     let mut queue = upkeep.work.lock();
     if !Arc::ptr_eq(tree.view().version(), version) {
-        // Whoever changed it has called `watch`, or will when this lock is free.
+        // Whoever changed the tree has called `watch`, or will once this lock is free.
         return;
     }
     if let Some(damage) = version.damage() {
@@ -78,16 +79,17 @@ pub(super) fn unwatch(
         queue.held_back.insert((oldest, tree.id()), Arc::clone(tree));
         upkeep.history.snapshots.await_seqno(oldest);
         drop(queue);
-        // It may have gone before it could know that somebody waits for it.
+        // The snapshot may have been released before it was known that a tree waits for it.
         if !upkeep.history.snapshots.is_held(oldest) {
             upkeep.health.act(Due::COMPACTIONS);
         }
     }
 }
 
-/// While flushes follow one another, compactions save writes, unless the tree is read even more.
+/// The policy for `tree`. While flushes follow one another compactions save writes, unless the tree
+/// is read even more.
 pub(super) fn policy(upkeep: &Upkeep, tree: &Tree) -> Policy {
-    // Another tree may be the one that is written.
+    // Another tree may be the one that is written to.
     let is_written = tree.oldest_unflushed().is_some();
     match !is_written || upkeep.writers_rest() || tree.is_read_heavy() {
         true => Policy::Leveling,

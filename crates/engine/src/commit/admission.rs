@@ -1,20 +1,22 @@
-//! Large writes take turns: memtables and the large writes in flight stay within the memtables' share.
+//! Large writes take turns: memtables and the large writes in flight stay within the memtables'
+//! share.
 //!
 //! ```text
 //! admitted -> encoded -> log -> memtable -> released
 //!          |------- counted in flight ----|
 //! ```
-//! Without turns, many threads that find room at the same moment could fill the memory several times over. Small writes
-//! are not counted and never wait here.
+//! Without turns, many threads that find room at the same moment could fill the memory several
+//! times over. Small writes are not counted and never wait here.
 //!
-//! An update learns how long its value is when it holds its key. A large write that was admitted may wait for that key, so
-//! an update waits for flushes and for other updates alone, which hold all they need. Later writes wait for both:
+//! An update learns the length of its value while it holds its key. A large write that was admitted
+//! may wait for that key. So an update waits only for flushes and for other updates, which hold all
+//! they need. Later writes wait for both:
 //!
 //! ```text
-//! memtables + updates <= share        what an update waits for
-//! memtables + all large writes <= share        what any other large write waits for
+//! memtables + updates <= share             what an update waits for
+//! memtables + all large writes <= share    what any other large write waits for
 //! ```
-//! So both kinds together take twice the share at most.
+//! So both kinds together take at most twice the share.
 
 use super::large::LARGE_WRITE;
 use super::stall::{Stall, Turns};
@@ -25,8 +27,9 @@ use crate::inside::is_inside_any;
 use flagstone_base::Result;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 
-/// After this many flushes a large write that is alone may exceed the share: small writes may have taken all the room
-/// that the flushes made. A flush frees at least about one part in this many of the share.
+/// After this many flushes a large write that is alone may exceed the share: small writes may have
+/// taken all the room that the flushes made. A flush frees at least about one part in this many of
+/// the share.
 const PATIENCE: u64 = 64;
 
 /// The admission of a large write. Its bytes are counted until this is dropped.
@@ -34,7 +37,7 @@ pub struct Admitted<'a> {
     stall: &'a Stall,
     bell: &'a Bell,
     bytes: u64,
-    /// Those of them that are counted as an update's, too.
+    /// The part of `bytes` that is also counted for an update.
     updating: u64,
 }
 
@@ -43,8 +46,8 @@ impl<'a> Admitted<'a> {
         Self { stall: &throttle.stall, bell: &throttle.health.writers, bytes, updating: 0 }
     }
 
-    /// Raises the count to `bytes` if the write is longer than estimated. Later writes wait for the difference, this one
-    /// does not.
+    /// Raises the count to `bytes` if the write is longer than estimated. Later writes wait for the
+    /// difference; this one does not.
     pub(crate) fn grow_to(&mut self, bytes: usize) {
         let more = (bytes as u64).saturating_sub(self.bytes);
         self.stall.large.bytes.fetch_add(more, Ordering::Relaxed);
@@ -54,8 +57,8 @@ impl<'a> Admitted<'a> {
 
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
-        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum, or it is seen here
-        // that somebody waits.
+        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum,
+        // or this thread sees that somebody waits.
         self.stall.updates.bytes.fetch_sub(self.updating, Ordering::SeqCst);
         self.stall.large.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
         if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
@@ -64,16 +67,16 @@ impl Drop for Admitted<'_> {
     }
 }
 
-/// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for more bytes than a batch
-/// may have: the commit path refuses them.
+/// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for more
+/// bytes than a batch may have: the commit path refuses them.
 #[cold]
 pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Option<Admitted<'_>>> {
     if bytes > throttle.setup.batch_bytes_max() {
         return Ok(None);
     }
     if is_inside_any() {
-        // This thread holds the key of an update of another database. A writer that is admitted here may wait for
-        // that key, so waiting for its bytes could deadlock.
+        // This thread holds the key of an update of another database. A writer that is admitted
+        // here may wait for that key, so waiting for its bytes could deadlock.
         return Ok(count_write(throttle, bytes as usize));
     }
     let stall = &throttle.stall;
@@ -88,11 +91,11 @@ pub(super) fn admit(throttle: &Throttle, bytes: u64, wait: bool) -> Result<Optio
     Ok(Some(Admitted::of(throttle, bytes)))
 }
 
-/// Admits an update, which holds its key. Returns `None` for a small one. One of more bytes than a batch may have does
-/// not wait: the commit path refuses it.
+/// Admits an update, which holds its key. Returns `None` for a small one. An update of more bytes
+/// than a batch may have does not wait: the commit path refuses it.
 #[inline]
 pub(crate) fn admit_update(throttle: &Throttle, bytes: usize) -> Result<Option<Admitted<'_>>> {
-    // Counted from here on: who comes later waits for it.
+    // Counted from here on: later writes wait for it.
     let Some(mut admitted) = count_write(throttle, bytes) else { return Ok(None) };
     if admitted.bytes <= throttle.setup.batch_bytes_max() {
         take_turn(throttle, &throttle.stall.updates, admitted.bytes)?;
@@ -125,8 +128,8 @@ fn take_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
     found
 }
 
-/// Whether a writer that waits since flush number `installed` cannot hope for room: flushes fail, or other writers
-/// have taken all the room that many flushes made.
+/// Returns whether a writer that waits since flush number `installed` has no hope of room: flushes
+/// fail, or other writers have taken all the room that many flushes made.
 fn has_no_hope_of_room(throttle: &Throttle, installed: u64) -> bool {
     let queue = throttle.work.lock();
     let is_failing = throttle.work.stuck() > 0 || queue.flushes.rest.is_some();
@@ -155,10 +158,11 @@ fn count_write(throttle: &Throttle, bytes: usize) -> Option<Admitted<'_>> {
     })
 }
 
-/// Whether a write is admitted. `sum` counts the bytes in flight with it, `others` those without it; the memtables hold
-/// `held` bytes of their `share`. The largest write takes half of the share, and flushes run until the memtables are half
-/// empty, so every write fits in the end if it is alone. If there is no hope of that, one write may exceed the share
-/// while the memtables are within it.
+/// Returns whether a write is admitted. `sum` counts the bytes in flight with it, `others` those
+/// without it. The memtables hold `held` bytes of their `share`. The largest write takes half of
+/// the share, and flushes run until the memtables are half empty, so every write that is alone fits
+/// in the end. If there is no hope of that, one write may exceed the share while the memtables are
+/// within it.
 const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: bool) -> bool {
     held.saturating_add(sum) <= share || (others == 0 && is_hopeless && held < share)
 }
@@ -179,7 +183,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// 8 MiB are the memtables' share.
+    /// The memtables' share is 8 MiB.
     fn builder() -> Builder {
         builder_with(Arc::new(ManualClock::default()))
     }
@@ -228,8 +232,8 @@ mod tests {
         assert!(!may_pass(1, 31, 70, 100, true), "others will be done, whatever flushes do");
     }
 
-    /// A large write that was alone passed whatever the memtables held: two threads with documents of a quarter of the
-    /// budget had three quarters of it in memtables.
+    /// A large write that was alone passed whatever the memtables held. Two threads that wrote
+    /// documents of a quarter of the budget had three quarters of it in memtables.
     #[test]
     fn memtables_stay_within_their_share_under_large_writes() {
         let (db, kv) = open(builder());
@@ -247,7 +251,7 @@ mod tests {
         assert!(db.stats().flushes > 5);
     }
 
-    /// Other writers of the key need not wait for its flush then.
+    /// So other writers of the key need not wait for its flush.
     #[test]
     fn an_update_waits_before_it_locks_its_key_when_the_last_one_was_large() {
         let (_db, kv) = open(builder());
@@ -271,7 +275,7 @@ mod tests {
         assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// All of them had found room, before the first was in a memtable.
+    /// Each of them found room before the first was in a memtable.
     #[test]
     fn updates_of_many_threads_stay_within_the_share_together() {
         const THREADS: usize = 6;
@@ -281,7 +285,7 @@ mod tests {
         let met = AtomicUsize::new(0);
         let change = |key: u8| {
             met.fetch_add(1, Ordering::Relaxed);
-            // Two keys may have one lock: then not all meet.
+            // Two keys may share a lock; then not all threads meet.
             let is_alone = || met.load(Ordering::Relaxed) < THREADS;
             (0..100_000).take_while(|_| is_alone()).for_each(|_| std::thread::yield_now());
             Ok(Some((Kind::Put, vec![key; 3 * MIB])))
@@ -302,7 +306,7 @@ mod tests {
         assert_eq!(kv.count().unwrap(), THREADS as u64);
     }
 
-    /// The put is admitted and waits for the key, the update holds the key and waits for room.
+    /// The put is admitted and waits for the key. The update holds the key and waits for room.
     #[test]
     fn an_update_does_not_wait_for_a_large_write_of_its_key() {
         let (_db, kv) = open(builder());
@@ -323,7 +327,7 @@ mod tests {
         assert_eq!(kv.get("key").unwrap().unwrap(), value(1));
     }
 
-    /// A second goes by with every look.
+    /// A clock that advances by a second at each reading.
     #[derive(Default)]
     struct Ticking(AtomicU64);
 
@@ -379,7 +383,7 @@ mod tests {
         assert_eq!(throttle.stall.large.bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// Two writers wait, one of them at the door, while `end` happens.
+    /// Has two writers wait, one of them behind the other, while `end` runs.
     fn waiters_end_with(kind: ErrorKind, end: impl FnOnce(&Engine, &Parts)) {
         let (db, kv) = open(builder());
         let parts = kv.handle().parts();

@@ -1,4 +1,4 @@
-//! Before a write: wait as long as flushes and compactions need, and no longer.
+//! Before a write: waits as long as flushes and compactions need, and no longer.
 
 use super::admission::{Admitted, admit};
 use super::large::LARGE_WRITE;
@@ -13,16 +13,18 @@ use flagstone_tree::Tree;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whoever may not wait is told to come back after this time at the earliest, ..
+/// The shortest time after which a caller that may not wait is told to retry.
 const RETRY_MIN: Duration = Duration::from_millis(1);
-/// .. and after this time at the latest: somebody who waits looks again as often.
+/// The longest such time. Writers that wait check as often.
 const RETRY_MAX: Duration = Duration::from_millis(50);
-/// One part in so many of the memtables' share is for trees whose flush fails: the others go on.
+/// One part in this many of the memtables' share is for trees whose flush fails, so that writes to
+/// other trees continue.
 const STUCK_PARTS: u64 = 4;
 
-/// Waits until there is room for a write of `bytes`; with `wait` false, answers Busy instead of
-/// stopping. A large one holds what it got until it is in its memtable. Which `trees` it goes to is asked only when
-/// somebody must wait: what waits for compaction in one tree holds back the writers of that tree alone.
+/// Waits until there is room for a write of `bytes`. If `wait` is false, returns Busy instead of
+/// stopping. A large write keeps its admission until it is in its memtable. `trees` returns the
+/// trees that are written; it is called only if somebody must wait, since a tree that waits for
+/// compaction holds back only its own writers.
 #[inline]
 pub(crate) fn before_write<'t, 'a>(
     throttle: &'t Throttle,
@@ -45,21 +47,22 @@ pub(crate) fn before_write<'t, 'a>(
 
 /// What a writer that must not sleep may do.
 pub(crate) enum Turn<'a> {
-    /// Go on, and let others do so before its next write.
+    /// Write now.
     Now {
         /// The admission of a large write.
         admitted: Option<Admitted<'a>>,
-        /// How long it should pause after this write.
+        /// How long the writer should pause after this write.
         pause: Duration,
     },
-    /// Come back after this time.
+    /// Try again after this time.
     Later(Duration),
 }
 
-/// As [`before_write`] for a caller that must not sleep: what it would wait for is returned as a time.
+/// Like [`before_write`], for a caller that must not sleep: returns the time that it would
+/// wait.
 ///
 /// # Errors
-/// As [`before_write`], but never Busy.
+/// Same as [`before_write`], except Busy.
 pub(crate) fn try_before_write<'t>(
     throttle: &'t Throttle,
     bytes: usize,
@@ -86,14 +89,14 @@ pub(crate) fn try_before_write<'t>(
     }
 }
 
-/// There is no room: when there may be some, or why there will be none.
+/// Returns when there may be room, or why there will be none.
 #[cold]
 fn later(throttle: &Throttle) -> Result<Turn<'_>> {
     throttle.health.check_open_for_writing()?;
     if let Some(error) = throttle.work.lock().flushes.why_no_room(0) {
         return Err(error.context("writers wait for a flush that fails"));
     }
-    // What makes room may not be under way yet.
+    // The work that makes room may not have been started.
     throttle.health.act(Due::MEMORY | Due::WORK);
     let left = throttle.work.left_of_flush(throttle.setup.now());
     Ok(Turn::Later(left.clamp(RETRY_MIN, RETRY_MAX)))
@@ -132,14 +135,14 @@ fn hold_back(throttle: &Throttle, trees: &Trees<'_>, wait: bool) -> Result<()> {
     })
 }
 
-/// How often compactions of `trees` failed.
+/// The number of failed compactions of `trees`.
 fn failures_of(throttle: &Throttle, trees: &Trees<'_>) -> u32 {
     let queue = throttle.work.lock();
     trees.iter().filter_map(|tree| queue.failing.get(&tree.id())).map(BackOff::failures).sum()
 }
 
-/// A writer waits for a compaction of one of `trees`, since there were `failures`: an error if that fails again, or
-/// there can be none.
+/// Checks whether a writer can wait for a compaction of one of `trees`. Returns an error if one has
+/// failed since there were `failures`, or if none can run.
 fn check_compactions(throttle: &Throttle, trees: &Trees<'_>, failures: u32) -> Result<()> {
     let now = throttle.setup.now();
     let error = {
@@ -158,8 +161,8 @@ fn check_compactions(throttle: &Throttle, trees: &Trees<'_>, failures: u32) -> R
     error.map_or(Ok(()), |(tree, error)| Err(throttle.keyspaces.in_tree(&error, tree, what)))
 }
 
-/// Refuses a write to one of `trees` if its flush fails again and again, and it has had its part of the memory; or
-/// any write, if the log is at its bound for such a tree.
+/// Refuses a write to one of `trees` if its flush keeps failing and the tree has used up its part
+/// of the memory. Refuses every write if the log is at its limit because of such a tree.
 fn check_flushes(throttle: &Throttle, trees: &Trees<'_>) -> Result<()> {
     let stuck = throttle.work.stuck();
     if stuck == 0 {
@@ -193,7 +196,7 @@ mod tests {
     use crate::{KeyspaceOptions, Routing};
     use flagstone_base::key::KeyRange;
 
-    /// An open cursor pins the view it stands in. Its memtables counted as unflushed once, so the
+    /// An open cursor pins its view. The memtables of the view once counted as unflushed, so a
     /// thread that held a cursor and wrote waited for itself.
     #[test]
     fn a_cursor_that_is_held_does_not_stop_its_own_writer() {

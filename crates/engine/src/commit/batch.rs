@@ -1,6 +1,7 @@
 //! A batch: writes that happen together, over any keyspaces and partitions, or not at all.
 //!
-//! It is encoded as it is filled, in the form that the log takes; committing it copies nothing.
+//! A batch is encoded while it is filled, in the form that the log stores. Committing it copies
+//! nothing.
 
 use super::record::{self, LoggedOp};
 use crate::history::VersionToken;
@@ -13,7 +14,8 @@ use flagstone_wal::{payload_checksum, payload_checksum_of_parts};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A batch of writes, given to [`Engine::start`](crate::Engine::start). Later writes of a key win over earlier ones.
+/// A batch of writes, given to [`Engine::start`](crate::Engine::start). Later writes of a key win
+/// over earlier ones.
 ///
 /// Limit: 1 GiB, or a quarter of the memory budget if that is less.
 #[derive(Default)]
@@ -24,11 +26,11 @@ pub struct Batch {
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
 }
 
-/// What an operation does to its key, and until when.
+/// What an operation does to its key, and when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
     pub(crate) kind: Kind,
-    /// Only a Put has one.
+    /// The moment from which on the key is absent. Only a Put has one.
     pub(crate) expiry: Option<Moment>,
 }
 
@@ -39,13 +41,13 @@ impl From<Kind> for Effect {
 }
 
 impl Effect {
-    /// A put, until `expiry` if that is given.
+    /// A put that expires at `expiry`, if given.
     #[inline]
     pub const fn put(expiry: Option<Moment>) -> Self {
         Self { kind: Kind::Put, expiry }
     }
 
-    /// The check of an operation with this effect, whose key has this hash.
+    /// The check of an operation with this effect on a key with the hash `key_hash`.
     #[inline]
     pub(super) fn check(self, key_hash: u64, value: &[u8]) -> EntryCheck {
         let check = EntryCheck::of(key_hash, self.kind, value);
@@ -53,20 +55,20 @@ impl Effect {
     }
 }
 
-/// One operation of a batch: where it stands in the payload and where it goes.
+/// One operation of a batch: its place in the payload and the tree that it goes to.
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub(crate) kind: Kind,
     pub(crate) expiry: Option<Moment>,
     /// Index into the batch's keyspaces.
     pub(crate) keyspace: u16,
-    /// The partition; a RangeDelete goes to all that it meets.
+    /// The partition. A RangeDelete goes to all that it overlaps.
     pub(crate) partition: u16,
     /// The hash of the key under the keyspace's seed.
     pub(crate) hash: u64,
     pub(crate) key: Range<u32>,
     pub(crate) value: Range<u32>,
-    /// What key, kind and value were when the caller gave them.
+    /// The check of key, kind and value as the caller gave them.
     pub(crate) check: EntryCheck,
 }
 
@@ -77,7 +79,7 @@ impl Op {
     }
 }
 
-/// Something that must hold, or the batch is refused with `Conflict`.
+/// A condition of a batch. If it does not hold, the commit returns Conflict.
 pub(crate) struct Condition {
     pub(crate) keyspace: u16,
     pub(crate) hash: u64,
@@ -104,31 +106,32 @@ impl Expected {
     }
 }
 
-/// A batch, borrowed: what the pipeline works on.
+/// A borrowed batch, as the commit path sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Write<'a> {
     pub(crate) payload: &'a [u8],
-    /// What follows `payload` if the write is large: the log holds it instead of copying it.
+    /// The bytes after `payload` if the write is large. The log shares them instead of copying
+    /// them.
     pub(crate) shared: Option<&'a Arc<Vec<u8>>>,
     pub(crate) ops: &'a [Op],
     pub(crate) conditions: &'a [Condition],
     pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
 }
 
-/// What one write takes in a batch besides its key and value, at most.
+/// The most bytes that one write takes in a batch besides its key and value.
 pub const OP_OVERHEAD: usize = 32;
 
-/// The most keyspaces one batch can write.
+/// The most keyspaces that one batch can write.
 const KEYSPACES_MAX: usize = u16::MAX as usize;
-/// Offsets into the payload have 32 bits.
+/// The most bytes of a batch: offsets into the payload have 32 bits.
 const PAYLOAD_MAX: usize = 1 << 30;
 
 impl Batch {
     /// Sets `key` to `value`.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes, a value over 512 MiB, or a batch that grows
-    /// over 1 GiB. The batch stays as it was.
+    /// InvalidInput for a key of 0 or over 65,535 bytes, a value over 512 MiB, or a batch that
+    /// grows over 1 GiB. The batch stays as it was.
     pub fn put(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
@@ -138,18 +141,18 @@ impl Batch {
         self.push(keyspace, Kind::Put, key.as_ref(), value.as_ref())
     }
 
-    /// Removes `key`, whether it is there or not.
+    /// Removes `key`. Nothing happens if it is absent.
     ///
     /// # Errors
-    /// As [`Batch::put`].
+    /// Same as [`Batch::put`].
     pub fn delete(&mut self, keyspace: &Arc<KeyspaceCore>, key: impl AsRef<[u8]>) -> Result<()> {
         self.push(keyspace, Kind::Delete, key.as_ref(), b"")
     }
 
-    /// Removes all keys from `start` up to `end`, which stays.
+    /// Removes all keys from `start` up to, but not including, `end`.
     ///
     /// # Errors
-    /// As [`Batch::put`]; InvalidInput when `start` is not below `end`.
+    /// Same as [`Batch::put`]; InvalidInput when `start` is not below `end`.
     pub fn delete_range(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
@@ -164,10 +167,10 @@ impl Batch {
         self.push(keyspace, Kind::RangeDelete, start, end)
     }
 
-    /// Folds `operand` into the value of `key` by the keyspace's fold, without reading it.
+    /// Folds `operand` into the value of `key` with the keyspace's fold, without reading the value.
     ///
     /// # Errors
-    /// As [`Batch::put`]; InvalidInput when the keyspace has no fold.
+    /// Same as [`Batch::put`]; InvalidInput when the keyspace has no fold.
     pub fn merge(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
@@ -216,22 +219,22 @@ impl Batch {
         self.expect(keyspace, key.as_ref(), Expected::UnchangedSince(version))
     }
 
-    /// How many operations it holds.
+    /// The number of operations in the batch.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether it holds no operation.
+    /// Returns whether the batch has no operations. It may have conditions.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
 
-    /// How many bytes it takes in the log.
+    /// The number of bytes that the batch takes in the log.
     pub fn bytes(&self) -> usize {
         self.payload.len()
     }
 
-    /// Empties it and keeps its memory.
+    /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.payload.clear();
         self.ops.clear();
@@ -252,10 +255,10 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds a write.
+    /// Adds a write of `key`. For a RangeDelete `value` is the end of the range.
     ///
     /// # Errors
-    /// As [`Batch::put`].
+    /// Same as [`Batch::put`].
     pub fn push(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
@@ -277,7 +280,7 @@ impl Batch {
     }
 
     fn index_of(&mut self, core: &Arc<KeyspaceCore>) -> Result<u16> {
-        // Batches write few keyspaces, and mostly the same one again and again.
+        // Batches write few keyspaces, and mostly the same one repeatedly.
         if let Some(at) = self.keyspaces.iter().rposition(|known| Arc::ptr_eq(known, core)) {
             return Ok(at as u16);
         }
@@ -300,13 +303,13 @@ impl Batch {
 }
 
 impl<'a> Write<'a> {
-    /// The length of the whole payload.
+    /// The length of the whole payload in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.payload.len() + self.shared.map_or(0, |shared| shared.len())
     }
 
-    /// The bytes of an operation's key or value. A range lies in `payload` or in `shared`, never in both.
+    /// Returns the key or value at `range`, which lies in `payload` or in `shared`, never in both.
     #[inline]
     pub(crate) fn bytes(&self, range: &Range<u32>) -> &'a [u8] {
         let (start, end) = (range.start as usize, range.end as usize);
@@ -317,7 +320,7 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// The checksum that the log wants of the whole payload.
+    /// The checksum of the whole payload that the log stores.
     pub(crate) fn checksum(&self) -> u32 {
         match self.shared {
             None => payload_checksum(self.payload),
@@ -325,11 +328,11 @@ impl<'a> Write<'a> {
         }
     }
 
-    /// Compares every operation with what the caller gave. Whoever has summed up the payload before knows by this that
-    /// it was the right one.
+    /// Compares every operation with what the caller gave. A checksum of the payload that was
+    /// computed before this call is then known to be of the right bytes.
     ///
     /// # Errors
-    /// Corruption that names the first one that has changed in memory since.
+    /// Corruption that names the first operation that has changed in memory.
     pub(crate) fn check_ops(&self) -> Result<()> {
         for op in self.ops {
             let core = &self.keyspaces[usize::from(op.keyspace)];
@@ -346,7 +349,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Appends an operation to `payload`, routed.
+/// Appends an operation to `payload`, and returns it with its partition.
 #[inline]
 pub(crate) fn encode_op(
     payload: &mut Vec<u8>,

@@ -6,10 +6,10 @@ use crate::space::KeyspaceCore;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::Found;
 
-/// Checks the conditions of `write`. All are judged by one moment.
+/// Checks the conditions of `write`, all as of the same moment.
 ///
 /// # Errors
-/// Conflict if one does not hold.
+/// Conflict if a condition does not hold.
 #[inline]
 pub(super) fn check_conditions(reads: &Reads, write: &Write<'_>) -> Result<()> {
     if write.conditions.is_empty() {
@@ -76,11 +76,11 @@ fn check_condition(
     ))
 }
 
-/// An upper bound on the SeqNo of the newest write of the key, deletes included.
+/// An upper bound of the SeqNo of the newest write of the key, deletes included.
 fn last_write(keyspace: &KeyspaceCore, condition: &Condition, found: &Found) -> SeqNo {
     found.seqno.unwrap_or_else(|| {
-        // A compaction may have dropped a tombstone, though none above its watermark. The watermark is read after the
-        // key, so it is not older than that of the view in which nothing was found.
+        // A compaction may have dropped a tombstone, but none above its watermark. The watermark is
+        // read after the key, so it is not older than that of the view in which nothing was found.
         let partition = keyspace.route.partition(&condition.key, condition.hash);
         keyspace.trees[partition].peek().watermark()
     })

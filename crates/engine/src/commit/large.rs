@@ -1,4 +1,5 @@
-//! A large write: the log shares its bytes, so they are in memory once between the call and the memtable.
+//! A large write: the log shares its bytes, so memory holds them once between the call and the
+//! memtable.
 
 use super::batch::{Batch, Effect, Op, Write};
 use super::record::{LoggedOp, put_head};
@@ -8,7 +9,8 @@ use flagstone_base::flip::{self, Site};
 use flagstone_base::room::reserve_large;
 use std::sync::Arc;
 
-/// A write of at least this many bytes is large: it waits until there is room for it, and the log does not copy it.
+/// A write of at least this many bytes is large: it waits until there is room for it, and the log
+/// does not copy it.
 pub(crate) const LARGE_WRITE: usize = 64 << 10;
 
 /// The payload of a large write. Dropping it frees the memory.
@@ -25,7 +27,8 @@ fn check_of(core: &KeyspaceCore, effect: Effect, key: &[u8], value: &[u8]) -> En
 }
 
 impl LargeWrite {
-    /// The write of one key with a copy of `value`, and its operation, whose check is that of the caller's bytes.
+    /// The write of one key with a copy of `value`, and its operation. The check of the operation
+    /// is computed from the caller's bytes.
     pub(crate) fn of_slice(
         core: &KeyspaceCore,
         effect: Effect,
@@ -40,7 +43,7 @@ impl LargeWrite {
         (large, Op { check, ..op })
     }
 
-    /// The write of one key, and its operation. Takes over the buffer of `value`.
+    /// The write of one key with the buffer of `value`, and its operation.
     pub(crate) fn of_value(
         core: &KeyspaceCore,
         effect: Effect,
@@ -77,7 +80,7 @@ impl LargeWrite {
         Some(Self { head: Vec::new(), shared: Arc::new(std::mem::take(&mut batch.payload)) })
     }
 
-    /// `write` with this payload.
+    /// Returns `write` with this payload.
     pub(crate) fn as_write<'a>(&'a self, write: Write<'a>) -> Write<'a> {
         Write { payload: &self.head, shared: Some(&self.shared), ..write }
     }

@@ -1,6 +1,7 @@
-//! The commit path: batch -> back-pressure -> stripes -> numbering -> log -> memtables -> publication.
+//! The commit path: batch -> back-pressure -> stripes -> numbering -> log -> memtables
+//! -> publication.
 //!
-//! It calls nothing above it: what is due after a commit is returned.
+//! It calls nothing above it: a commit returns what is due after it.
 
 mod batch;
 mod large;

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! back-pressure          may wait; nothing is held yet
-//! stripes                of all keys, ascending; conditions are checked, and merges resolved where entries expire,
-//!                        under them
+//! stripes                of all keys, ascending. While they are held, conditions are checked, and
+//!                        merges into keyspaces with expiries are resolved
 //! numbering lock         SeqNos, the place in the log, one reference on every memtable touched
-//! log: write_through     one append for all batches that wait       (nothing is held across it but
-//! memtables: insert      partitions in parallel                      the stripes of these keys)
+//! log: write_through     one append for all batches that wait  (only the stripes of the keys
+//! memtables: insert      partitions in parallel                 are held during these two)
 //! publish                in the order of the numbers; then the stripes are released
 //! log: sync_through      as the Durability asks
 //! ```
@@ -34,32 +34,34 @@ use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Every so many SeqNos, and after every large write, somebody looks how long the log is and whether
-/// it wants a spare segment: both take a lock of the log's.
+/// Once in this many SeqNos, and after every large write, a commit checks how long the log is and
+/// whether it needs a spare segment. Both take a lock of the log.
 const LOOK_EVERY: u64 = 64;
-/// In bytes.
+/// The least bytes of a write that is followed by such a check.
 const LARGE_PAYLOAD: usize = 16 << 10;
 
-/// A commit that has its numbers.
+/// A commit that has its SeqNos.
 struct Numbered<'a> {
     first: SeqNo,
     last: SeqNo,
     refs: SmallVec<[MemtableRef; 1]>,
     place: InFlight<'a>,
     lsn: Option<Lsn>,
-    /// The definitions that went before it in the log.
+    /// The definitions that precede the batch in the log.
     definitions: SmallVec<[NewDefinitions; 1]>,
 }
 
-/// The place of a commit in the line of publication. All later commits wait for it, so a panic on the
-/// way gives it up and poisons: what the commit has written is not known.
+/// The place of a commit in the line of publication. All later commits wait for it. If the commit
+/// panics, its place is given up and the database is poisoned, since nobody knows what the commit
+/// has written.
 struct InFlight<'a> {
     commits: &'a Commits,
     place: Option<PublishTicket>,
 }
 
 impl InFlight<'_> {
-    /// The entries are in the memtables, or there are none: returns when that is visible.
+    /// Publishes a commit whose entries are in the memtables, or that has none. Returns when they
+    /// are visible.
     fn publish(mut self) {
         if let Some(place) = self.place.take() {
             self.commits.history.publisher.finish(place);
@@ -70,9 +72,7 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         if let Some(place) = self.place.take() {
-            self.commits
-                .health
-                .poison(&Error::new(ErrorKind::Poisoned, "a commit panicked half-way"));
+            self.commits.health.poison(&Error::new(ErrorKind::Poisoned, "a commit panicked"));
             self.commits.history.publisher.finish(place);
         }
     }
@@ -80,20 +80,21 @@ impl Drop for InFlight<'_> {
 
 /// Definitions of a keyspace that are not known to be in the log.
 struct NewDefinitions {
-    /// Which keyspace of the batch, and which of its tables.
+    /// The index of the keyspace in the batch, and that of its table of definitions.
     table: (usize, usize),
     payload: Vec<u8>,
-    /// How many the table has with them.
+    /// The length of the table, these definitions included.
     len: u32,
 }
 
-/// What a finished commit answers.
+/// The result of a finished commit.
 pub(crate) struct Committed {
     pub(crate) last: SeqNo,
     pub(crate) lsn: Option<Lsn>,
 }
 
-/// What a commit needs: all of it is below, and what is due after it is returned.
+/// The parts of the database that a commit uses. What is due after a commit is returned to the
+/// caller.
 #[derive(Clone)]
 pub(crate) struct Commits {
     pub(crate) health: Arc<Health>,
@@ -106,8 +107,8 @@ pub(crate) struct Commits {
 }
 
 impl Commits {
-    /// Does everything up to publication. `held` are the stripes if the caller holds them already. What is due is returned
-    /// with an error, too.
+    /// Commits `write` up to publication. `held` are the stripes if the caller holds them already.
+    /// What is due is returned even with an error.
     pub(crate) fn write(
         &self,
         write: &Write<'_>,
@@ -137,12 +138,13 @@ impl Commits {
             return (Err(error), due);
         }
         let due = due | self.due_after(write, &targets, (first, last));
-        // Its copy in the log.
+        // Gives back the memory of the payload's copy in the log.
         flagstone_env::os::freed(write.payload.len());
         (Ok(Committed { last, lsn }), due)
     }
 
-    /// As [`Commits::write`], for a write that merges into a keyspace in which entries may expire. Its keys are locked.
+    /// Like [`Commits::write`], for a write that merges into a keyspace in which entries
+    /// may expire. Its keys are locked.
     #[cold]
     fn write_resolved(
         &self,
@@ -161,8 +163,8 @@ impl Commits {
         }
     }
 
-    /// Locks the keys of `write` unless that is done, checks what it depends on, and gives it its numbers; none if its
-    /// merges must be resolved first.
+    /// Locks the keys of `write` unless `is_held`, checks what it depends on, and gives it its
+    /// numbers. Returns no numbers if its merges must be resolved first.
     #[inline]
     fn hold_and_number<'a>(
         &'a self,
@@ -186,7 +188,7 @@ impl Commits {
         self.note_expiries(write)?;
         loop {
             let numbered = self.number(write, targets, checksum, durability);
-            // The log may refuse more than the database knows of.
+            // The log may refuse a write for reasons that the database does not know.
             match numbered.inspect_err(|error| self.ballast.note_failure(error))? {
                 Some(numbered) => return Ok((Some(numbered), own)),
                 None => supply(&self.edits, seqnos_wanted(write))?,
@@ -194,21 +196,23 @@ impl Commits {
         }
     }
 
-    /// Locks what `write` writes and depends on. Returns whether its merges must be resolved; then what they read is
-    /// locked, too. If not, no entry of their keys gets an expiry before the locks are released.
+    /// Locks what `write` writes and depends on. Returns whether its merges must be resolved; then
+    /// what they read is locked, too. If not, no entry of their keys gets an expiry before the
+    /// locks are released.
     #[inline]
     fn hold<'a>(&'a self, write: &Write<'a>) -> (Option<Held<'a>>, bool) {
         loop {
             let has_reads = resolve::is_needed(write);
             let held = self.stripes.hold(write, has_reads);
-            // The first expiry of a keyspace may have come meanwhile.
+            // The keyspace may have got its first expiry meanwhile.
             if has_reads == resolve::is_needed(write) {
                 return (Some(held), has_reads);
             }
         }
     }
 
-    /// Notes in the manifest that entries of a keyspace expire, before the first one is numbered.
+    /// Notes in the manifest that entries of a keyspace expire, before the first such entry gets
+    /// its number.
     #[inline]
     fn note_expiries(&self, write: &Write<'_>) -> Result<()> {
         for op in write.ops.iter().filter(|op| op.expiry.is_some()) {
@@ -220,14 +224,15 @@ impl Commits {
         Ok(())
     }
 
-    /// What is due after a commit that got these SeqNos.
+    /// Returns what is due after a commit that got the SeqNos `seqnos`.
     #[inline]
     fn due_after(&self, write: &Write<'_>, targets: &Targets, seqnos: (SeqNo, SeqNo)) -> Due {
         let Throttle { setup, memory, work, .. } = &self.throttle;
         let options = &setup.options;
         let mut due = Due::WORK.when(self.fold_long_chains(write));
         let bytes = memory.memtable_bytes();
-        // While one flush runs nothing else is sealed for its size; its end looks again.
+        // While a flush runs no other memtable is sealed for its size; the end of the flush checks
+        // again.
         let is_full = bytes >= options.memtable_share() / 2 && !work.is_flush_pending();
         due |= Due::MEMORY.when(is_full || memory.is_crossed(bytes));
         if let Some(limit) = options.memtable_bytes {
@@ -240,8 +245,8 @@ impl Commits {
         due | Due::LOOK.when(is_look_due(seqnos) || write.len() > LARGE_PAYLOAD)
     }
 
-    /// Notes the folded values of the keys of `write` whose operands have become many. True when a memtable can be flushed
-    /// now.
+    /// Stores the folded values of those keys of `write` that have many operands. Returns true when
+    /// a memtable can be flushed now.
     #[inline]
     fn fold_long_chains(&self, write: &Write<'_>) -> bool {
         self.reads.long_chains.is_any() && self.fold_noted(write)
@@ -276,8 +281,8 @@ impl Commits {
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
     }
 
-    /// The numbering lock: everything that needs the one order of history happens here. `None` when the manifest
-    /// must grant more first.
+    /// Numbers the write under the numbering lock, where everything happens that needs the one
+    /// order of history. Returns `None` if the manifest must grant more SeqNos or files first.
     fn number(
         &self,
         write: &Write<'_>,
@@ -290,7 +295,8 @@ impl Commits {
         if numbering.next.get().saturating_add(seqnos_wanted(write)) > numbering.ceiling.get() {
             return Ok(None);
         }
-        // Again, under the lock that closing and dropping take: nothing is numbered behind either.
+        // Checked again under the lock that closing and dropping take, so nothing gets a number
+        // after them.
         self.health.check_open_for_writing()?;
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())?;
         let mut definitions = SmallVec::new();
@@ -310,7 +316,8 @@ impl Commits {
         } else if count > 0 {
             numbering.unlogged = true;
         } else if durability.is_logged() {
-            // It promises no less than one with operations: everything before it in the log is as durable.
+            // It promises no less than a commit with operations: everything before it in the log is
+            // as durable.
             lsn = self.history.log.as_ref().map(Log::enqueued);
         }
         numbering.next = first.plus(count);
@@ -335,12 +342,12 @@ impl Commits {
         if let (Some(log), Some(lsn)) = (&self.history.log, numbered.lsn) {
             log.write_through(lsn).inspect_err(|error| self.ballast.note_failure(error))?;
             for definition in &numbered.definitions {
-                // They went with the batch: nobody needs to log them again.
+                // They are logged with the batch, so no later batch must log them.
                 let (keyspace, table) = definition.table;
                 write.keyspaces[keyspace].definitions[table].note_logged(definition.len);
             }
         }
-        // What was logged cannot be taken back, and half of it may be there to be seen.
+        // What was logged cannot be taken back, and half of it may be visible.
         self.insert(write, targets, numbered).inspect_err(|error| self.health.poison(error))
     }
 
@@ -372,7 +379,7 @@ impl Commits {
     }
 }
 
-/// Whether one of the SeqNos of a commit is a multiple of [`LOOK_EVERY`].
+/// Returns whether one of the SeqNos of a commit is a multiple of [`LOOK_EVERY`].
 const fn is_look_due((first, last): (SeqNo, SeqNo)) -> bool {
     last.get() / LOOK_EVERY != (first.get() - 1) / LOOK_EVERY
 }
@@ -381,13 +388,14 @@ fn deletes_alone(write: &Write<'_>) -> bool {
     write.ops.iter().all(|op| matches!(op.kind, Kind::Delete | Kind::RangeDelete))
 }
 
-/// How many SeqNos a write takes at most: one for each operation, and one for each table of definitions.
+/// The most SeqNos that a write takes: one for each operation, and one for each table of
+/// definitions.
 fn seqnos_wanted(write: &Write<'_>) -> u64 {
     let tables = write.keyspaces.iter().map(|keyspace| keyspace.definitions.len());
     (write.ops.len() + tables.sum::<usize>()) as u64
 }
 
-/// The definitions that must be in the log before the batch.
+/// Collects the definitions that must be in the log before the batch.
 fn definitions_of(write: &Write<'_>) -> SmallVec<[NewDefinitions; 1]> {
     let mut found = SmallVec::new();
     for (at, keyspace) in write.keyspaces.iter().enumerate() {
@@ -409,7 +417,7 @@ fn definitions_of(write: &Write<'_>) -> SmallVec<[NewDefinitions; 1]> {
     found
 }
 
-/// Enqueues the definitions, each with a SeqNo from `first` on, and the batch behind them. They go
+/// Enqueues the definitions, each with a SeqNo from `first` on, and then the batch. They go
 /// together: the log must never hold a batch without the definitions that it uses.
 fn enqueue(
     log: &Log,
@@ -449,7 +457,8 @@ mod tests {
     use crate::testing;
     use std::time::Duration;
 
-    /// Its memtable would belong to nobody: never flushed, and counted for ever.
+    /// The memtable of such a write would belong to no keyspace: never flushed, and counted
+    /// forever.
     #[test]
     fn a_write_that_waits_for_its_key_while_the_keyspace_is_dropped_is_refused() {
         let dir = tempfile::tempdir().unwrap();
@@ -459,7 +468,8 @@ mod tests {
         let held = kv.handle().parts().commits.stripes.hold_all();
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| kv.put("a", "1"));
-            // Long enough to come to the key; if it comes later, it is refused anyway.
+            // Long enough to reach the lock of the key. A writer that gets there later is refused,
+            // too.
             std::thread::sleep(Duration::from_millis(50));
             assert!(db.drop_keyspace("kv").unwrap());
             drop(held);

@@ -1,10 +1,12 @@
 //! The payloads of write-ahead-log records.
 //!
 //! ```text
-//! kind 1, batch       op*          op := tag:u8  [expiry:u64]  keyspace:varint  key:bytes  value:bytes
-//!                                  op i of the record has SeqNo first + i; a Delete has an empty value,
-//!                                  a RangeDelete has the end of the range as its value
-//! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*     takes one SeqNo
+//! kind 1, batch       op*
+//!     op := tag:u8  [expiry:u64]  keyspace:varint  key:bytes  value:bytes
+//!     op i of the record has SeqNo first + i; a Delete has an empty value,
+//!     a RangeDelete has the end of the range as its value
+//! kind 2, definition  keyspace:varint  kind:varint  first_id:varint  item:bytes*
+//!     takes one SeqNo
 //! bytes := length:varint, then that many bytes
 //! ```
 
@@ -17,14 +19,14 @@ use std::path::Path;
 
 /// A batch of operations.
 pub(crate) const BATCH: RecordKind = RecordKind(1);
-/// What values need to be read: a [`Definition`](crate::content::Definition).
+/// Definitions that are needed to read values: a [`Definition`](crate::content::Definition).
 pub(crate) const DEFINITION: RecordKind = RecordKind(2);
 
-/// One operation of a batch, as it stands in the log.
+/// One operation of a batch in the form that the log stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoggedOp<'a> {
     pub(crate) kind: Kind,
-    /// Only a Put has one.
+    /// Only a Put has an expiry.
     pub(crate) expiry: Option<Moment>,
     pub(crate) keyspace: KeyspaceId,
     pub(crate) key: &'a [u8],
@@ -52,11 +54,11 @@ pub(crate) const fn trailer(seqno: SeqNo, kind: Kind, expiry: Option<Moment>) ->
     }
 }
 
-/// Why a batch of the log cannot be read.
+/// The reason why a batch of the log cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Malformed(Malformed),
-    /// A newer flagstone wrote an operation with these flags.
+    /// The operation has these unknown flags, so a newer flagstone wrote it.
     Flags {
         at: usize,
         flags: u8,
@@ -87,7 +89,7 @@ impl Refusal {
     }
 }
 
-/// Appends an operation to `out`; returns the offsets of its key and its value.
+/// Appends an operation to `out`. Returns the offsets of its key and its value.
 #[inline]
 pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     let places = put_head(out, op);
@@ -95,8 +97,8 @@ pub(crate) fn put_op(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     places
 }
 
-/// Appends an operation without its value to `out`; returns the offset of its key, and the offset at which the value
-/// must follow.
+/// Appends an operation without its value to `out`. Returns the offset of its key, and the offset
+/// at which the value must follow.
 #[inline]
 pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     out.push(trailer(SeqNo::ZERO, op.kind, op.expiry).tag());
@@ -110,7 +112,7 @@ pub(crate) fn put_head(out: &mut Vec<u8>, op: &LoggedOp<'_>) -> (usize, usize) {
     (key_at, out.len())
 }
 
-/// The operations of a batch, one after another.
+/// Reads the next operation of a batch.
 pub(crate) fn read_op<'a>(decoder: &mut Decoder<'a>) -> Result<LoggedOp<'a>, Refusal> {
     let at = decoder.position();
     let byte = decoder.u8("a kind of operation")?;

@@ -3,9 +3,10 @@
 //! ```text
 //! merge +1 of a key that has 5 until noon  --under the locks of its key-->  put 6 until noon
 //! ```
-//! An operand that waited for its base in tables would be folded with it or not, depending on whether a compaction ran
-//! before the base expired. So each merge becomes a put of what it folds to, or a delete. A value that lives keeps its
-//! expiry; one that has expired is absent. Keyspaces that never saw an expiry keep their merges.
+//! If an operand waited for its base in tables, the result would depend on whether a compaction ran
+//! before the base expired. So each merge becomes a put of the folded value, or a delete. A live
+//! value keeps its expiry; an expired one counts as absent. Keyspaces that never had an expiry keep
+//! their merges.
 
 use super::batch::{Effect, Op, Write, encode_op};
 use crate::reads::{Judge, Reads};
@@ -15,7 +16,7 @@ use flagstone_base::{Kind, Moment, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Whether `write` merges into a keyspace in which entries may expire.
+/// Returns whether `write` merges into a keyspace in which entries may expire.
 #[inline]
 pub(super) fn is_needed(write: &Write<'_>) -> bool {
     write.keyspaces.iter().any(|keyspace| keyspace.expires())
@@ -26,14 +27,14 @@ fn resolves(write: &Write<'_>, op: &Op) -> bool {
     op.kind == Kind::Merge && write.keyspaces[usize::from(op.keyspace)].expires()
 }
 
-/// The operations of a write without such merges.
+/// The operations of a write after its merges were resolved.
 pub(super) struct Resolved {
     payload: Vec<u8>,
     ops: Vec<Op>,
 }
 
 impl Resolved {
-    /// The resolved form of `write`, whose locks are held.
+    /// Resolves `write`, whose locks are held.
     ///
     /// # Errors
     /// InvalidInput for a value over 512 MiB; errors of reading.
@@ -47,7 +48,7 @@ impl Resolved {
         }
     }
 
-    /// `write` with these operations.
+    /// Returns `write` with these operations.
     pub(super) fn as_write<'a>(&'a self, write: &Write<'a>) -> Write<'a> {
         Write { payload: &self.payload, shared: None, ops: &self.ops, ..*write }
     }
@@ -71,9 +72,9 @@ struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
     judge: &'a Judge<'a>,
-    /// What earlier operations of the same write have made of keys.
+    /// The states of keys that earlier operations of the same write have written.
     written: HashMap<(u16, &'a [u8]), State>,
-    /// The ranges that they delete: keyspace, start, end.
+    /// The ranges that earlier operations have deleted: keyspace, start, end.
     deleted: Vec<(u16, &'a [u8], &'a [u8])>,
     resolved: Resolved,
 }
@@ -117,7 +118,7 @@ impl<'a> Resolving<'a> {
         self.deleted.push((keyspace, start, end));
     }
 
-    /// What `operand` makes of the key of `op`.
+    /// Folds `operand` into the value of the key of `op`.
     fn folded(&self, keyspace: &KeyspaceCore, op: &Op, operand: &[u8]) -> Result<State> {
         keyspace.check_fold()?;
         let key = self.write.bytes(&op.key);
@@ -131,7 +132,7 @@ impl<'a> Resolving<'a> {
     /// The state of a key before the next operation of the write.
     fn state(&self, keyspace: &KeyspaceCore, op: &Op, key: &'a [u8]) -> Result<State> {
         if let Some(state) = self.written.get(&(op.keyspace, key)) {
-            // A put of this very write may be one that has expired already.
+            // A put of this write may have expired already.
             let has_expired = |expiry| self.judge.has_expired(expiry);
             return Ok(match state.expiry.is_some_and(has_expired) {
                 true => State::default(),

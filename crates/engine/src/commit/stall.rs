@@ -1,55 +1,56 @@
-//! Back-pressure: writers slow down a little and early, so that they need not stop late.
+//! Back-pressure: writers slow down early by a little, so that they need not stop later.
 //!
 //! ```text
 //! fill of the memtables' share:   0 .. 3/4   free
 //!                                 3/4 .. 1   a delay that grows with the square of the excess
 //!                                 1          stop until a flush has made room
 //! ```
-//! Tables waiting for compaction add a fill of their own. Delays are waits with a time limit on a
-//! bell, outside all locks; a flush or a compaction that ends rings it, and a large write that another
-//! one waits for.
+//! Tables that wait for compaction add a fill of their own. A delay is a wait on a bell, with a
+//! time limit and outside all locks. The bell rings when a flush or a compaction ends, and when a
+//! large write is done for which another one waits.
 
 use crate::event::StallCause;
 use flagstone_env::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use flagstone_env::sync::{FairMutex, Mutex};
 use std::time::Duration;
 
-/// A fill, in thousandths, from which on writers are delayed; what earlier delays and none at all do
-/// stands in docs/decisions/background.md.
+/// The fill, in thousandths, from which on writers are delayed. For the effect of earlier delays,
+/// or of none, see docs/decisions/background.md.
 const DELAY_FROM: u32 = 750;
-/// A fill at which they stop.
+/// The fill, in thousandths, at which writers stop.
 pub(crate) const STOP: u32 = 1000;
-/// The delay just below the stop: a choice not measured yet. Longer delays show in the tail, shorter
-/// ones leave more to the stop.
+/// The delay just below the stop, a choice that was not measured. Longer delays show in the tail,
+/// shorter ones leave more to the stop.
 const DELAY_MAX: Duration = Duration::from_millis(1);
 
 /// What a writer must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
-    /// Go on.
+    /// Write now.
     Free,
-    /// Wait this long, then go on.
+    /// Wait this long, then write.
     Delay(Duration),
-    /// Wait until it is less.
+    /// Wait until the fill is below [`STOP`].
     Stop(StallCause),
 }
 
-/// How full things are, and which writers wait for that to change.
+/// How full memtables and trees are, and the writers that wait for that to change.
 #[derive(Default)]
 pub(crate) struct Stall {
-    /// That of the tree whose writers are held back most: others look at their own trees then.
+    /// The fill of the tree whose writers are held back most. From [`DELAY_FROM`] on every writer
+    /// checks its own trees.
     compaction_fill: AtomicU32,
-    /// All large writes.
+    /// Counts all large writes.
     pub(crate) large: Turns,
-    /// Those of them that are updates: they hold their keys.
+    /// Counts the large writes that are updates: they hold their keys.
     pub(crate) updates: Turns,
-    /// How many writers wait for their turn at the head of a line.
+    /// The number of writers that wait for their turn at the head of a line.
     pub(crate) awaiting: AtomicU32,
     pub(crate) stopped: Stopped,
     /// How often writers were stopped, and for how long they were stopped or delayed.
     pub(crate) stalls: AtomicU64,
     pub(crate) stall_nanos: AtomicU64,
-    /// Since when the log is at its bound for trees whose flush fails.
+    /// When the log reached its limit because of trees whose flush fails, if it has.
     log_full_since: Mutex<Option<Duration>>,
 }
 
@@ -62,12 +63,12 @@ pub(crate) struct Turns {
     pub(crate) door: FairMutex<()>,
 }
 
-/// Writers that are stopped: how many, and since when there are any.
+/// Writers that are stopped: their number, and when the first of them stopped.
 #[derive(Default)]
 pub(crate) struct Stopped(Mutex<(usize, Duration)>);
 
 impl Stopped {
-    /// Counts one more, at the time `now`; whether there was none.
+    /// Adds a writer at the time `now`. Returns whether it is the only one.
     pub(crate) fn enter(&self, now: Duration) -> bool {
         let mut stopped = self.0.lock();
         stopped.0 += 1;
@@ -77,7 +78,7 @@ impl Stopped {
         stopped.0 == 1
     }
 
-    /// Counts one less; if it was the last, for how long there were any.
+    /// Removes a writer at the time `now`. After the last one, returns for how long there were any.
     pub(crate) fn leave(&self, now: Duration) -> Option<Duration> {
         let mut stopped = self.0.lock();
         stopped.0 -= 1;
@@ -90,37 +91,38 @@ impl Stopped {
 }
 
 impl Stall {
-    /// Sets the largest fill of what waits for compaction in any tree, in thousandths; returns what it was.
+    /// Sets the largest fill of any tree for tables that wait for compaction, in thousandths.
+    /// Returns the previous one.
     pub(crate) fn set_compaction_fill(&self, fill: u32) -> u32 {
         self.compaction_fill.swap(fill, Ordering::Relaxed)
     }
 
-    /// Whether no writer need wait when the memtables hold `bytes` of their `share`.
+    /// Returns whether no writer needs to wait when the memtables hold `bytes` of their `share`.
     #[inline]
     pub(crate) fn is_free(&self, bytes: u64, share: u64) -> bool {
         let compaction = self.compaction_fill.load(Ordering::Relaxed);
         bytes <= free_bytes(share) && compaction < DELAY_FROM
     }
 
-    /// The log is at its bound at the time `now`; true if it was not before.
+    /// Notes that the log is at its limit at the time `now`. Returns true if it was not before.
     pub(crate) fn note_full_log(&self, now: Duration) -> bool {
         let mut since = self.log_full_since.lock();
         since.is_none() && since.replace(now).is_none()
     }
 
-    /// No flush fails any more; since when the log was at its bound, if it was.
+    /// Notes that no flush fails any more. Returns when the log reached its limit, if it had.
     pub(crate) fn note_log_is_free(&self) -> Option<Duration> {
         self.log_full_since.lock().take()
     }
 }
 
-/// What memtables hold of their `share` before writers are delayed.
+/// The bytes that memtables may hold of their `share` before writers are delayed.
 pub(crate) const fn free_bytes(share: u64) -> u64 {
     share / 1000 * DELAY_FROM as u64
 }
 
-/// What a writer must do when the memtables hold `bytes` of their `share`, and what waits for compaction in its own
-/// trees has the fill `compaction`.
+/// Returns what a writer must do when the memtables hold `bytes` of their `share`, and its own
+/// trees have the fill `compaction` for tables that wait for compaction.
 pub(crate) fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
     let memory = u32::try_from(u128::from(bytes) * 1000 / u128::from(share.max(1)));
     let memory = memory.unwrap_or(u32::MAX);

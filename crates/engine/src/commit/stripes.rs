@@ -1,10 +1,10 @@
 //! Locks of keys: every write of a key holds its stripe from before the conditions are checked
-//! until the write is visible, so read-modify-writes of one key never lose one another.
+//! until the write is visible, so no read-modify-write of a key overwrites the result of another.
 //!
-//! A delete of a range has no key to lock. What it must not come between is a read and the write that
-//! depends on it, so writes that read (updates, conditions) hold the gate of their keyspace as well,
-//! shared, and a delete of a range holds it alone. Blind writes take no gate: their order against the
-//! delete is that of their SeqNos, whichever it is.
+//! A range delete has no key to lock. It must not come between a read and the write that depends on
+//! it. So writes that read (updates, conditions) also hold the gate of their keyspace shared, and a
+//! range delete holds it exclusively. Blind writes take no gate: either order against the range
+//! delete is right, and their SeqNos decide.
 //!
 //! Locks, in order: gates by keyspace id, then stripes ascending.
 
@@ -16,7 +16,7 @@ use flagstone_base::{KeyspaceId, Kind};
 use flagstone_env::sync::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-/// 1,024: with 64 writers of random keys, about one in 16 meets another's stripe.
+/// 1,024: with 64 writers of random keys, about one in 16 meets the stripe of another.
 const STRIPES: usize = 1024;
 
 /// The locks, each on a cache line of its own.
@@ -26,7 +26,7 @@ pub(crate) struct Stripes(Box<[Stripe]>);
 #[derive(Default)]
 struct Stripe(Mutex<()>);
 
-/// The locks of one write; dropping it releases them.
+/// The locks of one write. Dropping them releases them.
 pub(crate) struct Held<'a> {
     _gates: SmallVec<[HeldGate<'a>; 1]>,
     _stripes: SmallVec<[MutexGuard<'a, ()>; 1]>,
@@ -46,28 +46,28 @@ impl Stripes {
         self.0[usize::from(stripe)].0.lock()
     }
 
-    /// Locks one key for a read and the write that depends on it; `hash` is the key's.
+    /// Locks one key, whose hash is `hash`, for a read and the write that depends on it.
     #[inline]
     pub(crate) fn hold_to_update<'a>(&'a self, keyspace: &'a KeyspaceCore, hash: u64) -> Held<'a> {
-        // A field initializer runs before the next: the gate comes first.
+        // Fields are initialized in order: the gate is locked first.
         Held {
             _gates: SmallVec::from_buf([keyspace.gate.pass()]),
             _stripes: SmallVec::from_buf([self.lock(Self::of(keyspace.id, hash))]),
         }
     }
 
-    /// Locks everything that `write` writes or depends on. `has_reads` tells whether it reads what its merges change.
+    /// Locks everything that `write` writes or depends on. `has_reads` tells whether the write
+    /// reads the values that its merges change.
     #[inline]
     pub(crate) fn hold<'a>(&'a self, write: &Write<'a>, has_reads: bool) -> Held<'a> {
         let gates = gates(write, has_reads);
         let mut stripes: SmallVec<[u16; 4]> = stripes_of(write).collect();
-        // All commits take them in one order, so that no two wait for each other.
+        // All commits lock stripes in this order, so no two wait for each other.
         stripes.sort_unstable();
         stripes.dedup();
         Held { _gates: gates, _stripes: stripes.iter().map(|&stripe| self.lock(stripe)).collect() }
     }
 
-    /// Locks every stripe.
     #[cfg(test)]
     pub(crate) fn hold_all(&self) -> Held<'_> {
         let stripes = (0..STRIPES as u16).map(|stripe| self.lock(stripe)).collect();
@@ -83,7 +83,7 @@ fn stripes_of(write: &Write<'_>) -> impl Iterator<Item = u16> {
     written.chain(write.conditions.iter().map(move |c| of(c.keyspace, c.hash)))
 }
 
-/// Passes the gates of the keyspaces that `write` deletes ranges of, has conditions on, or reads.
+/// Locks the gates of the keyspaces in which `write` deletes ranges, has conditions, or reads.
 fn gates<'a>(write: &Write<'a>, has_reads: bool) -> SmallVec<[HeldGate<'a>; 1]> {
     let deletes_range = |at: usize| {
         let mut ops = write.ops.iter();

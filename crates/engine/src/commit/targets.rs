@@ -6,7 +6,7 @@ use flagstone_base::Kind;
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;
 
-/// The trees a write touches: (keyspace in the batch, partition), ascending.
+/// The trees that a write touches, as (keyspace in the batch, partition), ascending.
 pub(super) type Targets = SmallVec<[(u16, u16); 1]>;
 
 /// The targets of `write`.
@@ -33,7 +33,7 @@ pub(crate) fn trees_of<'a>(write: &Write<'a>) -> Trees<'a> {
     targets(write).into_iter().map(tree).collect()
 }
 
-/// The partitions that a range delete concerns.
+/// The partitions that a range delete overlaps.
 pub(super) fn partitions_of(write: &Write<'_>, op: &Op) -> RangeInclusive<usize> {
     let route = &write.keyspaces[usize::from(op.keyspace)].route;
     route.partitions_of(write.bytes(&op.key), write.bytes(&op.value))

@@ -1,4 +1,4 @@
-//! Writers are stopped until there is room, or delayed.
+//! Stops writers until there is room, or delays them.
 
 use super::stall::Stall;
 use crate::due::Due;
@@ -16,20 +16,21 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A stopped writer looks again after this time even if no bell rang.
+/// A stopped writer checks again after this time even if no bell rang.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// Waits shorter than this are saved up: a timer of the system is hardly finer.
+/// Shorter waits are added up, since system timers are hardly finer.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
-/// What a look for room finds: something, or why there is none yet; or why there will be none.
+/// The result of a check for room: what was found, or why there is no room yet. An error means that
+/// there will be none.
 pub(super) type Look<T> = Result<std::result::Result<T, StallCause>>;
 
 thread_local! {
-    /// What this thread has been told to wait and has not yet.
+    /// How long this thread must still wait.
     static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// What holds writers back: the memory of memtables, and the background work that is behind.
+/// What holds writers back: the memory of memtables, and background work that lags.
 #[derive(Clone)]
 pub(crate) struct Throttle {
     pub(crate) setup: Arc<Setup>,
@@ -58,7 +59,7 @@ impl Throttle {
         self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Waits until `look` finds room, and returns what it found there.
+    /// Waits until `look` finds room, and returns its result.
     pub(super) fn stop<T>(
         &self,
         wait: bool,
@@ -90,7 +91,8 @@ impl Throttle {
                 return Ok(found);
             }
             self.health.check_open_for_writing()?;
-            // While these fail nothing makes room: say why instead of waiting for ever.
+            // While these fail nothing makes room, so their error is returned instead of waiting
+            // forever.
             if let Some(error) = self.work.lock().flushes.why_no_room(flushes) {
                 return Err(error.context("writers wait for a flush that fails"));
             }

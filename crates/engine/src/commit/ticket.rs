@@ -1,4 +1,4 @@
-//! A started commit: visible already, durable when its ticket says so.
+//! A started commit: visible at once, durable when its ticket says so.
 
 use crate::log_upkeep::LogUpkeep;
 use crate::options::Durability;
@@ -7,8 +7,8 @@ use flagstone_wal::Lsn;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The promise of a commit begun by [`Engine::start`](crate::Engine::start).
-/// Dropping it gives up waiting, not the commit.
+/// The promise of a commit begun by [`Engine::start`](crate::Engine::start). Dropping it does not
+/// undo the commit.
 #[must_use = "the commit is durable only when the ticket was waited for"]
 pub struct Ticket {
     pub(crate) log: Arc<LogUpkeep>,
@@ -22,18 +22,19 @@ pub struct Ticket {
 pub enum TryCommit {
     /// The writes are visible.
     Started {
-        /// Tells when they are durable.
+        /// Tells when the writes are durable.
         ticket: Ticket,
-        /// How long the caller should pause before its next commit: zero as long as flushes and compactions keep up. A
-        /// commit that waits would have slept this long. Callers that ignore it are told to retry the sooner.
+        /// How long the caller should pause before its next commit: zero as long as flushes and
+        /// compactions keep up. A commit that waits would have slept this long. Callers that ignore
+        /// it are told to retry sooner.
         pause: Duration,
     },
-    /// Nothing has happened: flushes or compactions are behind. Try again after about this time.
+    /// Nothing has happened, because flushes or compactions lag. Try again after about this time.
     RetryAfter(Duration),
 }
 
 impl Ticket {
-    /// Waits until the commit is as durable as was asked.
+    /// Waits until the commit is as durable as its Durability promises.
     ///
     /// # Errors
     /// Poisoned when the sync failed.
@@ -41,7 +42,7 @@ impl Ticket {
         self.log.wait_durable(self.lsn, self.durability)
     }
 
-    /// Whether [`Ticket::wait`] would return at once.
+    /// Returns whether [`Ticket::wait`] would return at once.
     pub fn is_done(&self) -> bool {
         self.log.is_durable(self.lsn, self.durability)
     }

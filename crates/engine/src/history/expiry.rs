@@ -1,12 +1,13 @@
 //! The clock by which entries expire.
 //!
 //! ```text
-//! now     max(wall clock, every moment returned before, the manifest's): readers judge by it
-//! safe    as now, but it does not follow a jump of the wall clock for an hour: tables are rid of entries by it
+//! now     max(wall clock, every moment returned before, the manifest's): for readers
+//! safe    as now, but follows a jump of the wall clock only after an hour: for removal from tables
 //! ```
-//! A wall clock that is set far ahead by mistake must not destroy data. Readers follow it, for they cannot know better.
-//! What they do not see any more is still in tables, and only `safe` is recorded: it comes back when the clock is right and
-//! the database is opened again.
+//! A wall clock that is set far ahead by mistake must not destroy data. Readers follow it, since
+//! they cannot know better. But the entries that they no longer see are still in tables, and only
+//! `safe` is recorded: the entries come back when the clock is right and the database is opened
+//! again.
 
 use flagstone_base::Moment;
 use flagstone_env::Clock;
@@ -15,16 +16,16 @@ use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A wall clock that gains more than this on the monotonic clock between two looks has jumped. So has one of a machine
-/// that slept.
+/// A wall clock that gains more than this on the monotonic clock between two readings has jumped.
+/// The clock of a machine that slept counts as such, too.
 const JUMP: Duration = Duration::from_secs(3600);
-/// For this long after a jump was seen, tables are rid of nothing by it: time enough to set the clock right.
+/// No entry is removed because of a jump for this long after it: time to set the clock right.
 const PAUSE: Duration = Duration::from_secs(3600);
 
 /// The clock by which entries of one database expire. It never runs backwards.
 pub(crate) struct ExpiryClock {
     clock: Arc<dyn Clock>,
-    /// Whether an entry may have an expiry.
+    /// An entry may have an expiry.
     is_used: AtomicBool,
     /// The largest moment returned, in milliseconds.
     high: AtomicU64,
@@ -33,18 +34,19 @@ pub(crate) struct ExpiryClock {
 
 /// The wall clock as far as it is trusted.
 struct Trusted {
-    /// What the wall clock said when the monotonic clock said this.
+    /// A reading of the wall clock, and that of the monotonic clock at the same time.
     wall: Moment,
     monotonic: Duration,
     safe: Moment,
-    /// When the jump was seen that is not trusted yet.
+    /// When a jump was seen that is not trusted yet.
     jumped: Option<Duration>,
-    /// By how much the wall clock jumped, until that is told.
+    /// The size of a jump that was not reported yet.
     untold: Option<Duration>,
 }
 
 impl ExpiryClock {
-    /// A clock that never returns a moment before `high`. `is_used` tells whether an entry may have an expiry.
+    /// A clock that never returns a moment before `high`. `is_used` tells whether an entry may have
+    /// an expiry.
     pub(crate) fn new(clock: Arc<dyn Clock>, high: Moment, is_used: bool) -> Self {
         let (wall, monotonic) = (Moment::since_1970(clock.wall()), clock.monotonic());
         let safe = wall.max(high);
@@ -57,17 +59,17 @@ impl ExpiryClock {
         }
     }
 
-    /// From here on an entry may have an expiry. Called before the first one is numbered.
+    /// Notes that entries may have expiries. Called before the first such entry gets its number.
     pub(crate) fn set_used(&self) {
         self.is_used.store(true, Ordering::SeqCst);
     }
 
-    /// Whether an entry may have an expiry.
+    /// Returns whether an entry may have an expiry.
     pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::SeqCst)
     }
 
-    /// The moment by which a reader of now judges.
+    /// The moment by which a reader judges expiries now.
     pub(crate) fn now(&self) -> Moment {
         let wall = Moment::since_1970(self.clock.wall()).millis();
         let high = self.high.load(Ordering::Acquire);
@@ -76,22 +78,23 @@ impl ExpiryClock {
         Moment::from_millis(now)
     }
 
-    /// The moment that a new reader keeps, taken after its SeqNo: [`Moment::MAX`] if it sees no entry with an expiry.
+    /// The moment that a new reader keeps, read after its SeqNo: [`Moment::MAX`] if it sees no
+    /// entry with an expiry.
     pub(super) fn of_reader(&self) -> Moment {
         if self.is_used() { self.now() } else { Moment::MAX }
     }
 
-    /// The moment through which tables may be rid of entries, as far as this clock goes.
+    /// The moment up to which this clock lets expired entries be removed from tables.
     pub(crate) fn safe(&self) -> Moment {
         let mut trusted = self.trusted.lock();
         let (wall, monotonic) = (Moment::since_1970(self.clock.wall()), self.clock.monotonic());
         trusted.look(wall, monotonic);
-        // A reader that comes after what is done by this moment judges by no earlier one.
+        // Later readers judge by no earlier moment than this.
         self.high.fetch_max(trusted.safe.millis(), Ordering::AcqRel);
         trusted.safe
     }
 
-    /// By how much the wall clock has jumped, once for each jump.
+    /// Returns the size of a jump of the wall clock, once for each jump.
     pub(crate) fn take_jump(&self) -> Option<Duration> {
         self.trusted.lock().untold.take()
     }

@@ -1,7 +1,9 @@
-//! The history of writes: the log, the numbers, what is visible, and who reads at which SeqNo.
+//! The history of writes: the log, the SeqNos, what is visible, and the readers at older SeqNos.
 //!
 //! ```text
-//! next, ceiling  --numbered under a lock-->  log, memtables  --published in order-->  visible  --registered-->  snapshots
+//! next, ceiling  --numbered under a lock-->   log, memtables
+//!                --published in order-->      visible
+//!                --registered by readers-->   snapshots
 //! ```
 
 mod expiry;

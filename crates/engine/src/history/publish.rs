@@ -1,4 +1,5 @@
-//! Publication in SeqNo order: a commit becomes visible only when every one numbered before it is.
+//! Publication in SeqNo order: a commit becomes visible only when all commits with lower numbers
+//! are.
 
 use flagstone_base::SeqNo;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
@@ -25,15 +26,15 @@ struct Place {
     done: bool,
 }
 
-/// A commit's place in the line. It must reach [`Publisher::finish`], or all behind it wait.
+/// A commit's place in the line. It must reach [`Publisher::finish`], or all later commits wait.
 #[must_use]
 pub(crate) struct PublishTicket {
     place: u64,
     last: SeqNo,
 }
 
-/// How often a commit looks whether those before it are done, before it sleeps: they are copying a
-/// value, mostly, and a sleep costs two changes of thread.
+/// How often a commit checks whether those before it are done before it sleeps. Mostly they are
+/// copying a value, and a sleep costs two thread switches.
 const SPINS: usize = spins(250);
 const YIELDS: usize = 2;
 
@@ -53,15 +54,15 @@ impl Publisher {
         SeqNo::new(self.visible.load(Ordering::Acquire))
     }
 
-    /// Joins the line; called under the numbering lock, so the line has the order of the numbers.
+    /// Joins the line. Called under the numbering lock, so the line has the order of the numbers.
     pub(crate) fn join(&self, last: SeqNo) -> PublishTicket {
         let mut line = self.line.lock();
         line.commits.push_back(Place { last, done: false });
         PublishTicket { place: line.front + line.commits.len() as u64 - 1, last }
     }
 
-    /// The commit's entries stand in the memtables (or it failed and has none): publishes it, and
-    /// returns when it is visible.
+    /// Publishes a commit whose entries are in the memtables, or that failed and has none. Returns
+    /// when it is visible.
     pub(crate) fn finish(&self, ticket: PublishTicket) {
         let mut line = self.line.lock();
         let place = (ticket.place - line.front) as usize;

@@ -1,5 +1,5 @@
-//! The SeqNos that somebody reads at, and the moments by which they judge expiries: compaction keeps for each reader what
-//! it sees.
+//! The SeqNos at which readers read, and the moments by which they judge expiries. Compaction keeps
+//! what each reader sees.
 
 use super::expiry::ExpiryClock;
 use super::publish::Publisher;
@@ -9,20 +9,20 @@ use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// The registered SeqNos and who reads at each.
+/// The registered SeqNos and their readers.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     held: Mutex<BTreeMap<SeqNo, Readers>>,
-    /// Garbage waits for readers at SeqNos below this one; 0: none does.
+    /// Garbage waits for readers at SeqNos below this one; 0 if none does.
     awaited_below: AtomicU64,
-    /// What to do when the last of these readers is gone.
+    /// Called when the last of these readers is gone.
     when_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The readers at one SeqNo.
 struct Readers {
     count: usize,
-    /// None of them judges by an earlier moment.
+    /// The earliest moment by which one of them judges.
     moment: Moment,
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct ReadPoint {
     pub(crate) moment: Moment,
 }
 
-/// A registered SeqNo and moment; dropping it gives them up.
+/// A registered SeqNo and moment, until it is dropped.
 pub(crate) struct Registered {
     snapshots: Arc<Snapshots>,
     point: ReadPoint,
 }
 
 impl Snapshots {
-    /// Registers what is visible now. Under the same lock as [`Snapshots::live`], so a compaction
-    /// either knows of this reader or works with an older watermark and moment.
+    /// Registers a reader of what is visible now. It takes the same lock as [`Snapshots::live`], so
+    /// a compaction either knows of this reader or uses an older watermark and moment.
     pub(crate) fn register(
         self: &Arc<Self>,
         publisher: &Publisher,
@@ -49,7 +49,7 @@ impl Snapshots {
     ) -> Registered {
         let mut held = self.held.lock();
         let seqno = publisher.visible();
-        // After the SeqNo: whoever sees an entry with an expiry finds the clock in use.
+        // Read after the SeqNo: a reader that sees an entry with an expiry finds the clock in use.
         let moment = clock.of_reader();
         let point = ReadPoint { seqno, moment };
         let readers = held.entry(seqno).or_insert(Readers { count: 0, moment });
@@ -58,7 +58,7 @@ impl Snapshots {
         Registered { snapshots: Arc::clone(self), point }
     }
 
-    /// The earliest moment by which a registered reader judges; MAX if there is none.
+    /// The earliest moment by which a registered reader judges; MAX if there is no reader.
     pub(super) fn moment(&self) -> Moment {
         let held = self.held.lock();
         held.values().map(|readers| readers.moment).min().unwrap_or(Moment::MAX)
@@ -70,29 +70,31 @@ impl Snapshots {
         (held.keys().copied().collect(), publisher.visible())
     }
 
-    /// What is to be done when the oldest reader is gone and garbage waits for that. It is called by the thread that gives the
-    /// snapshot up.
+    /// Sets the function to call when the oldest reader is gone and garbage waits for that. The
+    /// thread that drops the snapshot calls it.
     pub(crate) fn when_gone(&self, tell: impl Fn() + Send + Sync + 'static) {
         let _first = self.when_gone.set(Box::new(tell));
     }
 
-    /// Garbage waits until nobody reads at `seqno` or below. To be called under the lock that guards who waits.
+    /// Notes that garbage waits until nobody reads at `seqno` or below. Must be called under the
+    /// lock that guards the waiting trees.
     pub(crate) fn await_seqno(&self, seqno: SeqNo) {
         self.awaited_below.fetch_max(seqno.get() + 1, Ordering::Relaxed);
     }
 
-    /// Garbage waits for readers at `newest` and below alone, or for nobody. Under the same lock.
+    /// Notes that garbage waits only for readers at `newest` and below, or for none. Must be called
+    /// under the same lock.
     pub(crate) fn set_awaited(&self, newest: Option<SeqNo>) {
         let below = newest.map_or(0, |seqno| seqno.get() + 1);
         self.awaited_below.store(below, Ordering::Relaxed);
     }
 
-    /// Whether anybody reads at `seqno` or below.
+    /// Returns whether a reader at `seqno` or below is registered.
     pub(crate) fn is_held(&self, seqno: SeqNo) -> bool {
         self.held.lock().first_key_value().is_some_and(|(oldest, _)| *oldest <= seqno)
     }
 
-    /// A reader at `seqno` is gone; true if it was the oldest, and garbage waits for that.
+    /// Removes a reader at `seqno`. Returns true if it was the oldest, and garbage waits for that.
     fn give_up(&self, seqno: SeqNo) -> bool {
         let mut held = self.held.lock();
         let Some(readers) = held.get_mut(&seqno) else { return false };
@@ -101,7 +103,8 @@ impl Snapshots {
             return false;
         }
         held.remove(&seqno);
-        // Under the lock: who begins to wait looks whether the reader is still there after saying so.
+        // Read under the lock: a tree that begins to wait says so first, and then checks for the
+        // reader.
         let is_awaited = seqno.get() < self.awaited_below.load(Ordering::Relaxed);
         is_awaited && held.first_key_value().is_none_or(|(oldest, _)| *oldest > seqno)
     }
@@ -112,7 +115,7 @@ impl Registered {
         self.point.seqno
     }
 
-    /// What the reader sees.
+    /// The SeqNo and moment of the reader.
     pub(crate) const fn point(&self) -> ReadPoint {
         self.point
     }

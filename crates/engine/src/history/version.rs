@@ -1,16 +1,19 @@
-//! Which write of a key was read, so that a condition can ask for the same one.
+//! Version tokens: they identify the write that was read, so that a condition can ask for the same
+//! one.
 
 use flagstone_base::SeqNo;
 use std::fmt;
 
-/// Which history of writes a database goes on with. A database keeps its own for ever; a checkpoint that is opened for
-/// writing begins one of its own, since it may give the same SeqNos to other writes.
+/// Identifies the history of writes that a database continues. A database keeps its own forever. A
+/// checkpoint that is opened for writing begins a new one, since it may give the same SeqNos to
+/// other writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct HistoryId(pub(crate) u64);
 
-/// The version of a key: which write [`Keyspace::get_versioned`](crate::Keyspace::get_versioned) has found, for
-/// [`Batch::expect_version`](crate::Batch::expect_version). No other write ever has the same token, not after a crash
-/// that lost the write, and not in a copy of the database, where tokens from before the copy are refused.
+/// The version of a key: the write that [`Keyspace::get_versioned`](crate::Keyspace::get_versioned)
+/// has found, for [`Batch::expect_version`](crate::Batch::expect_version). No other write ever has
+/// the same token, not even after a crash that lost the write. In a copy of the database, tokens
+/// from before the copy are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VersionToken {
     pub(crate) history: HistoryId,
@@ -18,7 +21,7 @@ pub struct VersionToken {
 }
 
 impl VersionToken {
-    /// The SeqNo of the write: later writes of one database have larger ones.
+    /// The SeqNo of the write. Later writes of one database have larger ones.
     pub const fn seqno(&self) -> SeqNo {
         self.seqno
     }
@@ -29,7 +32,8 @@ impl VersionToken {
         value.to_be_bytes()
     }
 
-    /// The token that [`VersionToken::to_bytes`] has given; `None` when the bytes are no token.
+    /// The token of which `bytes` is the result of [`VersionToken::to_bytes`], or `None` if it is
+    /// of none.
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         let value = u128::from_be_bytes(bytes);
         let (history, seqno) = (HistoryId((value >> 64) as u64), value as u64);

@@ -1,4 +1,4 @@
-//! Where the writes of a database stand: what is numbered, logged, visible and read.
+//! The state of the writes of a database: what is numbered, logged, visible and read.
 
 use super::expiry::ExpiryClock;
 use super::numbering::Numbering;
@@ -14,19 +14,19 @@ use std::sync::Arc;
 /// The history of writes of an open database.
 pub(crate) struct History {
     pub(crate) id: HistoryId,
-    /// None in a database opened for reading only.
+    /// `None` in a database opened for reading only.
     pub(crate) log: Option<Log>,
     pub(crate) numbering: Mutex<Numbering>,
     pub(crate) publisher: Publisher,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) clock: ExpiryClock,
-    /// The log is being replayed: what stands behind in it is not in memtables yet, so nothing of it
-    /// may be released, and only the replay seals.
+    /// The log is being replayed. Its later records are not in memtables yet, so nothing of it may
+    /// be released, and only the replay seals memtables.
     pub(crate) replaying: AtomicBool,
 }
 
 impl History {
-    /// That of a database in which `visible` was the last write.
+    /// The history of a database in which `visible` was the last write.
     pub(crate) fn new(id: HistoryId, log: Option<Log>, visible: SeqNo, clock: ExpiryClock) -> Self {
         Self {
             id,
@@ -58,18 +58,18 @@ impl History {
         self.snapshots.register(&self.publisher, &self.clock)
     }
 
-    /// The moment through which tables may be rid of entries that have expired: no reader judges by an earlier one, now or
-    /// later. ZERO while nothing expires.
+    /// The moment up to which expired entries may be removed from tables: no reader judges by an
+    /// earlier one, now or later. ZERO while nothing expires.
     pub(crate) fn expire_through(&self) -> Moment {
         if !self.clock.is_used() {
             return Moment::ZERO;
         }
-        // The clock first: who registers after it keeps no earlier moment.
+        // The clock is read first: readers that register later keep no earlier moment.
         let safe = self.clock.safe();
         self.snapshots.moment().min(safe)
     }
 
-    /// The SeqNos that somebody reads at, ascending, and the SeqNo visible now.
+    /// The SeqNos of registered readers, ascending, and the SeqNo visible now.
     pub(crate) fn live(&self) -> (Vec<SeqNo>, SeqNo) {
         self.snapshots.live(&self.publisher)
     }

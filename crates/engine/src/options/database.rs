@@ -3,7 +3,7 @@
 use super::durability::{Durability, check_interval};
 use flagstone_base::{Error, Result};
 
-/// The options of a database, chosen each time it is opened; nothing of them is stored.
+/// The options of a database, chosen each time it is opened; they are not stored.
 ///
 /// ```
 /// # use flagstone_engine::{Durability, Options};
@@ -14,68 +14,77 @@ use flagstone_base::{Error, Result};
 #[non_exhaustive]
 pub struct Options {
     /// Memory for memtables, cache, indexes, filters and compaction together, in bytes. Default: a
-    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes of open
-    /// tables stay in memory, about 30 bytes a block: they take from the cache down to an eighth of its share, then
-    /// exceed the budget. So do filters as long as they fit into half of the cache; else their parts are cached like
-    /// blocks.
+    /// quarter of the machine's memory within 64 MiB..=4 GiB. Half of it is for memtables. Indexes
+    /// of open tables stay in memory, about 30 bytes a block: they reduce the cache, but to no less
+    /// than an eighth of its share, and then exceed the budget. Filters stay in memory, too, as
+    /// long as they fit into half of the cache; otherwise their parts are cached like blocks.
     pub memory_budget: u64,
     /// What [`commit`](crate::Engine::start) and the single-key writes promise.
     pub durability: Durability,
     /// Threads that compact, at least 1. Default: half the cores.
     pub compaction_workers: usize,
-    /// How many times the bytes that are alive the tables may take while writers overwrite and delete, 1.2 to 100: half
-    /// of the memtables' share comes on top, the log is not in it. More lets writers write faster: each byte put costs
-    /// about 1 / (this - 1) bytes of compaction where all are overwritten. When it is exceeded, writers are slowed until
-    /// compactions have caught up. What a snapshot reads is alive. While writers rest it is brought to about
-    /// 1.15. Default: 2.
+    /// The most that tables may take while writers overwrite and delete, as a multiple of the live
+    /// bytes, 1.2 to 100. Half of the memtables' share comes on top, and the log is not counted. A
+    /// larger value lets writers write faster: where all entries are overwritten, each byte put
+    /// costs about 1 / (this - 1) bytes of compaction. Above it writers are slowed until
+    /// compactions have caught up. What a snapshot reads counts as live. While writers are idle,
+    /// tables are compacted to about 1.15. Default: 2.
     pub space_amplification_max: f64,
-    /// The longest document or patch that collections take from a caller, in bytes: 16 MiB, as
-    /// MongoDB's, so that one document never fills a memtable. At most 512 MiB. Patches written without
-    /// reading may make a document longer, up to 512 MiB: what was acknowledged is kept, whatever the
-    /// limit is when it is folded.
+    /// The longest document or patch that collections accept from a caller, in bytes. Default: 16
+    /// MiB, as in MongoDB, so that one document never fills a memtable. At most 512 MiB. Patches
+    /// that are written without reading may make a document longer, up to 512 MiB: what was
+    /// acknowledged is kept, whatever the limit is when patches are folded.
     pub document_bytes_max: usize,
-    /// Advanced: seal the memtable of a partition when it holds so many bytes, 64 KiB to a quarter of
-    /// the memory budget. `None`, the default: only when all memtables together fill half of their
-    /// share of the budget, the largest first; that writes fewer and larger tables. While one flush
-    /// runs a memtable may grow beyond.
+    /// Advanced: seal the memtable of a partition when it holds this many bytes, 64 KiB to a
+    /// quarter of the memory budget. `None`, the default: only when all memtables together fill
+    /// half of their share of the budget, the largest first, which writes fewer and larger tables.
+    /// While a flush runs a memtable may grow beyond this size.
     pub memtable_bytes: Option<u64>,
-    /// Read blocks that are not in the cache past the page cache of the operating system (`O_DIRECT`), where
-    /// it can do that: for data much larger than the machine's memory, which the page cache would hold a
-    /// second time or not at all. Each miss is a read of the device then, so give `memory_budget` what the
-    /// page cache would have had. Blocks of more than 256 KiB, long scans and compactions go through the
-    /// page cache, which reads ahead for them, and so does everything on a file system without
-    /// such reads (some answer them out of the page cache without a word).
+    /// Read blocks that are not in the cache past the page cache of the operating system
+    /// (`O_DIRECT`), where it supports that: for data much larger than the machine's memory, which
+    /// the page cache would hold a second time or not at all. Each miss is then a read of the
+    /// device, so give `memory_budget` the memory that the page cache would have had. Blocks of
+    /// more than 256 KiB, long scans and compactions use the page cache, which reads ahead for
+    /// them, and so does everything on a file system without such reads (some silently serve them
+    /// from the page cache).
     ///
-    /// Cost: a second descriptor for each open table (both count in `files_open_max`), and up to 260 KiB for each thread that reads, outside of
-    /// the budget. Default: false. As RocksDB's `use_direct_reads`; measured in docs/decisions/tables.md.
+    /// Cost: a second descriptor for each open table (both count in `files_open_max`), and up to
+    /// 260 KiB for each thread that reads, outside of the budget. Default: false. As RocksDB's
+    /// `use_direct_reads`; measured in docs/decisions/tables.md.
     pub direct_reads: bool,
-    /// How many descriptors open tables may hold, at least 8. A table beyond that is closed when others are read, and
-    /// opened again by the next read of a block that is not in the cache: about 10 us more. Reads that are under way,
-    /// the log and what is being written come on top, fewer than 50. `None`, the default: three quarters of what the
-    /// process may have (`ulimit -n`), and not the last 64.
+    /// The most descriptors that open tables may hold, at least 8. A table beyond that is closed
+    /// when others are read, and opened by the next read of a block that is not in the cache: about
+    /// 10 us more. Running reads, the log and files being written come on top, fewer than 50.
+    /// `None`, the default: three quarters of what the process may have (`ulimit -n`), but not the
+    /// last 64.
     pub files_open_max: Option<usize>,
-    /// Every entry carries a check, a CRC-32C of its value with the hash of its key, its kind and its SeqNo, from the
-    /// write call into the block of a table. A flush or compaction refuses what has changed in memory on the way: a bit
-    /// flipped by bad memory, or by a program that writes where it must not, is told as Corruption and not stored. Reads
-    /// compare nothing. As RocksDB's `protection_bytes_per_key` and `memtable_protection_bytes_per_key`.
+    /// Every entry carries a check, a CRC-32C of its value with the hash of its key, its kind and
+    /// its SeqNo, from the write call into the block of a table. A flush or compaction refuses an
+    /// entry that has changed in memory on the way. So a bit flipped by bad memory, or by a program
+    /// that writes where it must not, is reported as Corruption and not stored. Reads compare
+    /// nothing. As RocksDB's `protection_bytes_per_key` and `memtable_protection_bytes_per_key`.
     ///
-    /// Cost: 0 to 3 % of the CPU time of a write, and 4 bytes of memory a version in memtables, which they take in any
-    /// case; docs/decisions/entry-checks.md. Default: true.
+    /// Cost: 0 to 3 % of the CPU time of a write, and 4 bytes of memory a version in memtables,
+    /// which they take in any case; docs/decisions/entry-checks.md. Default: true.
     pub entry_checks: bool,
-    /// A file of so many bytes that is removed when the disk is full, so that deletes, flushes and compactions have room to
-    /// free more; other writes are refused with OutOfSpace until the file can be made again, which happens by itself when twice its
-    /// size is free. `None`, the default: an eighth of the memory budget within 2 MiB..=128 MiB, made
-    /// when 16 times as much is alive in tables. `Some(0)`: none; a full disk is then left when something else makes room.
+    /// A file of this many bytes that is removed when the disk is full, so that deletes, flushes
+    /// and compactions have room to free more. Other writes are refused with OutOfSpace until the
+    /// file could be created again, which happens automatically when twice its size is free.
+    /// `None`, the default: an eighth of the memory budget within 2 MiB..=128 MiB, created when
+    /// tables hold 16 times as many live bytes. `Some(0)`: no file; a full disk then stays full
+    /// until something else makes room.
     pub ballast_bytes: Option<u64>,
-    /// Read all tables again and again in the background, so many bytes a second, and compare them with the manifest's
-    /// checksums: damage is told by [`Event::TableDamaged`](crate::Event::TableDamaged) while there is a backup to restore.
-    /// Reads go past the page cache where the system can do that. Default: 0, off. 10 MB/s read 860 GB a day.
+    /// Read all tables over and over in the background, this many bytes a second, and compare them
+    /// with the manifest's checksums. Damage is reported by
+    /// [`Event::TableDamaged`](crate::Event::TableDamaged) while there is a backup to restore.
+    /// Reads bypass the page cache where the system supports that. Default: 0, off. 10 MB/s read
+    /// 860 GB a day.
     pub scrub_bytes_per_second: u64,
-    /// How fast [backups](crate::Engine::backup) copy, and [checkpoints](crate::Engine::checkpoint) where the file system
-    /// makes no links: so many bytes a second, so that they leave the disk to others. A backup reads back what it has
-    /// copied at the same rate. Default: 0, as fast as it goes.
+    /// How fast [backups](crate::Engine::backup) copy, in bytes a second, so that they leave the
+    /// disk to others; also [checkpoints](crate::Engine::checkpoint), where the file system has no
+    /// hard links. A backup reads back its copies at the same rate. Default: 0, no limit.
     pub copy_bytes_per_second: u64,
-    /// Make the directory and the database when there is none.
+    /// Create the directory and the database if there is none. Default: true.
     pub create_if_missing: bool,
 }
 
@@ -102,7 +111,7 @@ impl Default for Options {
 
 /// Setters, one for each option.
 impl Options {
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -200,7 +209,7 @@ impl Options {
 }
 
 impl Options {
-    /// Refuses what is out of range.
+    /// Refuses values that are out of range.
     pub(crate) fn check(&self) -> Result<()> {
         if self.memory_budget < MEMORY_BUDGET_MIN {
             return Err(Error::invalid(format!(
@@ -216,7 +225,7 @@ impl Options {
         }
         if !(1.2..=100.0).contains(&self.space_amplification_max) {
             return Err(Error::invalid(format!(
-                "tables of {} times what is alive: expected 1.2 to 100",
+                "tables of {} times the live bytes: expected 1.2 to 100",
                 self.space_amplification_max
             )));
         }
@@ -241,7 +250,7 @@ impl Options {
         }
     }
 
-    /// How many descriptors open tables may hold.
+    /// The most descriptors that open tables may hold.
     pub(crate) fn files_open(&self) -> usize {
         self.files_open_max.unwrap_or_else(|| {
             let process = flagstone_env::os::descriptors_max().unwrap_or(u64::MAX);
@@ -256,44 +265,45 @@ impl Options {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "memtables of {bytes} bytes: expected {MEMTABLE_BYTES_MIN} to {limit} with this memory budget"
+            "memtables of {bytes} bytes: expected {MEMTABLE_BYTES_MIN} to {limit} with this memory \
+             budget"
         )))
     }
 
-    /// The size of the ballast; 0: none.
+    /// The size of the ballast in bytes; 0 for none.
     pub(crate) fn ballast(&self) -> u64 {
         let by_budget = (self.memory_budget / 8).clamp(2 << 20, 128 << 20);
         self.ballast_bytes.unwrap_or(by_budget)
     }
 
-    /// How many bytes all memtables together may hold.
+    /// The most bytes that all memtables together may hold.
     pub(crate) const fn memtable_share(&self) -> u64 {
         let half = self.memory_budget / 2;
         if half < MEMTABLES_BYTES_MAX { half } else { MEMTABLES_BYTES_MAX }
     }
 
-    /// How many bytes the block cache may hold, indexes and filters included, while memtables may take
-    /// `memtables`: what is left of seven eighths of the budget, at least an eighth. The last eighth
-    /// is for compactions and for what allocators round up.
+    /// The bytes that the block cache may hold, indexes and filters included, while memtables may
+    /// take `memtables`: the rest of seven eighths of the budget, but at least one eighth. The last
+    /// eighth is for compactions and for what allocators round up.
     pub(crate) const fn cache_bytes(&self, memtables: u64) -> u64 {
         let eighth = self.memory_budget / 8;
         let left = (7 * eighth).saturating_sub(memtables);
         if left > eighth { left } else { eighth }
     }
 
-    /// What the write-ahead log may hold as long as flushes keep up.
+    /// The most bytes that the write-ahead log holds as long as flushes keep up.
     pub(crate) const fn wal_bytes_max(&self) -> u64 {
         let twice = self.memtable_share() * 2;
         if twice < WAL_BYTES_MAX { twice } else { WAL_BYTES_MAX }
     }
 
-    /// At what size it makes the trees that pin its oldest segment flush: early enough for that to be
-    /// done before it is full.
+    /// The size of the log at which the trees that pin its oldest segment are flushed: early enough
+    /// for the flush to end before the log is full.
     pub(crate) const fn wal_bytes_long(&self) -> u64 {
         self.wal_bytes_max() / 5 * 4
     }
 
-    /// The size of a segment of the write-ahead log.
+    /// The size of a segment of the write-ahead log in bytes.
     pub(crate) const fn segment_bytes(&self) -> u64 {
         let part = self.memtable_share() / 8;
         if part > 64 << 20 {
@@ -306,17 +316,17 @@ impl Options {
     }
 }
 
-/// 1 MiB: tests fill a tree with it in a moment.
+/// 1 MiB: tests fill a tree of this size in a moment.
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
-/// 64 KiB: below it a memtable is mostly its own bookkeeping.
+/// 64 KiB: a smaller memtable is mostly its own bookkeeping.
 const MEMTABLE_BYTES_MIN: u64 = 64 << 10;
-/// 4 GiB: one memtable has addresses for 8 GiB, and all may lie in one tree.
+/// 4 GiB: one memtable has addresses for 8 GiB, and one tree may hold all memtables.
 const MEMTABLES_BYTES_MAX: u64 = 4 << 30;
-/// Fewer descriptors are no use: a compaction reads so many tables by turns.
+/// A compaction reads this many tables in turn, so fewer descriptors are of no use.
 const FILES_OPEN_MIN: usize = 8;
-/// So many descriptors are left to the log, to files being written, and to whoever embeds the database.
+/// The number of descriptors left to the log, to files being written, and to the embedding program.
 const DESCRIPTORS_LEFT: u64 = 64;
-/// Replay at open reads at most about this much.
+/// The most bytes, roughly, that a replay at open reads.
 const WAL_BYTES_MAX: u64 = 512 << 20;
 
 /// The machine's memory in bytes; 4 GiB where it cannot be found.

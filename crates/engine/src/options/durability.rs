@@ -9,30 +9,30 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
     /// Not logged. Kept only once a later [`flush`](crate::Engine::flush) or
-    /// [`close`](crate::Engine::close) has returned; a crash before keeps a whole cut of history.
+    /// [`close`](crate::Engine::close) has returned; an earlier crash keeps a whole cut of history.
     None,
-    /// Handed to the operating system: survives the death of the process (kill -9), not of the
-    /// machine. The default: about a microsecond a commit.
+    /// Handed to the operating system: survives the death of the process (kill -9), but not that of
+    /// the machine. The default: about a microsecond a commit.
     #[default]
     Buffered,
-    /// As `Buffered`, and synced in the background, each time so long after the last sync has ended. A
-    /// power cut loses what came since the last finished sync began: about this time and that of a sync,
-    /// more while a flush keeps the disk busy.
+    /// As `Buffered`, and synced in the background, each time this long after the last sync has
+    /// ended. A power cut loses what came after the start of the last finished sync: writes of
+    /// about this time plus that of a sync, more while a flush keeps the disk busy.
     Interval(Duration),
-    /// Synced before it returns; commits that wait at the same time share one sync.
+    /// Synced before it returns. Commits that wait at the same time share one sync.
     Group,
-    /// Synced before it returns, by a sync of its own. For devices where latency is all that counts.
+    /// Synced before it returns, by a sync of its own. For devices where only latency counts.
     Each,
 }
 
 impl Durability {
-    /// Whether the write-ahead log gets the commit.
+    /// Returns whether the commit is written to the write-ahead log.
     pub(crate) const fn is_logged(self) -> bool {
         !matches!(self, Self::None)
     }
 }
 
-/// Refuses an interval that nothing can keep.
+/// Refuses an interval that is too short to keep.
 pub(crate) fn check_interval(interval: Duration) -> Result<()> {
     if interval < Duration::from_millis(1) {
         return Err(Error::invalid(format!("a sync every {interval:?}: expected at least 1 ms")));

@@ -6,11 +6,11 @@ use flagstone_sst::TableOptions;
 /// How the keys of a keyspace are spread over partitions. Fixed at creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Routing {
-    /// By ranges of the hash of the key: 1 to 256 partitions. Even load for any keys; a scan merges
-    /// all partitions.
+    /// By ranges of the hash of the key, 1 to 256 partitions. The load is even for any keys; a scan
+    /// merges all partitions.
     Hash(u16),
-    /// By ranges of the key itself, given the ascending first keys of the second partition and those
-    /// behind it (at most 255). A scan reads the partitions one after another.
+    /// By ranges of the key itself, given the ascending first keys of the second and all later
+    /// partitions (at most 255). A scan reads the partitions one after another.
     Range(Vec<Vec<u8>>),
 }
 
@@ -21,7 +21,7 @@ impl Routing {
         Self::Hash(cores.next_power_of_two().clamp(4, 32) as u16)
     }
 
-    /// How many partitions there are.
+    /// The number of partitions.
     pub fn partitions(&self) -> usize {
         match self {
             Self::Hash(partitions) => usize::from(*partitions),
@@ -52,9 +52,9 @@ impl Routing {
 
 macro_rules! define {
     ($($(#[$doc:meta])* $tag:literal $name:ident: $type:ty = $default:expr, $bounds:expr;)*) => {
-        /// The options of a keyspace. What is set counts when the keyspace is created, and is stored with it. A keyspace
-        /// that exists is opened only if every option that is set has the stored value; one that is not set is not
-        /// compared.
+        /// The options of a keyspace. What is set applies when the keyspace is created, and is
+        /// stored with it. An existing keyspace is opened only if every option that is set has the
+        /// stored value; options that are not set are not compared.
         ///
         /// ```
         /// # use flagstone_engine::{KeyspaceOptions, Routing};
@@ -64,21 +64,22 @@ macro_rules! define {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct KeyspaceOptions {
-            /// How keys find their partition. Fixed at creation. Default: hash partitions, the next power of two of the
-            /// processor's cores within 4..=32.
+            /// How keys find their partition. Fixed at creation. Default: hash partitions, the next
+            /// power of two of the processor's cores within 4..=32.
             pub routing: Option<Routing>,
             $($(#[$doc])* pub $name: Option<$type>,)*
-            /// The name of the fold that combines merge operands, registered with `Builder::fold` of crate flagstone.
-            /// Fixed at creation. Default: none, and merges are refused; a collection gets the fold of
-            /// `Collection::patch`.
+            /// The name of the fold that combines merge operands, registered with `Builder::fold`
+            /// of crate flagstone. Fixed at creation. Default: none, and merges are refused; a
+            /// collection gets the fold of `Collection::patch`.
             pub fold: Option<String>,
         }
 
-        /// Options of tables.
+        /// Setters and comparison of the options of tables.
         impl KeyspaceOptions {
             $(
                 #[doc = concat!(
-                    "Sets [`KeyspaceOptions::", stringify!($name), "`](#structfield.", stringify!($name), ")."
+                    "Sets [`KeyspaceOptions::", stringify!($name), "`](#structfield.",
+                    stringify!($name), ")."
                 )]
                 #[must_use]
                 pub const fn $name(mut self, $name: $type) -> Self {
@@ -87,13 +88,13 @@ macro_rules! define {
                 }
             )*
 
-            /// Returns `tables` with everything replaced that is set here.
+            /// Returns `tables` with the options replaced that are set here.
             pub(crate) fn over(&self, tables: TableOptions) -> TableOptions {
                 TableOptions { $($name: self.$name.unwrap_or(tables.$name),)* }
             }
 
-            /// The first option that is set here and that `tables` has otherwise, as two texts: what `tables` has, and
-            /// what is set here.
+            /// Returns the first option that is set here and differs in `tables`, as two texts: its
+            /// value in `tables`, and the one set here.
             pub(crate) fn difference(&self, tables: &TableOptions) -> Option<(String, String)> {
                 $(
                     if let Some(set) = self.$name && set != tables.$name {
@@ -115,7 +116,7 @@ macro_rules! define {
 flagstone_sst::each_table_option!(define);
 
 impl KeyspaceOptions {
-    /// No option is set.
+    /// Returns options of which none is set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -139,7 +140,7 @@ impl KeyspaceOptions {
         self.routing.clone().unwrap_or_else(Routing::by_cores)
     }
 
-    /// Refuses what is out of range.
+    /// Refuses values that are out of range.
     pub(crate) fn check(&self) -> Result<()> {
         self.routing.as_ref().map_or(Ok(()), Routing::check)?;
         self.over(TableOptions::default()).check()

@@ -1,4 +1,4 @@
-//! Which partition of a keyspace holds a key.
+//! Routes keys to the partitions of a keyspace.
 
 mod route;
 

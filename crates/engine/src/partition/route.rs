@@ -1,12 +1,12 @@
 //! Key to partition: by ranges of the hash space, or by ranges of keys.
 //!
-//! Hash partition `i` of `n` begins at `ceil(i * 2^64 / n)`; the starts stand in the catalog, so a
+//! Hash partition `i` of `n` begins at `ceil(i * 2^64 / n)`. The catalog stores the starts, so a
 //! partition can be split in two later without touching the others. There is no remainder and no
-//! absolute value in it: every hash, the smallest and the largest too, lies in exactly one range.
+//! absolute value: every hash, including the smallest and the largest, lies in exactly one range.
 
 use std::ops::RangeInclusive;
 
-/// The routing of one keyspace, ready to be asked.
+/// The routing of one keyspace, ready for lookups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// The first hash of each partition; the first is 0.
@@ -21,7 +21,7 @@ pub(crate) const fn hash_start(i: usize, n: usize) -> u64 {
 }
 
 impl Route {
-    /// How many partitions there are.
+    /// The number of partitions.
     pub(crate) fn partitions(&self) -> usize {
         match self {
             Self::Hash { starts, .. } => starts.len(),
@@ -41,8 +41,8 @@ impl Route {
     pub(crate) fn partition(&self, key: &[u8], hash: u64) -> usize {
         match self {
             Self::Hash { starts, .. } => {
-                // Even ranges, which all are until one is split: a multiplication finds the place,
-                // the comparisons below mend what is not even.
+                // Ranges are even until one is split: a multiplication finds the partition, and the
+                // comparisons below correct it for uneven ranges.
                 let guess = ((u128::from(hash) * starts.len() as u128) >> 64) as usize;
                 let fits =
                     starts[guess] <= hash && starts.get(guess + 1).is_none_or(|&next| hash < next);
@@ -62,7 +62,7 @@ impl Route {
         }
     }
 
-    /// Whether the partitions, one after another, are in key order.
+    /// Returns whether the partitions, one after another, are in key order.
     pub(crate) const fn is_ordered(&self) -> bool {
         match self {
             Self::Hash { starts, .. } => starts.len() == 1,

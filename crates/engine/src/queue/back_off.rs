@@ -1,17 +1,16 @@
-//! What failed is tried again, later each time.
+//! Retries of failed work, with a longer delay after each failure.
 
 use flagstone_base::{Error, ErrorKind};
 use std::time::Duration;
 
-/// The first delay; each is twice the one before ..
+/// The delay after the first failure. Each later delay is twice the one before.
 const DELAY_MIN: Duration = Duration::from_millis(200);
-/// .. up to this, ..
 const DELAY_MAX: Duration = Duration::from_secs(60);
-/// .. or this while the disk is full: it may have room soon, and nobody says when.
+/// The longest delay is shorter while the disk is full: it may have space again at any moment.
 const DELAY_MAX_FULL: Duration = Duration::from_secs(2);
-/// A first failure may be of the moment.
+/// The number of failures from which on a failure counts as lasting. A first one may be temporary.
 const LASTING: u32 = 2;
-/// Writers wait for an attempt that is no further off.
+/// Writers wait for a retry that is at most this far off.
 const NEAR: Duration = Duration::from_secs(1);
 
 /// The failures of one kind of work since it last succeeded.
@@ -26,35 +25,36 @@ pub(crate) struct BackOff {
 }
 
 impl BackOff {
-    /// After the failure `error` at the time `now`; `before` is what was there before it.
+    /// The back-off after the failure `error` at the time `now`; `before` is the one before it, if
+    /// any.
     pub(crate) fn after(before: Option<&Self>, error: &Error, now: Duration) -> Self {
         let failures = before.map_or(0, |before| before.failures).saturating_add(1);
         let until = now + delay(failures, error.kind());
         Self { failures, error: error.clone(), until, rests: true }
     }
 
-    /// How long to rest.
+    /// The delay before the next attempt.
     pub(crate) fn delay(&self) -> Duration {
         delay(self.failures, self.error.kind())
     }
 
-    /// What went wrong.
     pub(crate) fn error(&self) -> &Error {
         &self.error
     }
 
-    /// What went wrong, if that was not the first time.
+    /// The last error, if the work has failed at least twice.
     pub(crate) fn lasting(&self) -> Option<&Error> {
         (self.failures >= LASTING).then_some(&self.error)
     }
 
-    /// How often it failed.
+    /// The number of failures.
     pub(crate) const fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// What went wrong, for somebody who waits since there were `seen` failures, if it is no use to wait longer: it
-    /// failed once more, not for the first time, or the next attempt is far off.
+    /// Returns the last error if a caller that has waited since there were `seen` failures should
+    /// stop waiting: the work has failed again, and not for the first time, or the next attempt is
+    /// far off.
     pub(crate) fn hopeless(&self, seen: u32, now: Duration) -> Option<&Error> {
         let is_far = self.rests && self.until.saturating_sub(now) > NEAR;
         (self.failures >= LASTING && (self.failures > seen || is_far)).then_some(&self.error)

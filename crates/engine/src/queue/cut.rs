@@ -1,13 +1,14 @@
 //! A cut of history: the manifest's state at a moment when the tables hold everything up to one
-//! SeqNo and nothing behind it.
+//! SeqNo and nothing after it.
 //!
 //! ```text
 //! groups of sealed memtables, first in, first out:   [#1..#7]  [#8..#9]  [all trees, at #12 + cut]
 //! installed:                                         tables <= #7 .. <= #9 .. <= #12: state cloned
 //! ```
 //!
-//! Between two groups some trees may be ahead of others, and a batch over several of them half there;
-//! a cut never is. It is taken under the manifest's lock, by the install of its own group.
+//! Between two groups some trees may be ahead of others, so that tables hold only half of a batch
+//! over several trees. A cut never does: it is taken under the manifest's lock by the install of
+//! its own group.
 
 use crate::manifest::{Manifest, State};
 use flagstone_base::SeqNo;
@@ -17,30 +18,30 @@ use std::sync::{Arc, Weak};
 
 /// The database as of one SeqNo.
 pub(crate) struct Cut {
-    /// The last SeqNo in it.
+    /// The last SeqNo in the cut.
     pub(crate) seqno: SeqNo,
-    /// What a manifest would say then.
+    /// The state that a manifest would record at this SeqNo.
     pub(crate) state: State,
-    /// They keep the files of the tables that the state names.
+    /// These keep the files of the tables that `state` names.
     _versions: Vec<Arc<Version>>,
 }
 
-/// Where a cut is put for the one who waits for it; gone when nobody does.
+/// A request for a cut, with the place to put it. The place is gone once nobody waits for the cut.
 pub(crate) struct CutWanted(Weak<Mutex<Option<Cut>>>);
 
 impl CutWanted {
-    /// A cut to be put into `place`.
+    /// Requests a cut to be put into `place`.
     pub(crate) fn new(place: &Arc<Mutex<Option<Cut>>>) -> Self {
         Self(Arc::downgrade(place))
     }
 
-    /// Whether somebody still waits for it.
+    /// Returns whether somebody still waits for the cut.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// Hands out the cut at `seqno`, which `manifest` and `trees` have just installed; its lock is
-    /// still held.
+    /// Puts the cut at `seqno` into its place. `manifest`, whose lock is held, and `trees` have
+    /// just installed it.
     pub(crate) fn give(&self, seqno: SeqNo, manifest: &Manifest, trees: &[Arc<Tree>]) {
         let Some(place) = self.0.upgrade() else { return };
         let versions = trees.iter().map(|tree| Arc::clone(tree.view().version())).collect();

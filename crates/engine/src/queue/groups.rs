@@ -1,12 +1,13 @@
 //! Groups of sealed memtables, and which of them can be flushed now.
 //!
 //! ```text
-//! number   1: a (fails, rests)     2: a b c         3: unlogged, b d       4: a
+//! number   1: a (failed, pauses)   2: a b c         3: unlogged, b d       4: a
 //! flushed                          b c now, a later      now, as one       after 2
 //! ```
-//! A group whose flush fails rests alone. A later one passes it, but not in a tree that both have, since the memtables of
-//! a tree are flushed in order; and a group with unlogged writes passes no other such group, since a crash must keep a
-//! whole cut of them. What one edit must install waits as a whole.
+//! A group whose flush fails pauses alone. A later group overtakes it, except in a tree that both
+//! hold, since the memtables of a tree are flushed in order. A group with unlogged writes overtakes
+//! no other such group, since a crash must keep a whole cut of them. A group that one edit must
+//! install waits as a whole.
 
 use super::back_off::BackOff;
 use super::cut::CutWanted;
@@ -17,22 +18,24 @@ use std::sync::Arc;
 
 /// Memtables sealed at one SeqNo.
 pub(crate) struct SealGroup {
-    /// Its place among all groups, from 1 on.
+    /// The position among all groups, from 1 on.
     pub(crate) number: u64,
-    /// That SeqNo: the edit holds nothing behind it, whatever was sealed since.
+    /// The SeqNo. The edit holds nothing after it, even if more was sealed meanwhile.
     pub(crate) through: SeqNo,
     pub(crate) trees: Vec<Arc<Tree>>,
-    /// Somebody wants the state right behind this group; then it holds all trees that hold writes.
+    /// A request for the state right after this group. If present, the group holds all trees with
+    /// writes.
     pub(crate) cut: Option<CutWanted>,
-    /// It holds unlogged writes.
+    /// The group holds unlogged writes.
     pub(crate) is_unlogged: bool,
-    /// Its failures, and which of all failures the last one was.
+    /// The failures of this group; and the position of the last one among the failures of all
+    /// flushes.
     pub(crate) back_off: Option<BackOff>,
     pub(crate) failed_at: u64,
 }
 
 impl SealGroup {
-    /// A group without a number yet.
+    /// A group that has no number yet.
     pub(crate) fn new(through: SeqNo, trees: Vec<Arc<Tree>>) -> Self {
         Self {
             number: 0,
@@ -45,12 +48,13 @@ impl SealGroup {
         }
     }
 
-    /// Whether one edit must install all of it.
+    /// Returns whether one edit must install the whole group.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_unlogged || self.is_cut()
     }
 
-    /// Whether somebody waits for the state after it. Who gave up, after a failure say, holds nothing back.
+    /// Returns whether somebody waits for the state after the group. A request that was given up,
+    /// such as after a failure, delays no flush.
     fn is_cut(&self) -> bool {
         self.cut.as_ref().is_some_and(CutWanted::is_wanted)
     }
@@ -59,13 +63,13 @@ impl SealGroup {
         self.back_off.as_ref().is_some_and(|back_off| back_off.rests)
     }
 
-    /// It fails again and again.
+    /// Returns the error if the flush of the group keeps failing.
     pub(crate) fn lasting(&self) -> Option<&Error> {
         self.back_off.as_ref()?.lasting()
     }
 }
 
-/// What waits before a group.
+/// Groups that wait before another group.
 #[derive(Default)]
 struct Before {
     any: bool,
@@ -78,7 +82,7 @@ impl Before {
         self.trees.contains(&tree.id())
     }
 
-    /// Whether nothing of `group` can be flushed.
+    /// Returns whether nothing of `group` can be flushed.
     fn blocks(&self, group: &SealGroup) -> bool {
         let (any, all) = (
             group.trees.iter().any(|tree| self.holds(tree)),
@@ -101,14 +105,14 @@ pub(crate) struct Flushes {
     pub(crate) groups: VecDeque<SealGroup>,
     /// The number of the group that is being flushed.
     pub(crate) running: Option<u64>,
-    /// That one holds unlogged writes.
+    /// The group that is being flushed holds unlogged writes.
     pub(crate) runs_unlogged: bool,
-    /// A flush failed for a reason that concerns all, as a full disk does.
+    /// A pause of all flushes, after an error that concerns all, such as a full disk.
     pub(crate) rest: Option<BackOff>,
-    /// How many groups were sealed, and how many of them are installed.
+    /// The number of groups that were sealed, and of those that were installed.
     pub(crate) sealed: u64,
     pub(crate) installed: u64,
-    /// Attempts that failed.
+    /// The number of attempts that failed.
     pub(crate) failures: u64,
 }
 
@@ -119,7 +123,8 @@ impl Flushes {
         self.groups.push_back(SealGroup { number: self.sealed, ..group });
     }
 
-    /// Visits the groups that can be flushed, in order, with what waits before each; until `visit` returns something.
+    /// Calls `visit` with each group that can be flushed, in order, and with what waits before it,
+    /// until `visit` returns a value.
     fn free_groups<T>(&self, mut visit: impl FnMut(usize, &Before) -> Option<T>) -> Option<T> {
         let mut before = Before::default();
         for (at, group) in self.groups.iter().enumerate() {
@@ -132,7 +137,7 @@ impl Flushes {
         None
     }
 
-    /// How many groups wait for nothing but their turn, or are being flushed.
+    /// The number of groups that only wait for their turn, or are being flushed.
     pub(crate) fn pending(&self) -> u64 {
         let running = u64::from(self.running.is_some());
         if !self.groups.iter().any(SealGroup::rests) {
@@ -146,10 +151,10 @@ impl Flushes {
         free + running
     }
 
-    /// Takes the first group that can be flushed, if its memtables are complete: without the trees that must wait, which
-    /// stay as a group of the same number.
+    /// Takes the first group that can be flushed, if its memtables are complete. Trees that must
+    /// wait stay behind as a group of the same number.
     pub(crate) fn take_group(&mut self) -> Option<SealGroup> {
-        // A memtable with writers still in it is waited for; the last of them rings.
+        // Writers may still be active in a memtable; the last of them rings the bell.
         let is_ready = |tree: &Arc<Tree>| tree.sealed_count() == 0 || tree.flushable();
         let (at, waiting) = self.free_groups(|at, before| {
             let waits = |tree: &&Arc<Tree>| before.holds(tree);
@@ -169,32 +174,32 @@ impl Flushes {
         Some(SealGroup { number: group.number, ..SealGroup::new(group.through, go) })
     }
 
-    /// Puts back what could not be flushed of a group.
+    /// Puts back the part of a group that could not be flushed.
     pub(crate) fn put_back(&mut self, group: SealGroup) {
         let at = self.groups.partition_point(|other| other.number < group.number);
         self.groups.insert(at, group);
     }
 
-    /// Whether a group with unlogged writes waits.
+    /// Returns whether a group with unlogged writes waits.
     pub(crate) fn has_unlogged(&self) -> bool {
         self.groups.iter().any(|group| group.is_unlogged)
     }
 
-    /// Whether no unlogged write up to the group `number` waits to be installed.
+    /// Returns whether no unlogged write up to the group `number` waits to be installed.
     pub(crate) fn is_unlogged_flushed(&self, number: u64) -> bool {
         let is_unlogged = |group: &SealGroup| group.is_unlogged && group.number <= number;
         let runs = self.runs_unlogged && self.running.is_some_and(|running| running <= number);
         !runs && !self.groups.iter().any(is_unlogged)
     }
 
-    /// Whether everything up to the group `number` is installed.
+    /// Returns whether everything up to the group `number` is installed.
     pub(crate) fn is_flushed(&self, number: u64) -> bool {
         self.running.is_none_or(|running| running > number)
             && self.groups.front().is_none_or(|group| group.number > number)
     }
 
-    /// Why a group up to `number` cannot be flushed, when no such group can: each has failed since there were `failures`,
-    /// or waits for one that has.
+    /// Returns an error if no group up to `number` can be flushed: each has failed since there were
+    /// `failures`, or waits for one that has.
     pub(crate) fn why_not_flushed(&self, number: u64, failures: u64) -> Option<Error> {
         if self.running.is_some_and(|running| running <= number) {
             return None;
@@ -207,8 +212,9 @@ impl Flushes {
         Some(failed.find(|group| group.number <= number)?.back_off.as_ref()?.error().clone())
     }
 
-    /// For a writer that waits for memory since there were `failures`: why no flush makes room. Flushes of all trees fail,
-    /// or those fail that hold the memory, and no other is to be done.
+    /// Returns an error if no flush will make room for a writer that has waited since there were
+    /// `failures`: the flushes of all trees fail, or those that hold the memory fail and no other
+    /// is left.
     pub(crate) fn why_no_room(&self, failures: u64) -> Option<Error> {
         let is_stuck = self.rest.is_some() || self.pending() == 0;
         if !is_stuck || self.failures <= failures + 1 {
@@ -219,7 +225,7 @@ impl Flushes {
         last.back_off.as_ref().map(|back_off| back_off.error().clone())
     }
 
-    /// Lets what rests up to the group `number` be tried again now: somebody asked.
+    /// Ends the pauses of all groups up to `number`, because a caller waits for them.
     pub(crate) fn wake(&mut self, number: u64) {
         if let Some(rest) = &mut self.rest {
             rest.rests = false;
@@ -231,13 +237,14 @@ impl Flushes {
         }
     }
 
-    /// What is left of the group `number` has rested.
+    /// Ends the pause of what is left of the group `number`.
     pub(crate) fn end_rest(&mut self, number: u64) {
         let of_group = self.groups.iter_mut().filter(|group| group.number == number);
         of_group.filter_map(|group| group.back_off.as_mut()).for_each(|rest| rest.rests = false);
     }
 
-    /// Trees of groups that fail, or wait for such: nothing of them is sealed for their size.
+    /// Trees of groups that fail, or that wait for such a group. They are not sealed for their
+    /// size.
     pub(crate) fn stuck_trees(&self) -> HashSet<TreeId> {
         let mut before = Before::default();
         for group in &self.groups {
@@ -248,7 +255,7 @@ impl Flushes {
         before.trees
     }
 
-    /// Groups that fail again and again, each alone.
+    /// Groups whose own flush keeps failing, with their errors.
     pub(crate) fn lasting_groups(&self) -> impl Iterator<Item = (&SealGroup, &Error)> {
         self.groups.iter().filter_map(|group| Some((group, group.lasting()?)))
     }

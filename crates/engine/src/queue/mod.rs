@@ -1,5 +1,5 @@
-//! The queue of background work: what is sealed, compacted, failing and wasteful. It is read and changed under one lock, and
-//! starts nothing.
+//! The queue of background work: what is sealed, compacted, failing and wasteful. It is read and
+//! changed under one lock, and starts no work.
 
 mod back_off;
 mod cut;

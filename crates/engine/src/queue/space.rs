@@ -1,18 +1,21 @@
-//! The room that garbage takes: when a compaction must free some of it, in which tree, and how much writers give way.
+//! The space that garbage takes: when a compaction must free some of it, in which tree, and how
+//! much writers are delayed.
 //!
 //! ```text
 //! bytes on the disk:    live      low           high              2 high - low
 //!                        |---------|-------------|--------------------|
-//! writers write:            nothing  compactions    writers are slowed,
+//! writers active:           nothing  compactions    writers are slowed,
 //!                                    for space      never stopped
-//! writers rest:          live x 1.15: compactions for space
+//! writers idle:           live x 1.15: compactions for space
 //! ```
-//! `high` is what is alive times [`Options::space_amplification_max`](crate::Options::space_amplification_max) and a part of
-//! the memtables' share, which even a small database may take. It is one bound for the whole database, so trees need
-//! not be relieved at the same time: the next one is that with the largest part of garbage.
+//! `high` is the number of live bytes times [`Options::space_amplification_max`], plus a part of
+//! the memtables' share, which even a small database may take. It is one limit for the whole
+//! database, so trees need not free space at the same time: the next one is the tree with the
+//! largest part of garbage.
 //!
-//! Tables that flushes and compactions are writing count from their first byte on: their inputs are still there. Whether
-//! one more compaction begins is another question: it does if there will be too much when those under way have ended.
+//! Tables that flushes and compactions are writing count from their first byte on, since their
+//! inputs still exist. Whether another compaction starts is a separate question: it does if there
+//! will be too much garbage when the running ones have ended.
 
 use crate::options::Options;
 use flagstone_base::TreeId;
@@ -20,32 +23,34 @@ use flagstone_tree::{Space, Tree, Version};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
-/// Under heavy writes compactions for space begin at this part of the room for garbage.
+/// While writers write, compactions for space begin at this part of the room for garbage.
 const LOW_PART: f64 = 0.85;
-/// While writers rest there is hardly any.
+/// While writers are idle, tables may take this many times the live bytes.
 const REST_MAX: f64 = 1.15;
-/// Of the memtables' share, what even a small database may take: up to low, and up to high.
+/// The parts of the memtables' share that even a small database may take, up to `low` and up to
+/// `high`.
 const SHARE_LOW: f64 = 0.6;
 const SHARE_HIGH: f64 = 0.85;
-/// Less garbage in a tree is left alone, ..
+/// Less garbage than this in a tree is ignored ..
 const GARBAGE_MIN: u64 = 1 << 20;
-/// .. unless it is this part of a small one: there may be many of them.
+/// .. unless it is at least one part in this many of a small tree: there may be many of them.
 const GARBAGE_PARTS: u64 = 10;
-/// So many trees are looked at for one compaction.
+/// The most trees that are examined for one compaction.
 const LOOKS: usize = 8;
-/// The fill at which writers begin to be delayed, and the one they never exceed for the sake of space: below the stop.
+/// The fill at which writers begin to be delayed for space, and the one that they never exceed for
+/// space, just below the stop.
 const FILL_FROM: f64 = 750.0;
 const FILL_MAX: f64 = 990.0;
 
-/// What the trees hold, as of the last look at each.
+/// The bytes of the trees, as of the last examination of each.
 #[derive(Default)]
 pub(crate) struct Spaces {
     trees: HashMap<TreeId, Entry>,
-    /// Those of them with garbage, however little.
+    /// The trees in it with garbage, however little.
     with_garbage: BTreeSet<TreeId>,
     bytes: u64,
     live: u64,
-    /// What writers of wasteful trees are held back now, in thousandths.
+    /// How much the writers of wasteful trees are delayed now, in thousandths of a stop.
     pub(crate) brake: u32,
 }
 
@@ -56,28 +61,28 @@ struct Entry {
     hopeless: Option<Weak<Version>>,
 }
 
-/// What flushes and compactions under way do.
+/// The effect of running flushes and compactions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct UnderWay {
-    /// Bytes that compactions will free when they have ended.
+    /// Bytes that compactions will have freed when they have ended.
     pub(crate) freeing: u64,
     /// Bytes of tables that are not installed yet.
     pub(crate) unfinished: u64,
 }
 
-/// How much room there is, and how far it is filled.
+/// The limits for the bytes of all tables, and how many bytes there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Room {
     low: f64,
     high: f64,
-    /// What is on the disk now.
+    /// Bytes on the disk now.
     bytes: f64,
-    /// What will be left of the tables when the compactions under way have ended.
+    /// Bytes of tables that will be left when the running compactions have ended.
     left: f64,
 }
 
 impl Spaces {
-    /// Notes what a look at `tree` has found.
+    /// Notes that `tree` takes `space`.
     pub(crate) fn note(&mut self, tree: &Arc<Tree>, space: Space) {
         let old = self.forget(tree.id());
         if space.bytes == 0 {
@@ -88,18 +93,18 @@ impl Spaces {
         if space.garbage() > 0 {
             self.with_garbage.insert(tree.id());
         }
-        // What another look finds unchanged is as hopeless as before.
+        // A tree that is unchanged is as hopeless as before.
         let hopeless = old.filter(|old| old.space == space).and_then(|old| old.hopeless);
         let entry = Entry { tree: Arc::clone(tree), space, hopeless };
         self.trees.insert(tree.id(), entry);
     }
 
-    /// Bytes of the trees that were looked at that are alive.
+    /// The live bytes of the trees that were examined.
     pub(crate) const fn live(&self) -> u64 {
         self.live
     }
 
-    /// How many trees have garbage.
+    /// The number of trees with garbage.
     pub(crate) fn trees_with_garbage(&self) -> usize {
         self.with_garbage.len()
     }
@@ -111,7 +116,7 @@ impl Spaces {
         known.map(|entry| Arc::clone(&entry.tree)).collect()
     }
 
-    /// The tree is gone, or will be noted again.
+    /// Removes a tree that is gone, or that will be noted again.
     fn forget(&mut self, tree: TreeId) -> Option<Entry> {
         self.with_garbage.remove(&tree);
         let old = self.trees.remove(&tree)?;
@@ -120,14 +125,15 @@ impl Spaces {
         Some(old)
     }
 
-    /// No compaction of `tree` frees enough before it changes.
+    /// Notes that no compaction of `tree` frees enough before the tree changes.
     pub(crate) fn note_hopeless(&mut self, tree: TreeId, version: &Arc<Version>) {
         if let Some(entry) = self.trees.get_mut(&tree) {
             entry.hopeless = Some(Arc::downgrade(version));
         }
     }
 
-    /// Whether `tree` has so much garbage that its writers are held back when there is too much of it.
+    /// Returns whether `tree` has so much garbage that its writers are delayed when there is too
+    /// much of it.
     pub(crate) fn is_wasteful(&self, tree: TreeId, options: &Options) -> bool {
         self.trees.get(&tree).is_some_and(|entry| {
             let max = 1.0 + (options.space_amplification_max - 1.0) / 2.0;
@@ -135,7 +141,8 @@ impl Spaces {
         })
     }
 
-    /// The room, and what fills it besides what is `under_way`.
+    /// Returns how much garbage there may be and how much there is, given the work `under_way`.
+    /// `rest` tells whether writers are idle.
     pub(crate) fn room(&self, options: &Options, rest: bool, under_way: UnderWay) -> Room {
         let (live, share) = (self.live as f64, options.memtable_share() as f64);
         let left = self.bytes.saturating_sub(under_way.freeing) as f64;
@@ -155,7 +162,8 @@ impl Spaces {
         }
     }
 
-    /// Those of the trees that are free which could be relieved, the largest part of garbage first.
+    /// Trees for which `is_free` holds and that could free space, the one with the largest part of
+    /// garbage first.
     pub(crate) fn candidates(&self, is_free: impl Fn(&TreeId) -> bool) -> Vec<Arc<Tree>> {
         let is_hopeless = |entry: &Entry| {
             entry.hopeless.as_ref().is_some_and(|version| {
@@ -177,22 +185,23 @@ impl Spaces {
 }
 
 impl Room {
-    /// How far bytes are from low to high: below 0 there is nothing to do.
+    /// How far `bytes` is from `low` (0) to `high` (1). Below 0 there is nothing to do.
     fn fill(self) -> f64 {
         (self.bytes - self.low) / (self.high - self.low).max(1.0)
     }
 
-    /// How urgent one more compaction for space is, as a score of a tree; `None`: there is to be none.
+    /// The urgency of another compaction for space, as a score of a tree; `None` if there shall be
+    /// none.
     pub(crate) fn score(self) -> Option<f64> {
         (self.left > self.low).then(|| self.urgency())
     }
 
-    /// How urgent it is that those under way end, as a score of a tree; 0: not at all.
+    /// The urgency of the running compactions for space, as a score of a tree; 0 if there is none.
     pub(crate) fn urgency(self) -> f64 {
         if self.fill() > 0.0 { 1.0 + self.fill() / 2.0 } else { 0.0 }
     }
 
-    /// How much writers of wasteful trees are held back, in thousandths of a stop.
+    /// How much the writers of wasteful trees are delayed, in thousandths of a stop.
     pub(crate) fn brake(self) -> u32 {
         let excess = self.fill() - 1.0;
         if excess <= 0.0 {
@@ -231,7 +240,7 @@ mod tests {
     fn at_rest_hardly_any_garbage_is_left() {
         assert_eq!(room(1150, 1000, true).score(), None);
         assert!(room(1200, 1000, true).score().is_some());
-        // The memtables' share is for writers alone.
+        // The memtables' share counts only while writers write.
         assert_eq!(room(20, 10, false).score(), None);
         assert!(room(20, 10, true).score().is_some());
     }
@@ -249,7 +258,8 @@ mod tests {
         assert!(room(100 * MIB).urgency() > 1.0, "it is still there");
     }
 
-    /// Inputs and outputs lie side by side until a job has ended: writers used to be let go as soon as it began.
+    /// Inputs and outputs exist side by side until a job has ended. Writers used to be released as
+    /// soon as a job began.
     #[test]
     fn what_is_being_written_holds_writers_back_beside_what_is_being_freed() {
         let options = Options { memory_budget: 64 * MIB, ..Options::default() };

@@ -1,4 +1,4 @@
-//! What is queued and what runs, behind one lock, and the counters that are read without it.
+//! Queued and running work under one lock, and counters that are read without it.
 
 use super::back_off::BackOff;
 use super::groups::{Flushes, SealGroup};
@@ -12,29 +12,30 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who waits for callers looks again after this time.
+/// How often a close checks whether callers still run steps of compactions.
 const CALLERS_AGAIN: Duration = Duration::from_millis(10);
-/// Somebody who waits looks again after this time even if no bell rang.
+/// A waiter checks again after this time even if no bell rang.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The queue of the background work and its counters.
 pub(crate) struct Work {
     health: Arc<Health>,
     queue: Mutex<Queue>,
-    /// Groups sealed and not yet installed, without those that must wait since a flush fails; read without the lock.
+    /// Groups that were sealed and not yet installed, without those that pause because a flush
+    /// fails. Read without the lock.
     pending: AtomicU64,
-    /// Trees whose flush fails again and again.
+    /// Trees whose flush keeps failing.
     stuck: AtomicU64,
     /// Callers that wait for flushes.
     waiters: AtomicU64,
     /// Nothing queued will ever run: the database is closed.
     stopped: AtomicBool,
-    /// When a flush ended last, in nanoseconds of the monotonic clock; 0: never.
+    /// When the last flush ended, in nanoseconds of the monotonic clock; 0 if none has.
     last_flush: AtomicU64,
-    /// When the last flush began, in the same nanoseconds, and how long the last one that ended took.
+    /// When the last flush began, in the same nanoseconds, and how long the last complete one took.
     flush_began: AtomicU64,
     flush_took: AtomicU64,
-    /// Bytes of all tables that are installed.
+    /// Bytes of all installed tables.
     table_bytes: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) compactions: AtomicU64,
@@ -45,30 +46,31 @@ pub(crate) struct Queue {
     pub(crate) flushes: Flushes,
     /// Trees that are being compacted.
     pub(crate) compacting: HashSet<TreeId>,
-    /// How many of them a caller asked for: they take the place of no others.
+    /// The number of these trees that a caller compacts: they occupy no worker.
     pub(crate) compacting_for_callers: usize,
-    /// Steps of compactions that callers do right now.
+    /// Steps of compactions that callers run right now.
     caller_steps: usize,
-    /// Trees that changed since a compaction was last looked for in vain.
+    /// Trees that have changed since the last search for a compaction found nothing.
     pub(crate) watched: BTreeMap<TreeId, Arc<Tree>>,
-    /// Trees in which another compaction may be found when writers rest.
+    /// Trees in which another compaction may be found when writers are idle.
     pub(crate) until_rest: BTreeMap<TreeId, Arc<Tree>>,
-    /// Trees in which another compaction may be found when nobody reads at this SeqNo any more, or at an older one.
+    /// Trees in which another compaction may be found when no snapshot at this SeqNo or an older
+    /// one is left.
     pub(crate) held_back: BTreeMap<(SeqNo, TreeId), Arc<Tree>>,
     /// Trees whose compactions fail.
     pub(crate) failing: HashMap<TreeId, BackOff>,
-    /// Trees that need a compaction and can have none, and the damage that is in the way.
+    /// Trees that need a compaction that damage makes impossible, and the damage.
     pub(crate) blocked: HashMap<TreeId, Error>,
-    /// Trees whose writers are held back, and how much: [`Tree::brake`].
+    /// Trees whose writers are delayed, and how much: [`Tree::brake`].
     pub(crate) brakes: HashMap<TreeId, u32>,
-    /// What all trees hold, and what of it is alive.
+    /// The bytes of all trees, and the live part of them.
     pub(crate) spaces: Spaces,
-    /// Trees being compacted for space, and what that will free.
+    /// Trees being compacted for space, and the bytes that this will free.
     pub(crate) freeing: HashMap<TreeId, u64>,
 }
 
 impl Queue {
-    /// Trees that could be relieved of garbage now, the largest part of it first.
+    /// Trees that could free space now, the one with the largest part of garbage first.
     pub(crate) fn candidates(&self) -> Vec<Arc<Tree>> {
         let rests = |id: &TreeId| self.failing.get(id).is_some_and(|back_off| back_off.rests);
         self.spaces.candidates(|id| !self.compacting.contains(id) && !rests(id))
@@ -97,18 +99,18 @@ impl Work {
         self.queue.lock()
     }
 
-    /// Whether sealed memtables wait for their flush.
+    /// Returns whether sealed memtables wait for their flush.
     #[inline]
     pub(crate) fn is_flush_pending(&self) -> bool {
         self.pending.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether a caller waits for sealed memtables to be flushed.
+    /// Returns whether a caller waits for flushes.
     pub(crate) fn is_flush_awaited(&self) -> bool {
         self.waiters.load(Ordering::Relaxed) > 0
     }
 
-    /// Counts the caller among those who wait for flushes, until it drops what it gets.
+    /// Counts the caller among those that wait for flushes until the result is dropped.
     pub(crate) fn await_flushes(&self) -> FlushWaiter<'_> {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         FlushWaiter(self)
@@ -120,25 +122,25 @@ impl Work {
         self.recount(&queue);
     }
 
-    /// How many trees have a flush that fails again and again.
+    /// The number of trees whose flush keeps failing.
     pub(crate) fn stuck(&self) -> u64 {
         self.stuck.load(Ordering::Relaxed)
     }
 
-    /// After a change of the groups in `queue`.
+    /// Updates the counters after a change of the groups in `queue`.
     pub(crate) fn recount(&self, queue: &Queue) {
         self.pending.store(queue.flushes.pending(), Ordering::Relaxed);
         let stuck = queue.flushes.lasting_groups().map(|(group, _)| group.trees.len() as u64).sum();
         self.stuck.store(stuck, Ordering::Relaxed);
     }
 
-    /// The tables of a tree took `before` bytes, and take `after` now.
+    /// Notes that the tables of a tree took `before` bytes, and take `after` now.
     pub(crate) fn note_table_bytes(&self, before: u64, after: u64) {
         // Each tree's own bytes are part of the sum, so it never wraps for good.
         self.table_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Bytes of all tables.
+    /// The bytes of all tables.
     pub(crate) fn table_bytes(&self) -> u64 {
         self.table_bytes.load(Ordering::Relaxed)
     }
@@ -154,26 +156,27 @@ impl Work {
         self.last_flush.store(now.max(1), Ordering::Relaxed);
     }
 
-    /// How long the flush that runs will still take, if it takes as long as the one before.
+    /// How long the running flush will still take, if it takes as long as the one before.
     pub(crate) fn left_of_flush(&self, now: Duration) -> Duration {
         let began = self.flush_began.load(Ordering::Relaxed);
         let end = began + self.flush_took.load(Ordering::Relaxed);
         Duration::from_nanos(end).saturating_sub(now)
     }
 
-    /// How long ago a flush ended; `None`: none ever did.
+    /// How long ago a flush ended; `None` if none ever did.
     pub(crate) fn since_flush(&self, now: Duration) -> Option<Duration> {
         let last = self.last_flush.load(Ordering::Relaxed);
         (last > 0).then(|| now.saturating_sub(Duration::from_nanos(last)))
     }
 
-    /// No job runs from now on: whoever waits for one must give up.
+    /// Stops all jobs for good: whoever waits for one must give up.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.ring();
     }
 
-    /// Counts a step that a caller does of a compaction, until it drops what it gets; `None` when nothing may run any more.
+    /// Counts a step of a compaction that a caller runs until the result is dropped. Returns `None`
+    /// when nothing may run any more.
     pub(crate) fn begin_caller_step(&self) -> Option<CallerStep<'_>> {
         let mut queue = self.queue.lock();
         if self.is_stopped() {
@@ -183,7 +186,7 @@ impl Work {
         Some(CallerStep(self))
     }
 
-    /// After [`Work::stop`]: waits until no caller writes a file any more.
+    /// Waits, after [`Work::stop`], until no caller writes a file any more.
     pub(crate) fn wait_for_callers(&self) {
         loop {
             let seen = self.health.waiters.rung();
@@ -198,17 +201,17 @@ impl Work {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Refuses to wait for jobs that were dropped by a close.
+    /// Returns the error `closed` if a close has dropped the jobs that the caller would wait for.
     pub(crate) fn check_runs(&self, closed: impl FnOnce() -> Error) -> Result<()> {
         if self.is_stopped() { Err(closed()) } else { Ok(()) }
     }
 
-    /// Wakes everybody who waits for background work.
+    /// Wakes all who wait for background work.
     pub(crate) fn ring(&self) {
         self.health.waiters.ring();
     }
 
-    /// Waits for the bell, for a moment at most, if `is_so`, which is asked under the queue's lock.
+    /// Waits briefly for the bell if `is_so` holds under the queue's lock.
     pub(crate) fn wait_if(&self, is_so: impl Fn(&Queue) -> bool) {
         let seen = self.health.waiters.rung();
         if is_so(&self.lock()) {
@@ -226,7 +229,7 @@ impl Drop for FlushWaiter<'_> {
     }
 }
 
-/// A step of a compaction that a caller does.
+/// A step of a compaction that a caller runs.
 pub(crate) struct CallerStep<'a>(&'a Work);
 
 impl Drop for CallerStep<'_> {

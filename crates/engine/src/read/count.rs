@@ -9,13 +9,13 @@ use flagstone_env::executor::run_together;
 use flagstone_tree::{Direction, ScanOptions};
 use std::sync::Arc;
 
-/// How many keys `core` has, by reading them all: on one thread, and on as many more as compactions may use. Blocks
-/// that it reads do not go into the cache.
+/// Counts the keys of `core` by reading them all, on this thread and on as many more as compactions
+/// may use. Blocks that it reads do not go into the cache.
 pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
     let parts = handle.parts();
     parts.health.check_open()?;
     let pin = Pin::new(handle);
-    // An executor of a test decides what runs when.
+    // A test's executor decides what runs when.
     let threads = match parts.setup.environment.executor {
         Some(_) => 1,
         None => parts.setup.options.compaction_workers + 1,
@@ -33,7 +33,7 @@ pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
         Ok(count)
     };
     let counts = run_together(threads, core.trees.len(), count_tree);
-    // After what was read: a keyspace is dropped before its trees are emptied.
+    // Checked after reading: a keyspace is dropped before its trees are emptied.
     core.check_readable()?;
     let total: Result<u64> = counts.into_iter().sum();
     total.map_err(|error| parts.reads.told(error))

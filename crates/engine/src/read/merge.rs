@@ -1,13 +1,13 @@
 //! A merge of trees: the next key of all, in either direction, by a tournament of cursors.
 //!
 //! ```text
-//!            0: the winner             place p plays what won at 2p and at 2p + 1, and keeps the loser
-//!            1: b d                    scan s plays first at (s + 4) / 2
+//!            0: the winner             match p is played by the winners of 2p and 2p + 1, and
+//!            1: b d                    stores the loser. Scan s plays first at (s + 4) / 2
 //!        2: a b      3: c d
 //! scans    0  1        2  3            after a step of scan 1: plays at 2, then at 1
 //! ```
-//! Partitions take turns at random, so a processor guesses wrong which child of a heap comes first. Here each step plays
-//! the same number of matches, and no branch depends on who wins.
+//! Partitions take turns at random, so a processor mispredicts which child of a heap comes first.
+//! Here each step plays the same number of matches, and no branch depends on the winner.
 
 use flagstone_base::bytes::order;
 use flagstone_base::key::key_front;
@@ -18,7 +18,8 @@ use std::hint::select_unpredictable;
 /// Scans of trees that share no key, merged to one order.
 pub(crate) struct Merge {
     scans: Vec<TreeScan>,
-    /// The winner of all, then the loser of each match. Empty before the first step, else a power of two.
+    /// The winner of all, then the loser of each match. Empty before the first step; then its
+    /// length is a power of two.
     matches: Vec<Standing>,
     direction: Direction,
 }
@@ -26,9 +27,9 @@ pub(crate) struct Merge {
 /// A scan and the first bytes of its current key, which decide most matches.
 #[derive(Clone, Copy)]
 struct Standing {
-    /// All bits are turned where the last key comes first: the smaller front wins.
+    /// For a reverse scan all bits are inverted, so the smaller front always wins.
     front: u64,
-    /// [`NONE`] when the scan has ended.
+    /// [`NONE`]'s when the scan has ended.
     scan: usize,
 }
 
@@ -40,7 +41,7 @@ impl Merge {
         Self { scans, matches: Vec::new(), direction }
     }
 
-    /// Goes to the next key; false at the end.
+    /// Moves to the next key. Returns false at the end.
     pub(crate) fn advance(&mut self) -> Result<bool> {
         let last = self.winner();
         let next = if self.matches.is_empty() {
@@ -60,7 +61,7 @@ impl Merge {
         }
     }
 
-    /// Goes to the next key of a scan.
+    /// Moves scan `at` to its next key.
     #[inline]
     fn step(&mut self, at: usize) -> Result<Standing> {
         let Some(scan) = self.scans.get_mut(at) else { return Ok(NONE) };
@@ -72,7 +73,7 @@ impl Merge {
         Ok(Standing { front, scan: at })
     }
 
-    /// The first step of all scans below `place`, and their matches; returns the winner.
+    /// Steps all scans below `place` and plays their matches. Returns the winner.
     fn play_all(&mut self, place: usize) -> Result<Standing> {
         if let Some(scan) = place.checked_sub(self.matches.len()) {
             return self.step(scan);
@@ -84,7 +85,7 @@ impl Merge {
         Ok(winner)
     }
 
-    /// The matches of scan `at`, which has gone on to `standing`; returns the winner of all.
+    /// Plays the matches of scan `at`, which has moved to `standing`. Returns the winner of all.
     #[inline]
     fn play(&mut self, at: usize, standing: Standing) -> Standing {
         let (mut winner, mut place) = (standing, (at + self.matches.len()) / 2);
@@ -109,7 +110,6 @@ impl Merge {
         if a.front == b.front { self.has_key_before(a, b) } else { a.front < b.front }
     }
 
-    /// Compares whole keys.
     fn has_key_before(&self, a: &Standing, b: &Standing) -> bool {
         match (self.scans.get(a.scan), self.scans.get(b.scan), self.direction) {
             (Some(a), Some(b), Direction::Forward) => order(a.key(), b.key()).is_lt(),
@@ -124,7 +124,7 @@ impl Merge {
         self.matches.first().unwrap_or(&NONE).scan
     }
 
-    /// Lets go of what the scans read, and keeps their places.
+    /// Releases what the scans read, and keeps their positions.
     pub(crate) fn park(&mut self) {
         self.scans.iter_mut().for_each(TreeScan::park);
     }

@@ -1,4 +1,5 @@
-//! What a reader holds: the database open, the SeqNo that it reads at, and the moment by which it judges expiries.
+//! What a reader holds: the open database, the SeqNo at which it reads, and the moment by which it
+//! judges expiries.
 
 use crate::handle::Handle;
 use crate::history::{ReadPoint, Registered};
@@ -6,7 +7,7 @@ use crate::parts::Parts;
 use flagstone_base::SeqNo;
 use std::sync::Arc;
 
-/// A SeqNo that is read at, of a database that stays open.
+/// A registered reader of a database that stays open.
 #[derive(Clone)]
 pub(crate) struct Pin {
     handle: Arc<Handle>,
@@ -14,7 +15,7 @@ pub(crate) struct Pin {
 }
 
 impl Pin {
-    /// Pins what is visible now.
+    /// Registers a reader of what is visible now.
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
         let registered = handle.parts().history.register();
         Self { handle: Arc::clone(handle), registered }

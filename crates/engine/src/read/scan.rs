@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// An iterator over entries as of one moment. After an error it ends.
+/// An iterator over entries as of one moment. It ends after an error.
 ///
-/// While it is read it moves on from memtables that were flushed and tables that were compacted under
-/// it. While it waits, what it holds is taken from it when it is out of date, or when others need the room; then it looks for its
-/// place again. So many scans may wait for as long as they like: each keeps the place, and the entry it stands on.
+/// A scan does not keep flushed memtables or compacted tables while it is read. While it waits,
+/// they are taken from it when they are out of date, or when others need the memory, and the next
+/// read finds its position again. So any number of scans may wait for as long as they like: each
+/// keeps its position and its current entry.
 pub struct Scan {
     core: Arc<KeyspaceCore>,
     pin: Pin,
@@ -29,7 +30,7 @@ pub struct Scan {
 enum State {
     Unstarted,
     Merged(Merge),
-    /// The trees still to come behind the one being read.
+    /// The scan of the current tree, and the trees after it.
     Chained(Option<Box<TreeScan>>, VecDeque<usize>),
     Ended,
 }
@@ -46,7 +47,8 @@ impl Scan {
         }
     }
 
-    /// The same entries, from the last to the first. Call it before the first entry is taken.
+    /// Reverses the scan, to return entries from the last to the first. Must be called before the
+    /// first entry is taken.
     #[must_use]
     pub fn rev(mut self) -> Self {
         self.direction = match self.direction {
@@ -62,34 +64,35 @@ impl Scan {
         self
     }
 
-    /// Goes to the next entry; false at the end. With [`Scan::key`] and [`Scan::value`] it reads
-    /// without copying keys.
+    /// Moves to the next entry. Returns false at the end. With [`Scan::key`] and [`Scan::value`] it
+    /// reads without copying keys.
     ///
     /// # Errors
-    /// Io, Corruption; InvalidInput when the keyspace was dropped meanwhile. The scan has ended then.
+    /// Io, Corruption; InvalidInput if the keyspace was dropped meanwhile. The scan has ended then.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         if matches!(self.state, State::Ended) {
             return Ok(false);
         }
         let advanced = self.try_advance();
-        // Behind what was read: it is dropped before its trees are emptied.
+        // Checked after reading: a keyspace is dropped before its trees are emptied.
         let readable = self.core.check_readable();
-        // Results are not passed on whole: they are written in pieces, and a load of all of them waits for these.
+        // The results are not returned directly: they are stored in pieces, and a load of a whole
+        // one would wait for these stores.
         if let (Ok(true), Ok(())) = (&advanced, &readable) {
             return Ok(true);
         }
         self.end(readable.and(advanced))
     }
 
-    /// Nothing is left, or reading failed.
+    /// Ends the scan, because nothing is left or reading failed.
     #[cold]
     fn end(&mut self, ended: Result<bool>) -> Result<bool> {
         self.state = State::Ended;
         ended.map_err(|error| self.pin.parts().reads.told(error))
     }
 
-    /// The key of the entry it stands on.
+    /// The key of the current entry.
     pub fn key(&self) -> &[u8] {
         match &self.state {
             State::Merged(merge) => merge.key(),
@@ -98,8 +101,8 @@ impl Scan {
         }
     }
 
-    /// The value of the entry it stands on, in place: cheaper than [`Scan::value`] where it is only
-    /// looked at.
+    /// The value of the current entry, in place: cheaper than [`Scan::value`] if it need not be
+    /// kept.
     pub fn value_bytes(&self) -> &[u8] {
         match &self.state {
             State::Merged(merge) => merge.value_bytes(),
@@ -108,8 +111,8 @@ impl Scan {
         }
     }
 
-    /// The value of the entry it stands on. It shares the memory of a cached block: copy what you
-    /// keep for long.
+    /// The value of the current entry. It shares the memory of a cached block: copy a value that
+    /// you keep for long.
     pub fn value(&self) -> Slice {
         match &self.state {
             State::Merged(merge) => merge.value(),
@@ -118,8 +121,9 @@ impl Scan {
         }
     }
 
-    /// Lets go of memtables and tables, but keeps the place, the entry it stands on, and what it sees, before others need
-    /// the room: for a scan that waits for somebody slow. Costs finding the place again later.
+    /// Releases memtables and tables before others need the memory, for a scan that waits for a
+    /// slow consumer. The scan keeps its position, its current entry, and what it sees. The next
+    /// read costs finding the position again.
     pub fn park(&mut self) {
         match &mut self.state {
             State::Merged(merge) => merge.park(),
@@ -184,7 +188,7 @@ impl Scan {
         partition(&self.range.start, 0)..=partition(&self.range.end, last)
     }
 
-    /// The scan of a tree, one of so many that go on at once.
+    /// Starts the scan of one tree, one of `scans` that run at once.
     fn scan_of(&self, tree: usize, scans: usize) -> TreeScan {
         let (range, ReadPoint { seqno, moment }) = (self.range.clone(), self.pin.point());
         let options = ScanOptions { scans, moment, ..ScanOptions::default() };

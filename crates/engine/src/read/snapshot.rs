@@ -9,8 +9,8 @@ use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Result, SeqNo, Slice};
 use std::sync::Arc;
 
-/// All keyspaces as of one moment. It pins a SeqNo, no memory and no files. What had not expired when it was taken has not
-/// expired for it, however long it is held.
+/// All keyspaces as of one moment. A snapshot pins a SeqNo, but no memory and no files. What had
+/// not expired when it was taken has not expired for it, however long it is held.
 #[derive(Clone)]
 pub struct Snapshot {
     pin: Pin,
@@ -21,20 +21,21 @@ impl Snapshot {
         Self { pin: Pin::new(handle) }
     }
 
-    /// The last SeqNo it sees.
+    /// The last SeqNo that the snapshot sees.
     pub fn seqno(&self) -> SeqNo {
         self.pin.seqno()
     }
 
-    /// The last SeqNo it sees, with the history that it belongs to.
+    /// The last SeqNo that the snapshot sees, with the history that it belongs to.
     pub fn version(&self) -> VersionToken {
         VersionToken { history: self.pin.parts().history.id, seqno: self.seqno() }
     }
 
-    /// The value that `key` had.
+    /// Returns the value that `key` had.
     ///
     /// # Errors
-    /// As [`Keyspace::get`](crate::Keyspace::get); InvalidInput for a keyspace of another database.
+    /// Same as [`Keyspace::get`](crate::Keyspace::get); InvalidInput for a keyspace of another
+    /// database.
     pub fn get(
         &self,
         keyspace: &Arc<KeyspaceCore>,
@@ -47,7 +48,7 @@ impl Snapshot {
         Ok(reads.get_found(keyspace, key, keyspace.hash(key), Some(self.pin.point()))?.value)
     }
 
-    /// The entries of `range` as they were, in key order.
+    /// Scans the entries of `range` as they were, in key order.
     ///
     /// # Errors
     /// InvalidInput for a keyspace of another database.

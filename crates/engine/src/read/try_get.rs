@@ -1,22 +1,22 @@
 //! The result of a read that does not wait for the disk.
 
-/// The result of [`Keyspace::try_get`](crate::Keyspace::try_get), which reads memory alone.
+/// The result of [`Keyspace::try_get`](crate::Keyspace::try_get), which reads only memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum TryGet<T> {
     /// The value of the key.
     Found(T),
-    /// There is no such key.
+    /// The key is absent.
     Absent,
-    /// A table would have to be read: call `get` where waiting is allowed.
+    /// A table must be read: call `get` where waiting is allowed.
     WouldRead,
 }
 
 impl<T> TryGet<T> {
-    /// The same result with another value.
+    /// Returns the same result with the value that `change` returns.
     ///
     /// # Errors
-    /// Those of `change`.
+    /// The error of `change`.
     pub fn and_then<U, E>(self, change: impl FnOnce(T) -> Result<U, E>) -> Result<TryGet<U>, E> {
         Ok(match self {
             Self::Found(value) => TryGet::Found(change(value)?),
