@@ -32,12 +32,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const LIVE_BY_BALLAST: u64 = 16;
 
 const NONE: u8 = 0;
-const MAKING: u8 = 1;
-const THERE: u8 = 2;
+const CREATING: u8 = 1;
+const PRESENT: u8 = 2;
 
 /// The state in which an open has found the ballast.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum FoundBallast {
     #[default]
     None,
     Whole,
@@ -61,27 +61,27 @@ pub(crate) fn find_ballast(
     dir: &Path,
     files: &[String],
     bytes: u64,
-) -> Result<Found> {
+) -> Result<FoundBallast> {
     if !files.iter().any(|name| name == BALLAST) {
-        return Ok(Found::None);
+        return Ok(FoundBallast::None);
     }
     let path = dir.join(BALLAST);
     let is_whole = bytes > 0 && disk.open(&path)?.len() == bytes;
     let is_needed = is_whole && disk.free_bytes(dir).is_ok_and(|free| free < bytes);
     if is_whole && !is_needed {
-        return Ok(Found::Whole);
+        return Ok(FoundBallast::Whole);
     }
     disk.remove(&path)?;
-    Ok(if is_needed { Found::GivenUp } else { Found::None })
+    Ok(if is_needed { FoundBallast::GivenUp } else { FoundBallast::None })
 }
 
 impl Ballast {
-    pub(crate) fn new(setup: &Arc<Setup>, health: &Arc<Health>, found: Found) -> Arc<Self> {
+    pub(crate) fn new(setup: &Arc<Setup>, health: &Arc<Health>, found: FoundBallast) -> Arc<Self> {
         Arc::new(Self {
             setup: Arc::clone(setup),
             health: Arc::clone(health),
-            state: AtomicU8::new(if found == Found::Whole { THERE } else { NONE }),
-            is_given_up: AtomicBool::new(found == Found::GivenUp),
+            state: AtomicU8::new(if found == FoundBallast::Whole { PRESENT } else { NONE }),
+            is_given_up: AtomicBool::new(found == FoundBallast::GivenUp),
         })
     }
 
@@ -128,7 +128,7 @@ impl Ballast {
     #[cold]
     pub(crate) fn give_up(self: &Arc<Self>) {
         let order = Ordering::AcqRel;
-        if self.state.compare_exchange(THERE, NONE, order, Ordering::Acquire).is_err() {
+        if self.state.compare_exchange(PRESENT, NONE, order, Ordering::Acquire).is_err() {
             return;
         }
         self.is_given_up.store(true, Ordering::Release);
@@ -139,13 +139,13 @@ impl Ballast {
                 self.health.tell(&Event::BackgroundFailed { doing, error });
             }
         }
-        self.try_later();
+        self.retry_later();
     }
 
     /// Creates the ballast if it is wanted and missing. Called after an open, a flush or a
     /// compaction. `holds` tells whether at least the given number of bytes in tables is known to
     /// be live.
-    pub(crate) fn look_after(self: &Arc<Self>, holds: impl FnOnce(u64) -> bool) {
+    pub(crate) fn ensure(self: &Arc<Self>, holds: impl FnOnce(u64) -> bool) {
         if self.state.load(Ordering::Relaxed) != NONE
             || self.bytes() == 0
             || self.health.check_open_for_writing().is_err()
@@ -160,8 +160,8 @@ impl Ballast {
             return;
         }
         let order = Ordering::AcqRel;
-        if self.state.compare_exchange(NONE, MAKING, order, Ordering::Acquire).is_ok() {
-            self.make();
+        if self.state.compare_exchange(NONE, CREATING, order, Ordering::Acquire).is_ok() {
+            self.create();
         }
     }
 
@@ -171,14 +171,14 @@ impl Ballast {
         free.is_ok_and(|free| free / 2 >= self.bytes())
     }
 
-    fn make(self: &Arc<Self>) {
+    fn create(self: &Arc<Self>) {
         let file = Mutex::new(None);
         let job = job_of(self, move |ballast| match ballast.fill(&mut file.lock()) {
             Ok(false) => Progress::Again,
             Ok(true) => {
                 // In this order: a thread that finds the ballast may give it up at once.
                 ballast.is_given_up.store(false, Ordering::Release);
-                ballast.state.store(THERE, Ordering::Release);
+                ballast.state.store(PRESENT, Ordering::Release);
                 ballast.health.tell(&Event::BallastMade { bytes: ballast.bytes() });
                 Progress::Done
             }
@@ -187,7 +187,7 @@ impl Ballast {
                 let _gone = ballast.setup.environment.disk.remove(&ballast.path());
                 ballast.state.store(NONE, Ordering::Release);
                 if ballast.is_given_up() {
-                    ballast.try_later();
+                    ballast.retry_later();
                 }
                 Progress::Done
             }
@@ -196,13 +196,13 @@ impl Ballast {
     }
 
     /// Tries to create a ballast that was given up, until it exists.
-    pub(crate) fn try_later(self: &Arc<Self>) {
+    pub(crate) fn retry_later(self: &Arc<Self>) {
         let job = job_of(self, |ballast| {
             if ballast.is_given_up() && ballast.health.check_open_for_writing().is_ok() {
                 // A ballast that was given up is wanted, however much the tables hold.
-                ballast.look_after(|_bytes| false);
+                ballast.ensure(|_bytes| false);
                 if ballast.state.load(Ordering::Acquire) == NONE {
-                    ballast.try_later();
+                    ballast.retry_later();
                 }
             }
             Progress::Done
@@ -255,7 +255,7 @@ mod tests {
     /// Garbage comes and goes. A ballast that was created because of garbage took a sixth of the
     /// live bytes of a small database.
     #[test]
-    fn garbage_makes_no_ballast() {
+    fn garbage_creates_no_ballast() {
         let environment = Environment {
             disk: Arc::new(MemDisk::default()),
             clock: Arc::new(ManualClock::default()),
@@ -272,10 +272,10 @@ mod tests {
         let state = |live| {
             let space = flagstone_tree::Space { bytes: enough, live };
             upkeep.work.lock().spaces.note(&tree, space);
-            upkeep.look_after_ballast();
+            upkeep.ensure_ballast();
             upkeep.ballast.state.load(Ordering::Relaxed)
         };
         assert_eq!(state(enough - 1), NONE);
-        assert_eq!(state(enough), MAKING);
+        assert_eq!(state(enough), CREATING);
     }
 }

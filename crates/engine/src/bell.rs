@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_that_rang_since_one_looked_ends_the_wait_at_once() {
+    fn a_ring_after_the_check_ends_the_wait_at_once() {
         let bell = Bell::default();
         let seen = bell.rung();
         bell.ring();

@@ -8,11 +8,11 @@ use crate::catalog::{
 };
 use crate::commit::Batch;
 use crate::content::Content;
+use crate::keyspace_core::{KeyspaceCore, KeyspaceStatus};
 use crate::manifest::{Edit, Manifest};
 use crate::open::{make_core, open_content, tree_options};
 use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
-use crate::space::{Fate, KeyspaceCore};
 use crate::write::commit;
 use flagstone_base::{Error, KeyspaceId, Result};
 use flagstone_tree::{Tree, Version};
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Returns the keyspaces `names`. Those that are missing are created by one edit.
-pub(crate) fn open_or_make(
+pub(crate) fn open_or_create(
     parts: &Parts,
     names: &[&str],
     wanted: &WantedContent<'_>,
@@ -45,13 +45,13 @@ pub(crate) fn open_or_make(
     parts.health.check_may_wait("the creation of a keyspace")?;
     let mut options = asked.cloned().unwrap_or_default();
     options.fold = options.fold.or_else(|| wanted.fold_if_new.map(str::to_owned));
-    let mut room = parts.edits.manifest.lock();
+    let mut guard = parts.edits.manifest.lock();
     if let Some(found) = find_all(parts, names, wanted, asked)? {
         return Ok(found);
     }
     parts.health.check_open_for_writing()?;
-    let manifest = room.as_mut().ok_or_else(|| parts.setup.closed())?;
-    make_missing(parts, manifest, names, (&wanted.content, &options))?;
+    let manifest = guard.as_mut().ok_or_else(|| parts.setup.closed())?;
+    create_missing(parts, manifest, names, (&wanted.content, &options))?;
     // Nobody can drop one meanwhile: that takes the same lock.
     find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.setup.closed())
 }
@@ -73,7 +73,7 @@ fn find_all(
     Ok((!is_one_missing).then_some(found))
 }
 
-fn make_missing(
+fn create_missing(
     parts: &Parts,
     manifest: &mut Manifest,
     names: &[&str],
@@ -118,22 +118,22 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
         return Ok(false);
     }
     secure_history(&parts.upkeep)?;
-    let mut room = parts.edits.manifest.lock();
+    let mut guard = parts.edits.manifest.lock();
     let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
-    let Some(manifest) = room.as_mut() else { return Err(parts.setup.closed()) };
+    let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
     let edit = Edit { keyspaces_dropped: vec![core.id], ..Edit::default() };
     append_or_rule_out(parts, manifest, edit, || {
         let _numbering = parts.history.numbering.lock();
-        core.set_fate(Fate::InDoubt);
+        core.set_status(KeyspaceStatus::DropInDoubt);
     })?;
     {
         // Commits check the keyspace under this lock: none gets SeqNos after the drop.
         let mut numbering = parts.history.numbering.lock();
-        core.set_fate(Fate::Dropped);
+        core.set_status(KeyspaceStatus::Dropped);
         core.trees.iter().for_each(|tree| numbering.forget(tree));
     }
     parts.keyspaces.remove(&core);
-    drop(room);
+    drop(guard);
     for tree in &core.trees {
         parts.upkeep.work.note_table_bytes(tree.table_bytes(), 0);
         tree.discard();
@@ -203,8 +203,8 @@ fn alter(
     name: &str,
     change: impl FnOnce(&KeyspaceRecord) -> Result<KeyspaceRecord>,
 ) -> Result<()> {
-    let mut room = parts.edits.manifest.lock();
-    let Some(manifest) = room.as_mut() else { return Err(parts.setup.closed()) };
+    let mut guard = parts.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
     let core = alterable(parts, name)?;
     let (before, after) = (core.record(), change(&core.record())?);
     if *before == after {

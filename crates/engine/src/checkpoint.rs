@@ -12,8 +12,8 @@
 //! The copy keeps the identity of the database, because the checksums of its tables cover it.
 
 use crate::background::{cut, sweep};
-use crate::copies::copy_pace;
-use crate::copying::{Pace, check_empty, copy_file, make_database, state_of_copy};
+use crate::copy_pace::copy_pace;
+use crate::copying::{Pace, check_empty, copy_file, create_database, state_of_copy};
 use crate::manifest::{Manifest, Place};
 use crate::parts::Parts;
 use crate::queue::Cut;
@@ -47,20 +47,20 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     // Before the flush: a bad argument costs nothing.
     check_empty(disk, to, WHAT)?;
     let cut = cut(&parts.upkeep)?;
-    let copy = Copy { parts, to };
-    let report = make_database(disk, to, WHAT, || copy.fill(&cut));
+    let writer = CheckpointWriter { parts, to };
+    let report = create_database(disk, to, WHAT, || writer.fill(&cut));
     drop(cut);
     sweep(&parts.upkeep);
     report
 }
 
 /// A checkpoint that is being created.
-struct Copy<'a> {
+struct CheckpointWriter<'a> {
     parts: &'a Parts,
     to: &'a Path,
 }
 
-impl Copy<'_> {
+impl CheckpointWriter<'_> {
     fn disk(&self) -> &Arc<dyn Disk> {
         &self.parts.setup.environment.disk
     }
@@ -72,7 +72,7 @@ impl Copy<'_> {
             for (_, meta) in tree.tables.values() {
                 report.tables += 1;
                 report.bytes += meta.bytes;
-                report.bytes_copied += self.bring(meta.number, &mut pace)?;
+                report.bytes_copied += self.link_or_copy(meta.number, &mut pace)?;
             }
         }
         // The copy's log begins after the one of the original.
@@ -85,7 +85,7 @@ impl Copy<'_> {
 
     /// Links a table into the copy, or copies it where no link is possible. Returns the number of
     /// bytes copied.
-    fn bring(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
+    fn link_or_copy(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
         let from = self.parts.trees.table_path(number);
         let to = names::path(self.to, FileKind::Table, number);
         let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };

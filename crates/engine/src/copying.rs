@@ -18,7 +18,7 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 pub(crate) type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
 /// A pace without a limit.
-pub(crate) fn at_once(_bytes: u64) -> Result<()> {
+pub(crate) fn unpaced(_bytes: u64) -> Result<()> {
     Ok(())
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()>
 
 /// Creates the directory `dir`, or takes an empty one, and has `fill` create a database in it. The
 /// directory is locked meanwhile: whoever opens it gets Busy. After an error it is empty again.
-pub(crate) fn make_database<T>(
+pub(crate) fn create_database<T>(
     disk: &dyn Disk,
     dir: &Path,
     what: &str,
@@ -49,7 +49,7 @@ pub(crate) fn make_database<T>(
     check_empty(disk, dir, what)?;
     let made = fill();
     if made.is_err() {
-        empty(disk, dir);
+        remove_files(disk, dir);
     }
     drop(lock);
     made
@@ -57,7 +57,7 @@ pub(crate) fn make_database<T>(
 
 /// Removes the files in the directory, `CURRENT` first, so that the rest is no database. The lock
 /// file stays: it is held, and keeps others out until everything else is gone.
-fn empty(disk: &dyn Disk, dir: &Path) {
+fn remove_files(disk: &dyn Disk, dir: &Path) {
     let Ok(found) = disk.list(dir) else { return };
     let current = dir.join(names::CURRENT);
     let gone = match disk.exists(&current) {
@@ -91,13 +91,18 @@ pub(crate) fn state_of_copy(
 
 /// The bytes of a file that were copied or read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Read {
+pub(crate) struct FileSum {
     pub(crate) bytes: u64,
     pub(crate) checksum: u32,
 }
 
 /// Copies a file and syncs the copy.
-pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, pace: Pace<'_>) -> Result<Read> {
+pub(crate) fn copy_file(
+    disk: &dyn Disk,
+    from: &Path,
+    to: &Path,
+    pace: Pace<'_>,
+) -> Result<FileSum> {
     let source = disk.open(from)?;
     let mut copy = disk.create(to)?;
     copy.reserve(source.len())?;
@@ -111,7 +116,7 @@ pub(crate) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path, pace: Pace<'_>)
 }
 
 /// Reads a file from front to back and calls `visit` with every piece.
-fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<Read> {
+fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<FileSum> {
     source.advise(Access::Sequential);
     let mut buffer = vec![0; COPIED_AT_ONCE.min(source.len() as usize)];
     let (mut at, mut sum) = (0, Crc32c::default());
@@ -122,7 +127,7 @@ fn read_file(source: &dyn ReadFile, mut visit: impl FnMut(&[u8]) -> Result<()>) 
         visit(piece)?;
         at += piece.len() as u64;
     }
-    Ok(Read { bytes: at, checksum: sum.value() })
+    Ok(FileSum { bytes: at, checksum: sum.value() })
 }
 
 /// Copies a table and syncs the copy. Checks both the bytes that were read and the bytes that the
@@ -163,8 +168,8 @@ pub(crate) fn check_table(
     check_read(read, path, meta)
 }
 
-fn check_read(read: Read, path: &Path, meta: &TableMeta) -> Result<()> {
-    let expected = Read { bytes: meta.bytes, checksum: meta.checksum };
+fn check_read(read: FileSum, path: &Path, meta: &TableMeta) -> Result<()> {
+    let expected = FileSum { bytes: meta.bytes, checksum: meta.checksum };
     if read == expected {
         return Ok(());
     }

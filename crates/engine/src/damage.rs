@@ -27,7 +27,7 @@ pub(crate) fn tell_damages(
 }
 
 fn damaged_table(keyspaces: &Keyspaces, trees: &TreeContext, damage: &Damage) -> DamagedTable {
-    let (keyspace, partition) = keyspaces.place_of(damage.tree);
+    let (keyspace, partition) = keyspaces.find_partition(damage.tree);
     DamagedTable {
         file: trees.table_path(damage.meta.number),
         keyspace,

@@ -19,7 +19,7 @@ impl Due {
     /// Note that ranges were deleted.
     pub(crate) const RANGES: Self = Self(32);
     /// Check the log and the tombstones, which is done now and then.
-    pub(crate) const LOOK: Self = Self(64);
+    pub(crate) const CHECK: Self = Self(64);
 
     /// Returns whether nothing is due.
     #[inline]
@@ -33,10 +33,10 @@ impl Due {
         self.0 & other.0 == other.0
     }
 
-    /// Returns this set if `is_so`, otherwise an empty one.
+    /// Returns this set if `is_due`, otherwise an empty one.
     #[inline]
-    pub(crate) const fn when(self, is_so: bool) -> Self {
-        if is_so { self } else { Self(0) }
+    pub(crate) const fn when(self, is_due: bool) -> Self {
+        if is_due { self } else { Self(0) }
     }
 }
 

@@ -9,10 +9,10 @@ use crate::ballast::Ballast;
 use crate::catalog::KeyspaceRecord;
 use crate::health::Health;
 use crate::history::History;
+use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Edit, Manifest};
 use crate::setup::Setup;
-use crate::space::KeyspaceCore;
 use flagstone_base::{KeyspaceId, Moment, Result, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -157,8 +157,8 @@ impl Edits {
     /// InvalidInput for a keyspace that was dropped; OutOfSpace, Io, Closed.
     #[cold]
     pub(crate) fn set_expires(&self, keyspace: &Arc<KeyspaceCore>) -> Result<()> {
-        let mut room = self.manifest.lock();
-        let Some(manifest) = room.as_mut() else { return Err(self.setup.closed()) };
+        let mut guard = self.manifest.lock();
+        let Some(manifest) = guard.as_mut() else { return Err(self.setup.closed()) };
         if keyspace.expires() {
             return Ok(());
         }

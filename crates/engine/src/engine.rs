@@ -5,16 +5,17 @@ use crate::backup::BackupReport;
 use crate::change::{self, WantedContent, check_content};
 use crate::checkpoint::{self, CheckpointReport};
 use crate::commit::{
-    Batch, Committed, LargeWrite, Ticket, TryCommit, Turn, before_write, trees_of, try_before_write,
+    Batch, Committed, LargeWrite, Ticket, TryCommit, TryWrite, before_write, trees_of,
+    try_before_write,
 };
 use crate::config::Config;
 use crate::event::Event;
 use crate::handle::Handle;
 use crate::keyspace::Keyspace;
+use crate::keyspace_core::KeyspaceCore;
 use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::parts::Parts;
 use crate::read::Snapshot;
-use crate::space::KeyspaceCore;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::verify;
 use crate::write::commit;
@@ -79,7 +80,7 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Vec<Keyspace>> {
-        let cores = change::open_or_make(self.parts(), names, wanted, options)?;
+        let cores = change::open_or_create(self.parts(), names, wanted, options)?;
         Ok(cores.into_iter().map(|core| self.handle_of(core)).collect())
     }
 
@@ -93,7 +94,7 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Keyspace> {
-        let mut made = change::open_or_make(self.parts(), &[name], wanted, options)?;
+        let mut made = change::open_or_create(self.parts(), &[name], wanted, options)?;
         made.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
     }
 
@@ -173,8 +174,8 @@ impl Engine {
         self.check_start(batch, durability)?;
         let (parts, write) = (self.parts(), batch.as_write());
         match try_before_write(&parts.commits.throttle, write.len(), &trees_of(&write))? {
-            Turn::Later(after) => Ok(TryCommit::RetryAfter(after)),
-            Turn::Now { admitted, pause } => {
+            TryWrite::Later(after) => Ok(TryCommit::RetryAfter(after)),
+            TryWrite::Now { admitted, pause } => {
                 let committed = commit(parts, &write, durability, None)?;
                 drop(admitted);
                 Ok(TryCommit::Started { ticket: self.ticket(&committed, durability), pause })

@@ -2,8 +2,8 @@
 
 use crate::event::Event;
 use crate::inside::Inside;
+use crate::keyspace_core::KeyspaceCore;
 use crate::parts::Parts;
-use crate::space::KeyspaceCore;
 use flagstone_base::{Error, Result};
 use flagstone_env::executor::run_apart;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 use crate::bell::Bell;
 use crate::due::Due;
 use crate::event::{Event, Listener};
-use crate::inside::{self, Inside, Running};
+use crate::inside::{self, Inside, InsideGuard};
 use crate::setup::Setup;
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::Progress;
@@ -159,7 +159,7 @@ impl Health {
     }
 
     /// Notes that this thread runs user code until the result is dropped.
-    pub(crate) fn run_inside(&self, inside: Inside) -> Running {
+    pub(crate) fn run_inside(&self, inside: Inside) -> InsideGuard {
         inside::enter(self.address(), inside)
     }
 

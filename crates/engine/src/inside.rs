@@ -26,9 +26,9 @@ thread_local! {
 }
 
 /// User code is running until this is dropped.
-pub(crate) struct Running(());
+pub(crate) struct InsideGuard(());
 
-impl Drop for Running {
+impl Drop for InsideGuard {
     fn drop(&mut self) {
         let _ended = RUNNING.with(|running| running.borrow_mut().pop());
     }
@@ -41,9 +41,9 @@ pub(crate) fn is_inside_any() -> bool {
 
 /// Notes that this thread runs user code of the database at the address `database`, until the
 /// result is dropped.
-pub(crate) fn enter(database: usize, inside: Inside) -> Running {
+pub(crate) fn enter(database: usize, inside: Inside) -> InsideGuard {
     RUNNING.with(|running| running.borrow_mut().push((database, inside)));
-    Running(())
+    InsideGuard(())
 }
 
 /// Returns which of the kinds `sought` of user code this thread runs for the database at the

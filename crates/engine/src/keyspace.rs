@@ -4,10 +4,10 @@ use crate::change;
 use crate::commit::{Admitted, Batch, Effect};
 use crate::handle::Handle;
 use crate::history::VersionToken;
+use crate::keyspace_core::KeyspaceCore;
 use crate::options::{Options, Routing};
 use crate::parts::Parts;
 use crate::read::{Pin, Scan, Snapshot, TryGet, count};
-use crate::space::KeyspaceCore;
 use crate::write;
 use flagstone_base::key::{KEY_BYTES_MAX, KeyRange, check_key, next_key};
 use flagstone_base::{Kind, Moment, Result, Slice};
@@ -242,12 +242,12 @@ impl Keyspace {
     /// # Errors
     /// Same as [`Keyspace::put`].
     #[inline]
-    pub fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
-        write::turn_for(self.parts(), &self.core, key, bytes)
+    pub fn admission_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
+        write::admission_for(self.parts(), &self.core, key, bytes)
     }
 
-    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. `turn`
-    /// is the result of [`Keyspace::turn_for`], if that was called.
+    /// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given.
+    /// `admitted` is the result of [`Keyspace::admission_for`], if that was called.
     ///
     /// # Errors
     /// Same as [`Keyspace::put`].
@@ -255,9 +255,9 @@ impl Keyspace {
         &self,
         key: &[u8],
         (value, expiry): (Vec<u8>, Option<Moment>),
-        turn: Option<Admitted<'_>>,
+        admitted: Option<Admitted<'_>>,
     ) -> Result<()> {
-        write::put_encoded(self.parts(), &self.core, key, (value, expiry), turn)
+        write::put_encoded(self.parts(), &self.core, key, (value, expiry), admitted)
     }
 
     /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No

@@ -5,7 +5,7 @@
 //! keyspace costs the same however many there are.
 
 use crate::catalog::KeyspaceRecord;
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Error, KeyspaceId, TreeId};
 use flagstone_env::sync::RwLock;
 #[cfg(test)]
@@ -69,16 +69,16 @@ impl Keyspaces {
     }
 
     /// The name of a tree's keyspace, empty if it was dropped, and the index of its partition.
-    pub(crate) fn part_of(&self, tree: &Tree) -> (String, usize) {
+    pub(crate) fn partition_of(&self, tree: &Tree) -> (String, usize) {
         let keyspace = self.get(tree.options().keyspace);
         let Some(keyspace) = keyspace else { return (String::new(), 0) };
         let partition = keyspace.trees.iter().position(|other| other.id() == tree.id());
         (keyspace.name(), partition.unwrap_or_default())
     }
 
-    /// Like [`Keyspaces::part_of`], where only the number of the tree is known. Visits all
+    /// Like [`Keyspaces::partition_of`], where only the number of the tree is known. Visits all
     /// trees.
-    pub(crate) fn place_of(&self, tree: TreeId) -> (String, usize) {
+    pub(crate) fn find_partition(&self, tree: TreeId) -> (String, usize) {
         let place = self.all().iter().find_map(|keyspace| {
             let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;
             Some((keyspace.name(), partition))
@@ -88,7 +88,7 @@ impl Keyspaces {
 
     /// Adds to `error` the keyspace and partition that it occurred in.
     pub(crate) fn in_tree(&self, error: &Error, tree: TreeId, what: &str) -> Error {
-        let (keyspace, partition) = self.place_of(tree);
+        let (keyspace, partition) = self.find_partition(tree);
         error.clone().context(format!("{what} of keyspace {keyspace:?}, partition {partition}"))
     }
 
@@ -178,10 +178,10 @@ mod tests {
 
         /// The number of trees with writes to flush, and that of trees to compact, which background
         /// work visits.
-        fn looked_at(&self) -> (usize, usize) {
+        fn visited(&self) -> (usize, usize) {
             let unflushed = self.parts().history.numbering.lock().unflushed().count();
             let queue = self.parts().upkeep.work.lock();
-            let watched = queue.watched.len() + queue.until_rest.len() + queue.held_back.len();
+            let watched = queue.watched.len() + queue.until_idle.len() + queue.held_back.len();
             (unflushed, watched)
         }
     }
@@ -189,7 +189,7 @@ mod tests {
     /// Each seal, flush and install once visited all trees: with ten thousand idle keyspaces,
     /// writes to another one took twice as long.
     #[test]
-    fn nothing_that_is_done_for_one_keyspace_looks_at_a_thousand_idle_ones() {
+    fn work_for_one_keyspace_visits_no_idle_keyspaces() {
         let opened = Opened::new(1001);
         let parts = opened.parts();
         let walks = parts.keyspaces.walks.load(Ordering::Relaxed);
@@ -199,14 +199,14 @@ mod tests {
             if n % 64 == 0 {
                 opened.steps.run_all();
             }
-            let (unflushed, watched) = opened.looked_at();
+            let (unflushed, watched) = opened.visited();
             assert!(unflushed <= 1 && watched <= 1, "{unflushed} unflushed, {watched} watched");
         }
         opened.db.flush().unwrap();
         opened.rest();
         let stats = opened.db.stats();
         assert!(stats.flushes > 4 && stats.compactions > 0, "{stats:?}");
-        assert_eq!(opened.looked_at(), (0, 0));
+        assert_eq!(opened.visited(), (0, 0));
         assert_eq!(parts.keyspaces.walks.load(Ordering::Relaxed), walks);
     }
 
@@ -237,7 +237,7 @@ mod tests {
     /// The tree is not examined while the snapshot is held, and its space is freed when the
     /// snapshot is gone. Once that happened only at the next flush, which may never come.
     #[test]
-    fn a_tree_that_a_snapshot_holds_back_is_looked_at_when_that_is_gone() {
+    fn a_tree_held_back_by_a_snapshot_is_searched_when_that_is_gone() {
         let opened = Opened::new(1);
         let kv = &opened.all[0];
         for n in 0..100_u8 {
@@ -259,7 +259,7 @@ mod tests {
         assert!(!opened.steps.step(Lane::Compaction), "nobody looks for that");
         drop(snapshot);
         opened.steps.run_all();
-        assert_eq!(opened.looked_at(), (0, 0));
+        assert_eq!(opened.visited(), (0, 0));
         assert_eq!(opened.db.stats().tables(), 0);
     }
 

@@ -40,9 +40,9 @@ mod setup;
 
 mod health;
 
-mod copies;
+mod copy_pace;
+mod keyspace_core;
 mod memory;
-mod space;
 
 mod ballast;
 mod keyspaces;
@@ -101,10 +101,10 @@ pub use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo, Slice};
 pub use fold::Fold;
 pub use history::VersionToken;
 pub use keyspace::{Keyspace, owned_range};
+pub use keyspace_core::KeyspaceCore;
 pub use options::{Durability, KeyspaceOptions, Options, Routing};
 pub use read::{Scan, Snapshot, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
-pub use space::KeyspaceCore;
 pub use stats::{
     CacheReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats, VerifyReport,
 };

@@ -123,7 +123,7 @@ mod tests {
 
     /// Every get of such a key locked the set and copied the key.
     #[test]
-    fn a_key_that_is_met_again_and_again_is_told_once() {
+    fn a_key_that_is_met_often_is_noted_once() {
         let chains = LongChains::default();
         let remembered = || chains.keys.lock().len();
         chains.note(ONE, b"hot", 7);

@@ -74,7 +74,7 @@ impl Memory {
 
     /// Makes room for memtables that have crossed the border.
     pub(crate) fn make_room(self: &Arc<Self>) {
-        self.divide();
+        self.move_border();
         if self.has_memory_to_give_back() {
             self.give_back_soon();
         }
@@ -82,36 +82,36 @@ impl Memory {
 
     /// Moves the border to where memtables have a step to grow.
     #[cold]
-    pub(crate) fn divide(&self) {
-        self.divide_by(DOWN);
+    pub(crate) fn move_border(&self) {
+        self.move_border_by(DOWN);
     }
 
     /// Moves the border all the way down, since writers are idle.
     pub(crate) fn give_to_readers(&self) {
-        self.divide_by(1);
+        self.move_border_by(1);
         self.give_back();
     }
 
-    fn divide_by(&self, down: u64) {
+    fn move_border_by(&self, down: u64) {
         let _moving = self.moving.lock();
         let step = (self.setup.options.memory_budget / STEPS).max(1);
         let held = self.memtable_bytes();
         let wanted = (held / step + 2) * step;
         let before = self.border.load(Ordering::Relaxed);
-        let room = wanted.max(before - before.saturating_sub(wanted) / down);
-        self.border.store(room, Ordering::Relaxed);
+        let border = wanted.max(before - before.saturating_sub(wanted) / down);
+        self.border.store(border, Ordering::Relaxed);
         let cache = &self.trees.cache;
         self.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
         // Chunks that are kept for the next memtable are memory, too, but no more of it than that
         // needs.
-        self.trees.chunks.shrink_to(room.saturating_sub(held));
-        let reserved = room.max(held + self.trees.chunks.bytes());
+        self.trees.chunks.shrink_to(border.saturating_sub(held));
+        let reserved = border.max(held + self.trees.chunks.bytes());
         cache.set_capacity(self.setup.options.cache_bytes(reserved));
     }
 
     /// Frees blocks and spare chunks after a close. Otherwise the allocator would keep their memory
     /// for the next allocation of the threads that have read here.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn release_all(&self) {
         let cache = &self.trees.cache;
         self.cached_most.fetch_max(cache.used_bytes(), Ordering::Relaxed);
         cache.clear();

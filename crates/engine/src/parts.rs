@@ -13,7 +13,7 @@
 //!
 //! Readers take none of them: they load the visible SeqNo, then a tree's view.
 
-use crate::background::{Deletes, ExpiryLooks, Pace, Scrubber, Upkeep, act};
+use crate::background::{Deletes, ExpiryTimer, Pace, Scrubber, Upkeep, act};
 use crate::ballast::{self, Ballast};
 use crate::commit::{Commits, Stall, Stripes, Throttle};
 use crate::content::ContentFactory;
@@ -61,7 +61,7 @@ pub(crate) struct Parts {
 }
 
 /// What an open has found and created.
-pub(crate) struct Made {
+pub(crate) struct OpenedParts {
     pub(crate) setup: Arc<Setup>,
     pub(crate) listeners: Vec<Arc<dyn Listener>>,
     pub(crate) contents: Arc<dyn ContentFactory>,
@@ -73,24 +73,24 @@ pub(crate) struct Made {
     pub(crate) manifest: Option<Manifest>,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) trees: Arc<TreeContext>,
-    pub(crate) ballast: ballast::Found,
+    pub(crate) ballast: ballast::FoundBallast,
     pub(crate) lock: Option<Box<dyn DiskLock>>,
 }
 
 impl Parts {
-    pub(crate) fn new(made: Made) -> Self {
-        let (setup, trees) = (made.setup, made.trees);
-        let health = Health::new(Arc::clone(&setup), made.listeners, made.log.is_none());
+    pub(crate) fn new(opened: OpenedParts) -> Self {
+        let (setup, trees) = (opened.setup, opened.trees);
+        let health = Health::new(Arc::clone(&setup), opened.listeners, opened.log.is_none());
         let health = Arc::new(health);
-        let keyspaces = Arc::new(made.keyspaces);
+        let keyspaces = Arc::new(opened.keyspaces);
         let is_used = keyspaces.all().iter().any(|keyspace| keyspace.expires());
         let clock = Arc::clone(&setup.environment.clock);
-        let clock = ExpiryClock::new(clock, made.moment, is_used);
-        let history = Arc::new(History::new(made.history, made.log, made.visible, clock));
+        let clock = ExpiryClock::new(clock, opened.moment, is_used);
+        let history = Arc::new(History::new(opened.history, opened.log, opened.visible, clock));
         let memory = Memory::new(&setup, &trees);
-        let ballast = Ballast::new(&setup, &health, made.ballast);
+        let ballast = Ballast::new(&setup, &health, opened.ballast);
         let log = LogUpkeep::new(&setup, &health, &history, &ballast);
-        let edits = Edits::new(&health, &history, (&setup, &ballast), &keyspaces, made.manifest);
+        let edits = Edits::new(&health, &history, (&setup, &ballast), &keyspaces, opened.manifest);
         let (work, stall) = (Work::new(&health), Arc::<Stall>::default());
         let scrubber = Scrubber::new(&setup, &health, &keyspaces, &trees);
         let reads = Reads {
@@ -135,9 +135,9 @@ impl Parts {
             pace: Pace::default(),
             full_since: Mutex::default(),
             is_settling: AtomicBool::new(false),
-            expiry_looks: ExpiryLooks::default(),
+            expiry_timer: ExpiryTimer::default(),
         });
-        let (contents, lock) = (made.contents, Arc::new(Mutex::new(made.lock)));
+        let (contents, lock) = (opened.contents, Arc::new(Mutex::new(opened.lock)));
         let parts = Self {
             setup,
             health,
@@ -173,6 +173,6 @@ impl Parts {
                 health.act(Due::COMPACTIONS);
             }
         });
-        self.memory.divide();
+        self.memory.move_border();
     }
 }

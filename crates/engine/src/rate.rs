@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) struct Rate(pub(crate) u64);
 
 /// How often a pause checks whether the database is still open.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const CHECK_EVERY: Duration = Duration::from_millis(50);
 
 impl Rate {
     /// Returns how long to pause after `bytes` that took `took`.
@@ -29,7 +29,7 @@ pub(crate) fn rest<E>(time: Duration, check: impl Fn() -> Result<(), E>) -> Resu
     let mut left = time;
     while left > Duration::ZERO {
         check()?;
-        let step = left.min(LOOK_EVERY);
+        let step = left.min(CHECK_EVERY);
         bell.wait_for(&mut nothing.lock(), step);
         left -= step;
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_its_time_rests_the_less() {
+    fn a_slow_step_rests_less() {
         let rate = Rate(1000);
         let seconds = Duration::from_secs_f64;
         assert_eq!(rate.rest(500, seconds(0.1)), seconds(0.4));
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_ends_when_it_is_told_to() {
+    fn a_rest_ends_when_its_check_fails() {
         // An hour.
         assert_eq!(rest(Duration::from_secs(3600), || Err("closed")), Err("closed"));
         assert_eq!(rest::<()>(Duration::ZERO, || Err(())), Ok(()));

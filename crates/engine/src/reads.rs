@@ -4,10 +4,10 @@ use crate::damage::tell_damages;
 use crate::due::Due;
 use crate::health::Health;
 use crate::history::{History, ReadPoint};
+use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::long_chains::LongChains;
 use crate::setup::Setup;
-use crate::space::KeyspaceCore;
 use flagstone_base::{Error, Moment, Result, SeqNo};
 use flagstone_tree::{Found, Now, Tree, TreeContext};
 use std::cell::Cell;
@@ -34,17 +34,17 @@ pub(crate) struct Reads {
 
 /// The moment by which a write that reads judges all that it depends on. Taken from the clock when
 /// the first expiry is met.
-pub(crate) struct Judge<'a> {
+pub(crate) struct ReadMoment<'a> {
     history: &'a History,
     moment: Cell<Option<Moment>>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> ReadMoment<'a> {
     pub(crate) fn new(reads: &'a Reads) -> Self {
         Self { history: &reads.history, moment: Cell::new(None) }
     }
 
-    fn moment(&self) -> Moment {
+    fn get(&self) -> Moment {
         let moment = self.moment.get().unwrap_or_else(|| self.history.clock.now());
         self.moment.set(Some(moment));
         moment
@@ -52,7 +52,7 @@ impl<'a> Judge<'a> {
 
     /// Returns whether an entry that expires at `expiry` has expired.
     pub(crate) fn has_expired(&self, expiry: Moment) -> bool {
-        expiry <= self.moment()
+        expiry <= self.get()
     }
 
     /// Returns whether what was read of `trees` is valid as of the moment: no entry that expires
@@ -84,15 +84,15 @@ impl Reads {
         Ok(found)
     }
 
-    /// Returns the newest entry of `key` now, judged by the moment of `judge`.
-    pub(crate) fn get_judged(
+    /// Returns the newest entry of `key` now, judged by `moment`.
+    pub(crate) fn get_at_moment(
         &self,
         keyspace: &KeyspaceCore,
         key: &[u8],
         hash: u64,
-        judge: &Judge<'_>,
+        moment: &ReadMoment<'_>,
     ) -> Result<Found> {
-        self.find(keyspace, (key, hash), None, &|| judge.moment())
+        self.find(keyspace, (key, hash), None, &|| moment.get())
     }
 
     /// Like [`Reads::get_found`], as of now, but from memory: returns `None` if a table
@@ -113,7 +113,7 @@ impl Reads {
                 continue;
             }
             let found = tree.try_get(&view, (key, hash), seqno, &|| self.history.clock.now());
-            let found = found.map_err(|error| self.told(error))?;
+            let found = found.map_err(|error| self.reported(error))?;
             let Some(found) = found else { return Ok(None) };
             if found.value.is_none() {
                 keyspace.check_readable()?;
@@ -157,7 +157,7 @@ impl Reads {
             // The clock is read after the view is taken, and never runs backwards. So entries that
             // were removed from the view have expired for this reader, too.
             let found = tree.get(&view, (key, hash), seqno, now);
-            let found = found.map_err(|error| self.told(error))?;
+            let found = found.map_err(|error| self.reported(error))?;
             if found.value.is_none() {
                 keyspace.check_readable()?;
             }
@@ -189,7 +189,7 @@ impl Reads {
 
     /// Returns `error` after the damage that a read has found was reported.
     #[cold]
-    pub(crate) fn told(&self, error: Error) -> Error {
+    pub(crate) fn reported(&self, error: Error) -> Error {
         tell_damages(&self.health, &self.keyspaces, &self.trees, None);
         error
     }
@@ -210,7 +210,7 @@ mod tests {
 
     /// A fold whose operands cannot be combined.
     #[test]
-    fn a_get_of_a_key_that_is_merged_again_and_again_folds_few_operands() {
+    fn a_get_of_a_key_that_is_merged_often_folds_few_operands() {
         let dir = tempfile::tempdir().unwrap();
         let db = testing::open(dir.path()).unwrap();
         let options = KeyspaceOptions::new().fold("count/1");

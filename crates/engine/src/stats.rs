@@ -1,9 +1,9 @@
 //! Reports about a database: keyspaces, sizes, counters, the result of a verification.
 
 use crate::content::DefinitionKind;
+use crate::keyspace_core::KeyspaceCore;
 use crate::options::{KeyspaceOptions, Routing};
 use crate::parts::Parts;
-use crate::space::KeyspaceCore;
 use flagstone_env::sync::atomic::Ordering;
 use std::fmt;
 use std::time::Duration;

@@ -108,7 +108,7 @@ fn tables_are_opened_for_direct_reads_only_where_they_are_asked_for() {
 
 /// An open read the sample of each table of a tree with garbage before it returned.
 #[test]
-fn an_open_leaves_it_to_the_background_to_look_for_garbage() {
+fn an_open_leaves_the_search_for_garbage_to_the_background() {
     let world = World::new();
     let db = world.open();
     let random = SeededRandom::new(7);
@@ -257,7 +257,7 @@ fn a_segment_without_records_is_not_released_while_the_next_will_name_it() {
 /// A timed sync that failed was the last one: once the disk had space again, commits were
 /// acknowledged and never synced. An idle database was synced forever.
 #[test]
-fn timed_syncs_go_on_after_a_full_disk_and_rest_when_nothing_is_new() {
+fn timed_syncs_continue_after_a_full_disk_and_pause_when_nothing_is_new() {
     let world = World::new();
     let db = world.builder().durability(Durability::Interval(Duration::from_millis(5))).open();
     let db = db.unwrap();
@@ -318,7 +318,7 @@ fn a_segment_that_cannot_be_removed_is_no_failure_of_the_flush() {
 
 /// Writers that were stopped by too many runs waited forever while every compaction failed.
 #[test]
-fn writers_that_wait_for_compactions_hear_why_these_fail() {
+fn writers_that_wait_for_compactions_learn_why_these_fail() {
     let world = World::new();
     let db = world.open();
     let kv = keyspace(&db, "a");
@@ -352,7 +352,7 @@ fn writers_that_wait_for_compactions_hear_why_these_fail() {
 /// is compacted. A compaction of a tree that was not out of shape was never requested, so tables of
 /// ordered keys stayed.
 #[test]
-fn a_tree_is_tidied_up_when_its_writers_rest() {
+fn a_tree_is_compacted_when_its_writers_are_idle() {
     let world = World::new();
     let db = world.open();
     let kv = keyspace(&db, "a");

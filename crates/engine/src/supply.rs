@@ -54,8 +54,8 @@ fn submit(edits: &Arc<Edits>) {
 
 /// Durably grants at least `wanted` more SeqNos and files for the log, as far as they run short.
 pub(crate) fn supply(edits: &Edits, wanted: u64) -> Result<()> {
-    let mut room = edits.manifest.lock();
-    let Some(manifest) = room.as_mut() else {
+    let mut guard = edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else {
         return Err(Error::new(ErrorKind::Closed, "the database is closed"));
     };
     let edit = grant(edits, wanted).inspect_err(|error| edits.ballast.note_failure(error))?;
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_on_the_way_raise_the_ceiling() {
+    fn other_edits_raise_the_ceiling() {
         let (_, opened) = new();
         opened.use_up_to(SEQNOS_AHEAD / 4);
         let before = opened.ceiling();

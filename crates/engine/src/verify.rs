@@ -8,10 +8,10 @@
 //! ```
 
 use crate::content::Shown;
+use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Manifest, State, verify_file};
 use crate::open::{check, check_record};
 use crate::parts::Parts;
-use crate::space::KeyspaceCore;
 use crate::stats::VerifyReport;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result};
 use flagstone_env::names::{FileKind, name, path};
@@ -64,15 +64,15 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
 }
 
 /// What the manifest says about the log and the keyspaces.
-struct Found {
+struct ManifestFacts {
     listed: Listed,
     next_keyspace: KeyspaceId,
 }
 
 /// Compares the manifest's file, its state, and the database in memory.
-fn verify_manifest(parts: &Parts, log: &Log) -> Result<Found> {
-    let room = parts.edits.manifest.lock();
-    let Some(manifest) = room.as_ref() else {
+fn verify_manifest(parts: &Parts, log: &Log) -> Result<ManifestFacts> {
+    let guard = parts.edits.manifest.lock();
+    let Some(manifest) = guard.as_ref() else {
         let text = format!("{} is closed", parts.setup.dir.display());
         return Err(Error::new(ErrorKind::Closed, text));
     };
@@ -100,7 +100,7 @@ fn verify_manifest(parts: &Parts, log: &Log) -> Result<Found> {
         return Err(differs(format!("segment {} is written, expected it listed", segment.number)));
     }
     check_files(parts, manifest, &listed)?;
-    Ok(Found { next_keyspace: state.catalog.counters().next_keyspace, listed })
+    Ok(ManifestFacts { next_keyspace: state.catalog.counters().next_keyspace, listed })
 }
 
 /// Checks that the directory has every file that the manifest lists: none is removed before an edit

@@ -8,9 +8,9 @@ use crate::commit::{
 };
 use crate::due::Due;
 use crate::inside::Inside;
+use crate::keyspace_core::{KeyspaceCore, Trees};
 use crate::options::Durability;
 use crate::parts::Parts;
-use crate::space::{KeyspaceCore, Trees};
 use flagstone_base::key::{check_key, check_value};
 use flagstone_base::{Kind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ pub(crate) fn commit(
     let (committed, due) = parts.commits.write(write, durability, held);
     if !due.is_empty() {
         let last = committed.as_ref().map_or(SeqNo::ZERO, |committed| committed.last);
-        let wants_trees = due.has(Due::RANGES) || due.has(Due::LOOK);
+        let wants_trees = due.has(Due::RANGES) || due.has(Due::CHECK);
         let trees = if wants_trees { trees_of(write) } else { Trees::new() };
         act_after_commit(&parts.upkeep, due, &trees, last);
     }
@@ -72,7 +72,7 @@ pub(crate) fn write_one(
 /// Waits for room for a value of about `bytes` that is still to be encoded. Returns `None` for a
 /// small value, which needs no admission.
 #[inline]
-pub(crate) fn turn_for<'p>(
+pub(crate) fn admission_for<'p>(
     parts: &'p Parts,
     core: &KeyspaceCore,
     key: &[u8],
@@ -84,29 +84,29 @@ pub(crate) fn turn_for<'p>(
     before_write(&parts.commits.throttle, bytes, true, || core.tree_of(key, core.hash(key)))
 }
 
-/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. `turn` is
-/// the result of [`turn_for`], if that was called.
+/// Sets `key` to `value`, whose buffer it takes over, until `expiry` if that is given. `admitted`
+/// is the result of [`admission_for`], if that was called.
 pub(crate) fn put_encoded(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
     key: &[u8],
     (value, expiry): (Vec<u8>, Option<Moment>),
-    turn: Option<Admitted<'_>>,
+    admitted: Option<Admitted<'_>>,
 ) -> Result<()> {
-    if value.len() < LARGE_WRITE && turn.is_none() {
+    if value.len() < LARGE_WRITE && admitted.is_none() {
         return write_one(parts, core, Effect::put(expiry), key, &value);
     }
     check_key(key)?;
     check_value(&value)?;
-    let turn = match turn {
-        None => turn_for(parts, core, key, value.len())?,
-        Some(mut turn) => {
-            turn.grow_to(value.len());
-            Some(turn)
+    let admitted = match admitted {
+        None => admission_for(parts, core, key, value.len())?,
+        Some(mut admitted) => {
+            admitted.grow_to(value.len());
+            Some(admitted)
         }
     };
     let large = LargeWrite::of_value(core, Effect::put(expiry), key, value);
-    commit_large(parts, core, large, turn, None)
+    commit_large(parts, core, large, admitted, None)
 }
 
 /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No other

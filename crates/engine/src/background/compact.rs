@@ -1,9 +1,9 @@
 //! Compaction jobs: at most one at a time in a tree. A tree whose compaction fails rests, longer
 //! after each failure, while other trees are compacted.
 
-use super::failures::{back_off, note_room};
+use super::failures::{back_off, note_disk_has_room};
+use super::garbage::slow_down_for_outputs;
 use super::install::{Install, install};
-use super::relieve::weigh_outputs;
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
 use crate::event::Event;
@@ -29,7 +29,7 @@ pub(super) struct CompactionJob {
 impl CompactionJob {
     pub(super) fn new(upkeep: Arc<Upkeep>, tree: Arc<Tree>, compaction: Compaction) -> Self {
         let job = compaction.job().to_string();
-        let (keyspace, partition) = upkeep.keyspaces.part_of(&tree);
+        let (keyspace, partition) = upkeep.keyspaces.partition_of(&tree);
         upkeep.health.tell(&Event::CompactionStarted { keyspace, partition, job });
         let started = upkeep.setup.now();
         Self { upkeep, tree, compaction: Some(compaction), started }
@@ -42,7 +42,7 @@ impl CompactionJob {
             Ok(Progress::Done) => None,
             Ok(_) => {
                 let took = upkeep.setup.now() - began;
-                weigh_outputs(&upkeep);
+                slow_down_for_outputs(&upkeep);
                 return upkeep.pace.rest_after(took);
             }
             Err(error) => Some(error),
@@ -63,7 +63,7 @@ impl CompactionJob {
             _ => error,
         });
         let Some(edit) = done? else { return Ok(Progress::Again) };
-        let (keyspace, partition) = self.upkeep.keyspaces.part_of(&self.tree);
+        let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&self.tree);
         let written = edit.added.iter().map(|(_, meta)| meta.bytes).sum();
         let event = Event::CompactionFinished {
             keyspace,
@@ -100,7 +100,7 @@ fn finish(upkeep: &Arc<Upkeep>, tree: &Tree, error: Option<Error>) {
         None => {
             queue.failing.remove(&id);
             drop(queue);
-            note_room(upkeep);
+            note_disk_has_room(upkeep);
         }
         Some(error) => {
             drop(queue);

@@ -18,7 +18,7 @@ pub(super) fn watch_expired(upkeep: &Arc<Upkeep>) -> bool {
                 is_any = true;
             }
             if let Some(at) = next_expiry(view.version(), moment) {
-                upkeep.expiry_looks.note(at);
+                upkeep.expiry_timer.note(at);
             }
         }
     }

@@ -18,11 +18,11 @@ const RETRY_AFTER: Duration = Duration::from_millis(200);
 /// Puts back `group`, whose flush has failed. Its flush pauses, or all flushes do.
 pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error) {
     upkeep.ballast.note_failure(error);
-    note_full(upkeep, error);
+    note_disk_full(upkeep, error);
     upkeep.health.tell(&Event::BackgroundFailed { doing: "flush", error: error.clone() });
     let now = upkeep.setup.now();
     let (number, tree) = (group.number, group.trees.first().cloned());
-    let is_of_all = is_of_all(error);
+    let fails_all_flushes = fails_all_flushes(error);
     let delay = {
         let mut queue = upkeep.work.lock();
         // Reset under the lock that puts the group back, or a waiter would take the group for
@@ -32,13 +32,13 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
         group.failed_at = queue.flushes.failures;
         let mut back_off = BackOff::after(group.back_off.as_ref(), error, now);
         let mut delay = back_off.delay();
-        if is_of_all {
-            let rest = BackOff::after(queue.flushes.rest.as_ref(), error, now);
-            delay = rest.delay();
-            queue.flushes.rest = Some(rest);
-            back_off.rests = false;
+        if fails_all_flushes {
+            let pause = BackOff::after(queue.flushes.pause.as_ref(), error, now);
+            delay = pause.delay();
+            queue.flushes.pause = Some(pause);
+            back_off.is_pausing = false;
         } else {
-            queue.flushes.rest = None;
+            queue.flushes.pause = None;
         }
         group.back_off = Some(back_off);
         queue.flushes.put_back(group);
@@ -51,9 +51,9 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
     }
     resume_after(upkeep, delay, move |upkeep| {
         let mut queue = upkeep.work.lock();
-        match is_of_all {
-            true => queue.flushes.rest.iter_mut().for_each(|rest| rest.rests = false),
-            false => queue.flushes.end_rest(number),
+        match fails_all_flushes {
+            true => queue.flushes.pause.iter_mut().for_each(|pause| pause.is_pausing = false),
+            false => queue.flushes.end_pause(number),
         }
         upkeep.work.recount(&queue);
     });
@@ -63,7 +63,7 @@ pub(super) fn put_back(upkeep: &Arc<Upkeep>, mut group: SealGroup, error: &Error
 /// caused the failure has just been quarantined.
 pub(super) fn back_off(upkeep: &Arc<Upkeep>, of: &Tree, error: Error) {
     let tree = of.id();
-    note_full(upkeep, &error);
+    note_disk_full(upkeep, &error);
     upkeep.health.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
     if upkeep.tell_damages(Some(tree)) {
         upkeep.work.lock().failing.remove(&tree);
@@ -80,13 +80,13 @@ pub(super) fn back_off(upkeep: &Arc<Upkeep>, of: &Tree, error: Error) {
     tell_back_off(upkeep, of, "compaction", delay, error);
     resume_after(upkeep, delay, move |upkeep| {
         if let Some(back_off) = upkeep.work.lock().failing.get_mut(&tree) {
-            back_off.rests = false;
+            back_off.is_pausing = false;
         }
     });
 }
 
 fn tell_back_off(upkeep: &Upkeep, tree: &Tree, doing: &'static str, delay: Duration, error: Error) {
-    let (keyspace, partition) = upkeep.keyspaces.part_of(tree);
+    let (keyspace, partition) = upkeep.keyspaces.partition_of(tree);
     upkeep.health.tell(&Event::BackedOff { keyspace, partition, doing, delay, error });
 }
 
@@ -110,7 +110,7 @@ pub(super) fn resume_after(
 }
 
 /// Handles a failure that may mean that the disk is full, or that descriptors have run out.
-pub(super) fn note_full(upkeep: &Upkeep, error: &Error) {
+pub(super) fn note_disk_full(upkeep: &Upkeep, error: &Error) {
     if error.kind() != ErrorKind::OutOfSpace {
         if is_out_of_descriptors(error) {
             upkeep.trees.files.close_some();
@@ -127,17 +127,17 @@ pub(super) fn note_full(upkeep: &Upkeep, error: &Error) {
 }
 
 /// Notes that background work could write, so the disk has space.
-pub(super) fn note_room(upkeep: &Upkeep) {
+pub(super) fn note_disk_has_room(upkeep: &Upkeep) {
     let since = upkeep.full_since.lock().take();
     if let Some(since) = since {
         let took = upkeep.setup.now().saturating_sub(since);
         upkeep.health.tell(&Event::DiskHasRoom { took });
     }
-    upkeep.look_after_ballast();
+    upkeep.ensure_ballast();
 }
 
 /// Returns whether `error` would fail the flushes of other trees, too.
-pub(super) fn is_of_all(error: &Error) -> bool {
+pub(super) fn fails_all_flushes(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::OutOfSpace | ErrorKind::Poisoned | ErrorKind::Closed)
         || is_out_of_descriptors(error)
 }

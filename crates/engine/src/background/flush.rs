@@ -1,10 +1,10 @@
 //! The flush job: writes the memtables of one group to tables, then installs them by one edit.
 
 use super::brakes::set_brakes;
-use super::failures::{is_of_all, note_room, put_back};
+use super::failures::{fails_all_flushes, note_disk_has_room, put_back};
+use super::garbage::{note_spaces, slow_down_for_outputs};
 use super::install::{Install, install};
 use super::pace::{Filled, FlushPace};
-use super::relieve::{note_spaces, weigh_outputs};
 use super::sweep::make_room_on_disk;
 use super::upkeep::Upkeep;
 use crate::commit::free_bytes;
@@ -23,7 +23,7 @@ pub(super) struct FlushJob {
     upkeep: Arc<Upkeep>,
     group: SealGroup,
     waiting: VecDeque<Arc<Tree>>,
-    current: Option<Running>,
+    current: Option<TreeFlush>,
     done: Vec<(Arc<Tree>, TreeEdit)>,
     /// Trees whose flush failed while other trees were flushed, and the first error.
     failed: Vec<Arc<Tree>>,
@@ -74,7 +74,7 @@ impl Drop for Claims {
     }
 }
 
-struct Running {
+struct TreeFlush {
     tree: Arc<Tree>,
     flush: Flush,
     /// Bytes of the memtables being flushed.
@@ -85,8 +85,8 @@ struct Running {
 /// Takes the first group that can be flushed, and marks its flush as running.
 pub(super) fn next_flush(upkeep: &Arc<Upkeep>) -> Option<FlushJob> {
     let mut queue = upkeep.work.lock();
-    let rests = queue.flushes.rest.as_ref().is_some_and(|rest| rest.rests);
-    if queue.flushes.running.is_some() || rests || upkeep.health.poisoned().is_some() {
+    let is_pausing = queue.flushes.pause.as_ref().is_some_and(|pause| pause.is_pausing);
+    if queue.flushes.running.is_some() || is_pausing || upkeep.health.poisoned().is_some() {
         return None;
     }
     let group = queue.flushes.take_group()?;
@@ -141,12 +141,12 @@ fn finish(upkeep: &Arc<Upkeep>, left: Option<(SealGroup, Error)>) {
             let mut queue = upkeep.work.lock();
             queue.flushes.running = None;
             queue.flushes.installed += 1;
-            queue.flushes.rest = None;
+            queue.flushes.pause = None;
             upkeep.work.recount(&queue);
             set_brakes(upkeep, &queue);
             let is_stuck = upkeep.work.stuck() > 0;
             drop(queue);
-            note_room(upkeep);
+            note_disk_has_room(upkeep);
             if !is_stuck {
                 note_log_is_free(upkeep);
             }
@@ -184,7 +184,7 @@ impl FlushJob {
             }
             Ok(_) => {
                 let rest = self.rest_after(upkeep.setup.now() - began);
-                weigh_outputs(&upkeep);
+                slow_down_for_outputs(&upkeep);
                 rest
             }
             Err(error) => {
@@ -197,7 +197,7 @@ impl FlushJob {
                 };
                 if let Some(tree) = tree
                     && !self.group.is_whole()
-                    && !is_of_all(&error)
+                    && !fails_all_flushes(&error)
                 {
                     self.failed.push(tree);
                     self.error.get_or_insert(error);
@@ -234,12 +234,12 @@ impl FlushJob {
         let visible = upkeep.history.visible();
         let is_used = std::mem::replace(&mut self.seen, visible) < visible;
         // Only syncs are left then, which must not be delayed.
-        let is_written = |running: &Running| running.flush.is_written();
+        let is_written = |running: &TreeFlush| running.flush.is_written();
         let is_last = self.waiting.is_empty() && self.current.as_ref().is_none_or(is_written);
         if !is_used || is_last || is_urgent(upkeep) {
             return Progress::Again;
         }
-        let part = |running: &Running| running.bytes as f64 * running.flush.part_done();
+        let part = |running: &TreeFlush| running.bytes as f64 * running.flush.part_done();
         let done = self.bytes_done as f64 + self.current.as_ref().map_or(0.0, part);
         let filled =
             Filled { memtables: upkeep.memory.memtable_bytes(), log: upkeep.history.log_bytes() };
@@ -250,7 +250,7 @@ impl FlushJob {
         if let Some(running) = &mut self.current {
             if let Some(edit) = running.flush.step()? {
                 let took = self.upkeep.setup.now() - running.started;
-                let (keyspace, partition) = self.upkeep.keyspaces.part_of(&running.tree);
+                let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&running.tree);
                 self.upkeep.health.tell(&Event::FlushFinished {
                     keyspace,
                     partition,
@@ -298,7 +298,7 @@ impl FlushJob {
         })
     }
 
-    fn start(&mut self, tree: Arc<Tree>) -> Option<Running> {
+    fn start(&mut self, tree: Arc<Tree>) -> Option<TreeFlush> {
         let moment = self.upkeep.expire_through();
         let (snapshots, visible) = self.upkeep.history.live();
         let keyspace = self.upkeep.keyspaces.get(tree.options().keyspace);
@@ -308,18 +308,18 @@ impl FlushJob {
         if flush.has_ranges() && self.claims.take(&tree) {
             flush = flush.removing_hidden();
         }
-        let (keyspace, partition) = self.upkeep.keyspaces.part_of(&tree);
+        let (keyspace, partition) = self.upkeep.keyspaces.partition_of(&tree);
         self.upkeep.health.tell(&Event::FlushStarted { keyspace, partition });
         let started = self.upkeep.setup.now();
-        Some(Running { tree, bytes: flush.bytes(), flush, started })
+        Some(TreeFlush { tree, bytes: flush.bytes(), flush, started })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::commit::{before_write, free_bytes};
+    use crate::keyspace_core::Trees;
     use crate::parts::Parts;
-    use crate::space::Trees;
     use crate::testing::Builder;
     use crate::{Engine, Environment, Keyspace, KeyspaceOptions, Routing};
     use flagstone_env::executor::Job;
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn flushes_rest_again_when_those_who_waited_are_gone() {
+    fn flushes_rest_again_once_nobody_waits() {
         let sealed = Sealed::new();
         sealed.db.flush().unwrap();
         sealed.db.checkpoint("copy").unwrap();

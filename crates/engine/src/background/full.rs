@@ -5,7 +5,7 @@ use super::compact::CompactionJob;
 use super::run::schedule_compactions;
 use super::sweep::sweep;
 use super::upkeep::Upkeep;
-use super::wait::{check_runs, look_later};
+use super::wait::{assist_or_wait, check_runs};
 use flagstone_base::{Error, Result, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub struct CompactProgress {
 }
 
 /// The state of one call, shared by the threads that work for it.
-struct Call {
+struct CompactCall {
     /// No further work is wanted.
     is_cancelled: AtomicBool,
     bytes_done: AtomicU64,
@@ -38,36 +38,36 @@ struct Call {
     pieces: AtomicU64,
     /// The number of trees that were started and have not ended.
     running: AtomicUsize,
-    state: Mutex<CallState>,
+    state: Mutex<CompactCallState>,
 }
 
-struct CallState {
+struct CompactCallState {
     /// Trees that were not started; the last is taken next.
     waiting: Vec<Arc<Tree>>,
     error: Option<Error>,
 }
 
 /// One thread's part of a call: it takes trees until none is free.
-struct Hand {
-    call: Arc<Call>,
+struct Participant {
+    call: Arc<CompactCall>,
     upkeep: Arc<Upkeep>,
-    current: Option<Begun>,
+    current: Option<StartedTree>,
 }
 
 /// A tree that was started. Fields are dropped in order: the job first.
-struct Begun {
+struct StartedTree {
     job: Option<CompactionJob>,
     /// The rest of the tree.
     pass: FullPass,
     /// The bytes of the tree at the start, and the part of them that is counted as done.
     bytes: (u64, u64),
     claim: Claim,
-    _running: Running,
+    _running: RunningTree,
 }
 
-/// Counts in `Call::running` until it is dropped.
-struct Running {
-    call: Arc<Call>,
+/// Counts in `CompactCall::running` until it is dropped.
+struct RunningTree {
+    call: Arc<CompactCall>,
     upkeep: Arc<Upkeep>,
 }
 
@@ -89,14 +89,15 @@ pub(crate) fn compact_trees(
     let helpers =
         upkeep.setup.executor.workers(Lane::Compaction).min(trees.len().saturating_sub(1));
     let bytes_total = trees.iter().map(bytes_of).sum();
-    let state = Mutex::new(CallState { waiting: trees, error: None });
-    let call = Arc::new(Call::new(state, bytes_total));
-    let hand = || Hand { call: Arc::clone(&call), upkeep: Arc::clone(upkeep), current: None };
+    let state = Mutex::new(CompactCallState { waiting: trees, error: None });
+    let call = Arc::new(CompactCall::new(state, bytes_total));
+    let participant =
+        || Participant { call: Arc::clone(&call), upkeep: Arc::clone(upkeep), current: None };
     for _ in 0..helpers {
-        let mut helper = hand();
+        let mut helper = participant();
         upkeep.setup.executor.submit(Lane::Compaction, Box::new(move || helper.step_paced()));
     }
-    let mut own = hand();
+    let mut own = participant();
     loop {
         if watch(call.progress()).is_break() {
             call.cancel();
@@ -129,12 +130,12 @@ pub(crate) fn compact_trees(
 
 /// Waits while all trees that are left are being compacted by others, or while others finish the
 /// last ones.
-fn wait_for_a_tree(upkeep: &Upkeep, call: &Call) {
+fn wait_for_a_tree(upkeep: &Upkeep, call: &CompactCall) {
     let left = call.left();
     let is_open = || check_runs(upkeep).and_then(|()| upkeep.health.check_open_for_writing());
     match is_open() {
         Err(error) if !left.is_empty() => call.fail(error),
-        _ => look_later(upkeep, |queue| match left.is_empty() {
+        _ => assist_or_wait(upkeep, |queue| match left.is_empty() {
             true => call.running.load(Ordering::Acquire) > 0,
             false => left.iter().all(|tree| queue.compacting.contains(tree)),
         }),
@@ -146,8 +147,8 @@ fn bytes_of(tree: &Arc<Tree>) -> u64 {
     tree.table_bytes()
 }
 
-impl Call {
-    fn new(state: Mutex<CallState>, bytes_total: u64) -> Self {
+impl CompactCall {
+    fn new(state: Mutex<CompactCallState>, bytes_total: u64) -> Self {
         Self {
             is_cancelled: AtomicBool::new(false),
             bytes_done: AtomicU64::new(0),
@@ -189,7 +190,7 @@ impl Call {
     }
 
     /// Takes the next tree that nobody compacts.
-    fn take(self: &Arc<Self>, upkeep: &Arc<Upkeep>) -> Option<Begun> {
+    fn take(self: &Arc<Self>, upkeep: &Arc<Upkeep>) -> Option<StartedTree> {
         let mut state = self.state.lock();
         let (at, claim) = (0..state.waiting.len())
             .rev()
@@ -197,14 +198,14 @@ impl Call {
         state.waiting.remove(at);
         // Counted before the lock is released, so that the call is not over in between.
         self.running.fetch_add(1, Ordering::AcqRel);
-        let running = Running { call: Arc::clone(self), upkeep: Arc::clone(upkeep) };
+        let running = RunningTree { call: Arc::clone(self), upkeep: Arc::clone(upkeep) };
         let pass = FullPass::new(claim.tree.view().version());
         let bytes = (bytes_of(&claim.tree), 0);
-        Some(Begun { job: None, pass, bytes, claim, _running: running })
+        Some(StartedTree { job: None, pass, bytes, claim, _running: running })
     }
 }
 
-impl Hand {
+impl Participant {
     /// Runs a step in the lane of the workers. It yields to writers as other compactions do.
     fn step_paced(&mut self) -> Progress {
         let clock = Arc::clone(&self.upkeep.setup.environment.clock);
@@ -229,27 +230,27 @@ impl Hand {
     }
 
     fn try_step(&mut self) -> Result<Progress> {
-        let Some(begun) = &mut self.current else {
+        let Some(started) = &mut self.current else {
             self.current = self.call.take(&self.upkeep);
             return Ok(if self.current.is_some() { Progress::Again } else { Progress::Done });
         };
         self.upkeep.health.check_open_for_writing()?;
-        let is_done = match &mut begun.job {
+        let is_done = match &mut started.job {
             _ if self.call.is_cancelled.load(Ordering::Acquire) => true,
             None => {
-                begun.job = begun.claim.start(&mut begun.pass);
-                begun.job.is_none()
+                started.job = started.claim.start(&mut started.pass);
+                started.job.is_none()
             }
             Some(job) => {
                 if job.try_step()? == Progress::Done {
-                    begun.job = None;
+                    started.job = None;
                     self.call.pieces.fetch_add(1, Ordering::Relaxed);
                     sweep(&self.upkeep);
                 }
                 false
             }
         };
-        begun.count(&self.call, is_done);
+        started.count(&self.call, is_done);
         if is_done {
             self.current = None;
             sweep(&self.upkeep);
@@ -258,9 +259,9 @@ impl Hand {
     }
 }
 
-impl Begun {
+impl StartedTree {
     /// Adds the progress of the tree to the call's.
-    fn count(&mut self, call: &Call, is_done: bool) {
+    fn count(&mut self, call: &CompactCall, is_done: bool) {
         let (bytes, counted) = &mut self.bytes;
         let part = match is_done {
             true => 1.0,
@@ -273,8 +274,8 @@ impl Begun {
     }
 }
 
-impl Drop for Hand {
-    /// Only a close drops a hand between two steps: its tree will not be compacted.
+impl Drop for Participant {
+    /// Only a close drops a participant between two steps: its tree will not be compacted.
     fn drop(&mut self) {
         if self.current.is_some() {
             self.call.fail(self.upkeep.setup.closed_meanwhile());
@@ -282,7 +283,7 @@ impl Drop for Hand {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningTree {
     fn drop(&mut self) {
         self.call.running.fetch_sub(1, Ordering::AcqRel);
         self.upkeep.work.ring();
@@ -341,7 +342,7 @@ mod tests {
     use flagstone_base::ErrorKind;
 
     #[test]
-    fn a_hand_that_is_dropped_with_a_tree_fails_its_call() {
+    fn a_participant_that_is_dropped_with_a_tree_fails_its_call() {
         let dir = tempfile::tempdir().unwrap();
         let db = testing::open(dir.path()).unwrap();
         let kv = db.keyspace("kv").unwrap();
@@ -349,11 +350,11 @@ mod tests {
         db.flush().unwrap();
         let upkeep = Arc::clone(&kv.handle().parts().upkeep);
         let waiting = vec![Arc::clone(&kv.core().trees[0])];
-        let state = Mutex::new(CallState { waiting, error: None });
-        let call = Arc::new(Call::new(state, 1));
-        let mut hand = Hand { call: Arc::clone(&call), upkeep, current: None };
-        assert!(hand.step() == Progress::Again && hand.current.is_some());
-        drop(hand);
+        let state = Mutex::new(CompactCallState { waiting, error: None });
+        let call = Arc::new(CompactCall::new(state, 1));
+        let mut participant = Participant { call: Arc::clone(&call), upkeep, current: None };
+        assert!(participant.step() == Progress::Again && participant.current.is_some());
+        drop(participant);
         assert!(call.is_over());
         let error = call.state.lock().error.take();
         assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Closed));

@@ -28,8 +28,8 @@ pub(super) fn install(
     from: Install<'_>,
     edits: Vec<(Arc<Tree>, TreeEdit)>,
 ) -> Result<()> {
-    let mut room = upkeep.edits.manifest.lock();
-    let Some(manifest) = room.as_mut() else {
+    let mut guard = upkeep.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else {
         for (tree, edit) in &edits {
             tree.abandon(edit);
         }
@@ -75,10 +75,10 @@ pub(super) fn install(
         live.iter().for_each(|(tree, _)| numbering.note_flushed(tree));
     }
     if let Install::Flush(SealGroup { through, cut: Some(cut), .. }) = from {
-        cut.give(*through, manifest, &upkeep.keyspaces.all_trees());
+        cut.fulfil(*through, manifest, &upkeep.keyspaces.all_trees());
     }
-    drop(room);
-    upkeep.memory.divide();
+    drop(guard);
+    upkeep.memory.move_border();
     if let (Some(log), Some(release)) = (&upkeep.history.log, release) {
         // The edit is installed. A segment that cannot be removed now is removed by the next open.
         if let Err(error) = log.release_before(release) {

@@ -9,7 +9,7 @@
 //! job has ended.
 
 mod deletes;
-mod looks;
+mod expiry_timer;
 mod pace;
 
 mod upkeep;
@@ -24,8 +24,8 @@ mod watch;
 
 mod expired;
 
+mod garbage;
 mod install;
-mod relieve;
 
 mod compact;
 mod flush;
@@ -37,10 +37,10 @@ mod full;
 mod wait;
 
 pub(crate) use deletes::Deletes;
+pub(crate) use expiry_timer::ExpiryTimer;
 pub(crate) use failures::resume_later;
 pub use full::CompactProgress;
 pub(crate) use full::compact_trees;
-pub(crate) use looks::ExpiryLooks;
 pub(crate) use pace::Pace;
 pub(crate) use run::{act, act_after_commit, note_deletes, schedule, schedule_after_open};
 pub(crate) use scrub::Scrubber;

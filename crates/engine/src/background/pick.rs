@@ -2,7 +2,7 @@
 //! most space.
 
 use super::compact::CompactionJob;
-use super::relieve::{note_spaces, room, slow_down_for_space};
+use super::garbage::{budget, note_spaces, slow_down_for_space};
 use super::upkeep::Upkeep;
 use super::watch::{policy, unwatch, watch_again, watched_trees};
 use flagstone_tree::{Compaction, Policy, Tree, next_expiry, pick, pick_expired, pick_hidden};
@@ -21,7 +21,7 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
     watch_again(upkeep);
     let watched = watched_trees(upkeep);
     note_spaces(upkeep, &watched);
-    let mut space = room(upkeep).score();
+    let mut space = budget(upkeep).score();
     // Computed without the lock: it visits all tables, and a seal waits for the lock.
     let mut trees: Vec<(f64, bool, Arc<Tree>)> = watched
         .into_iter()
@@ -74,7 +74,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     let Some(job) = job else {
         unwatch(upkeep, tree, view.version(), (policy, oldest));
         if let Some(at) = next_expiry(view.version(), moment) {
-            upkeep.expiry_looks.note(at);
+            upkeep.expiry_timer.note(at);
         }
         return None;
     };
@@ -120,8 +120,8 @@ fn start_for_space(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
 pub(super) fn measure_pressure(upkeep: &Upkeep) {
     let scores =
         watched_trees(upkeep).into_iter().map(|tree| tree.pressure(policy(upkeep, &tree)).score);
-    let room = room(upkeep);
-    let score = scores.fold(room.urgency(), f64::max);
-    slow_down_for_space(upkeep, room);
-    upkeep.pace.set((!upkeep.writers_rest()).then_some(score));
+    let budget = budget(upkeep);
+    let score = scores.fold(budget.urgency(), f64::max);
+    slow_down_for_space(upkeep, budget);
+    upkeep.pace.set((!upkeep.writers_are_idle()).then_some(score));
 }

@@ -13,8 +13,8 @@ use super::seal::{Take, seal};
 use super::sweep::sweep;
 use super::upkeep::{SETTLE_AFTER, Upkeep};
 use crate::due::Due;
+use crate::keyspace_core::Trees;
 use crate::setup::job_of;
-use crate::space::Trees;
 use crate::supply::supply_soon;
 use flagstone_base::SeqNo;
 use flagstone_env::sync::atomic::Ordering;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often trees are checked whose deletes wait for a flush.
-const LOOK_AT_DELETES: Duration = Duration::from_secs(1);
+const DELETE_CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// Acts on what is due, whatever found it.
 pub(crate) fn act(upkeep: &Arc<Upkeep>, due: Due) {
@@ -50,7 +50,7 @@ pub(crate) fn act_after_commit(upkeep: &Arc<Upkeep>, due: Due, trees: &Trees<'_>
     if due.has(Due::RANGES) {
         trees.iter().for_each(|tree| note_deleted_range(upkeep, tree));
     }
-    if due.has(Due::LOOK) {
+    if due.has(Due::CHECK) {
         trees.iter().for_each(|tree| note_deletes(upkeep, tree));
         keep_log_short(upkeep);
         upkeep.log.prepare_spare_segment();
@@ -100,20 +100,20 @@ pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
         upkeep.setup.executor.submit(Lane::Compaction, Box::new(step));
     }
     measure_pressure(upkeep);
-    look_for_expired_later(upkeep);
+    schedule_expiry_check(upkeep);
 }
 
 /// Schedules a check for the moment when enough entries have expired.
-fn look_for_expired_later(upkeep: &Arc<Upkeep>) {
-    let Some(wait) = upkeep.expiry_looks.arm(upkeep.history.clock.now()) else { return };
+fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
+    let Some(wait) = upkeep.expiry_timer.arm(upkeep.history.clock.now()) else { return };
     let job = job_of(upkeep, |upkeep| {
-        upkeep.expiry_looks.disarm();
+        upkeep.expiry_timer.disarm();
         if upkeep.health.check_open_for_writing().is_err() {
             return Progress::Done;
         }
         match watch_expired(upkeep) {
             true => schedule_compactions(upkeep),
-            false => look_for_expired_later(upkeep),
+            false => schedule_expiry_check(upkeep),
         }
         Progress::Done
     });
@@ -126,7 +126,7 @@ fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
     let job = job_of(upkeep, |upkeep| {
         schedule_compactions(upkeep);
         // After an open the number of live bytes is unknown until now.
-        upkeep.look_after_ballast();
+        upkeep.ensure_ballast();
         Progress::Done
     });
     upkeep.setup.executor.submit(Lane::Compaction, job);
@@ -158,7 +158,7 @@ fn settle_later(upkeep: &Arc<Upkeep>) {
         // Removes tables that their last reader has released.
         sweep(upkeep);
         schedule_compactions(upkeep);
-        upkeep.look_after_ballast();
+        upkeep.ensure_ballast();
         Progress::Done
     });
     upkeep.setup.executor.submit_after(SETTLE_AFTER, Lane::Flush, job);
@@ -194,7 +194,7 @@ fn seal_one(upkeep: &Arc<Upkeep>, take: Take<'_>) {
 #[cold]
 fn note_deleted_range(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
     upkeep.deletes.note(tree, upkeep.setup.now());
-    look_at_deletes_later(upkeep);
+    schedule_delete_check(upkeep);
 }
 
 /// Notes `tree` if its memtable holds many tombstones, or deleted ranges found by a recovery.
@@ -205,18 +205,18 @@ pub(crate) fn note_deletes(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) {
     }
 }
 
-fn look_at_deletes_later(upkeep: &Arc<Upkeep>) {
+fn schedule_delete_check(upkeep: &Arc<Upkeep>) {
     if !upkeep.deletes.arm() {
         return;
     }
     let job = job_of(upkeep, |upkeep| {
         upkeep.deletes.disarm();
         if upkeep.health.check_open_for_writing().is_ok() && flush_deletes(upkeep) {
-            look_at_deletes_later(upkeep);
+            schedule_delete_check(upkeep);
         }
         Progress::Done
     });
-    upkeep.setup.executor.submit_after(LOOK_AT_DELETES, Lane::Flush, job);
+    upkeep.setup.executor.submit_after(DELETE_CHECK_EVERY, Lane::Flush, job);
 }
 
 /// Flushes the trees that are due. Returns whether others wait.

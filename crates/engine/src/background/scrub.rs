@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The pause between two rounds, and when there is nothing to read.
-const REST: Duration = Duration::from_secs(60);
+const ROUND_PAUSE: Duration = Duration::from_secs(60);
 
 /// The pause after a failure that says nothing about the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -45,13 +45,13 @@ pub(crate) struct Scrubber {
 /// The progress of the running round: the last table, and the read of it if that is not complete.
 #[derive(Default)]
 struct Round {
-    last: Option<Place>,
+    last: Option<TablePosition>,
     scrub: Option<Scrub>,
 }
 
 /// The position of a table in a round.
 #[derive(Clone, Copy)]
-struct Place {
+struct TablePosition {
     keyspace: KeyspaceId,
     partition: usize,
     table: FileNumber,
@@ -95,7 +95,7 @@ impl Scrubber {
             let Some((place, next)) = self.next_table(round.last) else {
                 counters.rounds.fetch_add(u64::from(round.last.is_some()), Ordering::Relaxed);
                 round.last = None;
-                return Progress::Rest(REST);
+                return Progress::Rest(ROUND_PAUSE);
             };
             let before = round.last.replace(place);
             return match Scrub::start(&next) {
@@ -144,13 +144,13 @@ impl Scrubber {
     }
 
     /// Returns the next table after `last`, and its position.
-    fn next_table(&self, last: Option<Place>) -> Option<(Place, Arc<TableHandle>)> {
+    fn next_table(&self, last: Option<TablePosition>) -> Option<(TablePosition, Arc<TableHandle>)> {
         let mut from = last.map_or(KeyspaceId(0), |last| last.keyspace);
         loop {
             let keyspace = self.keyspaces.first_from(from)?;
             for (partition, tree) in keyspace.trees.iter().enumerate() {
                 let here = (keyspace.id, partition);
-                let is_done = |last: &Place| here < (last.keyspace, last.partition);
+                let is_done = |last: &TablePosition| here < (last.keyspace, last.partition);
                 if last.as_ref().is_some_and(is_done) {
                     continue;
                 }
@@ -158,7 +158,7 @@ impl Scrubber {
                 if let Some(table) = first_above(tree, above.map(|above| above.table)) {
                     let number = table.meta().number;
                     return Some((
-                        Place { keyspace: keyspace.id, partition, table: number },
+                        TablePosition { keyspace: keyspace.id, partition, table: number },
                         table,
                     ));
                 }
@@ -200,7 +200,7 @@ mod tests {
             }
         }
         assert_eq!(scrubber.counters.bytes.load(Ordering::Relaxed), bytes);
-        let due = Duration::from_secs_f64(bytes as f64 / 1000.0) + REST;
+        let due = Duration::from_secs_f64(bytes as f64 / 1000.0) + ROUND_PAUSE;
         assert!(rests <= due && rests + Duration::from_secs(1) > due, "{rests:?}, {due:?}");
     }
 }

@@ -6,7 +6,7 @@
 //! memtable is also sealed as soon as it reaches that size.
 
 use super::upkeep::Upkeep;
-use crate::queue::{CutWanted, SealGroup};
+use crate::queue::{CutRequest, SealGroup};
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::Tree;
 use flagstone_wal::SegmentInfo;
@@ -42,9 +42,9 @@ pub(crate) fn seal_all(upkeep: &Upkeep) -> bool {
     seal(upkeep, Take::All, None)
 }
 
-/// Seals everything as one group, even if it is empty. Its install fulfils `wanted`.
-pub(super) fn seal_all_and_cut(upkeep: &Upkeep, wanted: CutWanted) {
-    seal(upkeep, Take::All, Some(wanted));
+/// Seals everything as one group, even if it is empty. Its install fulfils `request`.
+pub(super) fn seal_all_and_cut(upkeep: &Upkeep, request: CutRequest) {
+    seal(upkeep, Take::All, Some(request));
 }
 
 /// Seals everything during a replay. `through` is the last SeqNo that was inserted; later records
@@ -57,7 +57,7 @@ pub(crate) fn seal_through(upkeep: &Upkeep, through: SeqNo) {
     }
 }
 
-pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutWanted>) -> bool {
+pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> bool {
     let mut numbering = upkeep.history.numbering.lock();
     // Unlogged writes survive a crash only as a whole cut of history: all trees at one SeqNo,
     // installed by one edit.

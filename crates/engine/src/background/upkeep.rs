@@ -1,7 +1,7 @@
 //! The parts of the database that background work uses, and its own state.
 
 use super::deletes::Deletes;
-use super::looks::ExpiryLooks;
+use super::expiry_timer::ExpiryTimer;
 use super::pace::Pace;
 use crate::ballast::Ballast;
 use crate::commit::Stall;
@@ -46,12 +46,12 @@ pub(crate) struct Upkeep {
     pub(crate) full_since: Mutex<Option<Duration>>,
     /// A job that checks whether writers are idle is scheduled.
     pub(crate) is_settling: AtomicBool,
-    pub(crate) expiry_looks: ExpiryLooks,
+    pub(crate) expiry_timer: ExpiryTimer,
 }
 
 impl Upkeep {
     /// Returns whether writers are idle.
-    pub(super) fn writers_rest(&self) -> bool {
+    pub(super) fn writers_are_idle(&self) -> bool {
         let since = self.work.since_flush(self.setup.now());
         since.is_none_or(|since| since >= SETTLE_AFTER) && !self.work.is_flush_pending()
     }
@@ -82,9 +82,9 @@ impl Upkeep {
 
     /// Creates the ballast if it is wanted and missing. Called after an open, a flush or a
     /// compaction.
-    pub(crate) fn look_after_ballast(&self) {
+    pub(crate) fn ensure_ballast(&self) {
         // Checked without the lock first: most databases are smaller.
-        self.ballast.look_after(|bytes| {
+        self.ballast.ensure(|bytes| {
             self.work.table_bytes() >= bytes && self.work.lock().spaces.live() >= bytes
         });
     }

@@ -4,7 +4,7 @@
 use super::run::schedule;
 use super::seal::{Take, seal, seal_all, seal_all_and_cut, seal_through};
 use super::upkeep::Upkeep;
-use crate::queue::{Cut, CutWanted, Flushes, Queue};
+use crate::queue::{Cut, CutRequest, Flushes, Queue};
 use flagstone_base::{Error, ErrorKind, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_tree::Tree;
@@ -42,11 +42,11 @@ pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
     };
     for _ in 0..CUTS_MAX {
         let before = epoch()?;
-        let place = Arc::new(Mutex::new(None));
+        let result = Arc::new(Mutex::new(None));
         upkeep.history.publisher.wait_for_all();
-        seal_all_and_cut(upkeep, CutWanted::new(&place));
+        seal_all_and_cut(upkeep, CutRequest::new(&result));
         wait_for_flushes(upkeep, Flushes::is_flushed)?;
-        let cut = place.lock().take().ok_or_else(closed)?;
+        let cut = result.lock().take().ok_or_else(closed)?;
         if cut.state.catalog.counters().epoch == before {
             return Ok(cut);
         }
@@ -113,7 +113,7 @@ fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: fn(&Flushes, u64) -> bool) ->
             return Err(Error::new(ErrorKind::Poisoned, error.to_string()));
         }
         check_runs(upkeep)?;
-        look_later(upkeep, |queue| {
+        assist_or_wait(upkeep, |queue| {
             !is_done(&queue.flushes, goal)
                 && queue.flushes.why_not_flushed(goal, failures).is_none()
         });
@@ -121,11 +121,11 @@ fn wait_for_flushes(upkeep: &Arc<Upkeep>, is_done: fn(&Flushes, u64) -> bool) ->
     }
 }
 
-/// Runs a queued job if the executor has no threads. Otherwise waits for the bell if `is_so` holds
-/// under the queue's lock.
-pub(super) fn look_later(upkeep: &Upkeep, is_so: impl Fn(&Queue) -> bool) {
+/// Runs a queued job if the executor has no threads. Otherwise waits for the bell if `should_wait`
+/// holds under the queue's lock.
+pub(super) fn assist_or_wait(upkeep: &Upkeep, should_wait: impl Fn(&Queue) -> bool) {
     if !upkeep.setup.executor.assist() {
-        upkeep.work.wait_if(is_so);
+        upkeep.work.wait_if(should_wait);
     }
 }
 

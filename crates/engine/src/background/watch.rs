@@ -5,7 +5,7 @@
 //! ```text
 //! changed --> watched --nothing found--> not searched, if no snapshot is older than the tree
 //!              ^   \-------------------> held back, if one is: until the oldest such one is gone
-//!              |    \------------------> until rest, while writers are active: until they are idle
+//!              |    \------------------> until idle, while writers are active: until they are idle
 //!              \___________________________________________________/
 //! ```
 
@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 /// Watches the trees again that waited for idle writers, or for old snapshots to be released.
 pub(super) fn watch_again(upkeep: &Upkeep) {
-    let rest = upkeep.writers_rest();
+    let is_idle = upkeep.writers_are_idle();
     let oldest = upkeep.history.live().0.into_iter().min();
     let mut queue = upkeep.work.lock();
-    let Queue { watched, until_rest, held_back, .. } = &mut *queue;
-    if rest {
-        watched.append(until_rest);
+    let Queue { watched, until_idle, held_back, .. } = &mut *queue;
+    if is_idle {
+        watched.append(until_idle);
     }
     let still_held = match oldest {
         Some(oldest) => held_back.split_off(&(oldest, TreeId(0))),
@@ -39,8 +39,9 @@ pub(super) fn watch_again(upkeep: &Upkeep) {
 /// Returns the trees that may need a compaction and are not pausing after a failed one.
 pub(super) fn watched_trees(upkeep: &Upkeep) -> Vec<Arc<Tree>> {
     let queue = upkeep.work.lock();
-    let rests = |tree: &TreeId| queue.failing.get(tree).is_some_and(|back_off| back_off.rests);
-    let watched = queue.watched.iter().filter(|(id, _)| !rests(id));
+    let is_pausing =
+        |tree: &TreeId| queue.failing.get(tree).is_some_and(|back_off| back_off.is_pausing);
+    let watched = queue.watched.iter().filter(|(id, _)| !is_pausing(id));
     watched.map(|(_, tree)| Arc::clone(tree)).collect()
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn watch(upkeep: &Upkeep, tree: &Arc<Tree>) {
     let runs = tree.l0_runs();
     let mut queue = upkeep.work.lock();
     queue.watched.insert(tree.id(), Arc::clone(tree));
-    queue.until_rest.remove(&tree.id());
+    queue.until_idle.remove(&tree.id());
     queue.blocked.remove(&tree.id());
     hold_writers_back(upkeep, &mut queue, tree, runs);
 }
@@ -74,7 +75,7 @@ pub(super) fn unwatch(
     }
     queue.watched.remove(&tree.id());
     if policy == Policy::Tiering {
-        queue.until_rest.insert(tree.id(), Arc::clone(tree));
+        queue.until_idle.insert(tree.id(), Arc::clone(tree));
     } else if let Some(oldest) = oldest.filter(|oldest| *oldest < version.seqno_max()) {
         queue.held_back.insert((oldest, tree.id()), Arc::clone(tree));
         upkeep.history.snapshots.await_seqno(oldest);
@@ -91,7 +92,7 @@ pub(super) fn unwatch(
 pub(super) fn policy(upkeep: &Upkeep, tree: &Tree) -> Policy {
     // Another tree may be the one that is written to.
     let is_written = tree.oldest_unflushed().is_some();
-    match !is_written || upkeep.writers_rest() || tree.is_read_heavy() {
+    match !is_written || upkeep.writers_are_idle() || tree.is_read_heavy() {
         true => Policy::Leveling,
         false => Policy::Tiering,
     }

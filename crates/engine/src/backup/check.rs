@@ -2,7 +2,7 @@
 
 use super::folder::to_read;
 use super::generation::Generation;
-use crate::copying::{at_once, check_table};
+use crate::copying::{check_table, unpaced};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_env::{Disk, names};
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ pub(super) fn verify(disk: &dyn Disk, dir: &Path) -> Result<BackupVerifyReport> 
     for (file, (meta, generations)) in tables {
         report.tables += 1;
         report.bytes += meta.bytes;
-        if let Err(error) = check_table(disk, &dir.join(&file), &meta, &mut at_once) {
+        if let Err(error) = check_table(disk, &dir.join(&file), &meta, &mut unpaced) {
             report.damage.push(BackupDamage { file, generations, error });
         }
     }

@@ -3,7 +3,7 @@
 use super::folder::{Folder, to_write};
 use super::generation::Generation;
 use crate::background::{cut, sweep};
-use crate::copies::copy_pace;
+use crate::copy_pace::copy_pace;
 use crate::copying::{Pace, copy_table, state_of_copy};
 use crate::manifest::{Manifest, State};
 use crate::parts::Parts;

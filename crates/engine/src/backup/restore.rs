@@ -2,7 +2,7 @@
 
 use super::folder::to_read;
 use super::generation::Generation;
-use crate::copying::{at_once, check_empty, copy_table, make_database};
+use crate::copying::{check_empty, copy_table, create_database, unpaced};
 use crate::manifest::{Manifest, Place};
 use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::Disk;
@@ -47,7 +47,7 @@ pub(super) fn restore(
         }));
     };
     let generation = Generation::read(&**disk, dir, number)?;
-    make_database(&**disk, to, WHAT, || fill(disk, dir, &generation, to))
+    create_database(&**disk, to, WHAT, || fill(disk, dir, &generation, to))
 }
 
 fn fill(
@@ -64,7 +64,7 @@ fn fill(
     for meta in generation.tables() {
         let from = dir.join(generation.name_of(meta));
         let table = names::path(to, FileKind::Table, meta.number);
-        copy_table(&**disk, &from, &table, meta, &mut at_once)?;
+        copy_table(&**disk, &from, &table, meta, &mut unpaced)?;
         report.tables += 1;
         report.bytes += meta.bytes;
     }

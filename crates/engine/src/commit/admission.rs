@@ -117,13 +117,13 @@ fn take_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
         return Ok(());
     }
     let installed = throttle.work.lock().flushes.installed;
-    let look = || {
+    let check = || {
         let is_hopeless = has_no_hope_of_room(throttle, installed);
         let has_room = try_count(throttle, &turns.bytes, bytes, is_hopeless);
         Ok(has_room.then_some(()).ok_or(StallCause::Memory))
     };
     throttle.stall.awaiting.fetch_add(1, Ordering::SeqCst);
-    let found = throttle.stop(true, StallCause::Memory, look);
+    let found = throttle.stop(true, StallCause::Memory, check);
     throttle.stall.awaiting.fetch_sub(1, Ordering::SeqCst);
     found
 }
@@ -132,7 +132,7 @@ fn take_turn(throttle: &Throttle, turns: &Turns, bytes: u64) -> Result<()> {
 /// fail, or other writers have taken all the room that many flushes made.
 fn has_no_hope_of_room(throttle: &Throttle, installed: u64) -> bool {
     let queue = throttle.work.lock();
-    let is_failing = throttle.work.stuck() > 0 || queue.flushes.rest.is_some();
+    let is_failing = throttle.work.stuck() > 0 || queue.flushes.pause.is_some();
     is_failing || queue.flushes.installed >= installed + PATIENCE
 }
 
@@ -171,8 +171,8 @@ const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: boo
 mod tests {
     use super::*;
     use crate::commit::before_write;
+    use crate::keyspace_core::Trees;
     use crate::parts::Parts;
-    use crate::space::Trees;
     use crate::testing::Builder;
     use crate::{Engine, Environment, ErrorKind, Keyspace};
     use flagstone_base::Kind;
@@ -347,14 +347,14 @@ mod tests {
         let (db, kv) = open(builder_with(Arc::<Ticking>::clone(&clock)));
         let parts = kv.handle().parts();
         let throttle = &parts.commits.throttle;
-        let looks = || clock.0.load(Ordering::Relaxed);
+        let readings = || clock.0.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
             let door = throttle.stall.large.door.lock();
-            let before = looks();
+            let before = readings();
             scope.spawn(|| kv.put("a", vec![0; MIB]).unwrap());
             let waits = (0..1_000_000).any(|_| {
                 std::thread::yield_now();
-                looks() > before
+                readings() > before
             });
             drop(door);
             assert!(waits);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_no_more_on_the_way_than_the_share() {
+    fn threads_have_at_most_the_share_in_flight() {
         let (_db, kv) = open(builder());
         let parts = kv.handle().parts();
         let throttle = &parts.commits.throttle;

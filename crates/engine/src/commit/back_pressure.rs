@@ -2,12 +2,12 @@
 
 use super::admission::{Admitted, admit};
 use super::large::LARGE_WRITE;
-use super::stall::{Pressure, STOP, graded};
+use super::stall::{Pressure, STOP, pressure_at};
 use super::throttle::Throttle;
 use crate::due::Due;
 use crate::event::{Event, StallCause};
+use crate::keyspace_core::Trees;
 use crate::queue::{BackOff, SealGroup};
-use crate::space::Trees;
 use flagstone_base::{ErrorKind, Result};
 use flagstone_tree::Tree;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(crate) fn before_write<'t, 'a>(
 }
 
 /// What a writer that must not sleep may do.
-pub(crate) enum Turn<'a> {
+pub(crate) enum TryWrite<'a> {
     /// Write now.
     Now {
         /// The admission of a large write.
@@ -67,7 +67,7 @@ pub(crate) fn try_before_write<'t>(
     throttle: &'t Throttle,
     bytes: usize,
     trees: &Trees<'_>,
-) -> Result<Turn<'t>> {
+) -> Result<TryWrite<'t>> {
     throttle.health.check_may_write()?;
     let share = throttle.setup.options.memtable_share();
     let mut pause = Duration::ZERO;
@@ -76,22 +76,22 @@ pub(crate) fn try_before_write<'t>(
         match pressure_on(throttle, trees) {
             Pressure::Free => {}
             Pressure::Delay(delay) => pause = delay,
-            Pressure::Stop(_) => return later(throttle),
+            Pressure::Stop(_) => return retry_later(throttle),
         }
     }
     if bytes < LARGE_WRITE {
-        return Ok(Turn::Now { admitted: None, pause });
+        return Ok(TryWrite::Now { admitted: None, pause });
     }
     match admit(throttle, bytes as u64, false) {
-        Ok(admitted) => Ok(Turn::Now { admitted, pause }),
-        Err(error) if error.kind() == ErrorKind::Busy => later(throttle),
+        Ok(admitted) => Ok(TryWrite::Now { admitted, pause }),
+        Err(error) if error.kind() == ErrorKind::Busy => retry_later(throttle),
         Err(error) => Err(error),
     }
 }
 
 /// Returns when there may be room, or why there will be none.
 #[cold]
-fn later(throttle: &Throttle) -> Result<Turn<'_>> {
+fn retry_later(throttle: &Throttle) -> Result<TryWrite<'_>> {
     throttle.health.check_open_for_writing()?;
     if let Some(error) = throttle.work.lock().flushes.why_no_room(0) {
         return Err(error.context("writers wait for a flush that fails"));
@@ -99,12 +99,12 @@ fn later(throttle: &Throttle) -> Result<Turn<'_>> {
     // The work that makes room may not have been started.
     throttle.health.act(Due::MEMORY | Due::WORK);
     let left = throttle.work.left_of_flush(throttle.setup.now());
-    Ok(Turn::Later(left.clamp(RETRY_MIN, RETRY_MAX)))
+    Ok(TryWrite::Later(left.clamp(RETRY_MIN, RETRY_MAX)))
 }
 
 fn pressure_on(throttle: &Throttle, trees: &Trees<'_>) -> Pressure {
     let brake = trees.iter().map(|tree| tree.brake()).max().unwrap_or(0);
-    graded(throttle.memory.memtable_bytes(), throttle.setup.options.memtable_share(), brake)
+    pressure_at(throttle.memory.memtable_bytes(), throttle.setup.options.memtable_share(), brake)
 }
 
 #[cold]
@@ -150,7 +150,7 @@ fn check_compactions(throttle: &Throttle, trees: &Trees<'_>, failures: u32) -> R
         let is_stopped = |tree: &&&Arc<Tree>| tree.brake() >= STOP;
         let error = |tree: &&Arc<Tree>| {
             let id = tree.id();
-            let failing = queue.failing.get(&id).and_then(|b| b.hopeless(failures, now));
+            let failing = queue.failing.get(&id).and_then(|b| b.hopeless_error(failures, now));
             let is_idle = !queue.compacting.contains(&id);
             let blocked = || queue.blocked.get(&id).filter(|_| is_idle);
             Some((id, failing.or_else(blocked)?.clone()))

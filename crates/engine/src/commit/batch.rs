@@ -5,7 +5,7 @@
 
 use super::record::{self, LoggedOp};
 use crate::history::VersionToken;
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::check::{Short, changed};
 use flagstone_base::flip::{self, Site};
 use flagstone_base::key::{check_key, check_value};

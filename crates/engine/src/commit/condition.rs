@@ -1,8 +1,8 @@
 //! Checks the conditions of a batch while the write holds the stripes of their keys.
 
 use super::batch::{Condition, Expected, Write};
-use crate::reads::{Judge, Reads};
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
+use crate::reads::{ReadMoment, Reads};
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::Found;
 
@@ -16,15 +16,15 @@ pub(super) fn check_conditions(reads: &Reads, write: &Write<'_>) -> Result<()> {
         return Ok(());
     }
     loop {
-        let judge = Judge::new(reads);
+        let moment = ReadMoment::new(reads);
         for condition in write.conditions {
-            check_condition(reads, write, condition, &judge)?;
+            check_condition(reads, write, condition, &moment)?;
         }
         let trees = write.conditions.iter().map(|condition| {
             let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
             &keyspace.trees[keyspace.route.partition(&condition.key, condition.hash)]
         });
-        if judge.is_valid_in(trees) {
+        if moment.is_valid_in(trees) {
             return Ok(());
         }
     }
@@ -38,10 +38,10 @@ fn check_condition(
     reads: &Reads,
     write: &Write<'_>,
     condition: &Condition,
-    judge: &Judge<'_>,
+    moment: &ReadMoment<'_>,
 ) -> Result<()> {
     let keyspace = &write.keyspaces[usize::from(condition.keyspace)];
-    let found = reads.get_judged(keyspace, &condition.key, condition.hash, judge)?;
+    let found = reads.get_at_moment(keyspace, &condition.key, condition.hash, moment)?;
     let present = found.value.as_ref().and(found.seqno);
     let is_here = condition.expected.token().is_none_or(|t| t.history == reads.history.id);
     let holds = is_here

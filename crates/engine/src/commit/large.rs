@@ -3,7 +3,7 @@
 
 use super::batch::{Batch, Effect, Op, Write};
 use super::record::{LoggedOp, put_head};
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::EntryCheck;
 use flagstone_base::flip::{self, Site};
 use flagstone_base::room::reserve_large;

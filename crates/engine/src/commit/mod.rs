@@ -25,7 +25,7 @@ mod ticket;
 
 pub use admission::Admitted;
 pub(crate) use admission::admit_update;
-pub(crate) use back_pressure::{Turn, before_write, try_before_write};
+pub(crate) use back_pressure::{TryWrite, before_write, try_before_write};
 pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};
 pub(crate) use large::{LARGE_WRITE, LargeWrite};

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 /// Once in this many SeqNos, and after every large write, a commit checks how long the log is and
 /// whether it needs a spare segment. Both take a lock of the log.
-const LOOK_EVERY: u64 = 64;
+const CHECK_EVERY: u64 = 64;
 /// The least bytes of a write that is followed by such a check.
 const LARGE_PAYLOAD: usize = 16 << 10;
 
@@ -242,7 +242,7 @@ impl Commits {
             due |= Due::SEAL_LARGE.when(trees.any(|tree| tree.active_bytes() >= limit));
         }
         due |= Due::RANGES.when(write.ops.iter().any(|op| op.kind == Kind::RangeDelete));
-        due | Due::LOOK.when(is_look_due(seqnos) || write.len() > LARGE_PAYLOAD)
+        due | Due::CHECK.when(is_check_due(seqnos) || write.len() > LARGE_PAYLOAD)
     }
 
     /// Stores the folded values of those keys of `write` that have many operands. Returns true when
@@ -379,9 +379,9 @@ impl Commits {
     }
 }
 
-/// Returns whether one of the SeqNos of a commit is a multiple of [`LOOK_EVERY`].
-const fn is_look_due((first, last): (SeqNo, SeqNo)) -> bool {
-    last.get() / LOOK_EVERY != (first.get() - 1) / LOOK_EVERY
+/// Returns whether one of the SeqNos of a commit is a multiple of [`CHECK_EVERY`].
+const fn is_check_due((first, last): (SeqNo, SeqNo)) -> bool {
+    last.get() / CHECK_EVERY != (first.get() - 1) / CHECK_EVERY
 }
 
 fn deletes_alone(write: &Write<'_>) -> bool {
@@ -480,14 +480,14 @@ mod tests {
     }
 
     #[test]
-    fn upkeep_comes_around_whatever_the_size_of_the_batches() {
+    fn checks_are_due_whatever_the_size_of_the_batches() {
         for (start, size) in [(1, 1), (2, 2), (2, 64), (5, 30), (1, 1000)] {
             let due = |batch: &u64| {
                 let first = start + batch * size;
-                is_look_due((SeqNo::new(first), SeqNo::new(first + size - 1)))
+                is_check_due((SeqNo::new(first), SeqNo::new(first + size - 1)))
             };
             let count = (0..640).filter(due).count() as u64;
-            assert!(count >= (640 * size / LOOK_EVERY).min(640), "{size} from {start}: {count}");
+            assert!(count >= (640 * size / CHECK_EVERY).min(640), "{size} from {start}: {count}");
         }
     }
 }

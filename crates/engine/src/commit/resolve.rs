@@ -9,8 +9,8 @@
 //! their merges.
 
 use super::batch::{Effect, Op, Write, encode_op};
-use crate::reads::{Judge, Reads};
-use crate::space::{KeyspaceCore, Trees};
+use crate::keyspace_core::{KeyspaceCore, Trees};
+use crate::reads::{ReadMoment, Reads};
 use flagstone_base::key::check_value;
 use flagstone_base::{Kind, Moment, Result};
 use std::collections::HashMap;
@@ -40,9 +40,9 @@ impl Resolved {
     /// InvalidInput for a value over 512 MiB; errors of reading.
     pub(super) fn of(reads: &Reads, write: &Write<'_>) -> Result<Self> {
         loop {
-            let judge = Judge::new(reads);
-            let resolved = Resolving::new(reads, write, &judge).run()?;
-            if judge.is_valid_in(trees_read(write).into_iter()) {
+            let moment = ReadMoment::new(reads);
+            let resolved = Resolving::new(reads, write, &moment).run()?;
+            if moment.is_valid_in(trees_read(write).into_iter()) {
                 return Ok(resolved);
             }
         }
@@ -63,7 +63,7 @@ fn trees_read<'a>(write: &Write<'a>) -> Trees<'a> {
 
 /// The value of a key, and its expiry.
 #[derive(Clone, Default)]
-struct State {
+struct KeyState {
     value: Option<Vec<u8>>,
     expiry: Option<Moment>,
 }
@@ -71,19 +71,19 @@ struct State {
 struct Resolving<'a> {
     reads: &'a Reads,
     write: &'a Write<'a>,
-    judge: &'a Judge<'a>,
+    moment: &'a ReadMoment<'a>,
     /// The states of keys that earlier operations of the same write have written.
-    written: HashMap<(u16, &'a [u8]), State>,
+    written: HashMap<(u16, &'a [u8]), KeyState>,
     /// The ranges that earlier operations have deleted: keyspace, start, end.
     deleted: Vec<(u16, &'a [u8], &'a [u8])>,
     resolved: Resolved,
 }
 
 impl<'a> Resolving<'a> {
-    fn new(reads: &'a Reads, write: &'a Write<'a>, judge: &'a Judge<'a>) -> Self {
+    fn new(reads: &'a Reads, write: &'a Write<'a>, moment: &'a ReadMoment<'a>) -> Self {
         let (payload, ops) = (Vec::with_capacity(write.len()), Vec::with_capacity(write.ops.len()));
         let (written, deleted) = (HashMap::new(), Vec::new());
-        Self { reads, write, judge, written, deleted, resolved: Resolved { payload, ops } }
+        Self { reads, write, moment, written, deleted, resolved: Resolved { payload, ops } }
     }
 
     fn run(mut self) -> Result<Resolved> {
@@ -105,7 +105,7 @@ impl<'a> Resolving<'a> {
                 self.written.insert((op.keyspace, key), state);
             } else {
                 let value_now = (op.kind == Kind::Put).then(|| value.to_vec());
-                let state = State { value: value_now, expiry: op.expiry };
+                let state = KeyState { value: value_now, expiry: op.expiry };
                 self.written.insert((op.keyspace, key), state);
                 self.push(keyspace, op, op.effect(), value);
             }
@@ -119,23 +119,23 @@ impl<'a> Resolving<'a> {
     }
 
     /// Folds `operand` into the value of the key of `op`.
-    fn folded(&self, keyspace: &KeyspaceCore, op: &Op, operand: &[u8]) -> Result<State> {
+    fn folded(&self, keyspace: &KeyspaceCore, op: &Op, operand: &[u8]) -> Result<KeyState> {
         keyspace.check_fold()?;
         let key = self.write.bytes(&op.key);
         let base = self.state(keyspace, op, key)?;
         let fold = keyspace.fold.as_deref();
         let value = fold.and_then(|fold| fold.fold(key, base.value.as_deref(), &[operand]));
         value.as_deref().map_or(Ok(()), check_value)?;
-        Ok(State { expiry: base.expiry.filter(|_| value.is_some()), value })
+        Ok(KeyState { expiry: base.expiry.filter(|_| value.is_some()), value })
     }
 
     /// The state of a key before the next operation of the write.
-    fn state(&self, keyspace: &KeyspaceCore, op: &Op, key: &'a [u8]) -> Result<State> {
+    fn state(&self, keyspace: &KeyspaceCore, op: &Op, key: &'a [u8]) -> Result<KeyState> {
         if let Some(state) = self.written.get(&(op.keyspace, key)) {
             // A put of this write may have expired already.
-            let has_expired = |expiry| self.judge.has_expired(expiry);
+            let has_expired = |expiry| self.moment.has_expired(expiry);
             return Ok(match state.expiry.is_some_and(has_expired) {
-                true => State::default(),
+                true => KeyState::default(),
                 false => state.clone(),
             });
         }
@@ -143,11 +143,11 @@ impl<'a> Resolving<'a> {
             *of == op.keyspace && (*start..*end).contains(&key)
         };
         if self.deleted.iter().any(is_in) {
-            return Ok(State::default());
+            return Ok(KeyState::default());
         }
-        let found = self.reads.get_judged(keyspace, key, op.hash, self.judge)?;
+        let found = self.reads.get_at_moment(keyspace, key, op.hash, self.moment)?;
         let value = found.value.map(|value| value.to_vec());
-        Ok(State { expiry: found.expiry.filter(|_| value.is_some()), value })
+        Ok(KeyState { expiry: found.expiry.filter(|_| value.is_some()), value })
     }
 
     fn push(&mut self, keyspace: &Arc<KeyspaceCore>, op: &Op, effect: Effect, value: &[u8]) {

@@ -123,7 +123,7 @@ pub(crate) const fn free_bytes(share: u64) -> u64 {
 
 /// Returns what a writer must do when the memtables hold `bytes` of their `share`, and its own
 /// trees have the fill `compaction` for tables that wait for compaction.
-pub(crate) fn graded(bytes: u64, share: u64, compaction: u32) -> Pressure {
+pub(crate) fn pressure_at(bytes: u64, share: u64, compaction: u32) -> Pressure {
     let memory = u32::try_from(u128::from(bytes) * 1000 / u128::from(share.max(1)));
     let memory = memory.unwrap_or(u32::MAX);
     let (fill, cause) = if memory >= compaction {
@@ -158,18 +158,18 @@ mod tests {
 
     #[test]
     fn pressure_grows_with_the_fill_and_stops_at_the_share() {
-        assert_eq!(graded(700, 1000, 0), Pressure::Free);
-        let Pressure::Delay(early) = graded(800, 1000, 0) else { panic!() };
-        let Pressure::Delay(late) = graded(990, 1000, 0) else { panic!() };
+        assert_eq!(pressure_at(700, 1000, 0), Pressure::Free);
+        let Pressure::Delay(early) = pressure_at(800, 1000, 0) else { panic!() };
+        let Pressure::Delay(late) = pressure_at(990, 1000, 0) else { panic!() };
         assert!(Duration::ZERO < early && early < late && late <= DELAY_MAX);
-        assert_eq!(graded(1000, 1000, 0), Pressure::Stop(StallCause::Memory));
+        assert_eq!(pressure_at(1000, 1000, 0), Pressure::Stop(StallCause::Memory));
     }
 
     #[test]
     fn waiting_tables_hold_writers_back_too() {
-        assert!(matches!(graded(0, 1000, 900), Pressure::Delay(_)));
-        assert_eq!(graded(0, 1000, 1000), Pressure::Stop(StallCause::Compaction));
-        assert_eq!(graded(0, 1000, 0), Pressure::Free);
+        assert!(matches!(pressure_at(0, 1000, 900), Pressure::Delay(_)));
+        assert_eq!(pressure_at(0, 1000, 1000), Pressure::Stop(StallCause::Compaction));
+        assert_eq!(pressure_at(0, 1000, 0), Pressure::Free);
         let stall = Stall::default();
         stall.set_compaction_fill(900);
         assert!(!stall.is_free(0, 1000));

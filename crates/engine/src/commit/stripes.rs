@@ -10,7 +10,7 @@
 
 use super::batch::Write;
 use crate::gate::HeldGate;
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::hash::remix;
 use flagstone_base::{KeyspaceId, Kind};
 use flagstone_env::sync::{Mutex, MutexGuard};

@@ -1,7 +1,7 @@
 //! The trees that a write goes to.
 
 use super::batch::{Op, Write};
-use crate::space::Trees;
+use crate::keyspace_core::Trees;
 use flagstone_base::Kind;
 use smallvec::SmallVec;
 use std::ops::RangeInclusive;

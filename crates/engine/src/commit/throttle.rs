@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A stopped writer checks again after this time even if no bell rang.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const RECHECK_AFTER: Duration = Duration::from_millis(50);
 /// Shorter waits are added up, since system timers are hardly finer.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
 /// The result of a check for room: what was found, or why there is no room yet. An error means that
 /// there will be none.
-pub(super) type Look<T> = Result<std::result::Result<T, StallCause>>;
+pub(super) type RoomCheck<T> = Result<std::result::Result<T, StallCause>>;
 
 thread_local! {
     /// How long this thread must still wait.
@@ -59,12 +59,12 @@ impl Throttle {
         self.stall.stall_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// Waits until `look` finds room, and returns its result.
+    /// Waits until `check` finds room, and returns its result.
     pub(super) fn stop<T>(
         &self,
         wait: bool,
         cause: StallCause,
-        look: impl FnMut() -> Look<T>,
+        check: impl FnMut() -> RoomCheck<T>,
     ) -> Result<T> {
         if !wait {
             return Err(busy());
@@ -73,7 +73,7 @@ impl Throttle {
         if self.stall.stopped.enter(started) {
             self.health.tell(&Event::StallStarted { cause });
         }
-        let found = self.wait_for_room(look);
+        let found = self.wait_for_room(check);
         let ended = self.setup.now();
         if let Some(took) = self.stall.stopped.leave(ended) {
             self.health.tell(&Event::StallFinished { cause, took });
@@ -83,11 +83,11 @@ impl Throttle {
         found
     }
 
-    fn wait_for_room<T>(&self, mut look: impl FnMut() -> Look<T>) -> Result<T> {
+    fn wait_for_room<T>(&self, mut check: impl FnMut() -> RoomCheck<T>) -> Result<T> {
         let flushes = self.work.lock().flushes.failures;
         loop {
             let seen = self.health.writers.rung();
-            if let Ok(found) = look()? {
+            if let Ok(found) = check()? {
                 return Ok(found);
             }
             self.health.check_open_for_writing()?;
@@ -98,7 +98,7 @@ impl Throttle {
             }
             self.health.act(Due::MEMORY | Due::WORK);
             if !self.setup.executor.assist() {
-                self.health.writers.wait(seen, LOOK_AGAIN);
+                self.health.writers.wait(seen, RECHECK_AFTER);
             }
         }
     }

@@ -88,7 +88,7 @@ impl ExpiryClock {
     pub(crate) fn safe(&self) -> Moment {
         let mut trusted = self.trusted.lock();
         let (wall, monotonic) = (Moment::since_1970(self.clock.wall()), self.clock.monotonic());
-        trusted.look(wall, monotonic);
+        trusted.update(wall, monotonic);
         // Later readers judge by no earlier moment than this.
         self.high.fetch_max(trusted.safe.millis(), Ordering::AcqRel);
         trusted.safe
@@ -101,7 +101,7 @@ impl ExpiryClock {
 }
 
 impl Trusted {
-    fn look(&mut self, wall: Moment, monotonic: Duration) {
+    fn update(&mut self, wall: Moment, monotonic: Duration) {
         let passed = monotonic.saturating_sub(self.monotonic);
         let expected = self.wall.after(passed);
         let believed = if wall <= expected.after(JUMP) {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_is_told_once_and_tables_follow_it_an_hour_later() {
+    fn a_jump_is_reported_once_and_tables_follow_it_an_hour_later() {
         let (manual, clock) = clocks(Moment::ZERO);
         manual.set_wall(Duration::from_secs(9_000_000));
         assert_eq!(clock.now(), second(9_000_000), "readers follow at once");

@@ -15,13 +15,13 @@ pub(crate) struct Publisher {
 
 /// The commits that are numbered and not yet visible, in the order of their numbers.
 struct Line {
-    commits: VecDeque<Place>,
+    commits: VecDeque<QueuedCommit>,
     /// The ticket of the front commit.
     front: u64,
     waiting: usize,
 }
 
-struct Place {
+struct QueuedCommit {
     last: SeqNo,
     done: bool,
 }
@@ -57,7 +57,7 @@ impl Publisher {
     /// Joins the line. Called under the numbering lock, so the line has the order of the numbers.
     pub(crate) fn join(&self, last: SeqNo) -> PublishTicket {
         let mut line = self.line.lock();
-        line.commits.push_back(Place { last, done: false });
+        line.commits.push_back(QueuedCommit { last, done: false });
         PublishTicket { place: line.front + line.commits.len() as u64 - 1, last }
     }
 

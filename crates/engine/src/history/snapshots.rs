@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_rid_of_nothing_that_a_reader_of_an_earlier_moment_sees() {
+    fn no_entry_is_removed_that_a_reader_of_an_earlier_moment_sees() {
         let (manual, snapshots) = (Arc::new(ManualClock::default()), Arc::<Snapshots>::default());
         let clock = ExpiryClock::new(Arc::clone(&manual) as _, Moment::ZERO, true);
         let publisher = Publisher::new(SeqNo::new(7));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_end_of_the_oldest_reader_that_is_waited_for_is_told() {
+    fn only_the_end_of_the_oldest_awaited_reader_is_reported() {
         let snapshots = Arc::new(Snapshots::default());
         let told = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&told);

@@ -24,7 +24,7 @@ pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
         sweep(&parts.upkeep);
     }
     *parts.lock.lock() = None;
-    parts.memory.let_go();
+    parts.memory.release_all();
     // Background work may have met what poisons while this went on.
     Some(closed.and(marked).and(parts.health.check_poison()))
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::KeyspaceRecord;
 use crate::content::{Content, ContentFactory, Described};
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{Result, TreeId};
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;

@@ -9,11 +9,11 @@ use crate::content::ContentFactory;
 use crate::edits::ceiling_above;
 use crate::event::Event;
 use crate::history::HistoryId;
+use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, Manifest, Place, State};
-use crate::parts::{Made, Parts};
+use crate::parts::{OpenedParts, Parts};
 use crate::setup::Setup;
-use crate::space::KeyspaceCore;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::disk::create_dir_synced;
 use flagstone_env::names::{self, FileKind, Name};
@@ -60,9 +60,9 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     // What the replay has put into memtables.
     let replayed: Vec<_> = parts.history.numbering.lock().unflushed().cloned().collect();
     replayed.iter().for_each(|tree| note_deletes(&parts.upkeep, tree));
-    parts.upkeep.look_after_ballast();
+    parts.upkeep.ensure_ballast();
     if parts.ballast.is_given_up() {
-        parts.ballast.try_later();
+        parts.ballast.retry_later();
     }
     parts.scrubber.start();
     if !read_only {
@@ -190,7 +190,7 @@ impl Opening {
         let mut manifest = None;
         let mut removed_files = 0;
         let mut log = None;
-        let mut ballast = ballast::Found::default();
+        let mut ballast = ballast::FoundBallast::default();
         if !self.read_only {
             // First: a full disk has no room for a manifest.
             ballast = find_ballast(&*disk, &dir, &self.files, self.config.options.ballast())?;
@@ -242,7 +242,7 @@ impl Opening {
             environment: self.config.environment,
             executor,
         };
-        let parts = Parts::new(Made {
+        let parts = Parts::new(OpenedParts {
             setup: Arc::new(setup),
             listeners: self.config.listeners,
             contents: self.config.contents,
@@ -261,7 +261,7 @@ impl Opening {
         let replayed_records = replayed.inspect_err(|_| parts.setup.executor.shut_down())?;
         parts.history.replaying.store(false, Ordering::Release);
         // No commit has made room for what was replayed.
-        parts.memory.divide();
+        parts.memory.move_border();
         if let crate::Durability::Interval(interval) = parts.setup.options.durability
             && !self.read_only
         {

@@ -6,10 +6,10 @@
 use crate::background::flush_replayed;
 use crate::commit::record::{self, LoggedOp, Refusal};
 use crate::content::Definition;
+use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Loaded, State};
 use crate::parts::Parts;
-use crate::space::KeyspaceCore;
 use flagstone_base::{Decoder, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, path};

@@ -21,7 +21,7 @@ pub(crate) struct BackOff {
     /// When the next attempt is due.
     until: Duration,
     /// The delay is not over.
-    pub(crate) rests: bool,
+    pub(crate) is_pausing: bool,
 }
 
 impl BackOff {
@@ -30,7 +30,7 @@ impl BackOff {
     pub(crate) fn after(before: Option<&Self>, error: &Error, now: Duration) -> Self {
         let failures = before.map_or(0, |before| before.failures).saturating_add(1);
         let until = now + delay(failures, error.kind());
-        Self { failures, error: error.clone(), until, rests: true }
+        Self { failures, error: error.clone(), until, is_pausing: true }
     }
 
     /// The delay before the next attempt.
@@ -43,7 +43,7 @@ impl BackOff {
     }
 
     /// The last error, if the work has failed at least twice.
-    pub(crate) fn lasting(&self) -> Option<&Error> {
+    pub(crate) fn lasting_error(&self) -> Option<&Error> {
         (self.failures >= LASTING).then_some(&self.error)
     }
 
@@ -55,8 +55,8 @@ impl BackOff {
     /// Returns the last error if a caller that has waited since there were `seen` failures should
     /// stop waiting: the work has failed again, and not for the first time, or the next attempt is
     /// far off.
-    pub(crate) fn hopeless(&self, seen: u32, now: Duration) -> Option<&Error> {
-        let is_far = self.rests && self.until.saturating_sub(now) > NEAR;
+    pub(crate) fn hopeless_error(&self, seen: u32, now: Duration) -> Option<&Error> {
+        let is_far = self.is_pausing && self.until.saturating_sub(now) > NEAR;
         (self.failures >= LASTING && (self.failures > seen || is_far)).then_some(&self.error)
     }
 }
@@ -85,16 +85,18 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_of_the_second_failure_or_that_the_next_attempt_is_far_off() {
+    fn a_waiter_learns_of_the_second_failure_or_of_a_far_off_attempt() {
         let (error, now) = (Error::new(ErrorKind::Io, "it failed"), Duration::from_secs(9));
         let mut back_off = BackOff::after(None, &error, now);
-        assert!(back_off.hopeless(0, now).is_none(), "the first");
+        assert!(back_off.hopeless_error(0, now).is_none(), "the first");
         back_off = BackOff::after(Some(&back_off), &error, now);
-        assert!(back_off.hopeless(1, now).is_some() && back_off.hopeless(2, now).is_none());
+        assert!(
+            back_off.hopeless_error(1, now).is_some() && back_off.hopeless_error(2, now).is_none()
+        );
         for _ in 0..3 {
             back_off = BackOff::after(Some(&back_off), &error, now);
         }
-        assert!(back_off.hopeless(5, now).is_some(), "3.2 s");
-        assert!(back_off.hopeless(5, now + Duration::from_millis(2500)).is_none());
+        assert!(back_off.hopeless_error(5, now).is_some(), "3.2 s");
+        assert!(back_off.hopeless_error(5, now + Duration::from_millis(2500)).is_none());
     }
 }

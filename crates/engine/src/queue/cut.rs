@@ -27,12 +27,12 @@ pub(crate) struct Cut {
 }
 
 /// A request for a cut, with the place to put it. The place is gone once nobody waits for the cut.
-pub(crate) struct CutWanted(Weak<Mutex<Option<Cut>>>);
+pub(crate) struct CutRequest(Weak<Mutex<Option<Cut>>>);
 
-impl CutWanted {
-    /// Requests a cut to be put into `place`.
-    pub(crate) fn new(place: &Arc<Mutex<Option<Cut>>>) -> Self {
-        Self(Arc::downgrade(place))
+impl CutRequest {
+    /// Requests a cut to be put into `result`.
+    pub(crate) fn new(result: &Arc<Mutex<Option<Cut>>>) -> Self {
+        Self(Arc::downgrade(result))
     }
 
     /// Returns whether somebody still waits for the cut.
@@ -42,10 +42,10 @@ impl CutWanted {
 
     /// Puts the cut at `seqno` into its place. `manifest`, whose lock is held, and `trees` have
     /// just installed it.
-    pub(crate) fn give(&self, seqno: SeqNo, manifest: &Manifest, trees: &[Arc<Tree>]) {
-        let Some(place) = self.0.upgrade() else { return };
+    pub(crate) fn fulfil(&self, seqno: SeqNo, manifest: &Manifest, trees: &[Arc<Tree>]) {
+        let Some(result) = self.0.upgrade() else { return };
         let versions = trees.iter().map(|tree| Arc::clone(tree.view().version())).collect();
         let cut = Cut { seqno, state: manifest.state().clone(), _versions: versions };
-        *place.lock() = Some(cut);
+        *result.lock() = Some(cut);
     }
 }

@@ -10,7 +10,7 @@
 //! install waits as a whole.
 
 use super::back_off::BackOff;
-use super::cut::CutWanted;
+use super::cut::CutRequest;
 use flagstone_base::{Error, SeqNo, TreeId};
 use flagstone_tree::Tree;
 use std::collections::{HashSet, VecDeque};
@@ -25,7 +25,7 @@ pub(crate) struct SealGroup {
     pub(crate) trees: Vec<Arc<Tree>>,
     /// A request for the state right after this group. If present, the group holds all trees with
     /// writes.
-    pub(crate) cut: Option<CutWanted>,
+    pub(crate) cut: Option<CutRequest>,
     /// The group holds unlogged writes.
     pub(crate) is_unlogged: bool,
     /// The failures of this group; and the position of the last one among the failures of all
@@ -56,16 +56,16 @@ impl SealGroup {
     /// Returns whether somebody waits for the state after the group. A request that was given up,
     /// such as after a failure, delays no flush.
     fn is_cut(&self) -> bool {
-        self.cut.as_ref().is_some_and(CutWanted::is_wanted)
+        self.cut.as_ref().is_some_and(CutRequest::is_wanted)
     }
 
-    fn rests(&self) -> bool {
-        self.back_off.as_ref().is_some_and(|back_off| back_off.rests)
+    fn is_pausing(&self) -> bool {
+        self.back_off.as_ref().is_some_and(|back_off| back_off.is_pausing)
     }
 
     /// Returns the error if the flush of the group keeps failing.
-    pub(crate) fn lasting(&self) -> Option<&Error> {
-        self.back_off.as_ref()?.lasting()
+    pub(crate) fn lasting_error(&self) -> Option<&Error> {
+        self.back_off.as_ref()?.lasting_error()
     }
 }
 
@@ -89,7 +89,7 @@ impl Before {
             !group.trees.is_empty() && group.trees.iter().all(|tree| self.holds(tree)),
         );
         let is_late = (group.is_unlogged && self.unlogged) || (group.is_cut() && self.any);
-        group.rests() || is_late || all || (group.is_whole() && any)
+        group.is_pausing() || is_late || all || (group.is_whole() && any)
     }
 
     fn add(&mut self, group: &SealGroup) {
@@ -108,7 +108,7 @@ pub(crate) struct Flushes {
     /// The group that is being flushed holds unlogged writes.
     pub(crate) runs_unlogged: bool,
     /// A pause of all flushes, after an error that concerns all, such as a full disk.
-    pub(crate) rest: Option<BackOff>,
+    pub(crate) pause: Option<BackOff>,
     /// The number of groups that were sealed, and of those that were installed.
     pub(crate) sealed: u64,
     pub(crate) installed: u64,
@@ -140,7 +140,7 @@ impl Flushes {
     /// The number of groups that only wait for their turn, or are being flushed.
     pub(crate) fn pending(&self) -> u64 {
         let running = u64::from(self.running.is_some());
-        if !self.groups.iter().any(SealGroup::rests) {
+        if !self.groups.iter().any(SealGroup::is_pausing) {
             return self.groups.len() as u64 + running;
         }
         let mut free = 0;
@@ -205,7 +205,7 @@ impl Flushes {
             return None;
         }
         let is_wanted = |at: usize| self.groups.get(at).is_some_and(|group| group.number <= number);
-        if self.rest.is_none() && self.free_groups(|at, _| is_wanted(at).then_some(())).is_some() {
+        if self.pause.is_none() && self.free_groups(|at, _| is_wanted(at).then_some(())).is_some() {
             return None;
         }
         let mut failed = self.groups.iter().filter(|group| group.failed_at > failures);
@@ -216,7 +216,7 @@ impl Flushes {
     /// `failures`: the flushes of all trees fail, or those that hold the memory fail and no other
     /// is left.
     pub(crate) fn why_no_room(&self, failures: u64) -> Option<Error> {
-        let is_stuck = self.rest.is_some() || self.pending() == 0;
+        let is_stuck = self.pause.is_some() || self.pending() == 0;
         if !is_stuck || self.failures <= failures + 1 {
             return None;
         }
@@ -227,20 +227,22 @@ impl Flushes {
 
     /// Ends the pauses of all groups up to `number`, because a caller waits for them.
     pub(crate) fn wake(&mut self, number: u64) {
-        if let Some(rest) = &mut self.rest {
-            rest.rests = false;
+        if let Some(pause) = &mut self.pause {
+            pause.is_pausing = false;
         }
         for group in self.groups.iter_mut().filter(|group| group.number <= number) {
             if let Some(back_off) = &mut group.back_off {
-                back_off.rests = false;
+                back_off.is_pausing = false;
             }
         }
     }
 
     /// Ends the pause of what is left of the group `number`.
-    pub(crate) fn end_rest(&mut self, number: u64) {
+    pub(crate) fn end_pause(&mut self, number: u64) {
         let of_group = self.groups.iter_mut().filter(|group| group.number == number);
-        of_group.filter_map(|group| group.back_off.as_mut()).for_each(|rest| rest.rests = false);
+        of_group
+            .filter_map(|group| group.back_off.as_mut())
+            .for_each(|back_off| back_off.is_pausing = false);
     }
 
     /// Trees of groups that fail, or that wait for such a group. They are not sealed for their
@@ -257,6 +259,6 @@ impl Flushes {
 
     /// Groups whose own flush keeps failing, with their errors.
     pub(crate) fn lasting_groups(&self) -> impl Iterator<Item = (&SealGroup, &Error)> {
-        self.groups.iter().filter_map(|group| Some((group, group.lasting()?)))
+        self.groups.iter().filter_map(|group| Some((group, group.lasting_error()?)))
     }
 }

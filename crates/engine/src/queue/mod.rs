@@ -3,13 +3,13 @@
 
 mod back_off;
 mod cut;
-mod space;
+mod garbage;
 
 mod groups;
 mod work;
 
 pub(crate) use back_off::BackOff;
-pub(crate) use cut::{Cut, CutWanted};
+pub(crate) use cut::{Cut, CutRequest};
+pub(crate) use garbage::{RunningJobs, SpaceBudget};
 pub(crate) use groups::{Flushes, SealGroup};
-pub(crate) use space::{Room, UnderWay};
 pub(crate) use work::{Queue, Work};

@@ -1,8 +1,8 @@
 //! Queued and running work under one lock, and counters that are read without it.
 
 use super::back_off::BackOff;
+use super::garbage::Spaces;
 use super::groups::{Flushes, SealGroup};
-use super::space::Spaces;
 use crate::health::Health;
 use flagstone_base::{Error, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How often a close checks whether callers still run steps of compactions.
 const CALLERS_AGAIN: Duration = Duration::from_millis(10);
 /// A waiter checks again after this time even if no bell rang.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const RECHECK_AFTER: Duration = Duration::from_millis(50);
 
 /// The queue of the background work and its counters.
 pub(crate) struct Work {
@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     /// Trees that have changed since the last search for a compaction found nothing.
     pub(crate) watched: BTreeMap<TreeId, Arc<Tree>>,
     /// Trees in which another compaction may be found when writers are idle.
-    pub(crate) until_rest: BTreeMap<TreeId, Arc<Tree>>,
+    pub(crate) until_idle: BTreeMap<TreeId, Arc<Tree>>,
     /// Trees in which another compaction may be found when no snapshot at this SeqNo or an older
     /// one is left.
     pub(crate) held_back: BTreeMap<(SeqNo, TreeId), Arc<Tree>>,
@@ -72,8 +72,9 @@ pub(crate) struct Queue {
 impl Queue {
     /// Trees that could free space now, the one with the largest part of garbage first.
     pub(crate) fn candidates(&self) -> Vec<Arc<Tree>> {
-        let rests = |id: &TreeId| self.failing.get(id).is_some_and(|back_off| back_off.rests);
-        self.spaces.candidates(|id| !self.compacting.contains(id) && !rests(id))
+        let is_pausing =
+            |id: &TreeId| self.failing.get(id).is_some_and(|back_off| back_off.is_pausing);
+        self.spaces.candidates(|id| !self.compacting.contains(id) && !is_pausing(id))
     }
 }
 
@@ -211,11 +212,11 @@ impl Work {
         self.health.waiters.ring();
     }
 
-    /// Waits briefly for the bell if `is_so` holds under the queue's lock.
-    pub(crate) fn wait_if(&self, is_so: impl Fn(&Queue) -> bool) {
+    /// Waits briefly for the bell if `should_wait` holds under the queue's lock.
+    pub(crate) fn wait_if(&self, should_wait: impl Fn(&Queue) -> bool) {
         let seen = self.health.waiters.rung();
-        if is_so(&self.lock()) {
-            self.health.waiters.wait(seen, LOOK_AGAIN);
+        if should_wait(&self.lock()) {
+            self.health.waiters.wait(seen, RECHECK_AFTER);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::pin::Pin;
 use crate::handle::Handle;
 use crate::history::ReadPoint;
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::{KeyRange, Result};
 use flagstone_env::executor::run_together;
 use flagstone_tree::{Direction, ScanOptions};
@@ -36,5 +36,5 @@ pub(crate) fn count(handle: &Arc<Handle>, core: &KeyspaceCore) -> Result<u64> {
     // Checked after reading: a keyspace is dropped before its trees are emptied.
     core.check_readable()?;
     let total: Result<u64> = counts.into_iter().sum();
-    total.map_err(|error| parts.reads.told(error))
+    total.map_err(|error| parts.reads.reported(error))
 }

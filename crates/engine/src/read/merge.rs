@@ -20,13 +20,13 @@ pub(crate) struct Merge {
     scans: Vec<TreeScan>,
     /// The winner of all, then the loser of each match. Empty before the first step; then its
     /// length is a power of two.
-    matches: Vec<Standing>,
+    matches: Vec<Contender>,
     direction: Direction,
 }
 
 /// A scan and the first bytes of its current key, which decide most matches.
 #[derive(Clone, Copy)]
-struct Standing {
+struct Contender {
     /// For a reverse scan all bits are inverted, so the smaller front always wins.
     front: u64,
     /// [`NONE`]'s when the scan has ended.
@@ -34,7 +34,7 @@ struct Standing {
 }
 
 /// Loses against every scan.
-const NONE: Standing = Standing { front: u64::MAX, scan: usize::MAX };
+const NONE: Contender = Contender { front: u64::MAX, scan: usize::MAX };
 
 impl Merge {
     pub(crate) const fn new(scans: Vec<TreeScan>, direction: Direction) -> Self {
@@ -49,8 +49,8 @@ impl Merge {
             self.matches = vec![NONE; size];
             self.play_all(1)?
         } else if last < self.scans.len() {
-            let standing = self.step(last)?;
-            self.play(last, standing)
+            let contender = self.step(last)?;
+            self.play(last, contender)
         } else {
             NONE
         };
@@ -63,18 +63,18 @@ impl Merge {
 
     /// Moves scan `at` to its next key.
     #[inline]
-    fn step(&mut self, at: usize) -> Result<Standing> {
+    fn step(&mut self, at: usize) -> Result<Contender> {
         let Some(scan) = self.scans.get_mut(at) else { return Ok(NONE) };
         if !scan.advance()? {
             return Ok(NONE);
         }
         let front = key_front(scan.key());
         let front = if self.direction == Direction::Forward { front } else { !front };
-        Ok(Standing { front, scan: at })
+        Ok(Contender { front, scan: at })
     }
 
     /// Steps all scans below `place` and plays their matches. Returns the winner.
-    fn play_all(&mut self, place: usize) -> Result<Standing> {
+    fn play_all(&mut self, place: usize) -> Result<Contender> {
         if let Some(scan) = place.checked_sub(self.matches.len()) {
             return self.step(scan);
         }
@@ -85,18 +85,18 @@ impl Merge {
         Ok(winner)
     }
 
-    /// Plays the matches of scan `at`, which has moved to `standing`. Returns the winner of all.
+    /// Plays the matches of scan `at`, which has moved to `contender`. Returns the winner of all.
     #[inline]
-    fn play(&mut self, at: usize, standing: Standing) -> Standing {
-        let (mut winner, mut place) = (standing, (at + self.matches.len()) / 2);
+    fn play(&mut self, at: usize, contender: Contender) -> Contender {
+        let (mut winner, mut place) = (contender, (at + self.matches.len()) / 2);
         while place > 0 {
             let other = self.matches[place];
             let wins = self.is_before(&other, &winner);
-            self.matches[place] = Standing {
+            self.matches[place] = Contender {
                 front: select_unpredictable(wins, winner.front, other.front),
                 scan: select_unpredictable(wins, winner.scan, other.scan),
             };
-            winner = Standing {
+            winner = Contender {
                 front: select_unpredictable(wins, other.front, winner.front),
                 scan: select_unpredictable(wins, other.scan, winner.scan),
             };
@@ -106,11 +106,11 @@ impl Merge {
     }
 
     #[inline]
-    fn is_before(&self, a: &Standing, b: &Standing) -> bool {
+    fn is_before(&self, a: &Contender, b: &Contender) -> bool {
         if a.front == b.front { self.has_key_before(a, b) } else { a.front < b.front }
     }
 
-    fn has_key_before(&self, a: &Standing, b: &Standing) -> bool {
+    fn has_key_before(&self, a: &Contender, b: &Contender) -> bool {
         match (self.scans.get(a.scan), self.scans.get(b.scan), self.direction) {
             (Some(a), Some(b), Direction::Forward) => order(a.key(), b.key()).is_lt(),
             (Some(a), Some(b), Direction::Reverse) => order(a.key(), b.key()).is_gt(),

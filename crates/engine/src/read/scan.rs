@@ -4,8 +4,8 @@
 use super::merge::Merge;
 use super::pin::Pin;
 use crate::history::ReadPoint;
+use crate::keyspace_core::KeyspaceCore;
 use crate::partition::Route;
-use crate::space::KeyspaceCore;
 use flagstone_base::{KeyRange, Result, Slice};
 use flagstone_tree::{Direction, ScanOptions, TreeScan};
 use std::collections::VecDeque;
@@ -24,10 +24,10 @@ pub struct Scan {
     range: KeyRange,
     direction: Direction,
     unordered: bool,
-    state: State,
+    state: ScanState,
 }
 
-enum State {
+enum ScanState {
     Unstarted,
     Merged(Merge),
     /// The scan of the current tree, and the trees after it.
@@ -43,7 +43,7 @@ impl Scan {
             range,
             direction: Direction::Forward,
             unordered: false,
-            state: State::Unstarted,
+            state: ScanState::Unstarted,
         }
     }
 
@@ -55,7 +55,7 @@ impl Scan {
             Direction::Forward => Direction::Reverse,
             Direction::Reverse => Direction::Forward,
         };
-        self.state = State::Unstarted;
+        self.state = ScanState::Unstarted;
         self
     }
 
@@ -71,7 +71,7 @@ impl Scan {
     /// Io, Corruption; InvalidInput if the keyspace was dropped meanwhile. The scan has ended then.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
-        if matches!(self.state, State::Ended) {
+        if matches!(self.state, ScanState::Ended) {
             return Ok(false);
         }
         let advanced = self.try_advance();
@@ -88,15 +88,15 @@ impl Scan {
     /// Ends the scan, because nothing is left or reading failed.
     #[cold]
     fn end(&mut self, ended: Result<bool>) -> Result<bool> {
-        self.state = State::Ended;
-        ended.map_err(|error| self.pin.parts().reads.told(error))
+        self.state = ScanState::Ended;
+        ended.map_err(|error| self.pin.parts().reads.reported(error))
     }
 
     /// The key of the current entry.
     pub fn key(&self) -> &[u8] {
         match &self.state {
-            State::Merged(merge) => merge.key(),
-            State::Chained(Some(scan), _) => scan.key(),
+            ScanState::Merged(merge) => merge.key(),
+            ScanState::Chained(Some(scan), _) => scan.key(),
             _ => &[],
         }
     }
@@ -105,8 +105,8 @@ impl Scan {
     /// kept.
     pub fn value_bytes(&self) -> &[u8] {
         match &self.state {
-            State::Merged(merge) => merge.value_bytes(),
-            State::Chained(Some(scan), _) => scan.value_bytes(),
+            ScanState::Merged(merge) => merge.value_bytes(),
+            ScanState::Chained(Some(scan), _) => scan.value_bytes(),
             _ => &[],
         }
     }
@@ -115,8 +115,8 @@ impl Scan {
     /// you keep for long.
     pub fn value(&self) -> Slice {
         match &self.state {
-            State::Merged(merge) => merge.value(),
-            State::Chained(Some(scan), _) => scan.value(),
+            ScanState::Merged(merge) => merge.value(),
+            ScanState::Chained(Some(scan), _) => scan.value(),
             _ => Slice::default(),
         }
     }
@@ -126,26 +126,26 @@ impl Scan {
     /// read costs finding the position again.
     pub fn park(&mut self) {
         match &mut self.state {
-            State::Merged(merge) => merge.park(),
-            State::Chained(Some(scan), _) => scan.park(),
-            State::Chained(None, _) | State::Unstarted | State::Ended => {}
+            ScanState::Merged(merge) => merge.park(),
+            ScanState::Chained(Some(scan), _) => scan.park(),
+            ScanState::Chained(None, _) | ScanState::Unstarted | ScanState::Ended => {}
         }
     }
 
     fn try_advance(&mut self) -> Result<bool> {
-        if matches!(self.state, State::Unstarted) {
+        if matches!(self.state, ScanState::Unstarted) {
             self.state = self.start();
         }
         match &mut self.state {
-            State::Unstarted | State::Ended => Ok(false),
-            State::Merged(merge) => merge.advance(),
-            State::Chained(..) => self.advance_chain(),
+            ScanState::Unstarted | ScanState::Ended => Ok(false),
+            ScanState::Merged(merge) => merge.advance(),
+            ScanState::Chained(..) => self.advance_chain(),
         }
     }
 
     fn advance_chain(&mut self) -> Result<bool> {
         loop {
-            let State::Chained(current, rest) = &mut self.state else { return Ok(false) };
+            let ScanState::Chained(current, rest) = &mut self.state else { return Ok(false) };
             if let Some(scan) = current
                 && scan.advance()?
             {
@@ -153,27 +153,27 @@ impl Scan {
             }
             let Some(next) = rest.pop_front() else { return Ok(false) };
             let scan = self.scan_of(next, 1);
-            if let State::Chained(current, _) = &mut self.state {
+            if let ScanState::Chained(current, _) = &mut self.state {
                 *current = Some(Box::new(scan));
             }
         }
     }
 
-    fn start(&self) -> State {
+    fn start(&self) -> ScanState {
         if self.range.is_empty() {
-            return State::Ended;
+            return ScanState::Ended;
         }
         let ordered = self.core.route.is_ordered();
         if !ordered && !self.unordered {
             let count = self.core.trees.len();
             let scans = (0..count).map(|at| self.scan_of(at, count)).collect();
-            return State::Merged(Merge::new(scans, self.direction));
+            return ScanState::Merged(Merge::new(scans, self.direction));
         }
         let mut trees: VecDeque<usize> = self.partitions_of_range().collect();
         if matches!(self.direction, Direction::Reverse) {
             trees.make_contiguous().reverse();
         }
-        State::Chained(None, trees)
+        ScanState::Chained(None, trees)
     }
 
     fn partitions_of_range(&self) -> std::ops::RangeInclusive<usize> {

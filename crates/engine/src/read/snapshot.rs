@@ -4,7 +4,7 @@ use super::pin::Pin;
 use super::scan::Scan;
 use crate::handle::Handle;
 use crate::history::VersionToken;
-use crate::space::KeyspaceCore;
+use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, check_key};
 use flagstone_base::{Result, SeqNo, Slice};
 use std::sync::Arc;

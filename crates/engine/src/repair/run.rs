@@ -5,7 +5,7 @@ use super::output::Outputs;
 use super::report::RepairReport;
 use super::work::Work;
 use crate::content::ContentFactory;
-use crate::copying::{at_once, check_empty, copy_file, make_database, state_of_copy};
+use crate::copying::{check_empty, copy_file, create_database, state_of_copy, unpaced};
 use crate::manifest::{Manifest, Place, State};
 use crate::options::Options;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
@@ -64,7 +64,7 @@ impl Repair {
         check_empty(&*self.disk, to, WHAT)?;
         let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
         let found = Found::look(&*self.disk, &self.dir)?;
-        let made = make_database(&*self.disk, to, WHAT, || {
+        let made = create_database(&*self.disk, to, WHAT, || {
             let mut work = self.work(found, to);
             let state = finished(work.run()?, &work);
             for number in std::mem::take(&mut work.kept) {
@@ -191,7 +191,7 @@ fn bring(disk: &dyn Disk, from: &Path, to: &Path, number: FileNumber) -> Result<
     match disk.link(&from, &to) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::Io => {
-            copy_file(disk, &from, &to, &mut at_once).map(drop)
+            copy_file(disk, &from, &to, &mut unpaced).map(drop)
         }
         Err(error) => Err(error),
     }

@@ -8,7 +8,7 @@ use super::report::{Loss, RepairReport};
 use crate::catalog::KeyspaceRecord;
 use crate::commit::record::LoggedOp;
 use crate::content::{ContentFactory, Definition, DefinitionKind};
-use crate::copying::{at_once, check_table};
+use crate::copying::{check_table, unpaced};
 use crate::manifest::{Edit, State, TreeState};
 use crate::options::KeyspaceOptions;
 use flagstone_base::hash::key_hash;
@@ -308,7 +308,7 @@ impl<'a> Work<'a> {
     /// A table of a trusted keyspace: as it is, or what is left of it.
     fn carry_over(&mut self, number: FileNumber, named: &Named, state: &mut State) -> Result<()> {
         let Err(wrong) =
-            check_table(&**self.outputs.disk, &self.path(number), &named.meta, &mut at_once)
+            check_table(&**self.outputs.disk, &self.path(number), &named.meta, &mut unpaced)
         else {
             self.kept.insert(number);
             self.report.tables_kept += 1;

@@ -302,7 +302,7 @@ impl Collection {
     /// Waits for the turn of a document of about `bytes`, if it is large. Called before the document is
     /// encoded, because that makes the first copy of it.
     fn turn_for(&self, key: &[u8], bytes: usize) -> Result<Option<Admitted<'_>>> {
-        self.bytes().turn_for(key, bytes.min(self.document_bytes_max()))
+        self.bytes().admission_for(key, bytes.min(self.document_bytes_max()))
     }
 
     fn document_bytes_max(&self) -> usize {

@@ -26,7 +26,7 @@ use std::sync::{Arc, Weak};
 /// While writers write, compactions for space begin at this part of the room for garbage.
 const LOW_PART: f64 = 0.85;
 /// While writers are idle, tables may take this many times the live bytes.
-const REST_MAX: f64 = 1.15;
+const IDLE_MAX: f64 = 1.15;
 /// The parts of the memtables' share that even a small database may take, up to `low` and up to
 /// `high`.
 const SHARE_LOW: f64 = 0.6;
@@ -36,7 +36,7 @@ const GARBAGE_MIN: u64 = 1 << 20;
 /// .. unless it is at least one part in this many of a small tree: there may be many of them.
 const GARBAGE_PARTS: u64 = 10;
 /// The most trees that are examined for one compaction.
-const LOOKS: usize = 8;
+const CANDIDATES_MAX: usize = 8;
 /// The fill at which writers begin to be delayed for space, and the one that they never exceed for
 /// space, just below the stop.
 const FILL_FROM: f64 = 750.0;
@@ -45,7 +45,7 @@ const FILL_MAX: f64 = 990.0;
 /// The bytes of the trees, as of the last examination of each.
 #[derive(Default)]
 pub(crate) struct Spaces {
-    trees: HashMap<TreeId, Entry>,
+    trees: HashMap<TreeId, TreeSpace>,
     /// The trees in it with garbage, however little.
     with_garbage: BTreeSet<TreeId>,
     bytes: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Spaces {
     pub(crate) brake: u32,
 }
 
-struct Entry {
+struct TreeSpace {
     tree: Arc<Tree>,
     space: Space,
     /// The version in which no compaction was found that frees enough.
@@ -63,7 +63,7 @@ struct Entry {
 
 /// The effect of running flushes and compactions.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct UnderWay {
+pub(crate) struct RunningJobs {
     /// Bytes that compactions will have freed when they have ended.
     pub(crate) freeing: u64,
     /// Bytes of tables that are not installed yet.
@@ -72,7 +72,7 @@ pub(crate) struct UnderWay {
 
 /// The limits for the bytes of all tables, and how many bytes there are.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Room {
+pub(crate) struct SpaceBudget {
     low: f64,
     high: f64,
     /// Bytes on the disk now.
@@ -95,7 +95,7 @@ impl Spaces {
         }
         // A tree that is unchanged is as hopeless as before.
         let hopeless = old.filter(|old| old.space == space).and_then(|old| old.hopeless);
-        let entry = Entry { tree: Arc::clone(tree), space, hopeless };
+        let entry = TreeSpace { tree: Arc::clone(tree), space, hopeless };
         self.trees.insert(tree.id(), entry);
     }
 
@@ -117,7 +117,7 @@ impl Spaces {
     }
 
     /// Removes a tree that is gone, or that will be noted again.
-    fn forget(&mut self, tree: TreeId) -> Option<Entry> {
+    fn forget(&mut self, tree: TreeId) -> Option<TreeSpace> {
         self.with_garbage.remove(&tree);
         let old = self.trees.remove(&tree)?;
         self.bytes -= old.space.bytes;
@@ -141,19 +141,24 @@ impl Spaces {
         })
     }
 
-    /// Returns how much garbage there may be and how much there is, given the work `under_way`.
-    /// `rest` tells whether writers are idle.
-    pub(crate) fn room(&self, options: &Options, rest: bool, under_way: UnderWay) -> Room {
+    /// Returns how much garbage there may be and how much there is, given `running_jobs`. `is_idle`
+    /// tells whether writers are idle.
+    pub(crate) fn budget(
+        &self,
+        options: &Options,
+        is_idle: bool,
+        running_jobs: RunningJobs,
+    ) -> SpaceBudget {
         let (live, share) = (self.live as f64, options.memtable_share() as f64);
-        let left = self.bytes.saturating_sub(under_way.freeing) as f64;
-        let bytes = (self.bytes + under_way.unfinished) as f64;
+        let left = self.bytes.saturating_sub(running_jobs.freeing) as f64;
+        let bytes = (self.bytes + running_jobs.unfinished) as f64;
         let max = options.space_amplification_max;
-        match rest {
+        match is_idle {
             true => {
-                let low = live * REST_MAX.min(max) + GARBAGE_MIN as f64;
-                Room { low, high: low * 2.0, bytes, left }
+                let low = live * IDLE_MAX.min(max) + GARBAGE_MIN as f64;
+                SpaceBudget { low, high: low * 2.0, bytes, left }
             }
-            false => Room {
+            false => SpaceBudget {
                 low: live * (1.0 + LOW_PART * (max - 1.0)) + share * SHARE_LOW,
                 high: live * max + share * SHARE_HIGH,
                 bytes,
@@ -165,26 +170,27 @@ impl Spaces {
     /// Trees for which `is_free` holds and that could free space, the one with the largest part of
     /// garbage first.
     pub(crate) fn candidates(&self, is_free: impl Fn(&TreeId) -> bool) -> Vec<Arc<Tree>> {
-        let is_hopeless = |entry: &Entry| {
+        let is_hopeless = |entry: &TreeSpace| {
             entry.hopeless.as_ref().is_some_and(|version| {
                 std::ptr::eq(version.as_ptr(), Arc::as_ptr(entry.tree.view().version()))
             })
         };
         let known = self.with_garbage.iter().filter_map(|id| Some((id, self.trees.get(id)?)));
-        let mut found: Vec<&Entry> = known
+        let mut found: Vec<&TreeSpace> = known
             .filter(|(id, entry)| {
                 let least = GARBAGE_MIN.min(entry.space.bytes / GARBAGE_PARTS);
                 entry.space.garbage() >= least && is_free(id) && !is_hopeless(entry)
             })
             .map(|(_, entry)| entry)
             .collect();
-        let part = |entry: &Entry| entry.space.garbage() as f64 / entry.space.bytes.max(1) as f64;
+        let part =
+            |entry: &TreeSpace| entry.space.garbage() as f64 / entry.space.bytes.max(1) as f64;
         found.sort_by(|a, b| part(b).total_cmp(&part(a)));
-        found.iter().take(LOOKS).map(|entry| Arc::clone(&entry.tree)).collect()
+        found.iter().take(CANDIDATES_MAX).map(|entry| Arc::clone(&entry.tree)).collect()
     }
 }
 
-impl Room {
+impl SpaceBudget {
     /// How far `bytes` is from `low` (0) to `high` (1). Below 0 there is nothing to do.
     fn fill(self) -> f64 {
         (self.bytes - self.low) / (self.high - self.low).max(1.0)
@@ -217,59 +223,59 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn room(bytes: u64, live: u64, rest: bool) -> Room {
+    fn budget(bytes: u64, live: u64, is_idle: bool) -> SpaceBudget {
         let options = Options { memory_budget: 64 * MIB, ..Options::default() };
         let spaces = Spaces { bytes: bytes * MIB, live: live * MIB, ..Spaces::default() };
-        spaces.room(&options, rest, UnderWay::default())
+        spaces.budget(&options, is_idle, RunningJobs::default())
     }
 
     #[test]
-    fn compactions_for_space_begin_before_the_bound_and_writers_are_slowed_behind_it() {
+    fn compactions_for_space_begin_before_the_limit_and_writers_are_slowed_after_it() {
         // Low at 1,869 MiB, high at 2,027.
-        assert_eq!(room(1800, 1000, false).score(), None);
-        let early = room(1900, 1000, false);
+        assert_eq!(budget(1800, 1000, false).score(), None);
+        let early = budget(1900, 1000, false);
         assert!(early.score().is_some_and(|score| (1.0..1.2).contains(&score)), "{early:?}");
         assert_eq!(early.brake(), 0);
-        let late = room(2030, 1000, false);
+        let late = budget(2030, 1000, false);
         assert!(late.score().is_some_and(|score| score > 1.5), "{late:?}");
         assert!((750..800).contains(&late.brake()), "{late:?}");
-        assert_eq!(room(9000, 1000, false).brake(), 990, "never stopped");
+        assert_eq!(budget(9000, 1000, false).brake(), 990, "never stopped");
     }
 
     #[test]
-    fn at_rest_hardly_any_garbage_is_left() {
-        assert_eq!(room(1150, 1000, true).score(), None);
-        assert!(room(1200, 1000, true).score().is_some());
+    fn hardly_any_garbage_is_left_while_writers_are_idle() {
+        assert_eq!(budget(1150, 1000, true).score(), None);
+        assert!(budget(1200, 1000, true).score().is_some());
         // The memtables' share counts only while writers write.
-        assert_eq!(room(20, 10, false).score(), None);
-        assert!(room(20, 10, true).score().is_some());
+        assert_eq!(budget(20, 10, false).score(), None);
+        assert!(budget(20, 10, true).score().is_some());
     }
 
     #[test]
-    fn what_is_being_freed_is_not_freed_twice() {
+    fn space_being_freed_is_not_freed_twice() {
         let options = Options { memory_budget: 64 * MIB, ..Options::default() };
         let spaces = Spaces { bytes: 1900 * MIB, live: 1000 * MIB, ..Spaces::default() };
-        let room = |freeing| {
-            let under_way = UnderWay { freeing, unfinished: 0 };
-            spaces.room(&options, false, under_way)
+        let budget = |freeing| {
+            let running_jobs = RunningJobs { freeing, unfinished: 0 };
+            spaces.budget(&options, false, running_jobs)
         };
-        assert!(room(0).score().is_some());
-        assert_eq!(room(100 * MIB).score(), None);
-        assert!(room(100 * MIB).urgency() > 1.0, "it is still there");
+        assert!(budget(0).score().is_some());
+        assert_eq!(budget(100 * MIB).score(), None);
+        assert!(budget(100 * MIB).urgency() > 1.0, "it is still there");
     }
 
     /// Inputs and outputs exist side by side until a job has ended. Writers used to be released as
     /// soon as a job began.
     #[test]
-    fn what_is_being_written_holds_writers_back_beside_what_is_being_freed() {
+    fn tables_being_written_hold_writers_back_besides_those_being_freed() {
         let options = Options { memory_budget: 64 * MIB, ..Options::default() };
         let spaces = Spaces { bytes: 1950 * MIB, live: 1000 * MIB, ..Spaces::default() };
-        let room = |unfinished| {
-            let under_way = UnderWay { freeing: 200 * MIB, unfinished };
-            spaces.room(&options, false, under_way)
+        let budget = |unfinished| {
+            let running_jobs = RunningJobs { freeing: 200 * MIB, unfinished };
+            spaces.budget(&options, false, running_jobs)
         };
-        assert_eq!(room(0).brake(), 0);
-        assert!((750..990).contains(&room(100 * MIB).brake()), "{:?}", room(100 * MIB));
-        assert_eq!(room(100 * MIB).score(), None, "no more is begun for that");
+        assert_eq!(budget(0).brake(), 0);
+        assert!((750..990).contains(&budget(100 * MIB).brake()), "{:?}", budget(100 * MIB));
+        assert_eq!(budget(100 * MIB).score(), None, "no more is begun for that");
     }
 }

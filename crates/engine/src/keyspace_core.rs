@@ -35,8 +35,8 @@ pub struct KeyspaceCore {
     pub(crate) entry_checks: bool,
     /// Entries may have an expiry. Never reset.
     expires: AtomicBool,
-    /// A [`Fate`].
-    fate: AtomicU8,
+    /// A [`KeyspaceStatus`].
+    status: AtomicU8,
     /// Keeps range deletes out of updates.
     pub(crate) gate: Gate,
     /// The length of the value of the last update if that was large, otherwise 0.
@@ -45,16 +45,16 @@ pub struct KeyspaceCore {
 
 /// Whether a keyspace exists, was dropped, or may be.
 #[derive(Clone, Copy)]
-pub(crate) enum Fate {
-    Lives,
+pub(crate) enum KeyspaceStatus {
+    Present,
     Dropped,
     /// The removal was refused, but a crash could bring it back.
-    InDoubt,
+    DropInDoubt,
 }
 
-const LIVES: u8 = Fate::Lives as u8;
-const DROPPED: u8 = Fate::Dropped as u8;
-const IN_DOUBT: u8 = Fate::InDoubt as u8;
+const PRESENT: u8 = KeyspaceStatus::Present as u8;
+const DROPPED: u8 = KeyspaceStatus::Dropped as u8;
+const DROP_IN_DOUBT: u8 = KeyspaceStatus::DropInDoubt as u8;
 
 impl KeyspaceCore {
     /// A keyspace of `record` without trees.
@@ -67,7 +67,7 @@ impl KeyspaceCore {
             definitions: content.definitions,
             attachment: content.attachment,
             expires: AtomicBool::new(record.expires),
-            fate: AtomicU8::new(Fate::Lives as u8),
+            status: AtomicU8::new(KeyspaceStatus::Present as u8),
             gate: Gate::default(),
             updated_bytes: AtomicUsize::new(0),
             entry_checks: false,
@@ -157,9 +157,9 @@ impl KeyspaceCore {
     }
 
     pub(crate) fn check_not_dropped(&self) -> Result<()> {
-        match self.fate.load(Ordering::Acquire) {
-            LIVES => Ok(()),
-            IN_DOUBT => {
+        match self.status.load(Ordering::Acquire) {
+            PRESENT => Ok(()),
+            DROP_IN_DOUBT => {
                 let name = self.name();
                 let text = format!(
                     "the disk refused to remove keyspace {name:?}, but a crash could still do it: \
@@ -175,19 +175,19 @@ impl KeyspaceCore {
     /// entries.
     #[inline]
     pub(crate) fn check_readable(&self) -> Result<()> {
-        match self.fate.load(Ordering::Acquire) {
+        match self.status.load(Ordering::Acquire) {
             DROPPED => self.check_not_dropped(),
             _ => Ok(()),
         }
     }
 
-    pub(crate) fn set_fate(&self, fate: Fate) {
-        self.fate.store(fate as u8, Ordering::Release);
+    pub(crate) fn set_status(&self, status: KeyspaceStatus) {
+        self.status.store(status as u8, Ordering::Release);
     }
 
     /// Ends the doubt about a refused removal: it cannot come back any more.
     pub(crate) fn end_doubt(&self) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
-        let _not_in_doubt = self.fate.compare_exchange(IN_DOUBT, LIVES, order.0, order.1);
+        let _not_in_doubt = self.status.compare_exchange(DROP_IN_DOUBT, PRESENT, order.0, order.1);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::brakes::hold_writers_back;
 use super::upkeep::Upkeep;
-use crate::queue::{Room, UnderWay};
+use crate::queue::{RunningJobs, SpaceBudget};
 use flagstone_tree::Tree;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// visits every tree with garbage.
 const BRAKE_STEP: u32 = 20;
 /// With more trees that hold garbage than this, delays change only after a job has ended.
-const WEIGHED_TREES_MAX: usize = 256;
+const SLOWED_TREES_MAX: usize = 256;
 
 /// Estimates how many bytes of `trees` are live. Runs without the lock, since it may have to read
 /// samples.
@@ -32,30 +32,30 @@ pub(super) fn note_spaces(upkeep: &Upkeep, trees: &[Arc<Tree>]) {
 }
 
 /// Returns how much garbage the database may hold, and how much it holds.
-pub(super) fn room(upkeep: &Upkeep) -> Room {
-    let rest = upkeep.writers_rest();
+pub(super) fn budget(upkeep: &Upkeep) -> SpaceBudget {
+    let is_idle = upkeep.writers_are_idle();
     let unfinished = upkeep.trees.unfinished.bytes();
     let queue = upkeep.work.lock();
     let freeing = queue.freeing.values().sum();
-    queue.spaces.room(&upkeep.setup.options, rest, UnderWay { freeing, unfinished })
+    queue.spaces.budget(&upkeep.setup.options, is_idle, RunningJobs { freeing, unfinished })
 }
 
 /// Delays writers for tables that are still being written, instead of when they are installed.
-pub(super) fn weigh_outputs(upkeep: &Upkeep) {
-    let room = room(upkeep);
+pub(super) fn slow_down_for_outputs(upkeep: &Upkeep) {
+    let budget = budget(upkeep);
     let (brake, trees) = {
         let queue = upkeep.work.lock();
         (queue.spaces.brake, queue.spaces.trees_with_garbage())
     };
-    if trees <= WEIGHED_TREES_MAX && room.brake().abs_diff(brake) >= BRAKE_STEP {
-        slow_down_for_space(upkeep, room);
+    if trees <= SLOWED_TREES_MAX && budget.brake().abs_diff(brake) >= BRAKE_STEP {
+        slow_down_for_space(upkeep, budget);
     }
 }
 
 /// Delays writers of trees with much garbage when there is too much of it.
-pub(super) fn slow_down_for_space(upkeep: &Upkeep, room: Room) {
+pub(super) fn slow_down_for_space(upkeep: &Upkeep, budget: SpaceBudget) {
     // In steps of ten, since each change visits every tree with garbage.
-    let brake = if upkeep.writers_rest() { 0 } else { room.brake() / 10 * 10 };
+    let brake = if upkeep.writers_are_idle() { 0 } else { budget.brake() / 10 * 10 };
     if std::mem::replace(&mut upkeep.work.lock().spaces.brake, brake) == brake {
         return;
     }
@@ -88,16 +88,16 @@ mod tests {
         let db = testing::open(dir.path()).unwrap();
         let kv = db.keyspace("kv").unwrap();
         let (upkeep, tree) = (&kv.handle().parts().upkeep, &kv.core().trees[0]);
-        let room = {
+        let budget = {
             let mut queue = upkeep.work.lock();
             queue.spaces.note(tree, Space { bytes: 1000, live: 100 });
             queue.spaces.brake = 900;
             hold_writers_back(upkeep, &mut queue, tree, 0);
             assert_eq!(tree.brake(), 900);
             queue.spaces.note(tree, Space { bytes: 100, live: 100 });
-            queue.spaces.room(&Options::default(), false, UnderWay::default())
+            queue.spaces.budget(&Options::default(), false, RunningJobs::default())
         };
-        slow_down_for_space(upkeep, room);
+        slow_down_for_space(upkeep, budget);
         assert_eq!(tree.brake(), 0);
         assert!(upkeep.work.lock().brakes.is_empty());
     }
