@@ -77,68 +77,91 @@ pub(crate) struct OpenedParts {
     pub(crate) lock: Option<Box<dyn DiskLock>>,
 }
 
-impl Parts {
-    pub(crate) fn new(opened: OpenedParts) -> Self {
-        let (setup, trees) = (opened.setup, opened.trees);
-        let health = Health::new(Arc::clone(&setup), opened.listeners, opened.log.is_none());
-        let health = Arc::new(health);
-        let keyspaces = Arc::new(opened.keyspaces);
-        let is_used = keyspaces.all().iter().any(|keyspace| keyspace.expires());
-        let clock = Arc::clone(&setup.environment.clock);
-        let clock = ExpiryClock::new(clock, opened.moment, is_used);
-        let history = Arc::new(History::new(opened.history, opened.log, opened.visible, clock));
-        let memory = Memory::new(&setup, &trees);
-        let ballast = Ballast::new(&setup, &health, opened.ballast);
-        let log = LogUpkeep::new(&setup, &health, &history, &ballast);
-        let edits = Edits::new(&health, &history, (&setup, &ballast), &keyspaces, opened.manifest);
-        let (work, stall) = (Work::new(&health), Arc::<Stall>::default());
-        let scrubber = Scrubber::new(&setup, &health, &keyspaces, &trees);
-        let reads = Reads {
-            setup: Arc::clone(&setup),
-            health: Arc::clone(&health),
-            history: Arc::clone(&history),
-            keyspaces: Arc::clone(&keyspaces),
-            trees: Arc::clone(&trees),
+/// The lower parts, of which the upper ones are built.
+struct Lower {
+    setup: Arc<Setup>,
+    health: Arc<Health>,
+    history: Arc<History>,
+    keyspaces: Arc<Keyspaces>,
+    trees: Arc<TreeContext>,
+    memory: Arc<Memory>,
+    ballast: Arc<Ballast>,
+    log: Arc<LogUpkeep>,
+    edits: Arc<Edits>,
+    work: Arc<Work>,
+    stall: Arc<Stall>,
+}
+
+impl Lower {
+    fn reads(&self) -> Reads {
+        Reads {
+            setup: Arc::clone(&self.setup),
+            health: Arc::clone(&self.health),
+            history: Arc::clone(&self.history),
+            keyspaces: Arc::clone(&self.keyspaces),
+            trees: Arc::clone(&self.trees),
             long_chains: Arc::<LongChains>::default(),
-        };
-        let throttle = Throttle {
-            setup: Arc::clone(&setup),
-            health: Arc::clone(&health),
-            history: Arc::clone(&history),
-            memory: Arc::clone(&memory),
-            keyspaces: Arc::clone(&keyspaces),
-            work: Arc::clone(&work),
-            stall: Arc::clone(&stall),
-        };
-        let commits = Commits {
-            health: Arc::clone(&health),
-            history: Arc::clone(&history),
-            ballast: Arc::clone(&ballast),
-            edits: Arc::clone(&edits),
+        }
+    }
+
+    fn throttle(&self) -> Throttle {
+        Throttle {
+            setup: Arc::clone(&self.setup),
+            health: Arc::clone(&self.health),
+            history: Arc::clone(&self.history),
+            memory: Arc::clone(&self.memory),
+            keyspaces: Arc::clone(&self.keyspaces),
+            work: Arc::clone(&self.work),
+            stall: Arc::clone(&self.stall),
+        }
+    }
+
+    fn commits(&self, reads: &Reads) -> Commits {
+        Commits {
+            health: Arc::clone(&self.health),
+            history: Arc::clone(&self.history),
+            ballast: Arc::clone(&self.ballast),
+            edits: Arc::clone(&self.edits),
             stripes: Arc::new(Stripes::new()),
-            throttle,
+            throttle: self.throttle(),
             reads: reads.clone(),
-        };
-        let upkeep = Arc::new(Upkeep {
-            setup: Arc::clone(&setup),
-            health: Arc::clone(&health),
-            history: Arc::clone(&history),
-            memory: Arc::clone(&memory),
-            ballast: Arc::clone(&ballast),
-            edits: Arc::clone(&edits),
-            keyspaces: Arc::clone(&keyspaces),
-            trees: Arc::clone(&trees),
-            work,
-            stall,
-            log: Arc::clone(&log),
+        }
+    }
+
+    fn upkeep(&self) -> Upkeep {
+        Upkeep {
+            setup: Arc::clone(&self.setup),
+            health: Arc::clone(&self.health),
+            history: Arc::clone(&self.history),
+            memory: Arc::clone(&self.memory),
+            ballast: Arc::clone(&self.ballast),
+            edits: Arc::clone(&self.edits),
+            keyspaces: Arc::clone(&self.keyspaces),
+            trees: Arc::clone(&self.trees),
+            work: Arc::clone(&self.work),
+            stall: Arc::clone(&self.stall),
+            log: Arc::clone(&self.log),
             deletes: Deletes::default(),
             pace: Pace::default(),
             full_since: Mutex::default(),
             is_settling: AtomicBool::new(false),
             expiry_timer: ExpiryTimer::default(),
-        });
-        let (contents, lock) = (opened.contents, Arc::new(Mutex::new(opened.lock)));
-        let parts = Self {
+        }
+    }
+
+    /// Builds the upper parts, and joins all of them.
+    fn join(
+        self,
+        contents: Arc<dyn ContentFactory>,
+        lock: Arc<Mutex<Option<Box<dyn DiskLock>>>>,
+    ) -> Parts {
+        let reads = self.reads();
+        let commits = self.commits(&reads);
+        let upkeep = Arc::new(self.upkeep());
+        let scrubber = Scrubber::new(&self.setup, &self.health, &self.keyspaces, &self.trees);
+        let Self { setup, health, history, keyspaces, trees, memory, ballast, log, edits, .. } =
+            self;
+        Parts {
             setup,
             health,
             history,
@@ -154,7 +177,40 @@ impl Parts {
             scrubber,
             contents,
             lock,
+        }
+    }
+}
+
+impl Parts {
+    pub(crate) fn new(opened: OpenedParts) -> Self {
+        let (contents, lock) = (opened.contents, Arc::new(Mutex::new(opened.lock)));
+        let (setup, trees) = (opened.setup, opened.trees);
+        let health = Health::new(Arc::clone(&setup), opened.listeners, opened.log.is_none());
+        let health = Arc::new(health);
+        let keyspaces = Arc::new(opened.keyspaces);
+        let is_used = keyspaces.all().iter().any(|keyspace| keyspace.expires());
+        let clock = Arc::clone(&setup.environment.clock);
+        let clock = ExpiryClock::new(clock, opened.moment, is_used);
+        let history = Arc::new(History::new(opened.history, opened.log, opened.visible, clock));
+        let memory = Memory::new(&setup, &trees);
+        let ballast = Ballast::new(&setup, &health, opened.ballast);
+        let log = LogUpkeep::new(&setup, &health, &history, &ballast);
+        let edits = Edits::new(&health, &history, (&setup, &ballast), &keyspaces, opened.manifest);
+        let (work, stall) = (Work::new(&health), Arc::<Stall>::default());
+        let lower = Lower {
+            setup,
+            health,
+            history,
+            keyspaces,
+            trees,
+            memory,
+            ballast,
+            log,
+            edits,
+            work,
+            stall,
         };
+        let parts = lower.join(contents, lock);
         parts.connect();
         parts
     }

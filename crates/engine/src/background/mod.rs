@@ -20,6 +20,7 @@ mod seal;
 mod sweep;
 
 mod failures;
+mod flush_rest;
 mod watch;
 
 mod expired;

@@ -18,10 +18,9 @@
 //! ```
 //! So both kinds together take at most twice the share.
 
-use super::large::LARGE_WRITE;
-use super::stall::{Stall, Turns};
+use super::admitted::{Admitted, count_write};
+use super::stall::Turns;
 use super::throttle::{Throttle, busy};
-use crate::bell::Bell;
 use crate::event::StallCause;
 use crate::inside::is_inside_any;
 use flagstone_base::Result;
@@ -31,41 +30,6 @@ use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 /// taken all the room that the flushes made. A flush frees at least about one part in this many of
 /// the share.
 const PATIENCE: u64 = 64;
-
-/// The admission of a large write. Its bytes are counted until this is dropped.
-pub struct Admitted<'a> {
-    stall: &'a Stall,
-    bell: &'a Bell,
-    bytes: u64,
-    /// The part of `bytes` that is also counted for an update.
-    updating: u64,
-}
-
-impl<'a> Admitted<'a> {
-    fn of(throttle: &'a Throttle, bytes: u64) -> Self {
-        Self { stall: &throttle.stall, bell: &throttle.health.writers, bytes, updating: 0 }
-    }
-
-    /// Raises the count to `bytes` if the write is longer than estimated. Later writes wait for the
-    /// difference; this one does not.
-    pub(crate) fn grow_to(&mut self, bytes: usize) {
-        let more = (bytes as u64).saturating_sub(self.bytes);
-        self.stall.large.bytes.fetch_add(more, Ordering::Relaxed);
-        self.bytes += more;
-    }
-}
-
-impl Drop for Admitted<'_> {
-    fn drop(&mut self) {
-        // The memtables count the entry by now. SeqCst: either the waiting writer sees the new sum,
-        // or this thread sees that somebody waits.
-        self.stall.updates.bytes.fetch_sub(self.updating, Ordering::SeqCst);
-        self.stall.large.bytes.fetch_sub(self.bytes, Ordering::SeqCst);
-        if self.stall.awaiting.load(Ordering::SeqCst) > 0 {
-            self.bell.ring();
-        }
-    }
-}
 
 /// Admits large writes in their order of arrival, each as soon as it fits. Returns `None` for more
 /// bytes than a batch may have: the commit path refuses them.
@@ -146,16 +110,6 @@ fn try_count(throttle: &Throttle, counted: &AtomicU64, bytes: u64, is_hopeless: 
         may_pass(others, sum, held, share, is_hopeless).then_some(sum)
     };
     counted.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
-}
-
-/// Counts a large write that must not wait. Later writes wait for it.
-#[inline]
-fn count_write(throttle: &Throttle, bytes: usize) -> Option<Admitted<'_>> {
-    (bytes >= LARGE_WRITE).then(|| {
-        let mut admitted = Admitted::of(throttle, 0);
-        admitted.grow_to(bytes);
-        admitted
-    })
 }
 
 /// Returns whether a write is admitted. `sum` counts the bytes in flight with it, `others` those

@@ -1,6 +1,7 @@
 //! Before a write: waits as long as flushes and compactions need, and no longer.
 
-use super::admission::{Admitted, admit};
+use super::admission::admit;
+use super::admitted::Admitted;
 use super::large::LARGE_WRITE;
 use super::stall::{Pressure, STOP, pressure_at};
 use super::throttle::Throttle;

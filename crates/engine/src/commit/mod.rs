@@ -4,6 +4,7 @@
 //! It calls nothing above it: a commit returns what is due after it.
 
 mod batch;
+mod definitions;
 mod large;
 pub(crate) mod record;
 mod stripes;
@@ -12,6 +13,9 @@ mod targets;
 mod stall;
 
 mod throttle;
+
+mod admitted;
+mod after;
 
 mod admission;
 
@@ -23,8 +27,8 @@ mod resolve;
 mod pipeline;
 mod ticket;
 
-pub use admission::Admitted;
 pub(crate) use admission::admit_update;
+pub use admitted::Admitted;
 pub(crate) use back_pressure::{TryWrite, before_write, try_before_write};
 pub use batch::{Batch, Effect, OP_OVERHEAD};
 pub(crate) use batch::{Op, Write, encode_op};

@@ -12,15 +12,16 @@
 //! ```
 //! A failed write leaves a hole: its numbers are published as empty, and the log voids them.
 
+use super::after::due_after;
 use super::batch::Write;
 use super::condition::check_conditions;
+use super::definitions::{NewDefinitions, definitions_of, enqueue, seqnos_wanted};
 use super::record;
 use super::resolve::{self, Resolved};
 use super::stripes::{Held, Stripes};
 use super::targets::{Targets, partitions_of, targets};
 use super::throttle::Throttle;
 use crate::ballast::Ballast;
-use crate::content::Definition;
 use crate::due::Due;
 use crate::edits::Edits;
 use crate::health::Health;
@@ -30,15 +31,9 @@ use crate::reads::Reads;
 use crate::supply::supply;
 use flagstone_base::{EntryRef, Error, ErrorKind, Kind, Result, SeqNo};
 use flagstone_tree::MemtableRef;
-use flagstone_wal::{Log, Lsn, NewRecord, payload_checksum as checksum_of};
+use flagstone_wal::{Log, Lsn};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Once in this many SeqNos, and after every large write, a commit checks how long the log is and
-/// whether it needs a spare segment. Both take a lock of the log.
-const CHECK_EVERY: u64 = 64;
-/// The least bytes of a write that is followed by such a check.
-const LARGE_PAYLOAD: usize = 16 << 10;
 
 /// A commit that has its SeqNos.
 struct Numbered<'a> {
@@ -76,15 +71,6 @@ impl Drop for InFlight<'_> {
             self.commits.history.publisher.finish(place);
         }
     }
-}
-
-/// Definitions of a keyspace that are not known to be in the log.
-struct NewDefinitions {
-    /// The index of the keyspace in the batch, and that of its table of definitions.
-    table: (usize, usize),
-    payload: Vec<u8>,
-    /// The length of the table, these definitions included.
-    len: u32,
 }
 
 /// The result of a finished commit.
@@ -137,7 +123,7 @@ impl Commits {
         if let Err(error) = written {
             return (Err(error), due);
         }
-        let due = due | self.due_after(write, &targets, (first, last));
+        let due = due | due_after(&self.throttle, &self.reads, (write, &targets), (first, last));
         // Gives back the memory of the payload's copy in the log.
         flagstone_env::os::freed(write.payload.len());
         (Ok(Committed { last, lsn }), due)
@@ -224,43 +210,6 @@ impl Commits {
         Ok(())
     }
 
-    /// Returns what is due after a commit that got the SeqNos `seqnos`.
-    #[inline]
-    fn due_after(&self, write: &Write<'_>, targets: &Targets, seqnos: (SeqNo, SeqNo)) -> Due {
-        let Throttle { setup, memory, work, .. } = &self.throttle;
-        let options = &setup.options;
-        let mut due = Due::WORK.when(self.fold_long_chains(write));
-        let bytes = memory.memtable_bytes();
-        // While a flush runs no other memtable is sealed for its size; the end of the flush checks
-        // again.
-        let is_full = bytes >= options.memtable_share() / 2 && !work.is_flush_pending();
-        due |= Due::MEMORY.when(is_full || memory.is_crossed(bytes));
-        if let Some(limit) = options.memtable_bytes {
-            let mut trees = targets.iter().map(|&(keyspace, partition)| {
-                &write.keyspaces[usize::from(keyspace)].trees[usize::from(partition)]
-            });
-            due |= Due::SEAL_LARGE.when(trees.any(|tree| tree.active_bytes() >= limit));
-        }
-        due |= Due::RANGES.when(write.ops.iter().any(|op| op.kind == Kind::RangeDelete));
-        due | Due::CHECK.when(is_check_due(seqnos) || write.len() > LARGE_PAYLOAD)
-    }
-
-    /// Stores the folded values of those keys of `write` that have many operands. Returns true when
-    /// a memtable can be flushed now.
-    #[inline]
-    fn fold_long_chains(&self, write: &Write<'_>) -> bool {
-        self.reads.long_chains.is_any() && self.fold_noted(write)
-    }
-
-    #[cold]
-    fn fold_noted(&self, write: &Write<'_>) -> bool {
-        let merges = write.ops.iter().filter(|op| op.kind == Kind::Merge);
-        merges.fold(false, |is_complete, op| {
-            let keyspace = &write.keyspaces[usize::from(op.keyspace)];
-            self.reads.fold_chain(keyspace, write.bytes(&op.key), op.hash) | is_complete
-        })
-    }
-
     /// Refuses a write of more bytes than a batch may have.
     pub(crate) fn check_batch_bytes(&self, bytes: usize) -> Result<()> {
         let most = self.throttle.setup.batch_bytes_max();
@@ -275,7 +224,7 @@ impl Commits {
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
         self.health.check_open_for_writing()?;
         self.check_batch_bytes(write.len())?;
-        if self.ballast.is_given_up() && !deletes_alone(write) {
+        if self.ballast.is_given_up() && !has_only_deletes(write) {
             return Err(self.ballast.refusal());
         }
         write.keyspaces.iter().try_for_each(|keyspace| keyspace.check_not_dropped())
@@ -379,81 +328,12 @@ impl Commits {
     }
 }
 
-/// Returns whether one of the SeqNos of a commit is a multiple of [`CHECK_EVERY`].
-const fn is_check_due((first, last): (SeqNo, SeqNo)) -> bool {
-    last.get() / CHECK_EVERY != (first.get() - 1) / CHECK_EVERY
-}
-
-fn deletes_alone(write: &Write<'_>) -> bool {
+fn has_only_deletes(write: &Write<'_>) -> bool {
     write.ops.iter().all(|op| matches!(op.kind, Kind::Delete | Kind::RangeDelete))
-}
-
-/// The most SeqNos that a write takes: one for each operation, and one for each table of
-/// definitions.
-fn seqnos_wanted(write: &Write<'_>) -> u64 {
-    let tables = write.keyspaces.iter().map(|keyspace| keyspace.definitions.len());
-    (write.ops.len() + tables.sum::<usize>()) as u64
-}
-
-/// Collects the definitions that must be in the log before the batch.
-fn definitions_of(write: &Write<'_>) -> SmallVec<[NewDefinitions; 1]> {
-    let mut found = SmallVec::new();
-    for (at, keyspace) in write.keyspaces.iter().enumerate() {
-        for (place, table) in keyspace.definitions.iter().enumerate() {
-            let (logged, len) = (table.logged(), table.len());
-            if logged < len {
-                let definition = Definition {
-                    keyspace: keyspace.id,
-                    kind: table.kind,
-                    first_id: logged,
-                    items: table.range(logged, len),
-                };
-                let mut payload = Vec::new();
-                definition.encode(&mut payload);
-                found.push(NewDefinitions { table: (at, place), payload, len });
-            }
-        }
-    }
-    found
-}
-
-/// Enqueues the definitions, each with a SeqNo from `first` on, and then the batch. They go
-/// together: the log must never hold a batch without the definitions that it uses.
-fn enqueue(
-    log: &Log,
-    first: SeqNo,
-    definitions: &[NewDefinitions],
-    write: &Write<'_>,
-    payload_checksum: u32,
-) -> Result<Lsn> {
-    let count = write.ops.len() as u32;
-    let batch = |first_seqno| NewRecord {
-        kind: record::BATCH,
-        first_seqno,
-        count,
-        payload: write.payload,
-        shared: write.shared,
-        payload_checksum,
-    };
-    if definitions.is_empty() {
-        return log.enqueue_together(&[batch(first)]);
-    }
-    let records = definitions.iter().zip(0..).map(|(definition, i)| NewRecord {
-        kind: record::DEFINITION,
-        first_seqno: first.plus(i),
-        count: 1,
-        payload: &definition.payload,
-        shared: None,
-        payload_checksum: checksum_of(&definition.payload),
-    });
-    let last = batch(first.plus(definitions.len() as u64));
-    let records: SmallVec<[NewRecord<'_>; 2]> = records.chain([last]).collect();
-    log.enqueue_together(&records)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing;
     use std::time::Duration;
 
@@ -477,17 +357,5 @@ mod tests {
             assert!(refused.to_string().contains("was dropped"), "{refused}");
         });
         assert_eq!(db.stats().memtable_bytes, 0);
-    }
-
-    #[test]
-    fn checks_are_due_whatever_the_size_of_the_batches() {
-        for (start, size) in [(1, 1), (2, 2), (2, 64), (5, 30), (1, 1000)] {
-            let due = |batch: &u64| {
-                let first = start + batch * size;
-                is_check_due((SeqNo::new(first), SeqNo::new(first + size - 1)))
-            };
-            let count = (0..640).filter(due).count() as u64;
-            assert!(count >= (640 * size / CHECK_EVERY).min(640), "{size} from {start}: {count}");
-        }
     }
 }

@@ -1,0 +1,7 @@
+//! Regression tests for bugs that were found by reading the code. Each tells the story of its bug.
+
+mod world;
+
+mod log;
+mod tables;
+mod threads;
