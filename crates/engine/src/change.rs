@@ -1,7 +1,7 @@
 //! Changes of the catalog: finds, creates, alters, empties and drops keyspaces.
 
 use crate::background::{
-    Upkeep, flush_trees, resume_later, schedule, secure_history, sweep, watch,
+    Upkeep, flush_trees, make_history_durable, resume_later, schedule, sweep, watch,
 };
 use crate::catalog::{
     KeyspaceContent, KeyspaceRecord, Wanted, altered, check_name, content_mismatch, mismatch,
@@ -117,7 +117,7 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     if parts.keyspaces.named(name).is_none() {
         return Ok(false);
     }
-    secure_history(&parts.upkeep)?;
+    make_history_durable(&parts.upkeep)?;
     let mut guard = parts.edits.manifest.lock();
     let Some(core) = parts.keyspaces.named(name) else { return Ok(false) };
     let Some(manifest) = guard.as_mut() else { return Err(parts.setup.closed()) };
@@ -162,7 +162,7 @@ pub(crate) fn clear(parts: &Parts, core: &KeyspaceCore, batch: &Batch) -> Result
     parts.health.check_may_wait("the emptying of a keyspace")?;
     parts.health.check_may_write()?;
     parts.health.check_open_for_writing()?;
-    secure_history(&parts.upkeep)?;
+    make_history_durable(&parts.upkeep)?;
     // The batch waits for no room, since it frees more than it takes.
     let committed = commit(parts, &batch.as_write(), Durability::Group, None)?;
     parts.log.wait_durable(committed.lsn, Durability::Group)?;
@@ -186,7 +186,7 @@ pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()>
     parts.health.check_open_for_writing()?;
     check_name(new)?;
     alterable(parts, old)?;
-    secure_history(&parts.upkeep)?;
+    make_history_durable(&parts.upkeep)?;
     alter(parts, old, |record| {
         if parts.keyspaces.named(new).is_some() {
             return Err(Error::invalid(format!(

@@ -47,12 +47,12 @@ pub(crate) fn create_database<T>(
     create_dir_synced(disk, dir)?;
     let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
     check_empty(disk, dir, what)?;
-    let made = fill();
-    if made.is_err() {
+    let created = fill();
+    if created.is_err() {
         remove_files(disk, dir);
     }
     drop(lock);
-    made
+    created
 }
 
 /// Removes the files in the directory, `CURRENT` first, so that the rest is no database. The lock
@@ -60,11 +60,11 @@ pub(crate) fn create_database<T>(
 fn remove_files(disk: &dyn Disk, dir: &Path) {
     let Ok(found) = disk.list(dir) else { return };
     let current = dir.join(names::CURRENT);
-    let gone = match disk.exists(&current) {
+    let removed = match disk.exists(&current) {
         Ok(false) => Ok(()),
         _ => disk.remove(&current).and_then(|()| disk.sync_dir(dir)),
     };
-    if gone.is_err() {
+    if removed.is_err() {
         return;
     }
     for name in found {

@@ -8,7 +8,7 @@ use flagstone_tree::{Damage, TreeContext};
 
 /// Reports the tables that were found damaged since the last call. Returns whether one was
 /// quarantined in `tree`.
-pub(crate) fn tell_damages(
+pub(crate) fn report_damages(
     health: &Health,
     keyspaces: &Keyspaces,
     trees: &TreeContext,

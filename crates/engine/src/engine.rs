@@ -94,8 +94,8 @@ impl Engine {
         wanted: &WantedContent<'_>,
         options: Option<&KeyspaceOptions>,
     ) -> Result<Keyspace> {
-        let mut made = change::open_or_create(self.parts(), &[name], wanted, options)?;
-        made.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
+        let mut cores = change::open_or_create(self.parts(), &[name], wanted, options)?;
+        cores.pop().map(|core| self.handle_of(core)).ok_or_else(|| self.parts().setup.closed())
     }
 
     /// Opens the keyspace `name` if it exists.

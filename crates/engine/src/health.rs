@@ -54,7 +54,7 @@ impl Health {
     }
 
     /// Registers the function that acts on what is due.
-    pub(crate) fn act_by(&self, act: impl Fn(Due) + Send + Sync + 'static) {
+    pub(crate) fn on_due(&self, act: impl Fn(Due) + Send + Sync + 'static) {
         let _first = self.act.set(Box::new(act));
     }
 
@@ -74,8 +74,8 @@ impl Health {
         }
         let _inside = self.run_inside(Inside::Listener);
         for listener in &self.listeners {
-            let told = std::panic::catch_unwind(AssertUnwindSafe(|| listener.event(event)));
-            if told.is_err() {
+            let result = std::panic::catch_unwind(AssertUnwindSafe(|| listener.event(event)));
+            if result.is_err() {
                 self.poison(&Error::new(ErrorKind::Poisoned, "a listener of events panicked"));
             }
         }

@@ -256,7 +256,7 @@ mod tests {
         }
         // A snapshot that is newer than all tables holds nothing back.
         drop(opened.db.snapshot());
-        assert!(!opened.steps.step(Lane::Compaction), "nobody looks for that");
+        assert!(!opened.steps.step(Lane::Compaction), "no search for compactions");
         drop(snapshot);
         opened.steps.run_all();
         assert_eq!(opened.visited(), (0, 0));

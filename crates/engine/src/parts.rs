@@ -218,13 +218,13 @@ impl Parts {
     /// Registers the functions that act on what lower parts find due. They keep no part.
     fn connect(&self) {
         let weak = Arc::downgrade(&self.upkeep);
-        self.health.act_by(move |due| {
+        self.health.on_due(move |due| {
             if let Some(upkeep) = weak.upgrade() {
                 act(&upkeep, due);
             }
         });
         let weak = Arc::downgrade(&self.health);
-        self.history.snapshots.when_gone(move || {
+        self.history.snapshots.on_oldest_gone(move || {
             if let Some(health) = weak.upgrade() {
                 health.act(Due::COMPACTIONS);
             }

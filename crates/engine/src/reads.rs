@@ -1,6 +1,6 @@
 //! Reads of one key: the visible SeqNo first, then the tree's view.
 
-use crate::damage::tell_damages;
+use crate::damage::report_damages;
 use crate::due::Due;
 use crate::health::Health;
 use crate::history::{History, ReadPoint};
@@ -190,7 +190,7 @@ impl Reads {
     /// Returns `error` after the damage that a read has found was reported.
     #[cold]
     pub(crate) fn reported(&self, error: Error) -> Error {
-        tell_damages(&self.health, &self.keyspaces, &self.trees, None);
+        report_damages(&self.health, &self.keyspaces, &self.trees, None);
         error
     }
 }

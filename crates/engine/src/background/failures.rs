@@ -65,7 +65,7 @@ pub(super) fn back_off(upkeep: &Arc<Upkeep>, of: &Tree, error: Error) {
     let tree = of.id();
     note_disk_full(upkeep, &error);
     upkeep.health.tell(&Event::BackgroundFailed { doing: "compaction", error: error.clone() });
-    if upkeep.tell_damages(Some(tree)) {
+    if upkeep.report_damages(Some(tree)) {
         upkeep.work.lock().failing.remove(&tree);
         return;
     }

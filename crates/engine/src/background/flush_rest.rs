@@ -94,7 +94,7 @@ mod tests {
     struct Watched {
         steps: StepExecutor,
         puts_into: Arc<Mutex<Option<Keyspace>>>,
-        answers: Arc<Mutex<Vec<Progress>>>,
+        results: Arc<Mutex<Vec<Progress>>>,
     }
 
     impl Executor for Watched {
@@ -102,15 +102,15 @@ mod tests {
             if lane != Lane::Flush {
                 return self.steps.submit(lane, job);
             }
-            let (puts_into, answers) = (Arc::clone(&self.puts_into), Arc::clone(&self.answers));
+            let (puts_into, results) = (Arc::clone(&self.puts_into), Arc::clone(&self.results));
             let watched = move || {
                 let kv = puts_into.lock().clone();
                 if let Some(kv) = kv {
                     kv.put("more", "1").unwrap();
                 }
-                let answer = job();
-                answers.lock().push(answer);
-                answer
+                let result = job();
+                results.lock().push(result);
+                result
             };
             self.steps.submit(lane, Box::new(watched));
         }
@@ -173,7 +173,7 @@ mod tests {
                 // the flush depends on it.
                 self.kv.put(i.to_be_bytes(), [7; 1020]).unwrap();
                 if parts.upkeep.work.is_flush_pending() {
-                    return self.executor.answers.lock().clear();
+                    return self.executor.results.lock().clear();
                 }
             }
             panic!("no flush");
@@ -200,16 +200,16 @@ mod tests {
 
         fn rests(&self, run: impl FnOnce(&Self)) -> usize {
             run(self);
-            let answers = std::mem::take(&mut *self.executor.answers.lock());
+            let results = std::mem::take(&mut *self.executor.results.lock());
             // Another flush may have followed.
-            let end = answers.iter().position(|answer| *answer == Progress::Done).unwrap();
-            let answers = &answers[..end];
-            assert!(answers.len() > 4, "{answers:?}");
-            assert_eq!(answers.last(), Some(&Progress::Again), "the install is not put off");
+            let end = results.iter().position(|result| *result == Progress::Done).unwrap();
+            let results = &results[..end];
+            assert!(results.len() > 4, "{results:?}");
+            assert_eq!(results.last(), Some(&Progress::Again), "the install is not put off");
             // A sixteenth of the share at 1 GB/s is shorter than the steps here.
             let rest = Progress::Rest(Duration::from_nanos(1 << 20));
-            assert!(answers.iter().all(|a| [rest, Progress::Again].contains(a)), "{answers:?}");
-            answers.iter().filter(|answer| **answer == rest).count()
+            assert!(results.iter().all(|a| [rest, Progress::Again].contains(a)), "{results:?}");
+            results.iter().filter(|result| **result == rest).count()
         }
     }
 

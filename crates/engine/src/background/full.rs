@@ -223,7 +223,7 @@ impl Participant {
             // The error is set before the running work ends: the caller checks both.
             self.call.fail(error.clone());
             upkeep.ballast.note_failure(&error);
-            upkeep.tell_damages(None);
+            upkeep.report_damages(None);
             self.current = None;
             Progress::Done
         })

@@ -49,5 +49,5 @@ pub(crate) use scrub::Scrubber;
 pub(crate) use seal::seal_all;
 pub(crate) use sweep::sweep;
 pub(crate) use upkeep::Upkeep;
-pub(crate) use wait::{cut, flush_all, flush_replayed, flush_trees, secure_history};
+pub(crate) use wait::{cut, flush_all, flush_replayed, flush_trees, make_history_durable};
 pub(crate) use watch::watch;

@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn a_flush_that_has_no_time_for_the_log_rests_only_while_that_is_short() {
         let pace = flush_pace(Filled { memtables: 750, log: 1000 }, Duration::from_secs(1));
-        let behind = |log| pace.rest_after(STEP, Filled { memtables: 500, log }, 0.99);
-        assert_eq!(behind(1000), Progress::Rest(STEP));
-        assert_eq!(behind(1001), Progress::Again);
+        let rest = |log| pace.rest_after(STEP, Filled { memtables: 500, log }, 0.99);
+        assert_eq!(rest(1000), Progress::Rest(STEP));
+        assert_eq!(rest(1001), Progress::Again);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! round needs no list: the next table is the one of the tree with the smallest number above the
 //! last. Each table is compared with the checksum of its file in the manifest.
 
-use crate::damage::tell_damages;
+use crate::damage::report_damages;
 use crate::health::Health;
 use crate::keyspaces::Keyspaces;
 use crate::rate::Rate;
@@ -140,7 +140,7 @@ impl Scrubber {
 
     fn note_scrubbed_damage(&self) {
         self.counters.damaged.fetch_add(1, Ordering::Relaxed);
-        tell_damages(&self.health, &self.keyspaces, &self.trees, None);
+        report_damages(&self.health, &self.keyspaces, &self.trees, None);
     }
 
     /// Returns the next table after `last`, and its position.
@@ -172,8 +172,8 @@ impl Scrubber {
 fn first_above(tree: &Tree, last: Option<FileNumber>) -> Option<Arc<TableHandle>> {
     let view = tree.view();
     let tables = view.version().tables().map(|(_, table)| table);
-    let behind = tables.filter(|table| Some(table.meta().number) > last);
-    behind.min_by_key(|table| table.meta().number).cloned()
+    let later = tables.filter(|table| Some(table.meta().number) > last);
+    later.min_by_key(|table| table.meta().number).cloned()
 }
 
 #[cfg(test)]

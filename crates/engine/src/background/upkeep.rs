@@ -5,7 +5,7 @@ use super::expiry_timer::ExpiryTimer;
 use super::pace::Pace;
 use crate::ballast::Ballast;
 use crate::commit::Stall;
-use crate::damage::tell_damages;
+use crate::damage::report_damages;
 use crate::edits::Edits;
 use crate::event::Event;
 use crate::health::Health;
@@ -90,7 +90,7 @@ impl Upkeep {
     }
 
     /// Reports tables that were found damaged. Returns whether one in `tree` was quarantined.
-    pub(super) fn tell_damages(&self, tree: Option<TreeId>) -> bool {
-        tell_damages(&self.health, &self.keyspaces, &self.trees, tree)
+    pub(super) fn report_damages(&self, tree: Option<TreeId>) -> bool {
+        report_damages(&self.health, &self.keyspaces, &self.trees, tree)
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn cut(upkeep: &Arc<Upkeep>) -> Result<Cut> {
 }
 
 /// Makes what was acknowledged so far survive a power cut, unless the disk is full.
-pub(crate) fn secure_history(upkeep: &Arc<Upkeep>) -> Result<()> {
+pub(crate) fn make_history_durable(upkeep: &Arc<Upkeep>) -> Result<()> {
     upkeep.history.publisher.wait_for_all();
     if upkeep.history.numbering.lock().unlogged {
         seal_all(upkeep);

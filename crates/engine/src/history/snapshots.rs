@@ -16,7 +16,7 @@ pub(crate) struct Snapshots {
     /// Garbage waits for readers at SeqNos below this one; 0 if none does.
     awaited_below: AtomicU64,
     /// Called when the last of these readers is gone.
-    when_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    on_oldest_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 /// The readers at one SeqNo.
@@ -72,8 +72,8 @@ impl Snapshots {
 
     /// Sets the function to call when the oldest reader is gone and garbage waits for that. The
     /// thread that drops the snapshot calls it.
-    pub(crate) fn when_gone(&self, tell: impl Fn() + Send + Sync + 'static) {
-        let _first = self.when_gone.set(Box::new(tell));
+    pub(crate) fn on_oldest_gone(&self, tell: impl Fn() + Send + Sync + 'static) {
+        let _first = self.on_oldest_gone.set(Box::new(tell));
     }
 
     /// Notes that garbage waits until nobody reads at `seqno` or below. Must be called under the
@@ -134,7 +134,7 @@ impl Clone for Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         if self.snapshots.give_up(self.point.seqno)
-            && let Some(tell) = self.snapshots.when_gone.get()
+            && let Some(tell) = self.snapshots.on_oldest_gone.get()
         {
             tell();
         }
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn only_the_end_of_the_oldest_awaited_reader_is_reported() {
         let snapshots = Arc::new(Snapshots::default());
-        let told = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&told);
-        snapshots.when_gone(move || {
+        let reported = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&reported);
+        snapshots.on_oldest_gone(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let readers = || {
@@ -195,19 +195,19 @@ mod tests {
             [3, 5, 9].map(|at| snapshots.register(&publisher(at), &unused()))
         };
         drop(readers());
-        assert_eq!(told.load(Ordering::Relaxed), 0, "nobody waits");
+        assert_eq!(reported.load(Ordering::Relaxed), 0, "nobody waits");
         let [first, second, third] = readers();
         snapshots.await_seqno(SeqNo::new(5));
         drop(second);
-        assert_eq!(told.load(Ordering::Relaxed), 0, "an older one is left");
+        assert_eq!(reported.load(Ordering::Relaxed), 0, "an older one is left");
         assert!(snapshots.is_held(SeqNo::new(3)));
         drop(first);
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(reported.load(Ordering::Relaxed), 1);
         assert!(!snapshots.is_held(SeqNo::new(5)) && snapshots.is_held(SeqNo::new(9)));
         drop(third);
-        assert_eq!(told.load(Ordering::Relaxed), 1, "nobody waits for this one");
+        assert_eq!(reported.load(Ordering::Relaxed), 1, "nobody waits for this one");
         snapshots.set_awaited(None);
         drop(readers());
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(reported.load(Ordering::Relaxed), 1);
     }
 }

@@ -276,6 +276,6 @@ mod tests {
         };
         assert_eq!(budget(0).brake(), 0);
         assert!((750..990).contains(&budget(100 * MIB).brake()), "{:?}", budget(100 * MIB));
-        assert_eq!(budget(100 * MIB).score(), None, "no more is begun for that");
+        assert_eq!(budget(100 * MIB).score(), None, "no other compaction starts");
     }
 }

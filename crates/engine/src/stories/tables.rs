@@ -103,15 +103,15 @@ fn a_database_open_for_reading_only_compacts_nothing() {
     }
     let next = world.killed();
     let files = next.files();
-    let begun = Arc::new(AtomicUsize::new(0));
-    let heard = Arc::clone(&begun);
+    let started = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&started);
     let listener = move |event: &Event| {
-        let is_begin = matches!(event, Event::CompactionStarted { .. });
-        heard.fetch_add(usize::from(is_begin), Ordering::Relaxed);
+        let is_start = matches!(event, Event::CompactionStarted { .. });
+        count.fetch_add(usize::from(is_start), Ordering::Relaxed);
     };
     let db = next.builder().listener(listener).open_read_only().unwrap();
     next.steps.run_all();
-    assert_eq!(begun.load(Ordering::Relaxed), 0);
+    assert_eq!(started.load(Ordering::Relaxed), 0);
     assert_eq!(db.keyspace("a").unwrap().count().unwrap(), 7);
     db.close().unwrap();
     assert_eq!(next.files(), files);
