@@ -1,5 +1,5 @@
-//! What is due after a commit, or when somebody waits for background work: a set of flags. Whoever
-//! finds out returns it, and one place acts on it.
+//! The work that is due after a commit, or when somebody waits for background work: a set of flags.
+//! Whoever finds out returns it, and one place acts on it.
 
 use std::ops::{BitOr, BitOrAssign};
 

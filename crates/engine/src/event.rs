@@ -31,7 +31,7 @@ pub struct DamagedTable {
     pub smallest: Vec<u8>,
     /// The largest key that the table may hold.
     pub largest: Vec<u8>,
-    /// What is wrong, and where in the file.
+    /// The damage, and its offset in the file.
     pub error: Error,
 }
 

@@ -4,8 +4,8 @@
 //! Recovering --open--> Open --poison--> Poisoned (reads continue, writes are refused)
 //!                        \---set_closed---+--set_closed--> Closed
 //! ```
-//! It calls nothing above it: waiters hear a bell, and what is due goes to the function that was
-//! registered for it.
+//! This module calls nothing above it: waiters hear a bell, and what is due goes to the function
+//! that was registered for it.
 
 use crate::bell::Bell;
 use crate::due::Due;

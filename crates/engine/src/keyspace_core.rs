@@ -43,7 +43,7 @@ pub struct KeyspaceCore {
     pub(crate) updated_bytes: AtomicUsize,
 }
 
-/// Whether a keyspace exists, was dropped, or may be.
+/// The status of a keyspace.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyspaceStatus {
     Present,

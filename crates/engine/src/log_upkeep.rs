@@ -14,7 +14,7 @@ use flagstone_wal::{Log, Lsn};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the log of an open database needs besides appends.
+/// The maintenance of the log of an open database.
 pub(crate) struct LogUpkeep {
     setup: Arc<Setup>,
     health: Arc<Health>,

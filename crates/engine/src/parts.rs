@@ -60,7 +60,7 @@ pub(crate) struct Parts {
     pub(crate) lock: Arc<Mutex<Option<Box<dyn DiskLock>>>>,
 }
 
-/// What an open has found and created.
+/// The results of an open, of which the parts are built.
 pub(crate) struct OpenedParts {
     pub(crate) setup: Arc<Setup>,
     pub(crate) listeners: Vec<Arc<dyn Listener>>,

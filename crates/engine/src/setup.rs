@@ -1,4 +1,4 @@
-//! What a database was opened with. It never changes.
+//! The settings that a database was opened with. They never change.
 
 use crate::config::Environment;
 use crate::options::Options;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What an open database was opened with.
+/// The settings and the identity of an open database.
 pub(crate) struct Setup {
     pub(crate) id: DatabaseId,
     pub(crate) dir: PathBuf,

@@ -122,7 +122,7 @@ pub struct Stats {
     pub files_opened: u64,
     /// The newest SeqNo that readers see.
     pub visible_seqno: u64,
-    /// What the scrub has read since the database was opened.
+    /// The work of the scrub since the database was opened.
     pub scrub: ScrubReport,
 }
 
@@ -175,7 +175,7 @@ pub struct VerifyReport {
     pub log_bytes: u64,
     /// The number of records of the log that were read.
     pub records: u64,
-    /// Whether data blocks, and all segments of the log but the last, were skipped.
+    /// Set if data blocks, and all segments of the log but the last, were skipped.
     pub is_quick: bool,
 }
 

@@ -1,5 +1,4 @@
-//! What the manifest grants before it is used: SeqNos, up to a ceiling, and files for segments of
-//! the log.
+//! Grants ahead of use by the manifest: SeqNos, up to a ceiling, and files for segments of the log.
 //!
 //! No write gets a SeqNo above the ceiling in the synced manifest, and an open after a crash starts
 //! above it. So the number of a lost write is never given again. No segment is begun in a file that

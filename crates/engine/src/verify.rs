@@ -63,7 +63,7 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
     Ok(report)
 }
 
-/// What the manifest says about the log and the keyspaces.
+/// The manifest's facts about the log and the keyspaces.
 struct ManifestFacts {
     listed: Listed,
     next_keyspace: KeyspaceId,

@@ -1,4 +1,4 @@
-//! What happens after a failure: which work pauses, and for how long.
+//! Reactions to failures: which work pauses, and for how long.
 
 use super::brakes::set_brakes;
 use super::upkeep::Upkeep;

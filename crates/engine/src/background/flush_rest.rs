@@ -1,4 +1,4 @@
-//! Whether a running flush pauses: only if somebody writes, nobody waits for it, and there is time.
+//! Pauses of a running flush: only if somebody writes, nobody waits for it, and there is time.
 
 use super::pace::{Filled, FlushPace};
 use super::upkeep::Upkeep;

@@ -1,9 +1,9 @@
 //! The scrub reads all tables over and over in the background, at a bounded rate, so that damage is
 //! found while there still is a copy to restore.
 //!
-//! It takes one tree after another, and the tables of a tree in the order of their numbers. So a
-//! round needs no list: the next table is the one of the tree with the smallest number above the
-//! last. Each table is compared with the checksum of its file in the manifest.
+//! The scrub takes one tree after another, and the tables of a tree in the order of their numbers.
+//! So a round needs no list: the next table is the one of the tree with the smallest number above
+//! the last. Each table is compared with the checksum of its file in the manifest.
 
 use crate::damage::report_damages;
 use crate::health::Health;
@@ -24,7 +24,7 @@ const ROUND_PAUSE: Duration = Duration::from_secs(60);
 /// The pause after a failure that says nothing about the table.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// What the scrub has done since the database was opened.
+/// Counts of what the scrub has done since the database was opened.
 #[derive(Default)]
 pub(crate) struct ScrubCounters {
     pub(crate) rounds: AtomicU64,

@@ -1,4 +1,4 @@
-//! Which memtables to seal, and when.
+//! Chooses the memtables to seal, and the moment.
 //!
 //! One group at a time: when the memtables together reach half of their share and nothing waits to
 //! be flushed, the largest is sealed. So the total stays about constant, and partitions that fill
@@ -31,9 +31,9 @@ pub(super) enum Take<'a> {
     Over(u64),
     /// Memtables that pin the oldest part of the log.
     Oldest,
-    /// Those of the given trees.
+    /// Memtables of the given trees.
     Trees(&'a [TreeId]),
-    /// Those of the given trees, even while others are being flushed.
+    /// Memtables of the given trees, even while others are being flushed.
     Now(&'a [TreeId]),
 }
 

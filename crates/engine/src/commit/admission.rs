@@ -205,7 +205,7 @@ mod tests {
         assert!(db.stats().flushes > 5);
     }
 
-    /// So other writers of the key need not wait for its flush.
+    /// By waiting early, the update does not make other writers of the key wait for its flush.
     #[test]
     fn an_update_waits_before_it_locks_its_key_when_the_last_one_was_large() {
         let (_db, kv) = open(builder());

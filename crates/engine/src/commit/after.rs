@@ -1,4 +1,4 @@
-//! What is due after a commit.
+//! Finds the work that is due after a commit.
 
 use super::batch::Write;
 use super::targets::Targets;

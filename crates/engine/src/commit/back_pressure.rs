@@ -46,7 +46,7 @@ pub(crate) fn before_write<'t, 'a>(
     }
 }
 
-/// What a writer that must not sleep may do.
+/// The result of [`try_before_write`], for a writer that must not sleep.
 pub(crate) enum TryWrite<'a> {
     /// Write now.
     Now {

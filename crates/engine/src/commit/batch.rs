@@ -26,7 +26,7 @@ pub struct Batch {
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
 }
 
-/// What an operation does to its key, and when it expires.
+/// The effect of an operation on its key: its kind, and when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effect {
     pub(crate) kind: Kind,
@@ -87,7 +87,7 @@ pub(crate) struct Condition {
     pub(crate) expected: Expected,
 }
 
-/// What a condition expects of a key.
+/// The state of a key that a condition expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Absent,

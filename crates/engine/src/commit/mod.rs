@@ -1,7 +1,7 @@
 //! The commit path: batch -> back-pressure -> stripes -> numbering -> log -> memtables
 //! -> publication.
 //!
-//! It calls nothing above it: a commit returns what is due after it.
+//! The commit path calls nothing above it: a commit returns what is due after it.
 
 mod batch;
 mod definitions;

@@ -23,7 +23,7 @@ pub(crate) const STOP: u32 = 1000;
 /// shorter ones leave more to the stop.
 const DELAY_MAX: Duration = Duration::from_millis(1);
 
-/// What a writer must do.
+/// How strongly writers are held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pressure {
     /// Write now.

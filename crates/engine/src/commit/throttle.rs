@@ -30,7 +30,8 @@ thread_local! {
     static OWED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// What holds writers back: the memory of memtables, and background work that lags.
+/// The parts of the database that hold writers back: the memory of memtables, and background work
+/// that lags.
 #[derive(Clone)]
 pub(crate) struct Throttle {
     pub(crate) setup: Arc<Setup>,

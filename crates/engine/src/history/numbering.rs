@@ -1,4 +1,5 @@
-//! What the numbering lock guards: the next SeqNo, and the trees with writes that are in no table.
+//! The state under the numbering lock: the next SeqNo, and the trees with writes that are in no
+//! table.
 //!
 //! ```text
 //! idle --first entry reserved in an empty memtable--> unflushed
@@ -13,7 +14,7 @@ use flagstone_tree::{MemtableRef, Tree};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the numbering lock guards.
+/// The state that the numbering lock guards.
 pub(crate) struct Numbering {
     pub(crate) next: SeqNo,
     /// The largest SeqNo that the synced manifest grants.

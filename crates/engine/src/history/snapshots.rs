@@ -26,7 +26,8 @@ struct Readers {
     moment: Moment,
 }
 
-/// What a reader sees: the writes up to a SeqNo, without those that have expired at a moment.
+/// The point in history that a reader sees: the writes up to a SeqNo, without those that have
+/// expired at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadPoint {
     pub(crate) seqno: SeqNo,

@@ -19,7 +19,7 @@ pub struct Options {
     /// than an eighth of its share, and then exceed the budget. Filters stay in memory, too, as
     /// long as they fit into half of the cache; otherwise their parts are cached like blocks.
     pub memory_budget: u64,
-    /// What [`commit`](crate::Engine::start) and the single-key writes promise.
+    /// When a [`commit`](crate::Engine::start) or a single-key write returns. Default: `Buffered`.
     pub durability: Durability,
     /// Threads that compact, at least 1. Default: half the cores.
     pub compaction_workers: usize,

@@ -1,4 +1,4 @@
-//! What the acknowledgement of a commit promises.
+//! The promise that the acknowledgement of a commit makes.
 
 use flagstone_base::{Error, Result};
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub(crate) struct Cut {
     pub(crate) seqno: SeqNo,
     /// The state that a manifest would record at this SeqNo.
     pub(crate) state: State,
-    /// These keep the files of the tables that `state` names.
+    /// The versions keep the files of the tables that `state` names.
     _versions: Vec<Arc<Version>>,
 }
 

@@ -1,5 +1,5 @@
-//! What a reader holds: the open database, the SeqNo at which it reads, and the moment by which it
-//! judges expiries.
+//! The resources of a reader: the open database, the SeqNo at which it reads, and the moment by
+//! which it judges expiries.
 
 use crate::handle::Handle;
 use crate::history::{ReadPoint, Registered};
