@@ -1,4 +1,4 @@
-//! The backups in a directory: what callers do with them.
+//! The backups in a directory: list, verify, drop and restore them.
 
 use super::check::{BackupVerifyReport, verify};
 use super::folder::to_read;
@@ -13,48 +13,48 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The backups in a directory, made by [`Database::backup`](crate::Engine::backup).
+/// The backups in a directory, created by [`Database::backup`](crate::Engine::backup).
 #[derive(Clone)]
 pub struct Backups {
     dir: PathBuf,
     disk: Arc<dyn Disk>,
 }
 
-/// A generation of backups.
+/// One generation of a directory of backups.
 #[derive(Clone, Debug)]
 pub struct BackupInfo {
-    /// Its number: they rise.
+    /// The number of the generation: newer generations have larger numbers.
     pub generation: u64,
-    /// The last write in it.
+    /// The SeqNo of the last write in the generation.
     pub seqno: SeqNo,
-    /// When it was made, by the wall's clock, since 1970-01-01 00:00 UTC.
+    /// When the generation was written: wall-clock time since 1970-01-01 00:00 UTC.
     pub made_at: Duration,
-    /// Its tables.
+    /// The number of tables that the generation needs.
     pub tables: u64,
-    /// Their bytes.
+    /// The size of these tables, in bytes.
     pub bytes: u64,
-    /// How many of these bytes no older generation in the list needs.
+    /// The part of `bytes` that no older generation in the list needs.
     pub bytes_new: u64,
-    /// Why its file cannot be read, if it cannot: then nothing else is known of it.
+    /// Why the file of the generation cannot be read, if so: then the other fields are zero.
     pub damage: Option<Error>,
 }
 
 impl Backups {
-    /// The backups in `dir`. Nothing is read yet.
+    /// Returns the backups in `dir`. Nothing is read yet.
     pub fn in_dir(dir: impl AsRef<Path>) -> Self {
         Self::on_disk(dir, Arc::new(OsDisk))
     }
 
-    /// The same on another disk: for tests.
+    /// Returns the backups in `dir` on another disk, for tests.
     #[doc(hidden)]
     pub fn on_disk(dir: impl AsRef<Path>, disk: Arc<dyn Disk>) -> Self {
         Self { dir: dir.as_ref().to_owned(), disk }
     }
 
-    /// The generations, oldest first.
+    /// Returns the generations, oldest first.
     ///
     /// # Errors
-    /// Io when there is no such directory; Busy while a backup is made there.
+    /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
         let (_lock, folder) = to_read(&*self.disk, &self.dir)?;
         let mut seen = BTreeSet::new();
@@ -86,33 +86,36 @@ impl Backups {
         info
     }
 
-    /// Reads every generation and every table that one needs, and checks that each is what was written. Goes on after
-    /// damage: the report tells of all of it.
+    /// Reads every generation and every table that one needs, and checks that each is what was
+    /// written. Continues after damage: the report lists all of it.
     ///
-    /// A damaged table may be removed: the next backup copies it again, if the database has it still.
+    /// A damaged table may be removed: the next backup copies it again if the database still has
+    /// it.
     ///
     /// # Errors
-    /// Io when there is no such directory; Busy while a backup is made there.
+    /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn verify(&self) -> Result<BackupVerifyReport> {
         verify(&*self.disk, &self.dir)
     }
 
-    /// Drops all generations but the `newest`, and the tables that only they needed.
+    /// Drops all but the `newest` generations, and the tables that only dropped ones needed.
     ///
     /// # Errors
-    /// InvalidInput for 0; Io when there is no such directory; Busy while somebody else changes or reads the backups;
-    /// Corruption when a generation that stays cannot be read: no table is removed then.
+    /// InvalidInput for 0; Io when there is no such directory; Busy while another process changes
+    /// or reads the backups; Corruption when a generation that stays cannot be read: then no table
+    /// is removed.
     pub fn keep(&self, newest: usize) -> Result<KeepReport> {
         keep(&*self.disk, &self.dir, newest)
     }
 
-    /// Makes a database of a generation, the newest unless told, in `to`, which must be missing or empty. Every table is
-    /// copied, checked, synced and read back, and only then named by a manifest: after an error or a crash there is no
-    /// database in `to`.
+    /// Creates a database from a generation, by default the newest, in `to`, which must be missing
+    /// or empty. Every table is copied, checked, synced and read back before a manifest names it:
+    /// after an error or a crash `to` holds no database.
     ///
     /// # Errors
-    /// InvalidInput when there is no such generation, or `to` holds something; Corruption when the generation or
-    /// one of its tables is damaged; Busy while a backup is made; OutOfSpace, Io.
+    /// InvalidInput when there is no such generation, or `to` is not empty; Corruption when the
+    /// generation or one of its tables is damaged; Busy while a backup is being written;
+    /// OutOfSpace, Io.
     pub fn restore(&self, generation: Option<u64>, to: impl AsRef<Path>) -> Result<RestoreReport> {
         restore(&self.disk, &self.dir, generation, to.as_ref())
     }

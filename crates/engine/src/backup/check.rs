@@ -1,4 +1,4 @@
-//! Verifying backups: every generation is read, and every table that one needs.
+//! Verifying backups: reads every generation, and every table that one needs.
 
 use super::folder::to_read;
 use super::generation::Generation;
@@ -9,31 +9,31 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// What [`Backups::verify`](super::Backups::verify) has read.
+/// What [`Backups::verify`](super::Backups::verify) has read and found.
 #[derive(Clone, Debug, Default)]
 pub struct BackupVerifyReport {
-    /// Generations.
+    /// The number of generations.
     pub generations: u64,
-    /// Tables.
+    /// The number of tables that they need.
     pub tables: u64,
-    /// Their bytes.
+    /// The size of these tables, in bytes.
     pub bytes: u64,
-    /// What is damaged or missing, by the name of the file.
+    /// The files that are damaged or missing: generations by number, then tables by name.
     pub damage: Vec<BackupDamage>,
 }
 
-/// A file of the backups that is not what was written.
+/// A file of a backup that is missing, or not what was written.
 #[derive(Clone, Debug)]
 pub struct BackupDamage {
-    /// Its name.
+    /// The name of the file.
     pub file: String,
-    /// The generations that need it: they cannot be restored.
+    /// The generations that need the file: they cannot be restored.
     pub generations: Vec<u64>,
-    /// What is wrong.
+    /// Why the file cannot be used.
     pub error: Error,
 }
 
-/// Reads the backups in `dir`: see [`Backups::verify`](super::Backups::verify).
+/// Verifies the backups in `dir`: see [`Backups::verify`](super::Backups::verify).
 pub(super) fn verify(disk: &dyn Disk, dir: &Path) -> Result<BackupVerifyReport> {
     let (_lock, folder) = to_read(disk, dir)?;
     let mut report = BackupVerifyReport::default();
@@ -65,10 +65,10 @@ pub(super) fn verify(disk: &dyn Disk, dir: &Path) -> Result<BackupVerifyReport> 
 }
 
 impl BackupVerifyReport {
-    /// Refuses if anything was found.
+    /// Returns an error if any file is damaged or missing.
     ///
     /// # Errors
-    /// Corruption that tells the first damage, and how much more there is.
+    /// Corruption that names the first damaged file, and how many more there are.
     pub fn check(&self) -> Result<()> {
         match &self.damage[..] {
             [] => Ok(()),

@@ -1,4 +1,5 @@
-//! Making a generation: a cut of the database, the tables that the directory lacks, then the generation.
+//! Writing a generation: a cut of the database, the tables that the directory lacks, then the
+//! generation.
 
 use super::folder::{Folder, to_write};
 use super::generation::Generation;
@@ -15,32 +16,32 @@ use flagstone_env::names;
 use std::fmt;
 use std::path::Path;
 
-/// What a backup holds, and what it took.
+/// What a backup holds, and how much of it was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackupReport {
-    /// Its number.
+    /// The number of the new generation.
     pub generation: u64,
-    /// The last write in it.
+    /// The SeqNo of the last write in the generation.
     pub seqno: SeqNo,
-    /// Its tables.
+    /// The number of tables that the generation needs.
     pub tables: u64,
-    /// Their bytes.
+    /// The size of these tables, in bytes.
     pub bytes: u64,
-    /// How many of the tables were copied: the others were there already.
+    /// The number of tables that were copied: the directory had the others already.
     pub tables_copied: u64,
-    /// Their bytes.
+    /// The size of the copied tables, in bytes.
     pub bytes_copied: u64,
 }
 
-/// What is backed up.
+/// The state to be backed up.
 struct Source {
     seqno: SeqNo,
     state: State,
-    /// It keeps the files of the tables.
+    /// The cut keeps the files of the tables.
     _cut: Option<Cut>,
 }
 
-/// Adds a generation to the backups in `dir`.
+/// Adds a generation of the open database to the backups in `dir`.
 pub(crate) fn make(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     if !parts.history.is_read_only() {
         parts.health.check_open_for_writing()?;
@@ -49,7 +50,7 @@ pub(crate) fn make(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     let disk = &parts.setup.environment.disk;
     create_dir_synced(&**disk, dir)?;
     let (lock, folder) = to_write(&**disk, dir)?;
-    // Before the flush: a bad argument costs nothing.
+    // Checked before the flush, so that a bad argument costs nothing.
     check_same_database(parts, &folder, dir)?;
     let source = source(parts)?;
     let report = copy(parts, &source, &folder, dir);
@@ -61,8 +62,8 @@ pub(crate) fn make(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     report
 }
 
-/// Generations of two databases share no table, and whoever mixes them up does not mean to. A generation that
-/// cannot be read tells nothing; `verify` finds it.
+/// Refuses a directory with backups of another database: generations of two databases share no
+/// table, so this is a mistake. A generation that cannot be read is passed over; `verify` finds it.
 fn check_same_database(parts: &Parts, folder: &Folder, dir: &Path) -> Result<()> {
     let readable = folder.generations.iter().rev();
     let newest = readable
@@ -94,7 +95,8 @@ fn source(parts: &Parts) -> Result<Source> {
              open it for writing to back it up"
         )));
     }
-    // Whoever reads holds the lock, so the manifest is the one that was read at the open.
+    // An open for reading only holds the lock, so the manifest is the one that was read at the
+    // open.
     let loaded = Manifest::load(&*parts.setup.environment.disk, &parts.setup.dir)?
         .ok_or_else(|| Error::invalid(format!("{dir} holds no database any more")))?;
     let state = state_of_copy(&loaded.state, None);
@@ -122,7 +124,7 @@ fn copy(parts: &Parts, source: &Source, folder: &Folder, dir: &Path) -> Result<B
         let name = generation.name_of(meta);
         let to = dir.join(&name);
         if folder.tables.contains(&name) {
-            // It has this name only since it was copied, synced and read back.
+            // A table gets this name only after it was copied, synced and read back.
             if disk.open(&to)?.len() == meta.bytes {
                 continue;
             }
@@ -132,17 +134,18 @@ fn copy(parts: &Parts, source: &Source, folder: &Folder, dir: &Path) -> Result<B
         report.tables_copied += 1;
         report.bytes_copied += meta.bytes;
     }
-    // The names of the tables before the generation that needs them.
+    // The names of the tables are synced before the generation that needs them.
     disk.sync_dir(dir)?;
     generation.write(disk, dir)?;
-    // What an interrupted backup left. The generation is there: no failure of this is one of the backup.
+    // Removes what an interrupted backup left. The generation is complete: a failure here does not
+    // fail the backup.
     if let Ok(folder) = Folder::look(disk, dir) {
         let _left = folder.sweep(disk, dir);
     }
     Ok(report)
 }
 
-/// Copies a table under a temporary name, and renames it when it is whole.
+/// Copies a table under a temporary name, and renames it once it is whole.
 fn bring(
     disk: &dyn Disk,
     from: &Path,

@@ -1,4 +1,4 @@
-//! A directory of backups: what lies in it, who may change it.
+//! A directory of backups: the files in it, and its lock.
 
 use super::generation::Generation;
 use flagstone_base::{Error, Result};
@@ -7,37 +7,37 @@ use flagstone_env::{Disk, DiskLock, LockMode, lock_to_read};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// What lies in `dir`, locked against those who change it, where that can be: a directory that may not be written has
-/// no lock file to lock, and nobody who changes it.
+/// Locks `dir` against changes and returns its contents. A directory that cannot be written is not
+/// locked: nothing can change it.
 pub(super) fn to_read(disk: &dyn Disk, dir: &Path) -> Result<(Option<Box<dyn DiskLock>>, Folder)> {
     let lock = lock_to_read(disk, &dir.join(names::LOCK))?;
     Ok((lock, Folder::look(disk, dir)?))
 }
 
-/// What lies in `dir`, locked against everybody else.
+/// Locks `dir` exclusively and returns its contents.
 pub(super) fn to_write(disk: &dyn Disk, dir: &Path) -> Result<(Box<dyn DiskLock>, Folder)> {
-    // Before a lock file is made in the directory of something else.
+    // Checked first, so that no lock file is created in a foreign directory.
     Folder::look(disk, dir)?;
     let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
     Ok((lock, Folder::look(disk, dir)?))
 }
 
-/// What lies in a directory of backups.
+/// The contents of a directory of backups.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
     /// The generations, oldest first.
     pub(super) generations: Vec<u64>,
     /// The names of the tables.
     pub(super) tables: BTreeSet<String>,
-    /// What an interrupted copy left.
+    /// The names of temporary files that interrupted copies left.
     pub(super) temporary: Vec<String>,
 }
 
 impl Folder {
-    /// Looks at what is there.
+    /// Lists the directory `dir`.
     ///
     /// # Errors
-    /// InvalidInput when a database lies there; Io.
+    /// InvalidInput when `dir` holds a database; Io.
     pub(super) fn look(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let mut folder = Self::default();
         for name in disk.list(dir)? {
@@ -53,10 +53,10 @@ impl Folder {
         Ok(folder)
     }
 
-    /// The names of all tables that the generations need.
+    /// Returns the names of all tables that the generations need.
     ///
     /// # Errors
-    /// Corruption when a generation cannot be read: what it needs is not known then.
+    /// Corruption when a generation cannot be read: then the tables it needs are unknown.
     pub(super) fn needed(&self, disk: &dyn Disk, dir: &Path) -> Result<BTreeSet<String>> {
         let mut needed = BTreeSet::new();
         for number in &self.generations {
@@ -66,8 +66,9 @@ impl Folder {
         Ok(needed)
     }
 
-    /// Removes tables that no generation needs, and what interrupted copies left. Nothing is removed while a generation
-    /// cannot be read. The number of tables removed, and their bytes.
+    /// Removes temporary files, and the tables that no generation needs. No table is removed while
+    /// a generation cannot be read. Returns the names of the removed tables and their sizes in
+    /// bytes.
     pub(super) fn sweep(&self, disk: &dyn Disk, dir: &Path) -> Result<HashMap<String, u64>> {
         for name in &self.temporary {
             remove(disk, &dir.join(name))?;
@@ -84,7 +85,7 @@ impl Folder {
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file, which may be missing already.
 fn remove(disk: &dyn Disk, path: &Path) -> Result<()> {
     match disk.remove(path) {
         Err(error) if !error.is_missing_file() => Err(error),

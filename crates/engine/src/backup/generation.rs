@@ -1,6 +1,7 @@
-//! The bytes of a generation: whose state it is, as of when, and that state as a manifest of one snapshot.
+//! The file of a generation: a header with database, SeqNo and time, then the state as a manifest
+//! of one snapshot.
 //!
-//! Drawn in `docs/format/backup.md`.
+//! The bytes are drawn in `docs/format/backup.md`.
 
 use crate::manifest::{State, decode_state, encode_state};
 use flagstone_base::codec::put_u64;
@@ -15,16 +16,16 @@ use std::time::Duration;
 
 const FORMAT: FileFormat = FileFormat::new("backup", *b"FSBACKUP", 2);
 const HEADER_BYTES: usize = 96;
-/// The longest snapshot of a manifest, and room for both headers.
+/// The longest file, in bytes: a snapshot of a manifest and both headers.
 const FILE_BYTES_MAX: u64 = (256 << 20) + 4096;
 
-/// One state of a database.
+/// One generation: the state of a database at one SeqNo.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Generation {
     pub(super) number: u64,
     pub(super) database: DatabaseId,
     pub(super) seqno: SeqNo,
-    /// By the wall's clock, since 1970, in milliseconds.
+    /// The wall-clock time since 1970, in whole milliseconds.
     pub(super) made_at: Duration,
     pub(super) state: State,
 }
@@ -34,25 +35,25 @@ impl Generation {
         dir.join(names::backup_generation(number))
     }
 
-    /// Its tables.
+    /// The tables of this generation.
     pub(super) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
         self.state.trees.values().flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta)
     }
 
-    /// The name of one of its tables among the backups.
+    /// The file name of one of its tables in the directory of backups.
     pub(super) fn name_of(&self, meta: &TableMeta) -> String {
         table_name(self.database, meta)
     }
 
-    /// Writes it: durable when this returns, absent or whole after an error.
+    /// Writes the file. It is durable when this returns, and absent or whole after an error.
     pub(super) fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         replace_whole(disk, &Self::path(dir, self.number), &self.encode()?)
     }
 
-    /// Reads a generation.
+    /// Reads generation `number` in `dir`.
     ///
     /// # Errors
-    /// Corruption when it is not what was written; Unsupported for a newer version.
+    /// Corruption when the file is not what was written; Unsupported for a newer version.
     pub(super) fn read(disk: &dyn Disk, dir: &Path, number: u64) -> Result<Self> {
         let path = Self::path(dir, number);
         let bytes = read_whole(disk, &path, FILE_BYTES_MAX)?;
@@ -85,14 +86,14 @@ impl Generation {
                 format_args!("{} bytes: expected {}", manifest.len(), header.manifest_bytes),
             ));
         }
-        let inside = format!("{file}, behind byte {HEADER_BYTES}");
+        let inside = format!("{file}, after byte {HEADER_BYTES}");
         let state = decode_state(manifest, &inside, database, number)?;
         let Header { seqno, made_at, .. } = header;
         Ok(Self { number, database, seqno, made_at, state })
     }
 }
 
-/// The first bytes of a generation.
+/// The header of a generation.
 struct Header {
     label: Label,
     seqno: SeqNo,
@@ -114,8 +115,9 @@ impl Header {
     }
 }
 
-/// The name of a table among the backups of `database`. Two tables may bear one number (a restored database goes on from
-/// there): what the manifest keeps of them, the checksum of the file with it, tells them apart.
+/// The file name of a table of `database` in the directory of backups. Two tables may have the same
+/// number, because a restored database continues from the numbers of the backup. A hash of the
+/// table's entry in the manifest, which includes a checksum of the file, tells them apart.
 fn table_name(database: DatabaseId, meta: &TableMeta) -> String {
     let mut bytes = database.0.to_vec();
     meta.encode(&mut bytes);

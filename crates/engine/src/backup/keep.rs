@@ -1,22 +1,22 @@
-//! Dropping old generations, then the tables that no other one needs.
+//! Dropping old generations, and the tables that no other generation needs.
 
 use super::folder::{Folder, to_write};
 use flagstone_base::{Error, Result};
 use flagstone_env::{Disk, names};
 use std::path::Path;
 
-/// What was dropped.
+/// What [`Backups::keep`](super::Backups::keep) has removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepReport {
-    /// Generations.
+    /// The number of generations removed.
     pub generations: u64,
-    /// Tables that no generation needs any more.
+    /// The number of tables removed: no generation needs them any more.
     pub tables: u64,
-    /// Their bytes.
+    /// The size of the removed tables, in bytes.
     pub bytes: u64,
 }
 
-/// Drops all generations in `dir` but the `newest`: see [`Backups::keep`](super::Backups::keep).
+/// Drops all but the `newest` generations in `dir`: see [`Backups::keep`](super::Backups::keep).
 pub(super) fn keep(disk: &dyn Disk, dir: &Path, newest: usize) -> Result<KeepReport> {
     if newest == 0 {
         return Err(Error::invalid("0 generations to keep: expected at least 1"));
@@ -26,7 +26,7 @@ pub(super) fn keep(disk: &dyn Disk, dir: &Path, newest: usize) -> Result<KeepRep
     for number in &folder.generations[..dropped] {
         disk.remove(&dir.join(names::backup_generation(*number)))?;
     }
-    // A crash must not bring a generation back whose tables are gone.
+    // Synced first: a crash must not bring back a generation whose tables are gone.
     disk.sync_dir(dir)?;
     let removed = Folder::look(disk, dir)?.sweep(disk, dir)?;
     disk.sync_dir(dir)?;

@@ -1,13 +1,15 @@
-//! Backups: generations of one database in a directory, which share the tables that did not change.
+//! Backups: generations of one database in a directory. They share the tables that did not change.
 //!
 //! ```text
-//! Database --backup--> LOCK  000001.backup  000002.backup  000031-<digest>.sst ..  --restore--> a new database
+//! Database --backup--> LOCK  000001.backup  000002.backup  000031-<digest>.sst ..
 //!                            \ a state of the manifest, and so the tables that it needs
+//!          <--restore-- into a new database
 //!
-//! table: copied to a temporary name, synced, read back, renamed  ->  directory synced  ->  generation: the same way
+//! tables: copied to a temporary name, synced, read back, renamed
+//!     -> directory synced -> generation: written in the same way
 //! ```
-//! A generation is there as a whole or not at all, and nothing it needs is removed before it is. Modules stand from the
-//! ground up.
+//! A generation exists as a whole or not at all, and a table is removed only after every generation
+//! that needs it. Modules are listed from the ground up.
 
 mod folder;
 mod generation;

@@ -1,4 +1,4 @@
-//! Restoring: a new database of the tables of one generation.
+//! Restoring: creates a new database from the tables of one generation.
 
 use super::folder::to_read;
 use super::generation::Generation;
@@ -11,22 +11,23 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What was restored.
+/// What [`Backups::restore`](super::Backups::restore) has restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoreReport {
-    /// The generation.
+    /// The number of the generation.
     pub generation: u64,
-    /// The last write in it.
+    /// The SeqNo of the last write in the generation.
     pub seqno: SeqNo,
-    /// Its tables.
+    /// The number of tables copied.
     pub tables: u64,
-    /// Their bytes.
+    /// The size of these tables, in bytes.
     pub bytes: u64,
 }
 
 const WHAT: &str = "a restored database";
 
-/// Makes a database in `to` of a generation in `dir`: see [`Backups::restore`](super::Backups::restore).
+/// Creates a database in `to` from a generation in `dir`: see
+/// [`Backups::restore`](super::Backups::restore).
 pub(super) fn restore(
     disk: &Arc<dyn Disk>,
     dir: &Path,

@@ -1,7 +1,7 @@
-//! Whether what a user chooses agrees with what a keyspace was created with.
+//! Compares the options a caller asks for with those a keyspace was created with.
 //!
-//! Routing, content and fold are fixed at creation. The options of tables say how tables are written
-//! from now on: an edit may change them.
+//! Routing, content and fold are fixed at creation. Table options say how new tables are written:
+//! an edit may change them.
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
 use super::routed::Routed;
@@ -9,8 +9,8 @@ use crate::options::KeyspaceOptions;
 use flagstone_base::{Error, Result};
 use std::fmt;
 
-/// Why the keyspace of `record` cannot be opened as one of `content` with what `options` set, if it cannot: the text names
-/// what the keyspace has and what was asked for.
+/// Returns why the keyspace of `record` cannot be opened as one of `content` with `options`, or
+/// `None` if it can. The text names the keyspace's value and the one asked for.
 pub(crate) fn mismatch(
     record: &KeyspaceRecord,
     options: &KeyspaceOptions,
@@ -22,8 +22,8 @@ pub(crate) fn mismatch(
     })
 }
 
-/// The first option that `asked` sets to another value: the keyspace's value and that of `asked`, each with the name
-/// of the option.
+/// Finds the first option that `asked` sets to another value. Returns the keyspace's value and that
+/// of `asked`, each with the name of the option.
 fn difference(record: &KeyspaceRecord, asked: &KeyspaceOptions) -> Option<(String, String)> {
     let has = record.options();
     differing(&has.routing, &asked.routing, |routing| Routed(routing).to_string())
@@ -34,10 +34,10 @@ fn difference(record: &KeyspaceRecord, asked: &KeyspaceOptions) -> Option<(Strin
         .or_else(|| asked.difference(&record.tables))
 }
 
-/// `record` with the options of tables that `options` set.
+/// Returns `record` with the table options that `options` sets.
 ///
 /// # Errors
-/// InvalidInput, which names both values, if `options` set routing or fold to another value.
+/// InvalidInput, which names both values, if `options` sets routing or fold to another value.
 pub(crate) fn altered(
     record: &KeyspaceRecord,
     options: &KeyspaceOptions,
@@ -52,7 +52,7 @@ pub(crate) fn altered(
     }
 }
 
-/// Why the keyspace of `record` cannot be opened as one of `content`, if it cannot.
+/// Returns why the keyspace of `record` cannot be opened as one of `content`, or `None` if it can.
 pub(crate) fn content_mismatch(
     record: &KeyspaceRecord,
     content: &KeyspaceContent,
@@ -64,7 +64,7 @@ pub(crate) fn content_mismatch(
     })
 }
 
-/// Both values of an option, shown, if `asked` sets it and it differs.
+/// Returns both values of an option as text, if `asked` sets it to another value.
 fn differing<T: PartialEq>(
     has: &Option<T>,
     asked: &Option<T>,

@@ -1,7 +1,7 @@
-//! The catalog: every keyspace by name, by number and by tree; the next numbers; the epoch.
+//! The catalog: all keyspaces by name, by number and by tree; the next numbers; the epoch.
 //!
-//! The rule that must never break: a number, once given, is never given again, even when what it
-//! stood for is gone. So the next numbers stand in the manifest beside the keyspaces.
+//! The rule that must never break: a number is assigned once, even if its keyspace or tree is gone.
+//! So the manifest holds the next numbers beside the keyspaces.
 
 use super::name::check_name;
 use super::record::{KeyspaceContent, KeyspaceRecord};
@@ -10,18 +10,19 @@ use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The numbers that outlive what they were given to.
+/// The next numbers, and the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// The number of the next keyspace.
     pub(crate) next_keyspace: KeyspaceId,
     /// The number of the next tree.
     pub(crate) next_tree: TreeId,
-    /// How often the catalog changed.
+    /// How many edits have changed the catalog.
     pub(crate) epoch: u64,
 }
 
-/// All keyspaces. A change costs what it changes, however many there are; a clone copies the maps and shares the records.
+/// All keyspaces. The cost of a change does not depend on how many keyspaces there are; a clone
+/// copies the maps and shares the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
     by_id: BTreeMap<KeyspaceId, Arc<KeyspaceRecord>>,
@@ -42,7 +43,7 @@ impl Default for Catalog {
     }
 }
 
-/// A keyspace to be made.
+/// A keyspace that a caller wants to create.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) name: &'a str,
@@ -50,13 +51,13 @@ pub(crate) struct Wanted<'a> {
     pub(crate) options: &'a KeyspaceOptions,
 }
 
-/// What an edit does to the catalog: creates, then alters, then drops.
+/// The change of the catalog by one edit: creates, then alters, then drops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CatalogChange<'a> {
     pub(crate) created: &'a [KeyspaceRecord],
     pub(crate) altered: &'a [KeyspaceRecord],
     pub(crate) dropped: &'a [KeyspaceId],
-    /// Given by a snapshot only.
+    /// Set only by a snapshot.
     pub(crate) counters: Option<Counters>,
 }
 
@@ -70,51 +71,52 @@ impl CatalogChange<'_> {
 }
 
 impl Catalog {
-    /// The keyspace of this name.
+    /// Returns the keyspace named `name`.
     #[cfg(test)]
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<KeyspaceRecord>> {
         self.by_id.get(self.by_name.get(name)?)
     }
 
-    /// The keyspace of this number.
+    /// Returns the keyspace with number `id`.
     pub(crate) fn by_id(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceRecord>> {
         self.by_id.get(&id)
     }
 
-    /// The keyspace that a tree is a partition of.
+    /// Returns the keyspace of which `tree` is a partition.
     pub(crate) fn keyspace_of(&self, tree: TreeId) -> Option<KeyspaceId> {
         self.by_tree.get(&tree).copied()
     }
 
-    /// Every keyspace, by number.
+    /// Returns all keyspaces in the order of their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<KeyspaceRecord>> {
         self.by_id.values()
     }
 
-    /// Every tree, by number.
+    /// Returns the numbers of all trees in ascending order.
     #[cfg(test)]
     pub(crate) fn trees(&self) -> impl Iterator<Item = TreeId> {
         self.by_tree.keys().copied()
     }
 
-    /// The next numbers and the epoch.
+    /// Returns the next numbers and the epoch.
     pub(crate) const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How often the catalog changed: by one for each edit that creates, alters or drops.
+    /// Returns the epoch: the number of edits that created, altered or dropped keyspaces.
     #[cfg(test)]
     pub(crate) const fn epoch(&self) -> u64 {
         self.counters.epoch
     }
 
-    /// The record of a keyspace to be created, with the numbers that are `free`, which it takes: a copy of
-    /// [`Catalog::counters`], or what is left of it for more keyspaces in the same edit, with other names. Nothing changes
-    /// until that edit is appended to the manifest, so both happen under the manifest's lock.
+    /// Returns the record of a keyspace to be created. It takes its numbers from `free`: a copy of
+    /// [`Catalog::counters`], passed on from one call to the next when an edit creates several
+    /// keyspaces. The catalog changes only when that edit is appended to the manifest, so plan and
+    /// append happen under the manifest's lock.
     ///
     /// # Errors
     /// InvalidInput for a bad name, options out of range, or a name that is taken; OutOfSpace when
-    /// the numbers of 32 bits are used up.
+    /// the 32-bit numbers are used up.
     pub(crate) fn plan(
         &self,
         wanted: Wanted<'_>,
@@ -142,7 +144,8 @@ impl Catalog {
         Ok(record)
     }
 
-    /// Finds whether `change` fits, and returns the catalog as it will be; nothing changes.
+    /// Checks whether `change` fits this catalog, and returns the catalog as it will be. Nothing
+    /// changes.
     ///
     /// # Errors
     /// Corruption when the change does not fit this catalog.
@@ -166,7 +169,7 @@ impl Catalog {
         Ok(next)
     }
 
-    /// Applies a change that was checked against this very catalog.
+    /// Applies a change that was checked against this state of the catalog.
     pub(crate) fn apply(&mut self, change: &CatalogChange<'_>) {
         if change.is_empty() {
             return;
@@ -199,7 +202,7 @@ impl Catalog {
 }
 
 impl Counters {
-    /// The numbers of `record` are given.
+    /// Raises the next numbers above those of `record`.
     fn give(&mut self, record: &KeyspaceRecord) {
         let last = record.trees.iter().max().map_or(0, |tree| tree.0.saturating_add(1));
         self.next_tree = TreeId(self.next_tree.0.max(last));
@@ -207,10 +210,10 @@ impl Counters {
     }
 }
 
-/// A catalog with a change that is not applied yet.
+/// A catalog as it will be with a change that is not applied yet.
 pub(crate) struct Changed<'a> {
     catalog: &'a Catalog,
-    /// Created or altered.
+    /// The records that the change creates or alters.
     records: BTreeMap<KeyspaceId, &'a KeyspaceRecord>,
     names: BTreeMap<&'a str, KeyspaceId>,
     trees: BTreeMap<TreeId, KeyspaceId>,
@@ -235,12 +238,12 @@ impl<'a> Changed<'a> {
         self.records.get(&id).copied().or_else(known).filter(|_| !self.dropped.contains(&id))
     }
 
-    /// Whether there is a keyspace of this number.
+    /// Returns whether there is a keyspace with number `id`.
     pub(crate) fn has(&self, id: KeyspaceId) -> bool {
         self.record(id).is_some()
     }
 
-    /// The keyspace that a tree is a partition of.
+    /// Returns the keyspace of which `tree` is a partition.
     pub(crate) fn keyspace_of(&self, tree: TreeId) -> Option<KeyspaceId> {
         let known = || self.catalog.keyspace_of(tree);
         let found = self.trees.get(&tree).copied().or_else(known);
@@ -265,7 +268,7 @@ impl<'a> Changed<'a> {
         Ok(())
     }
 
-    /// Refuses a name that another keyspace has, or had before this change.
+    /// Refuses a name that another keyspace has, or had until this change.
     fn take_name(&mut self, record: &'a KeyspaceRecord) -> Result<()> {
         let known = self.catalog.by_name.get(&record.name).copied();
         let Some(other) = known.or_else(|| self.names.insert(&record.name, record.id)) else {
@@ -282,7 +285,7 @@ impl<'a> Changed<'a> {
         let may_become = KeyspaceRecord {
             name: record.name.clone(),
             tables: record.tables,
-            // It may be set, and is never unset.
+            // The mark may be set, and is never cleared.
             expires: found.expires || record.expires,
             ..found.clone()
         };

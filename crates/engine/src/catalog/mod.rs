@@ -1,4 +1,4 @@
-//! Which keyspaces there are, and what each was created with. Numbers are never given twice.
+//! The keyspaces of a database, and what each was created with. Numbers are never assigned twice.
 //!
 //! ```text
 //! record      one keyspace: ids, route, content, options

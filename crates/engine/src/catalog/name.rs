@@ -1,8 +1,8 @@
-//! Which names a keyspace may have.
+//! The rules for names of keyspaces.
 
 use flagstone_base::{Error, Result};
 
-/// The longest name of a keyspace.
+/// The longest name of a keyspace, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
 /// Refuses a name that is empty, longer than 255 bytes or holds control characters.

@@ -1,4 +1,4 @@
-//! One keyspace as the catalog keeps it: numbers, name, route, content and options.
+//! The catalog's record of one keyspace: numbers, name, route, content and options.
 
 use super::name::check_name;
 use super::routed::Routed;
@@ -10,11 +10,11 @@ use flagstone_base::{Decoder, KeyspaceId, Malformed, TreeId, Undecoded};
 use flagstone_sst::TableOptions;
 use std::fmt;
 
-/// The longest text of [`KeyspaceContent`].
+/// The longest text of a [`KeyspaceContent`], in bytes.
 const CONTENT_BYTES_MAX: usize = 4096;
 
-/// What a keyspace holds, in words: `documents` for example. Stored in the catalog; a keyspace is opened only as what it
-/// was created for.
+/// What a keyspace holds, as a text: `documents`, for example. The catalog stores it, and a
+/// keyspace is opened only with the content it was created with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyspaceContent(String);
 
@@ -25,17 +25,19 @@ impl fmt::Display for KeyspaceContent {
 }
 
 impl KeyspaceContent {
-    /// The content that `text` describes, of 1 to 4,096 bytes.
+    /// Returns the content that `text` describes. A keyspace can be created with a text of 1 to
+    /// 4,096 bytes.
     pub fn of(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The description.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Refuses a text that is empty, too long, or holds control characters.
+    /// Refuses a text that is empty, too long, or holds control characters. The error says what was
+    /// expected.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let is_good = (1..=CONTENT_BYTES_MAX).contains(&self.0.len())
             && !self.0.chars().any(char::is_control);
@@ -44,30 +46,31 @@ impl KeyspaceContent {
     }
 }
 
-/// One keyspace.
+/// The record of one keyspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyspaceRecord {
-    /// Its number, never given again.
+    /// The number of the keyspace, never assigned again.
     pub(crate) id: KeyspaceId,
-    /// Its name: no two keyspaces have the same at a time.
+    /// The name of the keyspace, unique at any time.
     pub(crate) name: String,
     /// The tree of each partition, in the order of the partitions.
     pub(crate) trees: Vec<TreeId>,
-    /// Which partition holds a key.
+    /// The map from keys to partitions.
     pub(crate) route: Route,
-    /// What it holds.
+    /// What the keyspace holds.
     pub(crate) content: KeyspaceContent,
-    /// The name of the fold of its merge operands.
+    /// The name of the fold for merge operands, if there is one.
     pub(crate) fold: Option<String>,
-    /// How its tables are written.
+    /// The options of new tables.
     pub(crate) tables: TableOptions,
-    /// Whether entries may have an expiry. Set by an edit of its own before the first one is written, and never unset.
+    /// Whether entries may expire. An edit sets it before the first expiring entry is written; it
+    /// is never cleared.
     pub(crate) expires: bool,
 }
 
 const FIELDS: Fields = Fields::of("keyspace field");
 
-// Table options have the tags 12 to 62: they are listed in crate `sst`.
+// The table options, which crate `sst` lists, have the tags 12 to 62.
 const ID: u64 = 1;
 const NAME: u64 = 3;
 const TREES: u64 = 5;
@@ -80,7 +83,7 @@ const ROUTE_HASH: u8 = 1;
 const ROUTE_RANGE: u8 = 2;
 
 impl KeyspaceRecord {
-    /// The record of a new keyspace, whose trees are numbered from `tree_first` on.
+    /// Returns the record of a new keyspace whose trees are numbered from `tree_first` on.
     pub(crate) fn new(
         id: KeyspaceId,
         name: &str,
@@ -109,7 +112,7 @@ impl KeyspaceRecord {
         }
     }
 
-    /// How its keys are spread.
+    /// Returns the routing as the options of a keyspace describe it.
     pub(crate) fn routing(&self) -> Routing {
         match &self.route {
             Route::Hash { starts, .. } => {
@@ -119,7 +122,7 @@ impl KeyspaceRecord {
         }
     }
 
-    /// The options that make such a keyspace. All are set, the fold only if there is one.
+    /// Returns the options that create such a keyspace. All are set, the fold only if there is one.
     pub(crate) fn options(&self) -> KeyspaceOptions {
         let fixed = KeyspaceOptions {
             routing: Some(self.routing()),
@@ -129,7 +132,7 @@ impl KeyspaceRecord {
         fixed.tables(self.tables)
     }
 
-    /// Appends its tagged fields to `out`.
+    /// Appends the record to `out`, as tagged fields.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldWriter::new(out);
         fields.number(ID, u64::from(self.id.0));
@@ -150,7 +153,7 @@ impl KeyspaceRecord {
         }
     }
 
-    /// Reads what [`KeyspaceRecord::encode`] appended: all of `bytes`.
+    /// Decodes all of `bytes`, as [`KeyspaceRecord::encode`] wrote them.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut record = Self {
             id: KeyspaceId(0),
@@ -190,7 +193,7 @@ impl KeyspaceRecord {
         Ok(true)
     }
 
-    /// Whether its parts fit one another; the text says what was expected.
+    /// Checks that the fields fit one another. The error says what was expected.
     fn check(&self) -> Result<(), &'static str> {
         if self.id.0 == 0 || self.trees.iter().any(|tree| tree.0 == 0) {
             return Err("ids from 1 on");
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_whatever_is_set() {
+    fn any_record_decodes_to_itself() {
         let contents = ["bytes", "keys of codec \"u64\" and values of codec \"é\"", "documents"];
         let bounds = vec![b"g".to_vec(), b"p\xFF".to_vec()];
         for content in contents {
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_stands_in_these_bytes_for_ever() {
+    fn a_record_has_golden_bytes() {
         let mut record = record(Routing::Hash(2), "documents");
         record.fold = Some("f".into());
         let golden = [
@@ -378,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_that_do_not_fit_one_another_are_refused() {
+    fn fields_that_do_not_fit_one_another_are_refused() {
         let refused = |change: fn(&mut KeyspaceRecord)| {
             let mut record = record(Routing::Hash(2), "bytes");
             change(&mut record);

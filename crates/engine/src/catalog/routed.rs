@@ -1,9 +1,9 @@
-//! A routing for people to read.
+//! The text form of a routing, for messages and dumps.
 
 use crate::options::Routing;
 use std::fmt;
 
-/// Shows a routing.
+/// Displays a routing, with at most four of its bounds.
 pub(super) struct Routed<'a>(pub(super) &'a Routing);
 
 impl fmt::Display for Routed<'_> {

@@ -1,4 +1,5 @@
-//! `CURRENT`: the small text that names the manifest, replaced whole by an atomic rename.
+//! `CURRENT`: the small text file that names the manifest. It is replaced as a whole, by an atomic
+//! rename.
 //!
 //! ```text
 //! flagstone current 1
@@ -7,7 +8,7 @@
 //! crc32c 89abcdef                              of the bytes before this line
 //! ```
 //!
-//! There is one way to write it, so whatever reads differently is damaged.
+//! The text has exactly one valid form, so any difference is damage.
 
 use flagstone_base::checksum::crc32c;
 use flagstone_base::label::other_version;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 const VERSION: u32 = 1;
 const CURRENT_BYTES_MAX: u64 = 4096;
 
-/// What `CURRENT` says.
+/// The contents of `CURRENT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Current {
     pub(crate) id: DatabaseId,
@@ -28,22 +29,22 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// Its path in `dir`.
+    /// Returns the path of `CURRENT` in `dir`.
     pub(super) fn path(dir: &Path) -> PathBuf {
         dir.join(CURRENT)
     }
 
-    /// Reads it.
+    /// Reads `CURRENT` in `dir`.
     ///
     /// # Errors
-    /// Corruption when it is not what was written; Unsupported for a newer version.
+    /// Corruption when the file is not what was written; Unsupported for a newer version.
     pub(crate) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let path = Self::path(dir);
         let bytes = read_whole(disk, &path, CURRENT_BYTES_MAX)?;
         Self::decode(&bytes).map_err(|wrong| wrong.context(path.display()))
     }
 
-    /// Replaces it: durable when this returns. After an error it is the old or the new one.
+    /// Replaces `CURRENT` in `dir`, durably. After an error it is the old or the new one.
     pub(super) fn replace(&self, disk: &dyn Disk, dir: &Path) -> Result<()> {
         replace_whole(disk, &Self::path(dir), self.encode().as_bytes())
     }
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_in_this_text_for_ever() {
+    fn current_has_a_golden_text() {
         let text = "flagstone current 1\ndatabase 30313233343536373839616263646566\n\
                     manifest 000007\ncrc32c 8e4b7b6f\n";
         assert_eq!(current().encode(), text);
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_is_found() {
+    fn any_damage_is_found() {
         let text = current().encode().into_bytes();
         for at in 0..text.len() {
             assert!(Current::decode(&text[..at]).is_err());

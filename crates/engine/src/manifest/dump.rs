@@ -1,4 +1,4 @@
-//! A manifest file for people to read, damaged or not.
+//! Prints a manifest file, damaged or not.
 
 use super::current::Current;
 use super::frame::{
@@ -11,14 +11,14 @@ use flagstone_env::disk::read_whole;
 use std::fmt::{self, Write};
 use std::path::Path;
 
-/// Beyond this distance no good frame is looked for behind a bad one.
+/// How far after a bad frame the next good one is looked for, in bytes.
 const SEARCH_BYTES_MAX: usize = 1 << 20;
 
-/// Writes every frame of the manifest at `path` to `out`: its offset, its length, its edit line by
-/// line. Bytes that are no frame are passed over and counted.
+/// Writes every frame of the manifest at `path` to `out`: its offset, its length, and its edit line
+/// by line. Bytes that are not a frame are skipped and counted.
 ///
 /// # Errors
-/// Corruption when the file does not begin as a manifest; Io from the disk.
+/// Corruption when the file does not begin as a manifest does; Io from the disk.
 pub(crate) fn dump(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<()> {
     let bytes = read_whole(disk, path, FILE_BYTES_MAX)?;
     let header = Header::decode(&bytes).map_err(|wrong| wrong.in_file(path.display(), 0))?;
@@ -26,10 +26,10 @@ pub(crate) fn dump(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<
         .map_err(|_full| Error::new(ErrorKind::Io, "the text could not be written"))
 }
 
-/// Writes what `CURRENT` in `dir` says to `out`.
+/// Writes the contents of `CURRENT` in `dir` to `out`.
 ///
 /// # Errors
-/// Corruption when it is not what was written; Io from the disk.
+/// Corruption when `CURRENT` is not what was written; Io from the disk.
 pub(crate) fn dump_current(disk: &dyn Disk, dir: &Path, out: &mut dyn Write) -> Result<()> {
     let Current { id, number } = Current::read(disk, dir)?;
     writeln!(out, "CURRENT of database {id}: manifest {number}")
@@ -69,7 +69,7 @@ fn write_frame(payload: &[u8], at: usize, out: &mut dyn Write) -> fmt::Result {
     Ok(())
 }
 
-/// Where the next good frame begins, or where the file ends.
+/// Returns the offset of the next good frame after the bad one at `bad`, or the end of the file.
 fn next_frame(bytes: &[u8], ident: Ident, bad: usize) -> usize {
     let end = bytes.len().min(bad.saturating_add(SEARCH_BYTES_MAX));
     let mut summed_in_all = 0;

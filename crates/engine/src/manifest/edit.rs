@@ -1,4 +1,4 @@
-//! One edit: what changes in the database by one frame of the manifest, all of it or nothing.
+//! One edit: an atomic change of the database, stored in one frame of the manifest.
 
 use crate::catalog::{Counters, KeyspaceRecord};
 use crate::content::Definition;
@@ -11,42 +11,43 @@ use flagstone_base::{
 use flagstone_tree::TreeEdit;
 use std::fmt;
 
-/// One edit. What is not set stays as it is.
+/// One edit. Fields that are not set change nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Edit {
-    /// Keyspaces made.
+    /// The keyspaces that the edit creates.
     pub(crate) keyspaces_created: Vec<KeyspaceRecord>,
-    /// Keyspaces whose table options change.
+    /// The new records of keyspaces whose name, table options or expiry mark change.
     pub(crate) keyspaces_altered: Vec<KeyspaceRecord>,
-    /// Keyspaces removed, with their trees, tables and definitions.
+    /// The keyspaces that the edit drops, with their trees, tables and definitions.
     pub(crate) keyspaces_dropped: Vec<KeyspaceId>,
-    /// Tables added to and removed from trees, one behind the other.
+    /// The tables added to and removed from trees, applied one after another.
     pub(crate) tables: Vec<TreeEdit>,
-    /// What values need to be read. Definitions may come twice, if they are the same.
+    /// New definitions. A definition may be repeated if it is equal.
     pub(crate) definitions: Vec<Definition>,
-    /// The newest SeqNo that may have been given.
+    /// The largest SeqNo that may have been assigned.
     pub(crate) last_seqno: Option<SeqNo>,
-    /// The smallest number that no file was given.
+    /// The smallest file number that was not assigned.
     pub(crate) next_file: Option<FileNumber>,
     /// The oldest segment of the write-ahead log that recovery needs.
     pub(crate) wal_from: Option<FileNumber>,
     /// The database was closed with everything in tables.
     pub(crate) clean_close: bool,
-    /// No SeqNo above this one was given.
+    /// No SeqNo above this one was assigned.
     pub(crate) seqno_ceiling: Option<SeqNo>,
-    /// Files in which the write-ahead log may begin segments.
+    /// The files in which the write-ahead log may begin segments.
     pub(crate) log_files: Vec<FileNumber>,
-    /// Which history the writes belong to.
+    /// The history to which the writes belong.
     pub(crate) history: Option<HistoryId>,
-    /// The clock by which entries expire has come to this moment.
+    /// The clock by which entries expire has reached this moment.
     pub(crate) moment: Option<Moment>,
-    /// Given by a snapshot only: the next numbers of the catalog.
+    /// The next numbers of the catalog; set only by a snapshot.
     pub(crate) counters: Option<Counters>,
 }
 
 const FIELDS: Fields = Fields::of("manifest field");
 
-// All odd: nothing in an edit may be skipped. A later field that may gets an even tag.
+// All tags are odd, so a reader refuses those it does not know. A later field that may be skipped
+// gets an even tag.
 const COUNTERS: u64 = 1;
 const KEYSPACES_CREATED: u64 = 3;
 const KEYSPACES_ALTERED: u64 = 5;
@@ -63,7 +64,7 @@ const LOG_FILES: u64 = 25;
 const MOMENT: u64 = 27;
 
 impl Edit {
-    /// Appends its tagged fields to `out`.
+    /// Appends the edit to `out`, as tagged fields.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldWriter::new(out);
         if let Some(counters) = self.counters {
@@ -104,8 +105,8 @@ impl Edit {
         }
     }
 
-    /// Reads what [`Edit::encode`] appended: all of `bytes`. Whether it fits the edits before is
-    /// for [`State::apply`](super::State::apply) to say.
+    /// Decodes all of `bytes`, as [`Edit::encode`] wrote them.
+    /// [`State::apply`](super::State::apply) checks whether the edit fits the state.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut edit = Self::default();
         FIELDS.read(bytes, |tag, field| edit.set(tag, field))?;
@@ -165,7 +166,7 @@ fn decode_history(field: &[u8]) -> Result<HistoryId, Undecoded> {
     Ok(history)
 }
 
-/// Several lines, one for each thing that changes.
+/// Writes one line for each thing that changes.
 impl fmt::Display for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for record in &self.keyspaces_created {
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_comes_back_and_an_empty_one_takes_no_bytes() {
+    fn an_edit_decodes_to_itself_and_an_empty_one_takes_no_bytes() {
         for edit in [edit(), small_edit(), Edit::default()] {
             assert_eq!(Edit::decode(&encoded(&edit)), Ok(edit));
         }
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_stands_in_these_bytes_for_ever() {
+    fn an_edit_has_golden_bytes() {
         let golden = [
             &[1, 3, 3, 4, 5][..],
             &[11, 10, 9, 1, 1, 3, 2, b'i', b'd', 2, 0xC3, 0xBC],

@@ -1,14 +1,15 @@
-//! The bytes of a manifest file: its header, and frames of one snapshot and edits behind it.
+//! The bytes of a manifest file: a header, then frames with one snapshot and the edits after it.
 //!
 //! ```text
-//! header, 64 bytes   label "FSMANIFS" of crate base | made from manifest u64 (0: none) | zero 4 | crc u32 of the 60 before
+//! header, 64 bytes   label "FSMANIFS" of crate base | made from manifest u64 (0: none)
+//!                    | zero 4 | crc u32 of the 60 bytes before
 //! frame              length u32 | crc u32 | kind u8 | fields of the edit
 //!                                           `------ length bytes ------'
 //! ```
 //!
-//! The crc of a frame covers database, file number, its offset and its length before its bytes, so
-//! a frame of another file or place is none. Kind and length make an empty frame impossible: a run
-//! of zeroes is never one.
+//! The crc of a frame covers the database id, the file number, the frame's offset and its length
+//! before its bytes, so a frame of another file or offset is not valid. A payload has at least its
+//! kind, which is not 0, so a run of zeroes is never a frame.
 
 use super::edit::Edit;
 use flagstone_base::checksum::{crc32c_of_parts, fits};
@@ -20,19 +21,19 @@ use flagstone_base::{
 use std::fmt::{self, Display};
 
 const FORMAT: FileFormat = FileFormat::new("manifest", *b"FSMANIFS", 2);
-/// What a file begins with.
+/// The length of the header of a file.
 pub(super) const HEADER_BYTES: usize = 64;
-/// What a frame has before its payload.
+/// The length of what precedes the payload of a frame.
 pub(super) const FRAME_HEADER_BYTES: usize = 8;
-/// No frame's payload is longer: about 1.5 million tables.
+/// The longest payload of a frame: enough for about 1.5 million tables.
 pub(super) const PAYLOAD_BYTES_MAX: usize = 256 << 20;
-/// No file is longer: a snapshot, edits of twice its length, and the one that was too many.
+/// The longest file: a snapshot, edits of twice its length, and the edit that exceeded the limit.
 pub(super) const FILE_BYTES_MAX: u64 = 4 * (PAYLOAD_BYTES_MAX as u64 + 64);
 
 const KIND_SNAPSHOT: u8 = 1;
 const KIND_EDIT: u8 = 2;
 
-/// Whose file it is.
+/// The identity of a file: its database and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ident {
     pub(super) id: DatabaseId,
@@ -43,7 +44,7 @@ pub(super) struct Ident {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     label: Label,
-    /// The manifest whose state the snapshot is; 0 for a new database.
+    /// The manifest whose state the snapshot holds; 0 for a new database.
     pub(super) made_from: FileNumber,
 }
 
@@ -64,24 +65,25 @@ impl Header {
         put_checksum(out, start);
     }
 
-    /// Reads the header at the start of `file`; version and identity are not judged.
+    /// Decodes the header at the start of `file`; version and identity are not checked.
     pub(super) fn decode(file: &[u8]) -> Result<Self, Malformed> {
         let (label, mut decoder) = FORMAT.header(file, HEADER_BYTES)?;
         Ok(Self { label, made_from: FileNumber(decoder.u64("a file number")?) })
     }
 
-    /// Refuses a file that needs a newer reader, or that is another than `expected`.
+    /// Refuses a file that needs a newer reader, or whose identity is not `expected`.
     pub(super) fn check(&self, file: impl Display, expected: Ident) -> Result<()> {
         FORMAT.check(&self.label, &file)?;
         FORMAT.check_owner(&self.label, file, expected.id, expected.number.0)
     }
 
-    /// Why this flagstone must not write the database, if so.
+    /// Returns why this version of flagstone must not write the database, if so.
     pub(super) fn write_refusal(&self) -> Option<String> {
         FORMAT.write_refusal(&self.label)
     }
 }
 
+/// Shows, for example,
 /// `manifest 000007 of database 30..66, made from 000005, format 2, features 0x0 0x0 0x0`.
 impl Display for Header {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,12 +93,12 @@ impl Display for Header {
     }
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameKind {
-    /// The whole state; the first frame of every file and no other.
+    /// The whole state: the first frame of every file, and only the first.
     Snapshot,
-    /// A change of the state before it.
+    /// A change of the state that the frames before give.
     Edit,
 }
 
@@ -105,10 +107,10 @@ fn frame_crc(ident: Ident, offset: u64, len: [u8; 4], payload: &[u8]) -> u32 {
     crc32c_of_parts(&[&ident.id.0, &number, &offset, &len, payload])
 }
 
-/// Appends the frame of `edit` that will stand at `offset`.
+/// Appends the frame of `edit` to `out`; `offset` is its offset in the file.
 ///
 /// # Errors
-/// InvalidInput when it is too long; then nothing was appended.
+/// InvalidInput when the edit is too long; then nothing was appended.
 pub(super) fn put_frame(
     out: &mut Vec<u8>,
     ident: Ident,
@@ -139,8 +141,9 @@ pub(super) fn put_frame(
     Ok(())
 }
 
-/// The payload of the frame that begins `bytes`, which stand at `offset` of the file; `None` when
-/// there is no whole frame with its checksum. The second number is how many bytes were summed.
+/// Returns the payload of the frame at the start of `bytes`, which begin at `offset` in the file,
+/// or `None` when there is no whole frame with a valid checksum. The second value is the number of
+/// bytes that were checksummed.
 pub(super) fn frame_at(bytes: &[u8], ident: Ident, offset: u64) -> (Option<&[u8]>, usize) {
     let Some((header, rest)) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>() else {
         return (None, 0);
@@ -155,7 +158,7 @@ pub(super) fn frame_at(bytes: &[u8], ident: Ident, offset: u64) -> (Option<&[u8]
     (fits.then_some(payload), payload.len())
 }
 
-/// Reads the payload of a frame.
+/// Decodes the payload of a frame.
 pub(super) fn decode_payload(payload: &[u8]) -> Result<(FrameKind, Edit), Undecoded> {
     let (kind, fields) = match payload.split_first() {
         Some((&KIND_SNAPSHOT, fields)) => (FrameKind::Snapshot, fields),
@@ -173,7 +176,7 @@ mod tests {
     const IDENT: Ident = Ident { id: DatabaseId(*b"0123456789abcdef"), number: FileNumber(7) };
 
     #[test]
-    fn a_header_stands_in_these_bytes_for_ever() {
+    fn a_header_has_golden_bytes() {
         let mut bytes = Vec::new();
         Header::new(IDENT, FileNumber(5)).encode(&mut bytes);
         let golden = [
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_stands_in_these_bytes_for_ever() {
+    fn a_frame_has_golden_bytes() {
         let edit = Edit { last_seqno: Some(SeqNo::new(300)), ..Edit::default() };
         let mut bytes = Vec::new();
         put_frame(&mut bytes, IDENT, 64, FrameKind::Edit, &edit).unwrap();
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_another_place_file_or_database_is_none() {
+    fn a_frame_of_another_offset_file_or_database_is_refused() {
         let mut bytes = Vec::new();
         put_frame(&mut bytes, IDENT, 64, FrameKind::Edit, &Edit::default()).unwrap();
         assert!(frame_at(&bytes, IDENT, 64).0.is_some());

@@ -1,7 +1,7 @@
-//! Reading a manifest: `CURRENT`, the file it names, every frame of it. Nothing is written.
+//! Reading a manifest: `CURRENT`, the file it names, and every frame in it. Nothing is written.
 //!
-//! Each append is synced before the next begins, so a crash can cut only the very last frame. A bad
-//! frame with a good one anywhere behind it was acknowledged: that is corruption, never dropped.
+//! Each append is synced before the next begins, so a crash can cut only the last frame. A bad
+//! frame with a good one anywhere after it was acknowledged: that is corruption, and never dropped.
 
 use super::current::Current;
 use super::frame::{
@@ -16,24 +16,25 @@ use flagstone_env::names::{self, CURRENT, FileKind, Name};
 use std::fmt::Display;
 use std::path::Path;
 
-/// What the manifest of a database says.
+/// The manifest of a database, as read.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// The fold of its edits. `next_file` is above every number in the directory too.
+    /// The result of all edits. `next_file` is above every number in the directory, too.
     pub(crate) state: State,
     /// The number of the file.
     pub(crate) number: FileNumber,
     /// The identity of the database.
     pub(crate) id: DatabaseId,
-    /// Where the last whole frame ends.
+    /// The offset at which the last whole frame ends.
     pub(crate) valid_end: u64,
-    /// How many bytes behind it a crash left of an edit that was never acknowledged.
+    /// The number of bytes after `valid_end`: what a crash left of an edit that was never
+    /// acknowledged.
     pub(crate) torn_bytes: u64,
-    /// Why this flagstone must not write the database, if so; reading it is fine.
+    /// Why this version of flagstone must not write the database, if so; it may read it.
     pub(crate) write_refused: Option<String>,
 }
 
-/// Reads the manifest of the database in `dir`; `None` when there is none.
+/// Reads the manifest of the database in `dir`. Returns `None` when there is no database.
 pub(super) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Loaded>> {
     let files = match disk.list(dir) {
         Err(error) if error.is_missing_file() => return Ok(None),
@@ -58,7 +59,7 @@ pub(super) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Loaded>> {
     Ok(Some(loaded))
 }
 
-/// The number above that of every file in the listing.
+/// Returns a number above that of every file in the listing.
 fn first_free_number(files: &[String]) -> FileNumber {
     let numbers = files.iter().filter_map(|name| match names::parse(name) {
         Name::Numbered(_, number) => Some(number.0),
@@ -67,8 +68,8 @@ fn first_free_number(files: &[String]) -> FileNumber {
     FileNumber(numbers.max().map_or(1, |largest| largest.saturating_add(1)))
 }
 
-/// A directory without `CURRENT` holds no database, unless it holds what only one can have left:
-/// tables, logs, or a manifest that says more than that it is new.
+/// Refuses a directory without `CURRENT` that holds files which only a database can have left:
+/// tables, logs, or a manifest of more than a new database.
 fn check_no_database(disk: &dyn Disk, dir: &Path, files: &[String]) -> Result<()> {
     for name in files {
         let path = dir.join(name);
@@ -94,8 +95,8 @@ fn check_no_database(disk: &dyn Disk, dir: &Path, files: &[String]) -> Result<()
     Ok(())
 }
 
-/// Whether a manifest without `CURRENT` was left by a creation that a crash cut short: it is torn
-/// itself, or the snapshot of a database without keyspaces and nothing else.
+/// Returns whether a manifest without `CURRENT` was left by an interrupted creation: it is torn, or
+/// it holds the snapshot of a database whose catalog never changed.
 fn is_creation_leftover(bytes: &[u8], number: FileNumber) -> bool {
     let Ok(header) = Header::decode(bytes) else { return true };
     let ident = Ident { number, ..header.ident() };
@@ -116,14 +117,14 @@ pub(super) fn read_manifest(bytes: &[u8], file: &str, ident: Ident) -> Result<Lo
         let (kind, edit) =
             decode_payload(payload).map_err(|wrong| wrong.in_file(file, start as u64))?;
         if (kind == FrameKind::Snapshot) != (at == HEADER_BYTES) {
-            let found = "expected a snapshot in the first frame and edits behind it";
+            let found = "expected a snapshot in the first frame and edits after it";
             return Err(Error::corruption(file, at as u64, found));
         }
         state.apply(&edit).map_err(|wrong| wrong.context(format_args!("{file}, offset {at}")))?;
         at = start + payload.len();
     }
     if at == HEADER_BYTES {
-        // It was synced before CURRENT named the file.
+        // The snapshot was synced before CURRENT named the file.
         return Err(Error::corruption(file, at as u64, "expected a snapshot with its checksum"));
     }
     check_torn(&bytes[at..], ident, at, file)?;
@@ -137,10 +138,10 @@ pub(super) fn read_manifest(bytes: &[u8], file: &str, ident: Ident) -> Result<Lo
     })
 }
 
-/// Refuses a bad frame, the first of `tail`, that a good one stands behind.
+/// Refuses a bad frame at the start of `tail` with a good frame anywhere after it.
 fn check_torn(tail: &[u8], ident: Ident, at: usize, file: impl Display) -> Result<()> {
-    // Summing from every offset could take for ever in a file made for that: then nobody can say
-    // that the tail is torn. Bytes of chance are summed for one offset in 2^23 or so.
+    // A crafted file could make the checksums from every offset take for ever: beyond the budget
+    // the file is refused. Random bytes look like a frame at about one offset in 2^23.
     let mut budget = tail.len().saturating_mul(4).saturating_add(64 << 20);
     for behind in 1..tail.len() {
         let (good, summed) = frame_at(&tail[behind..], ident, (at + behind) as u64);
@@ -150,7 +151,7 @@ fn check_torn(tail: &[u8], ident: Ident, at: usize, file: impl Display) -> Resul
                 file,
                 at as u64,
                 format_args!(
-                    "expected an edit with its checksum; what stands at offset {} shows that it \
+                    "expected an edit with its checksum; the bytes at offset {} show that it \
                      was synced",
                     at + behind
                 ),
@@ -169,7 +170,7 @@ mod tests {
 
     const IDENT: Ident = Ident { id: DatabaseId([3; 16]), number: FileNumber(7) };
 
-    /// A manifest, and where its frames begin and the last ends.
+    /// A manifest, and the offsets at which its frames begin and the last one ends.
     fn manifest() -> (Vec<u8>, Vec<usize>) {
         let mut bytes = Vec::new();
         Header::new(IDENT, FileNumber(0)).encode(&mut bytes);
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_made_to_be_summed_for_ever_is_refused_soon() {
+    fn a_file_crafted_to_be_checksummed_for_ever_is_refused_soon() {
         let (mut bytes, _) = manifest();
         let frame = [0, 0, 8, 0, 2, 2, 2, 2];
         bytes.resize(bytes.len() + 8, 2);

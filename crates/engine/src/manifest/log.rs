@@ -1,4 +1,4 @@
-//! The manifest being written: appending edits, beginning a new file, switching `CURRENT` to it.
+//! Writing the manifest: appending edits, starting a new file, switching `CURRENT` to it.
 //!
 //! ```text
 //!              append: Ok                       append failed                sync failed
@@ -8,8 +8,8 @@
 //!   any  --- CURRENT may name either file after a crash --->  Poisoned
 //! ```
 //!
-//! In doubt: the file's last bytes are unknown, so nothing may stand behind them. A new file that
-//! could not be finished hurts nobody: `CURRENT` does not name it.
+//! In doubt: the last bytes of the file are unknown, so nothing may be appended to them. A new file
+//! that could not be finished does no harm: `CURRENT` does not name it.
 
 use super::current::Current;
 use super::edit::Edit;
@@ -25,24 +25,24 @@ use flagstone_env::{Disk, WriteFile};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A log shorter than this is never rolled: 1 MiB of edits is read in a few milliseconds.
+/// A file with fewer bytes of edits is never rolled: 1 MiB of edits is read in a few milliseconds.
 const ROLL_BYTES_MIN: u64 = 1 << 20;
-/// Beyond this a reader could refuse the file after one more frame.
+/// Beyond this length one more frame could make the file too long for readers.
 const LOG_BYTES_MAX: u64 = FILE_BYTES_MAX - PAYLOAD_BYTES_MAX as u64 - HEADER_BYTES as u64;
 
-/// Where manifests are made, and where their numbers come from.
+/// The directory in which manifests are created, and the source of their numbers.
 #[derive(Clone)]
 pub(crate) struct Place {
-    /// The disk.
+    /// The disk of the database.
     pub(crate) disk: Arc<dyn Disk>,
-    /// The database's directory.
+    /// The directory of the database.
     pub(crate) dir: PathBuf,
-    /// Gives each file of the database its number, none twice.
+    /// Returns the number of the next file of the database; none is returned twice.
     pub(crate) next_file: Arc<dyn Fn() -> FileNumber + Send + Sync>,
 }
 
 impl Place {
-    /// The place of a new database in `dir` that has the tables of `state`.
+    /// Returns the place of a new database in `dir` that has the tables of `state`.
     pub(crate) fn of_copy(disk: &Arc<dyn Disk>, dir: &Path, state: &State) -> Self {
         let next_file = AtomicU64::new(state.next_file.0);
         Self {
@@ -61,9 +61,9 @@ impl Place {
 #[derive(Debug)]
 enum Health {
     Good,
-    /// An append failed: part of it, or all of it, may stand in the file.
+    /// An append failed: part of it, or all of it, may be in the file.
     InDoubt,
-    /// What a crash would leave is unknown; the text says why.
+    /// It is unknown what a crash would leave; the text says why.
     Poisoned(String),
 }
 
@@ -73,12 +73,12 @@ pub(crate) struct Manifest {
     state: State,
     log: Log,
     health: Health,
-    /// At which length of the file a new one is begun.
+    /// The length of the file at which a new one is started.
     roll_at: u64,
     roll_bytes_min: u64,
 }
 
-/// One file, made with a snapshot and open for edits.
+/// One file, created with a snapshot and open for edits.
 struct Log {
     file: Box<dyn WriteFile>,
     ident: Ident,
@@ -86,13 +86,13 @@ struct Log {
 }
 
 impl Log {
-    /// Makes the file of `number` with the snapshot of `state`, durable but not yet current. On an
+    /// Creates the file of `ident` with a snapshot of `state`, durable but not yet current. On an
     /// error the file is removed.
     fn make(place: &Place, ident: Ident, made_from: FileNumber, state: &State) -> Result<Self> {
         let bytes = whole_file(ident, made_from, state)?;
         let path = place.path(ident.number);
         if place.disk.exists(&path)? {
-            // Numbers are never given twice, so a crash left it before CURRENT named it.
+            // Numbers are never assigned twice, so a crash left this file before CURRENT named it.
             place.disk.remove(&path)?;
         }
         let mut file = place.disk.create(&path)?;
@@ -111,15 +111,15 @@ impl Log {
         }
     }
 
-    /// At which length of a file that holds only its snapshot the next one is begun: so at least
-    /// one byte in three of what is written, beyond the first MiB, is an edit and not a copy.
+    /// Returns the length at which the next file is started, for a file that holds only its
+    /// snapshot now. Beyond the first MiB the edits are twice as long as the snapshot.
     const fn roll_at(&self, bytes_min: u64) -> u64 {
         let twice = self.end.saturating_mul(2);
         self.end.saturating_add(if twice < bytes_min { bytes_min } else { twice })
     }
 }
 
-/// The bytes of a manifest that holds the snapshot of `state` and no edit.
+/// Returns the bytes of a manifest that holds a snapshot of `state` and no edit.
 fn whole_file(ident: Ident, made_from: FileNumber, state: &State) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Header::new(ident, made_from).encode(&mut bytes);
@@ -128,18 +128,18 @@ fn whole_file(ident: Ident, made_from: FileNumber, state: &State) -> Result<Vec<
     Ok(bytes)
 }
 
-/// The bytes of a manifest of `number` that says `state`, to be kept elsewhere.
+/// Returns the bytes of a manifest `number` with `state`, to be stored in another file.
 ///
 /// # Errors
-/// InvalidInput when the state is too large for one.
+/// InvalidInput when the state is too large for a manifest.
 pub(crate) fn encode_state(id: DatabaseId, number: u64, state: &State) -> Result<Vec<u8>> {
     whole_file(Ident { id, number: FileNumber(number) }, FileNumber(0), state)
 }
 
-/// Reads what [`encode_state`] has made: all of `bytes`.
+/// Decodes all of `bytes`, as [`encode_state`] wrote them.
 ///
 /// # Errors
-/// Corruption, Unsupported.
+/// Corruption when they are not what was written; Unsupported for a newer version.
 pub(crate) fn decode_state(bytes: &[u8], file: &str, id: DatabaseId, number: u64) -> Result<State> {
     let loaded = read_manifest(bytes, file, Ident { id, number: FileNumber(number) })?;
     match loaded.torn_bytes {
@@ -152,22 +152,22 @@ pub(crate) fn decode_state(bytes: &[u8], file: &str, id: DatabaseId, number: u64
     }
 }
 
-/// Removes a manifest that nothing needs. What stays behind is removed at the next open.
+/// Removes a manifest that nothing needs. If that fails, the next open removes it.
 fn remove_if_possible(place: &Place, number: FileNumber) {
     let _removed = place.disk.remove(&place.path(number));
 }
 
-/// What became of an attempt to begin a new file.
+/// The outcome of an attempt to start a new file.
 enum Switch {
-    /// It is current.
+    /// The new file is current.
     Done(Log),
-    /// It is not and never will be: the old file goes on.
+    /// The new file is not and never will be current: the old one stays in use.
     Failed(Error),
-    /// After a crash it may be or not.
+    /// After a crash either file may be current.
     Unknown(Error),
 }
 
-/// Makes a new file for `state` and switches `CURRENT` to it.
+/// Creates a new file for `state` and switches `CURRENT` to it.
 fn switch(place: &Place, id: DatabaseId, made_from: FileNumber, state: &mut State) -> Switch {
     let number = (place.next_file)();
     if number <= made_from {
@@ -182,8 +182,8 @@ fn switch(place: &Place, id: DatabaseId, made_from: FileNumber, state: &mut Stat
     let Err(error) = (Current { id, number }).replace(&*place.disk, &place.dir) else {
         return Switch::Done(log);
     };
-    // Only a failure before the rename leaves the old name in CURRENT; after it nobody knows which
-    // of the two a crash would leave.
+    // Only a failure before the rename leaves the old name in CURRENT; after it, a crash may leave
+    // either of the two.
     let is_old = match Current::read(&*place.disk, &place.dir) {
         Ok(current) => current.number == made_from,
         Err(error) => error.is_missing_file() && made_from == FileNumber(0),
@@ -197,18 +197,19 @@ fn switch(place: &Place, id: DatabaseId, made_from: FileNumber, state: &mut Stat
 }
 
 impl Manifest {
-    /// Reads the manifest of the database in `dir`; writes nothing. `None` when there is no
-    /// database: no directory, or one that holds at most what a crash left of a creation.
+    /// Reads the manifest of the database in `dir`; writes nothing. Returns `None` when there is no
+    /// database: no directory, or one with at most what an interrupted creation left.
     ///
     /// # Errors
-    /// Corruption when a file is not what was written, or when tables or logs stand there without
+    /// Corruption when a file is not what was written, or when there are tables or logs but no
     /// `CURRENT`; Unsupported when a newer flagstone wrote it.
     pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Loaded>> {
         load(disk, dir)
     }
 
-    /// Makes the manifest of a new database in the existing directory of `place`: durable when this
-    /// returns. Only then may the first table or log be made, or a crash leaves them without it.
+    /// Creates the manifest of a new database in the existing directory of `place`, durably. The
+    /// first table or log may be created only after this, or a crash could leave them without a
+    /// manifest.
     ///
     /// # Errors
     /// InvalidInput when there is a database already; Io and OutOfSpace from the disk.
@@ -221,7 +222,8 @@ impl Manifest {
         Self::begin(place, id, FileNumber(0), state)
     }
 
-    /// Writes `state` as a new manifest and switches `CURRENT`, whatever stood there, to it: the end of a repair in place.
+    /// Writes `state` as a new manifest and switches `CURRENT` to it, whatever `CURRENT` was
+    /// before: the last step of a repair in place.
     ///
     /// # Errors
     /// Io and OutOfSpace; `CURRENT` may then be the old or the new one.
@@ -233,15 +235,15 @@ impl Manifest {
         }
     }
 
-    /// Goes on from a manifest that was loaded, in a new file: so nothing is ever written behind a
-    /// torn tail, and `clean_close` is taken back before anything else is written. It costs two
+    /// Continues from a manifest that was loaded, in a new file: so nothing is ever appended to a
+    /// torn tail, and `clean_close` is cleared before anything else is written. This costs two
     /// syncs of files, two of the directory, and a snapshot of about 104 bytes a table with keys of
-    /// 24 bytes: 1.9 ms for 1,000 tables and 9 ms for 10,000, when reading them took 0.8 and 4.3 ms
-    /// (ext4 on 2 cores, a sync being 0.15 ms).
+    /// 24 bytes: 1.9 ms for 1,000 tables and 9 ms for 10,000, while reading them took 0.8 and 4.3
+    /// ms (ext4 on 2 cores, 0.15 ms a sync).
     ///
     /// # Errors
     /// Unsupported when only a newer flagstone may write the database; Io and OutOfSpace from the
-    /// disk, when the old manifest is still there and valid.
+    /// disk: then the old manifest is still there and valid.
     pub(crate) fn reopen(place: Place, loaded: Loaded) -> Result<Self> {
         if let Some(refusal) = loaded.write_refused {
             return Err(Error::new(ErrorKind::Unsupported, refusal));
@@ -269,16 +271,17 @@ impl Manifest {
         }
     }
 
-    /// Appends an edit and syncs it: durable and applied to [`Manifest::state`] when Ok. A log that
-    /// has become too long is replaced by a snapshot on the way.
+    /// Appends an edit: when this returns Ok, it is synced and applied to [`Manifest::state`]. A
+    /// file that has become too long is replaced by a new one with a snapshot.
     ///
     /// # Errors
     /// - Corruption, InvalidInput: the edit does not fit the state, or is too long; nothing was
     ///   written.
-    /// - OutOfSpace, Io: neither this file nor a new one took it. The next append begins a new file,
-    ///   so writing resumes by itself. Until one succeeds the manifest [is in
-    ///   doubt](Manifest::is_in_doubt): a crash may bring the edit back, so its new tables stay.
-    /// - Poisoned: a sync failed, now or before; the edit may be there after a crash or not.
+    /// - OutOfSpace, Io: neither this file nor a new one could take the edit. The next append
+    ///   starts a new file, so writing resumes by itself. Until one succeeds the manifest
+    ///   [is in doubt](Manifest::is_in_doubt): a crash may bring the edit back, so its new tables
+    ///   stay.
+    /// - Poisoned: a sync failed, now or before; a crash may keep the edit or lose it.
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
         if let Health::Poisoned(why) = &self.health {
             return Err(Error::new(ErrorKind::Poisoned, why.clone()));
@@ -304,7 +307,7 @@ impl Manifest {
         })
     }
 
-    /// Writes and syncs one frame; on an error `health` says what it did to the file.
+    /// Writes and syncs one frame. On an error `health` says what is known of the file.
     fn append_frame(&mut self, edit: &Edit) -> Result<()> {
         let Log { file, ident, end } = &mut self.log;
         let mut frame = Vec::new();
@@ -327,7 +330,7 @@ impl Manifest {
         Error::new(ErrorKind::Poisoned, why)
     }
 
-    /// Begins a new file for `next`, which becomes the state.
+    /// Starts a new file for `next`, which becomes the state.
     fn roll(&mut self, mut next: State) -> Result<()> {
         let Ident { id, number: old } = self.log.ident;
         match switch(&self.place, id, old, &mut next) {
@@ -344,8 +347,9 @@ impl Manifest {
         }
     }
 
-    /// Begins a new file when this one is too long. The edits are safe in this one, so a failure is
-    /// no failure of the append: it is tried again much later, or the next append meets the poison.
+    /// Starts a new file when this one is too long. The edits are safe in this one, so a failure
+    /// here does not fail the append: it is tried again much later, or the next append reports the
+    /// poison.
     fn roll_when_long(&mut self) {
         if self.log.end < self.roll_at {
             return;
@@ -355,45 +359,45 @@ impl Manifest {
         }
     }
 
-    /// The fold of all edits that were acknowledged.
+    /// Returns the state after all acknowledged edits.
     pub(crate) const fn state(&self) -> &State {
         &self.state
     }
 
-    /// The number of the file; every other manifest in the directory is a leftover.
+    /// Returns the number of the file. Every other manifest in the directory is a leftover.
     pub(crate) const fn number(&self) -> FileNumber {
         self.log.ident.number
     }
 
-    /// Rolls smaller files too, so that tests need not write megabytes.
+    /// Rolls smaller files, so that tests need not write megabytes.
     #[cfg(test)]
     pub(super) fn set_roll_bytes_min(&mut self, bytes: u64) {
         self.roll_bytes_min = bytes;
         self.roll_at = self.log.roll_at(bytes);
     }
 
-    /// Where its files are.
+    /// Returns the place of its files.
     pub(super) const fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The identity of the file.
+    /// Returns the identity of the file.
     pub(super) const fn ident(&self) -> Ident {
         self.log.ident
     }
 
-    /// The length of the file, all of it synced.
+    /// Returns the length of the file, all of it synced.
     pub(crate) const fn bytes(&self) -> u64 {
         self.log.end
     }
 
-    /// Whether a crash could bring back an edit whose append failed: while it could, no table that
-    /// such an edit added may be removed. Poisoned counts as doubt.
+    /// Returns whether a crash could bring back an edit whose append failed. While it could, no
+    /// table that such an edit added may be removed. True also when poisoned.
     pub(crate) const fn is_in_doubt(&self) -> bool {
         !matches!(self.health, Health::Good)
     }
 
-    /// Whether nothing can be appended until the database is opened again.
+    /// Returns whether nothing can be appended until the database is opened again.
     pub(crate) const fn is_poisoned(&self) -> bool {
         matches!(self.health, Health::Poisoned(_))
     }

@@ -8,8 +8,8 @@
 //!                                                          a new file with a snapshot, CURRENT
 //! ```
 //!
-//! The rule that must never break: nothing is written behind bytes that may not have arrived. The
-//! bytes are drawn in `docs/format/manifest.md`. Modules stand from the ground up.
+//! The rule that must never break: nothing is appended to bytes that may not have reached the disk.
+//! The bytes are drawn in `docs/format/manifest.md`. Modules are listed from the ground up.
 
 mod edit;
 mod state;

@@ -1,4 +1,4 @@
-//! What can still be read of a manifest: all of it, or the edits before the first bad frame.
+//! Reads what is left of a manifest: all of it, or the edits before the first bad frame.
 
 use super::frame::{
     FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES, Header, Ident, decode_payload, frame_at,
@@ -7,19 +7,19 @@ use super::load::read_manifest;
 use super::state::State;
 use flagstone_base::{DatabaseId, ErrorKind, FileNumber, Result};
 
-/// What was read of a manifest.
+/// The readable part of a manifest.
 #[derive(Debug)]
 pub(crate) struct Salvaged {
     pub(crate) state: State,
     pub(crate) id: DatabaseId,
-    /// Where the last edit that was read ends.
+    /// The offset at which the last edit that was read ends.
     pub(crate) end: u64,
-    /// Nothing of it is damaged; what stands behind `end`, if anything, may be torn.
+    /// Whether no damage was found; bytes after `end` may be a torn edit.
     pub(crate) is_whole: bool,
 }
 
-/// Reads the manifest `number`; `None` when not even its snapshot can be read. `id` is the database's, used when the
-/// header cannot be read.
+/// Reads manifest `number`. Returns `None` when not even its snapshot can be read. If the header
+/// cannot be read, `id` is taken as the database's id.
 ///
 /// # Errors
 /// Unsupported when a newer flagstone wrote it.
@@ -51,7 +51,7 @@ pub(crate) fn salvage(
     if at == HEADER_BYTES {
         return Ok(None);
     }
-    // Damage to the header alone costs nothing.
+    // Damage to the header alone loses nothing.
     let is_whole = at == bytes.len();
     Ok(Some(Salvaged { state, id, end: at as u64, is_whole }))
 }

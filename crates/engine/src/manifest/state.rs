@@ -1,4 +1,5 @@
-//! The state of a database: the fold of all edits. An edit that does not fit is refused whole.
+//! The state of a database: the result of all edits. An edit that does not fit is refused as a
+//! whole.
 
 use super::edit::Edit;
 use crate::catalog::{Catalog, CatalogChange, Changed};
@@ -11,21 +12,21 @@ use flagstone_wal::Listed;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-/// What the manifest knows of one tree.
+/// The state of one tree in the manifest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TreeState {
-    /// Its tables by number, each with its level.
+    /// The tables of the tree by number, each with its level.
     pub(crate) tables: BTreeMap<FileNumber, (u8, TableMeta)>,
-    /// Every write up to this one is in tables: recovery skips it.
+    /// Every write up to this SeqNo is in tables: recovery skips it.
     pub(crate) flushed_through: Option<SeqNo>,
-    /// The newest visible SeqNo by which entries were dropped.
+    /// The largest visible SeqNo at which a compaction dropped entries.
     pub(crate) watermark: SeqNo,
-    /// The newest moment by which entries have expired in tables.
+    /// The newest moment by which compactions have removed expired entries.
     pub(crate) expired_through: Moment,
 }
 
 impl TreeState {
-    /// The whole state as one edit of an empty tree.
+    /// Returns the state as one edit of an empty tree.
     pub(crate) fn to_edit(&self, tree: TreeId) -> TreeEdit {
         let mut edit = TreeEdit::new(tree);
         edit.added = self.tables.values().cloned().collect();
@@ -53,25 +54,27 @@ impl TreeState {
 pub(crate) struct State {
     /// The keyspaces.
     pub(crate) catalog: Catalog,
-    /// The trees of all keyspaces that were ever flushed: the others take no room.
+    /// The trees that have a state: a tree that was never flushed is not listed.
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
-    /// What values need to be read: the place of a definition is its id.
+    /// The definitions of each keyspace; the index of a definition is its id.
     pub(crate) definitions: BTreeMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>,
-    /// No newer SeqNo stands in tables; the log may hold newer ones.
+    /// No larger SeqNo is in tables; the log may hold larger ones.
     pub(crate) last_seqno: SeqNo,
-    /// Above the number of every table and manifest.
+    /// A number above that of every table and manifest.
     pub(crate) next_file: FileNumber,
     /// The oldest segment of the write-ahead log that recovery needs.
     pub(crate) wal_from: Option<FileNumber>,
-    /// No SeqNo above this one was given, even if it is lost: after a crash numbering begins above.
+    /// No SeqNo above this one was assigned, not even to a write that is lost: after a crash
+    /// numbering begins above.
     pub(crate) seqno_ceiling: SeqNo,
-    /// The files of the write-ahead log from `wal_from` on. Each of them is there.
+    /// The files of the write-ahead log from `wal_from` on. Every one of them must exist.
     pub(crate) log_files: BTreeSet<FileNumber>,
-    /// Which history the writes belong to; `None` in a checkpoint until it is opened for writing.
+    /// The history to which the writes belong; `None` in a checkpoint until it is opened for
+    /// writing.
     pub(crate) history: Option<HistoryId>,
-    /// The clock by which entries expire has come to this moment, and never goes back behind it.
+    /// The clock by which entries expire has reached this moment, and never goes back.
     pub(crate) moment: Moment,
-    /// Nothing happened since the database was closed with everything in tables.
+    /// The database was closed with everything in tables, and not changed since.
     pub(crate) clean_close: bool,
 }
 
@@ -93,7 +96,7 @@ impl Default for State {
     }
 }
 
-/// An edit that was found to fit.
+/// An edit that fits the state it was checked against.
 #[derive(Debug)]
 pub(super) struct Checked<'a> {
     edit: &'a Edit,
@@ -109,18 +112,18 @@ fn catalog_change(edit: &Edit) -> CatalogChange<'_> {
 }
 
 impl State {
-    /// Applies an edit.
+    /// Checks and applies an edit.
     ///
     /// # Errors
-    /// Corruption when it does not fit; then nothing changed.
+    /// Corruption when the edit does not fit; then nothing changed.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<()> {
         let checked = self.check(edit)?;
         self.install(checked);
         Ok(())
     }
 
-    /// Finds whether an edit fits: keyspaces and trees are known and numbers new, tables added are
-    /// absent and those removed present, definitions follow one another without gaps.
+    /// Checks whether an edit fits: keyspaces and trees are known and new numbers unused, added
+    /// tables are absent and removed tables present, definitions follow one another without gaps.
     pub(super) fn check<'a>(&self, edit: &'a Edit) -> Result<Checked<'a>> {
         let change = catalog_change(edit);
         let next = self.catalog.check(&change)?;
@@ -129,7 +132,7 @@ impl State {
         Ok(Checked { edit })
     }
 
-    /// Applies an edit that was checked against this very state.
+    /// Applies an edit that was checked against this state.
     pub(super) fn install(&mut self, checked: Checked<'_>) {
         let Checked { edit } = checked;
         for id in &edit.keyspaces_dropped {
@@ -166,7 +169,7 @@ impl State {
         self.clean_close = edit.clean_close;
     }
 
-    /// The numbers that tables prove to be given.
+    /// Raises the numbers to what the tables of an edit prove to be in use.
     fn raise_numbers(&mut self, tables: &TreeEdit) {
         for (_, meta) in &tables.added {
             self.last_seqno = self.last_seqno.max(meta.seqnos().1);
@@ -174,12 +177,12 @@ impl State {
         }
         let flushed = tables.flushed_through.unwrap_or_default();
         self.moment = self.moment.max(tables.expired_through);
-        // Somebody could read at the watermark; a reader below it would wait for ever.
+        // Readers may have read at the watermark; a reader below it would wait for ever.
         self.last_seqno = self.last_seqno.max(flushed).max(tables.watermark);
     }
 
     fn check_tables(&self, catalog: &Changed<'_>, edits: &[TreeEdit]) -> Result<()> {
-        // What the edits before in this list did: whether a table is there now.
+        // What earlier edits of this list did to tables: present or not.
         let mut changed: HashMap<(TreeId, FileNumber), bool> = HashMap::new();
         let mut flushed: HashMap<TreeId, SeqNo> = HashMap::new();
         for edit in edits {
@@ -250,12 +253,12 @@ impl State {
         Ok(())
     }
 
-    /// The definitions of one table, by id.
+    /// Returns the definitions of one table, by id.
     pub(crate) fn definitions_of(&self, table: (KeyspaceId, DefinitionKind)) -> &[Vec<u8>] {
         self.definitions.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// The one edit that makes this state of a new one.
+    /// Returns the single edit that turns an empty state into this one.
     pub(crate) fn snapshot(&self) -> Edit {
         let definitions = self.definitions.iter().map(|(&(keyspace, kind), items)| Definition {
             keyspace,
@@ -281,18 +284,18 @@ impl State {
         }
     }
 
-    /// What the log's files are.
+    /// Returns the files of the log, as the log's readers want them.
     pub(crate) fn listed(&self) -> Listed {
         Listed { from: self.wal_from, files: self.log_files.clone() }
     }
 
-    /// Every table of every tree: the files that must stay.
+    /// Returns the numbers of all tables of all trees: the files that must stay.
     pub(crate) fn live_tables(&self) -> impl Iterator<Item = FileNumber> {
         self.trees.values().flat_map(|tree| tree.tables.keys().copied())
     }
 }
 
-/// The lines of its snapshot.
+/// Shows the lines of the snapshot.
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.snapshot().fmt(f)
@@ -335,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_snapshot_makes_the_same_state() {
+    fn a_snapshot_gives_the_same_state() {
         let mut state = state();
         state.apply(&named(0, &["x", "y"])).unwrap();
         let dropped = Edit {
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_come_once_and_go_once() {
+    fn a_table_is_added_once_and_removed_once() {
         let state = state();
         refused(&state, &flushed(1, 10, 101), "tree 1 gets table 000010, which it has already");
         refused(&state, &flushed(9, 11, 101), "an edit of tree 9: expected a tree of the catalog");
@@ -367,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_move_within_a_tree_and_edits_behind_one_another_fit() {
+    fn a_move_within_a_tree_and_successive_edits_fit() {
         let mut state = state();
         let mut moved = TreeEdit::new(TreeId(1));
         moved.removed = vec![FileNumber(10)];
@@ -403,7 +406,8 @@ mod tests {
         refused(&state, &flushed(1, 12, 99), text);
     }
 
-    /// Reads begin again until their SeqNo is not below the watermark: with a larger one than all SeqNos they never ended.
+    /// A read starts again while its SeqNo is below the watermark: with a watermark above all
+    /// SeqNos it never ended.
     #[test]
     fn a_watermark_raises_the_last_seqno() {
         let mut state = state();

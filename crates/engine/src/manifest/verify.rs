@@ -1,4 +1,4 @@
-//! Verifies the manifest while it is written: the file must say what the state in memory says.
+//! Verifies the manifest of an open database: its file must hold the state that memory has.
 
 use super::current::Current;
 use super::frame::FILE_BYTES_MAX;
@@ -8,18 +8,18 @@ use super::state::State;
 use flagstone_base::{Error, Result};
 use flagstone_env::disk::read_whole;
 
-/// Reads `CURRENT` and the file again. Every frame must be there as it was synced, also the last one, which nothing
-/// but memory can tell from a torn one, and together they must make the state. What an append that failed has left
-/// behind the last frame is passed over.
+/// Reads `CURRENT` and the file again. Every frame must be there as it was synced, and together
+/// they must give the state in memory. This includes the last frame: only the length in memory
+/// tells its damage from a torn end. What a failed append left after the last frame is ignored.
 ///
 /// # Errors
-/// Corruption that names file and offset; what the disk says.
+/// Corruption that names file and offset; Io from the disk.
 pub(crate) fn verify(manifest: &Manifest) -> Result<()> {
     let (place, ident, end) = (manifest.place(), manifest.ident(), manifest.bytes());
     let (disk, path) = (&*place.disk, place.path(ident.number));
     let file = path.display();
     let current = Current::read(disk, &place.dir)?;
-    // After a switch that failed half-way it may name the other file.
+    // After a switch that failed half-way `CURRENT` may name the other file.
     if !manifest.is_poisoned() && (current.id, current.number) != (ident.id, ident.number) {
         let found = format_args!(
             "names manifest {} of {}, expected {} of {}",
@@ -50,17 +50,17 @@ pub(crate) fn verify(manifest: &Manifest) -> Result<()> {
     Err(Error::corruption(&file, end, found))
 }
 
-/// The first line in which the state of the file differs from that in memory.
+/// Returns the first line in which the state of the file differs from that in memory.
 fn difference(file: &State, memory: &State) -> String {
     let (file, memory) = (file.to_string(), memory.to_string());
     let (mut file, mut memory) = (file.lines(), memory.lines());
     loop {
         match (file.next(), memory.next()) {
-            (None, None) => return "says another state than memory".to_owned(),
+            (None, None) => return "has another state than memory".to_owned(),
             (found, expected) if found == expected => {}
             (found, expected) => {
                 let (found, expected) = (found.unwrap_or("nothing"), expected.unwrap_or("nothing"));
-                return format!("says {found:?}, expected {expected:?}");
+                return format!("has {found:?}, expected {expected:?}");
             }
         }
     }

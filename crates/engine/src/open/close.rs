@@ -1,18 +1,18 @@
-//! Closing: what is only in memory goes to tables, then everything is let go in order.
+//! Closing: flushes what is only in memory, then releases everything in order.
 
 use crate::background::{flush_all, sweep};
 use crate::manifest::Edit;
 use crate::parts::Parts;
 use flagstone_base::Result;
 
-/// Closes the database; `None` when somebody did already. One that is poisoned lets go of everything, too, and says
-/// why it could not keep what it had promised.
+/// Closes the database. Returns `None` if it is closed already. A poisoned database releases
+/// everything, too, and the error says why it could not keep what it had promised.
 pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
     let writable = parts.health.check_open_for_writing().is_ok();
     if !set_closed(parts) {
         return None;
     }
-    // Writers that wait for memory need not look for it any more.
+    // Wakes the writers that wait for memory: they find the database closed.
     parts.health.writers.ring();
     parts.history.publisher.wait_for_all();
     let closed = if writable { write_out(parts) } else { parts.health.check_poison() };
@@ -25,18 +25,18 @@ pub(crate) fn close(parts: &Parts) -> Option<Result<()>> {
     }
     *parts.lock.lock() = None;
     parts.memory.release_all();
-    // Background work may have met what poisons while this went on.
+    // Background work may have poisoned the database in the meantime.
     Some(closed.and(marked).and(parts.health.check_poison()))
 }
 
-/// From here on nothing is numbered; true for the one who closes.
+/// After this no write gets a SeqNo. Returns true to the one caller that closes.
 fn set_closed(parts: &Parts) -> bool {
     let _numbering = parts.history.numbering.lock();
     parts.health.set_closed()
 }
 
 fn write_out(parts: &Parts) -> Result<()> {
-    // The log first: whatever happens to the flush, what was logged is kept.
+    // The log first: then logged writes survive even if the flush fails.
     if let Some(log) = &parts.history.log {
         log.sync_all()?;
     }
@@ -48,8 +48,8 @@ fn mark_clean(parts: &Parts, clean: bool) -> Result<()> {
     if !clean {
         return Ok(());
     }
-    // Nothing is numbered any more and everything stands in tables: the log has done its work, and
-    // the next open has none to read.
+    // No write can get a SeqNo and all writes are in tables, so the log is not needed any more: the
+    // next open has none to read.
     let wal_from = parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
     parts.edits.append(&mut manifest, Edit { clean_close: true, wal_from, ..Edit::default() })?;
     parts.history.log.as_ref().map_or(Ok(()), flagstone_wal::Log::remove_files)
@@ -61,7 +61,7 @@ mod tests {
     use crate::testing::Builder;
 
     #[test]
-    fn a_clean_close_leaves_no_log_and_the_next_one_goes_on_behind_it() {
+    fn a_clean_close_leaves_no_log_and_seqnos_continue_after_it() {
         let dir = tempfile::tempdir().unwrap();
         let mut seqno = None;
         for round in 0..3_u8 {

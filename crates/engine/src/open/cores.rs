@@ -1,4 +1,4 @@
-//! From a record of the catalog to a keyspace ready for use.
+//! Builds a keyspace ready for use from its record in the catalog.
 
 use crate::catalog::KeyspaceRecord;
 use crate::content::{Content, ContentFactory, Described};
@@ -7,7 +7,7 @@ use flagstone_base::{Result, TreeId};
 use flagstone_tree::{Tree, TreeOptions};
 use std::sync::Arc;
 
-/// Opens what the keyspace of `record` holds.
+/// Opens the content of the keyspace of `record`.
 ///
 /// # Errors
 /// As [`ContentFactory::open`].
@@ -19,7 +19,7 @@ pub(crate) fn open_content(
     contents.open(Described { name, content, fold: record.fold.as_deref() })
 }
 
-/// A keyspace of `record`; `make_tree` makes the tree of each partition.
+/// Builds the keyspace of `record`; `make_tree` creates the tree of each partition.
 pub(crate) fn make_core(
     record: Arc<KeyspaceRecord>,
     content: Content,
@@ -34,13 +34,13 @@ pub(crate) fn make_core(
     Ok(core)
 }
 
-/// The turn in which L0 grows as large as is meant on average.
+/// The turn of the only tree of a keyspace: its L0 grows to the average size.
 const LONE_TURN: u8 = 4;
 
-/// The options of a keyspace's tree `id`.
+/// The options of tree `id` of a keyspace.
 ///
-/// Trees of one keyspace fill alike: they take turns, those of neighbours far apart. A single tree has nobody
-/// to be out of step with.
+/// The trees of one keyspace fill at the same rate, so they would all be compacted at once. Turns
+/// spread this out; neighbouring trees get distant turns. A single tree needs no turn.
 pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
     let record = core.record();
     let turn = match record.trees.len() {

@@ -1,7 +1,8 @@
 //! Opening and closing: lock, manifest, log, trees, leftovers.
 //!
-//! Pass 1 reads and checks the manifest and the whole log and changes nothing: every refusal happens
-//! there. Pass 2 starts a new manifest, removes leftovers and replays the log, flushing as it needs.
+//! Pass 1 reads and checks the manifest and the whole log and changes nothing: every refusal
+//! happens there. Pass 2 starts a new manifest, removes leftovers and replays the log, flushing
+//! when memory runs short.
 
 mod close;
 mod cores;

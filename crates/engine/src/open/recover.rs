@@ -1,4 +1,4 @@
-//! Opening a database: an empty directory becomes one, an old one is recovered.
+//! Opening a database: creates one in an empty directory, or recovers an existing one.
 
 use super::cores::{make_core, open_content, tree_options};
 use super::replay;
@@ -27,10 +27,11 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A database opened for reading only may hold so much of its log beyond the memtables' share of the budget.
+/// How many bytes of its log a database opened for reading only may hold in memory beyond the
+/// memtables' share of the budget.
 const REPLAYED_BEYOND_SHARE: u64 = 64 << 20;
 
-/// Opens what `config` describes.
+/// Opens the database that `config` describes.
 pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     let started = config.environment.clock.monotonic();
     let disk = Arc::clone(&config.environment.disk);
@@ -45,7 +46,7 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
         return Err(Error::new(ErrorKind::Unsupported, text));
     }
     let opening = Opening::plan(config, loaded, read_only)?;
-    // Pass 1 ends here: nothing was changed, nothing will be refused but by the disk.
+    // Pass 1 ends here. It changed nothing, and from here on only the disk can fail the open.
     let (parts, mut event) = opening.carry_out(lock)?;
     if let Event::Opened { took, .. } = &mut event {
         *took = parts.setup.now() - started;
@@ -57,7 +58,7 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
             watch(&parts.upkeep, &tree);
         }
     }
-    // What the replay has put into memtables.
+    // The trees whose memtables hold replayed entries.
     let replayed: Vec<_> = parts.history.numbering.lock().unflushed().cloned().collect();
     replayed.iter().for_each(|tree| note_deletes(&parts.upkeep, tree));
     parts.upkeep.ensure_ballast();
@@ -79,8 +80,8 @@ fn no_database(dir: &Path) -> Error {
     )
 }
 
-/// Makes the directory if that is wanted, and locks it. A reader of a directory that it may not write
-/// goes without the lock.
+/// Creates the directory if the options ask for that, and locks it. A reader that may not write the
+/// directory opens it without a lock.
 fn take_directory(
     disk: &dyn Disk,
     config: &Config,
@@ -93,9 +94,10 @@ fn take_directory(
         }
         create_dir_synced(disk, dir)?;
     }
-    // Before a lock file is made where no database is; where one is there already, a database may be being made,
-    // which the lock tells. `load` tells a stranger's directory from one whose `CURRENT` was lost; if there is a
-    // database by now, it is locked like any other.
+    // Looks for a database before a lock file is created in a directory without one. If a lock file
+    // exists, another process may be creating a database: the lock tells. `load` tells a
+    // foreign directory from one whose `CURRENT` was lost. If a database has appeared in the
+    // meantime, it is locked like any other.
     if (read_only || !config.options.create_if_missing)
         && !disk.exists(&dir.join(names::CURRENT))?
         && !disk.exists(&dir.join(names::LOCK))?
@@ -110,7 +112,7 @@ fn take_directory(
     }
 }
 
-/// Everything that pass 1 found.
+/// What pass 1 found, and what pass 2 needs.
 struct Opening {
     config: Config,
     read_only: bool,
@@ -150,8 +152,9 @@ impl Opening {
             cache: BlockCache::new(config.options.cache_bytes(0)),
             next_file: Arc::new(move || FileNumber(next_file.fetch_add(1, Ordering::Relaxed))),
             memtable_bytes: Arc::default(),
-            // A new chunk is made only when none waits, so memtables and pool together hold no more
-            // than the memtables' share, and in the long run no insert meets a fresh page.
+            // A new chunk is allocated only when the pool is empty, so memtables and pool together
+            // hold no more than the memtables' share, and in the long run no insert touches a fresh
+            // page.
             chunks: ChunkPool::new(config.options.memtable_share() as usize),
             obsolete: Obsolete::default(),
             unfinished: Unfinished::default(),
@@ -183,7 +186,7 @@ impl Opening {
         let visible = self.found.last_seqno(&self.state);
         let history = match self.state.history {
             Some(history) => history,
-            // Who only reads a checkpoint begins no history.
+            // Opening a checkpoint for reading only begins no history.
             None if self.read_only => HistoryId::default(),
             None => HistoryId(environment.random.next_u64()),
         };
@@ -192,7 +195,7 @@ impl Opening {
         let mut log = None;
         let mut ballast = ballast::FoundBallast::default();
         if !self.read_only {
-            // First: a full disk has no room for a manifest.
+            // The ballast comes first: a full disk has no room for a manifest.
             ballast = find_ballast(&*disk, &dir, &self.files, self.config.options.ballast())?;
             let place = Place {
                 disk: Arc::clone(&disk),
@@ -257,10 +260,10 @@ impl Opening {
             lock,
         });
         let replayed = replay::replay(&parts, &self.state);
-        // A job left over would keep the directory locked.
+        // A job that is still queued would keep the directory locked.
         let replayed_records = replayed.inspect_err(|_| parts.setup.executor.shut_down())?;
         parts.history.replaying.store(false, Ordering::Release);
-        // No commit has made room for what was replayed.
+        // Divides the budget now that memtables hold what was replayed: no commit has done it.
         parts.memory.move_border();
         if let crate::Durability::Interval(interval) = parts.setup.options.durability
             && !self.read_only
@@ -273,19 +276,21 @@ impl Opening {
     }
 }
 
-/// An open for writing begins a manifest and a segment of the log.
+/// Adds to an error of a full disk how many bytes an open for writing needs: it starts a manifest
+/// and a segment of the log.
 fn told_what_to_free(dir: &Path, needed: u64, error: Error) -> Error {
     if error.kind() != ErrorKind::OutOfSpace {
         return error;
     }
     error.context(format_args!(
-        "{}: the disk is full: an open for writing needs about {needed} bytes of it, which must be freed elsewhere; \
-         an open for reading needs none",
+        "{}: the disk is full: an open for writing needs about {needed} bytes, \
+         to be freed outside of the database; an open for reading needs none",
         dir.display()
     ))
 }
 
-/// Refuses a log that would not fit into memory: who opens for reading only cannot flush what is replayed.
+/// Refuses a log that does not fit into memory: an open for reading only cannot flush what it
+/// replays.
 fn check_fits(config: &Config, found: &replay::Found) -> Result<()> {
     let bytes: u64 = found.recovered.segments.iter().map(|segment| segment.bytes).sum();
     let share = config.options.memtable_share();
@@ -293,8 +298,8 @@ fn check_fits(config: &Config, found: &replay::Found) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{}: its log of {bytes} bytes would stay in memory while the database is open for reading only: expected a \
-         memory budget of at least {}, or open it for writing once",
+        "{}: its log of {bytes} bytes would stay in memory while the database is open for \
+         reading only: expected a memory budget of at least {}, or open it for writing once",
         config.dir.display(),
         2 * (bytes - REPLAYED_BEYOND_SHARE)
     )))
@@ -308,7 +313,7 @@ fn draw_id(config: &Config) -> DatabaseId {
     DatabaseId(id)
 }
 
-/// Every table that the manifest names must be there, or the database is damaged: say it now.
+/// Refuses a database that lacks a table which its manifest names.
 fn check_tables_exist(dir: &Path, state: &State, files: &[String]) -> Result<()> {
     let files: HashSet<&str> = files.iter().map(String::as_str).collect();
     for number in state.live_tables() {
@@ -324,7 +329,8 @@ fn check_tables_exist(dir: &Path, state: &State, files: &[String]) -> Result<()>
     Ok(())
 }
 
-/// Removes what a crash left behind: temporary files, tables and manifests that nothing names.
+/// Removes what a crash left: temporary files, and tables and manifests that nothing names. Returns
+/// how many files were removed.
 fn remove_leftovers(
     disk: &dyn Disk,
     dir: &Path,
@@ -378,7 +384,7 @@ fn make_keyspaces(
     Ok(keyspaces)
 }
 
-/// A newer version may define what this one cannot keep.
+/// Refuses definitions of a kind that this version does not know: a newer one wrote them.
 fn check_definitions_known(state: &State, keyspaces: &Keyspaces) -> Result<()> {
     for &(id, kind) in state.definitions.keys() {
         let keyspace = keyspaces.get(id);

@@ -1,7 +1,7 @@
-//! The log at open: first checked as a whole, then replayed into memtables.
+//! The log at open: checked as a whole first, then replayed into memtables.
 //!
-//! An entry is replayed exactly once: those at or below the SeqNo through which its tree was flushed
-//! stand in tables already (a merge operand would count twice).
+//! Every entry is replayed exactly once: entries at or below the SeqNo through which their tree is
+//! flushed are in tables already (a merge operand would count twice).
 
 use crate::background::flush_replayed;
 use crate::commit::record::{self, LoggedOp, Refusal};
@@ -26,7 +26,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The last SeqNo that anything has, or may have had: after a crash nobody knows which were lost.
+    /// The largest SeqNo that a write has, or may have had: after a crash it is unknown which
+    /// writes were lost.
     pub(crate) fn last_seqno(&self, state: &State) -> SeqNo {
         let trees = state.trees.values();
         let tables = trees.flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta.seqnos().1);
@@ -60,12 +61,13 @@ pub(crate) fn check(
     };
     let recovered = flagstone_wal::read(disk, dir, loaded.id, &state.listed(), &mut visit)?;
     check_manifest(dir, loaded, &recovered)?;
-    // The log may end with SeqNos that it voided, which nobody was shown.
+    // The log may end with SeqNos that it voided; no reader has seen them.
     let logged = SeqNo::new(recovered.next_seqno.get().saturating_sub(1));
     Ok(Found { recovered, last: last.max(logged) })
 }
 
-/// A segment says how far the manifest was synced when it was begun. One that ends before has lost its end.
+/// Refuses a manifest that has lost its end: each segment records how far the manifest was synced
+/// when the segment was begun.
 fn check_manifest(dir: &Path, loaded: &Loaded, recovered: &Recovered) -> Result<()> {
     let found = ManifestPlace { number: loaded.number, end: loaded.valid_end };
     match recovered.manifest {
@@ -73,7 +75,8 @@ fn check_manifest(dir: &Path, loaded: &Loaded, recovered: &Recovered) -> Result<
             path(dir, FileKind::Manifest, found.number).display(),
             found.end,
             format_args!(
-                "the manifest ends here, segment {segment} of the log has seen manifest {} up to offset {}",
+                "the manifest ends here, but segment {segment} of the log has seen manifest {} \
+                 up to offset {}",
                 synced.number, synced.end
             ),
         )),
@@ -81,8 +84,9 @@ fn check_manifest(dir: &Path, loaded: &Loaded, recovered: &Recovered) -> Result<
     }
 }
 
-/// A keyspace that the catalog does not hold was dropped; one whose number it never gave out means
-/// that the manifest has lost its end.
+/// Refuses an operation of a keyspace whose number the catalog has never assigned: then the
+/// manifest has lost its end. A keyspace with a smaller number that is not in the catalog was
+/// dropped.
 fn check_given_out(
     dir: &Path,
     record: &Record<'_>,
@@ -102,7 +106,8 @@ fn check_given_out(
     ))
 }
 
-/// Checks a record that was written since the open, or before: `next` is the number that the next keyspace will get.
+/// Checks a record of the log of an open database; `next` is the number that the next keyspace will
+/// get.
 pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) -> Result<()> {
     match record.kind {
         record::DEFINITION => Definition::decode(record.payload)
@@ -150,8 +155,8 @@ fn unknown(dir: &Path, record: &Record<'_>) -> Error {
     )
 }
 
-/// Gives every operation of a batch with its SeqNo to `visit`; an operation more or less than the
-/// record counts is malformed.
+/// Calls `visit` for every operation of a batch with its SeqNo. A record that holds more or fewer
+/// operations than its count says is malformed.
 fn each_op(
     record: &Record<'_>,
     mut visit: impl FnMut(SeqNo, LoggedOp<'_>) -> Result<()>,
@@ -167,11 +172,11 @@ fn each_op(
     Ok(Ok(()))
 }
 
-/// Pass 2: inserts what is not in tables yet, flushing when memtables are full. Answers how many
-/// records held such entries.
+/// Pass 2: inserts the entries that are not in tables yet, and flushes when memtables are full.
+/// Returns how many records held such entries.
 pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
     let (disk, dir) = (&*parts.setup.environment.disk, &parts.setup.dir);
-    // Most operations are of the keyspace of the one before.
+    // Most operations belong to the same keyspace as the operation before.
     let mut last: Option<Arc<KeyspaceCore>> = None;
     let mut room = Room::default();
     let mut replayed = 0;
@@ -184,7 +189,7 @@ pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
             if last.as_ref().is_none_or(|last| last.id != op.keyspace) {
                 last = parts.keyspaces.get(op.keyspace);
             }
-            // It was dropped.
+            // The keyspace was dropped.
             let Some(keyspace) = &last else { return Ok(()) };
             is_new |= insert(parts, (keyspace, state), seqno, &op)?;
             Ok(())
@@ -197,7 +202,8 @@ pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
     Ok(replayed)
 }
 
-/// Inserts an operation into the trees that do not have it in tables; false when all have.
+/// Inserts an operation into the trees that do not have it in tables. Returns whether there was
+/// one.
 fn insert(
     parts: &Parts,
     (keyspace, state): (&KeyspaceCore, &State),
@@ -223,11 +229,12 @@ fn insert(
     }
 }
 
-/// Replay keeps the memory budget: it flushes as writes do, in this thread's time. On a full disk what is replayed stays in
-/// memory, up to the whole budget, of which nobody else uses anything yet: a database that is open can give room back.
+/// Keeps replay within the memory budget: it flushes as writes do, but in this thread. On a full
+/// disk the replayed entries stay in memory, up to the whole budget, which nothing else uses yet:
+/// once the database is open, it can free disk space.
 #[derive(Default)]
 struct Room {
-    /// The disk was full: flushes are tried again when memtables hold so much.
+    /// After a full disk: the size of the memtables, in bytes, at which a flush is tried again.
     again_at: u64,
 }
 
@@ -244,7 +251,7 @@ impl Room {
             flushed.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfSpace)
         };
         if is_full(&flushed) && had_ballast && parts.ballast.is_given_up() {
-            // There is room now.
+            // Giving up the ballast has freed space.
             flushed = flush_replayed(&parts.upkeep, through);
         }
         if !is_full(&flushed) {
@@ -262,8 +269,8 @@ impl Room {
 #[cold]
 fn no_room(parts: &Parts, error: Error) -> Error {
     error.context(format_args!(
-        "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: free about {} bytes on \
-         the disk, or open it once with a larger budget",
+        "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: \
+         free about {} bytes on the disk, or open it once with a larger budget",
         parts.setup.dir.display(),
         parts.setup.options.memory_budget,
         parts.history.log_bytes()

@@ -1,4 +1,4 @@
-//! What is there: files, whose they are, what the manifest still says.
+//! The files of a damaged database: which exist, whose they are, what the manifest still says.
 
 use super::report::Loss;
 use crate::manifest::{Current, Salvaged, State, salvage};
@@ -9,19 +9,20 @@ use flagstone_env::names::{self, FileKind, Name};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// A manifest is no longer than four snapshots of 256 MiB.
+/// The longest manifest, in bytes: four snapshots of 256 MiB, and headers.
 const MANIFEST_BYTES_MAX: u64 = 5 << 28;
 
-/// How far the manifest tells which tables there are.
+/// How far the manifest can be trusted to list the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It is whole.
+    /// The manifest is whole.
     Whole,
-    /// It is whole but for its end, which a crash or damage has cut short.
+    /// The manifest is whole except for its end, which a crash or damage has cut off.
     TornEnd,
-    /// Its beginning tells the keyspaces of some moment; the tables are those found.
+    /// Only the beginning can be read: it tells the keyspaces of an earlier time, and the tables
+    /// are those found.
     Beginning,
-    /// There is none.
+    /// No manifest can be read.
     Nothing,
 }
 
@@ -30,20 +31,21 @@ pub(super) struct Found {
     pub(super) id: DatabaseId,
     pub(super) state: State,
     pub(super) trust: Trust,
-    /// Every name.
+    /// Every name in the directory.
     pub(super) files: Vec<String>,
     pub(super) tables: BTreeSet<FileNumber>,
-    /// Above every number in a name.
+    /// A number above those of all files.
     pub(super) next_file: FileNumber,
     pub(super) losses: Vec<Loss>,
     pub(super) notes: Vec<String>,
 }
 
 impl Found {
-    /// Looks at what is there; writes nothing.
+    /// Reads the directory and its manifests; writes nothing.
     ///
     /// # Errors
-    /// InvalidInput when there is nothing of a database; Unsupported when a newer flagstone wrote its manifest; Io.
+    /// InvalidInput when the directory holds no file of a database; Unsupported when a newer
+    /// flagstone wrote its manifest; Io.
     pub(super) fn look(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let files = disk.list(dir)?;
         let (mut tables, mut manifests, mut largest) = (BTreeSet::new(), Vec::new(), 0);
@@ -76,7 +78,8 @@ impl Found {
         Ok(found)
     }
 
-    /// The manifest that `CURRENT` names, or else the newest that is whole, or else the beginning of the newest.
+    /// Reads the manifest that `CURRENT` names, or else the newest that is whole, or else the
+    /// beginning of the newest.
     fn read_manifests(
         &mut self,
         disk: &dyn Disk,
@@ -138,7 +141,7 @@ impl Found {
     }
 }
 
-/// The database that most of the files say they belong to.
+/// The id of the database that most of the files belong to.
 fn whose(disk: &dyn Disk, dir: &Path, files: &[String]) -> Option<DatabaseId> {
     let mut votes: HashMap<[u8; 16], usize> = HashMap::new();
     let current = Current::read(disk, dir).ok().map(|current| current.id);

@@ -1,4 +1,5 @@
-//! The log of a damaged database: what is not in tables yet, gathered and written as tables.
+//! The log of a damaged database: entries that are not in tables yet are gathered and written as
+//! tables.
 
 use super::output::{Output, Outputs};
 use crate::commit::record::{self, LoggedOp, Refusal};
@@ -8,15 +9,15 @@ use flagstone_base::{Trailer, TreeId};
 use flagstone_wal::Record;
 use std::collections::BTreeMap;
 
-/// So much of the log is gathered before it is written as tables.
+/// The bytes of log entries that are gathered before they are written as tables.
 pub(super) const GATHERED_BYTES: usize = 32 << 20;
 
-/// Where an operation goes.
+/// Where an operation of the log goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     /// L0 of a tree that is trusted.
     Tree(TreeId),
-    /// Among the sources of a keyspace that is rebuilt.
+    /// The sources of a keyspace that is rebuilt.
     Rebuilt(KeyspaceId),
 }
 
@@ -33,7 +34,7 @@ impl Logged {
     }
 }
 
-/// Entries that wait to be written.
+/// Log entries that wait to be written.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) by_target: BTreeMap<Target, Vec<Logged>>,
@@ -49,7 +50,7 @@ impl Gathered {
     }
 }
 
-/// Writes entries in their order; of two with the same key and SeqNo the first.
+/// Writes entries in order. Of two entries with the same key and SeqNo, only the first is written.
 pub(super) fn write(
     outputs: &mut Outputs<'_>,
     owner: super::output::Owner<'_>,
@@ -72,11 +73,11 @@ pub(super) fn write(
     Ok(output)
 }
 
-/// What a record says.
+/// The decoded contents of a record of the log.
 pub(super) enum Said<'a> {
     Operations(Vec<(SeqNo, LoggedOp<'a>)>),
     Definition(Definition),
-    /// A kind of record, or flags of an operation, of a newer flagstone.
+    /// A record kind, or flags of an operation, that only a newer flagstone knows.
     Unknown,
 }
 

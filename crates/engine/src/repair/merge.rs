@@ -1,8 +1,9 @@
-//! Rebuilding a keyspace of everything found: its tables, whichever they are, and the log.
+//! Rebuilding a keyspace from everything found: all its tables and the log.
 //!
-//! Nobody knows which of the tables are newer than others, and some may be what a compaction had read and not removed
-//! yet. So all entries are merged by key and SeqNo. The newest put or delete of a key counts, and merge operands above it;
-//! an entry below a range delete does not. Nothing else has to be kept: no snapshot reads this database.
+//! It is unknown which tables are newer than others, and some may be inputs of a compaction that
+//! were not removed yet. So all entries are merged by key and SeqNo. The newest put or delete of a
+//! key is kept, with the merge operands above it; an entry below a range delete is not. Nothing
+//! else is needed: no snapshot reads this database.
 
 use super::output::{BOTTOM, Output, Outputs, Owner};
 use super::report::RepairReport;
@@ -14,15 +15,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// What a rebuilt keyspace is made of.
+/// The sources of a rebuilt keyspace.
 pub(super) struct Rebuilt<'a> {
     pub(super) record: &'a KeyspaceRecord,
     pub(super) names: &'a BTreeMap<u32, Vec<u8>>,
     pub(super) sources: &'a [Arc<Salvage>],
 }
 
-/// The next entry of a source, in the order of the merge: by key, the newest first, and of one SeqNo what needs nothing
-/// below it (a put that a compaction has folded before the operand that it was).
+/// The next entry of a source. The order is that of the merge: by key, the newest first, and for
+/// one SeqNo first the entry that needs nothing below it (a put that a compaction has folded comes
+/// before the operand it was folded from).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Next {
     key: Vec<u8>,
@@ -31,16 +33,16 @@ struct Next {
     source: usize,
 }
 
-/// What was merged.
+/// The result of a merge.
 pub(super) struct Merged {
     /// The tables of each partition.
     pub(super) tables: Vec<Vec<TableMeta>>,
     pub(super) merges: u64,
-    /// Entries of one key and SeqNo that were not equal.
+    /// The number of entries that differed from another entry with the same key and SeqNo.
     pub(super) unequal: u64,
 }
 
-/// Merges the sources into tables of the deepest level.
+/// Merges the sources into new tables of the deepest level.
 pub(super) fn merge(
     rebuilt: &Rebuilt<'_>,
     outputs: &mut Outputs<'_>,
@@ -83,12 +85,12 @@ fn next_of(cursor: &SalvageCursor, source: usize) -> Option<Next> {
     Some(Next { key: entry.key.to_vec(), seqno, is_merge, source })
 }
 
-/// The key that is being decided.
+/// The state of the merge for the current key.
 struct Deciding {
     key: Vec<u8>,
-    /// Entries below it are deleted.
+    /// Entries with a smaller SeqNo are deleted by a range delete.
     deleted: SeqNo,
-    /// Nothing older counts.
+    /// No older entry of the key is needed.
     is_done: bool,
     last: Option<(Trailer, Vec<u8>)>,
 }
@@ -96,7 +98,7 @@ struct Deciding {
 struct Writer<'a> {
     rebuilt: &'a Rebuilt<'a>,
     ranges: Ranges<'a>,
-    /// The table that each partition is writing.
+    /// The table that is being written for each partition.
     open: Vec<Option<Output>>,
     merged: Merged,
     key: Option<Deciding>,
@@ -119,8 +121,8 @@ impl Writer<'_> {
         if let Some((last, value)) = &deciding.last
             && last.seqno() == seqno
         {
-            // Of a put and the operand that it was folded of the put comes first. A put that
-            // expired became a tombstone in newer tables.
+            // Two differences are expected: a put precedes the operand it was folded from, and a
+            // put that expired became a tombstone in newer tables.
             let is_same = *last == entry.trailer && value[..] == *entry.value;
             let is_folded = last.kind() == Kind::Put && kind == Kind::Merge;
             let is_expired = match (last.kind(), kind) {
@@ -152,7 +154,7 @@ impl Writer<'_> {
         let Rebuilt { record, names, .. } = *self.rebuilt;
         let partition = record.route.partition(entry.key, key_hash(entry.key, record.route.seed()));
         let open = &mut self.open[partition];
-        // All entries of a key stand in one table.
+        // All entries of a key go into one table.
         if let Some(full) =
             open.take_if(|open| open.is_full() && open.last_key() != Some(entry.key))
         {
@@ -176,12 +178,12 @@ impl Writer<'_> {
     }
 }
 
-/// The range deletes of all sources, asked for keys that ascend.
+/// The range deletes of all sources, queried by ascending keys.
 struct Ranges<'a> {
-    /// By start.
+    /// The range deletes that start after the last key, ordered by start.
     waiting: std::vec::IntoIter<RangeDelete<'a>>,
     next: Option<RangeDelete<'a>>,
-    /// Those that began.
+    /// The range deletes that started and may cover later keys.
     begun: Vec<RangeDelete<'a>>,
 }
 
@@ -195,7 +197,7 @@ impl<'a> Ranges<'a> {
         Self { waiting, next, begun: Vec::new() }
     }
 
-    /// The SeqNo of the newest that covers `key`.
+    /// The SeqNo of the newest range delete that covers `key`, or zero.
     fn newest_over(&mut self, key: &[u8]) -> SeqNo {
         while let Some(range) = self.next.take_if(|next| next.start <= key) {
             self.begun.push(range);

@@ -1,14 +1,17 @@
-//! Repair: a database of what can still be read of a damaged one, and an account of what is lost.
+//! Repair: writes a new database of everything that can still be read of a damaged one, and reports
+//! what is lost.
 //!
 //! ```text
-//! find     CURRENT, manifests, tables, log: what is there, whose it is, what the manifest says
-//! trusted keyspaces (the manifest knows their tables)
-//!     whole table -> linked; damaged -> its good blocks written as a table of the same level; log -> new tables of L0
-//! rebuilt keyspaces (it does not)
+//! find     CURRENT, manifests, tables, log: which files exist, whose they are,
+//!          what the manifest says
+//! trusted keyspaces (the manifest lists their tables)
+//!     whole table -> linked; damaged -> its good blocks in a new table of the same level;
+//!     log -> new tables of L0
+//! rebuilt keyspaces (the manifest does not)
 //!     all tables found and the log, newest first, key by key -> new tables of the deepest level
-//! end      a new manifest; in place: what is not needed any more is renamed aside
+//! end      a new manifest; in place: files that are not needed any more are renamed
 //! ```
-//! Nothing of the original is written or removed. Modules stand from the ground up.
+//! No file of the original is written or removed. Modules are listed from the ground up.
 
 mod report;
 

@@ -1,4 +1,4 @@
-//! New tables: numbered above all others, checked when they are written.
+//! The tables that a repair writes: numbered above all others, and checked once they are written.
 
 use super::find::Found;
 use super::report::RepairReport;
@@ -16,26 +16,26 @@ use std::sync::Arc;
 
 /// The deepest level.
 pub(super) const BOTTOM: u8 = LEVELS as u8 - 1;
-/// A table is full at this size.
+/// The size at which the next key starts a new table.
 const TABLE_BYTES: u64 = 64 << 20;
 
-/// Where new tables go.
+/// The directory and the numbers of new tables.
 pub(super) struct Outputs<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
     pub(super) dir: &'a Path,
     pub(super) database: DatabaseId,
     pub(super) next_file: FileNumber,
-    /// Every file made, to be removed if the repair fails.
+    /// Every file that was created: a repair that fails removes them.
     pub(super) made: Vec<PathBuf>,
 }
 
-/// For whom a table is written.
+/// The keyspace, tree and level that a table is written for.
 #[derive(Clone, Copy)]
 pub(super) struct Owner<'a> {
     pub(super) record: &'a KeyspaceRecord,
     pub(super) tree: TreeId,
     pub(super) level: u8,
-    /// The names that its documents may use, by id.
+    /// The names of fields that the keyspace's documents may use, by id.
     pub(super) names: &'a BTreeMap<u32, Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Outputs<'a> {
         number
     }
 
-    /// Begins a table.
+    /// Creates the file of a new table.
     pub(super) fn begin(&mut self, owner: Owner<'_>) -> Result<Output> {
         let record = owner.record;
         let salt = (SystemRandom.next_u64() as u32).max(1);
@@ -81,7 +81,8 @@ impl<'a> Outputs<'a> {
         Ok(Output { builder, ident, path })
     }
 
-    /// Ends a table: synced, read again and checked. `None`, and no file, when nothing stands in it.
+    /// Finishes a table: it is synced, read again and checked. An empty table is removed; `None`
+    /// then.
     pub(super) fn end(
         &self,
         output: Output,
@@ -115,7 +116,7 @@ impl Output {
         self.builder.add_range_delete(start, end, seqno)
     }
 
-    /// Whether the next key should go to another table.
+    /// Returns whether the next key should start another table.
     pub(super) fn is_full(&self) -> bool {
         self.builder.bytes_estimated() >= TABLE_BYTES
     }

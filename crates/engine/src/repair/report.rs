@@ -1,24 +1,27 @@
-//! What a repair did, and what is lost.
+//! The report of a repair: what it did, and what is lost.
 
 use flagstone_base::SeqNo;
 use std::fmt;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// Something that a repair could not read.
+/// A part of the damaged database that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The name of the file.
     pub file: String,
-    /// Where in it; empty when the file is missing.
+    /// The range of bytes in the file; empty when the file is missing.
     pub bytes: Range<u64>,
-    /// The keyspace whose entries stood there, if it is one's and that is known.
+    /// The keyspace whose entries were there, if known.
     pub keyspace: Option<String>,
-    /// Between which keys, both included, if the part is one of a table; without the second: from the first on.
+    /// The first and the last key of the lost part, both included, if it is part of a table;
+    /// without the second: all keys from the first on.
     pub keys: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    /// From which SeqNo on, and below which, if the part is one of the log; without the second: nobody knows.
+    /// The first SeqNo of the lost part and the first one after it, if it is part of the log;
+    /// without the second: the end is unknown.
     pub seqnos: Option<(SeqNo, Option<SeqNo>)>,
-    /// Whether it may be no loss at all: the end of a log or manifest that a crash cut short before anybody was promised it.
+    /// Whether this may be no loss: the end of a log or manifest that a crash cut off before it was
+    /// acknowledged.
     pub may_be_torn: bool,
     /// What is wrong.
     pub what: String,
@@ -27,32 +30,34 @@ pub struct Loss {
 /// What a repair did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
-    /// Where the repaired database lies.
+    /// The directory of the repaired database.
     pub dir: PathBuf,
     /// The newest SeqNo in it.
     pub seqno: SeqNo,
-    /// Tables taken over as they are, and their bytes.
+    /// The number of tables that were kept unchanged.
     pub tables_kept: u64,
-    /// Their bytes.
+    /// The size of the kept tables, in bytes.
     pub bytes_kept: u64,
-    /// Tables written, of parts of damaged ones, of the log, or of whole keyspaces.
+    /// The number of tables that were written, from parts of damaged tables, the log, or whole
+    /// keyspaces.
     pub tables_written: u64,
-    /// Entries in them.
+    /// The number of entries in the tables that were written.
     pub entries_written: u64,
-    /// Records of the log that were read.
+    /// The number of records of the log that were read.
     pub log_records: u64,
-    /// Keyspaces whose tables the manifest does not tell, so that they were rebuilt of everything found, by name.
+    /// The names of the keyspaces whose tables the manifest does not list: they were rebuilt from
+    /// everything found.
     pub rebuilt: Vec<String>,
-    /// What could not be read.
+    /// Everything that could not be read.
     pub losses: Vec<Loss>,
-    /// What else its owner should know.
+    /// Remarks that the owner of the database should read.
     pub notes: Vec<String>,
-    /// In a repair in place: the files that were renamed, by their new names.
+    /// The new names of the files that a repair in place has renamed.
     pub set_aside: Vec<String>,
 }
 
 impl RepairReport {
-    /// Whether everything could be read.
+    /// Returns whether everything could be read, except for ends that a crash may have cut off.
     pub fn is_lossless(&self) -> bool {
         self.losses.iter().all(|loss| loss.may_be_torn)
     }

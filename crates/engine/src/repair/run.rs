@@ -15,14 +15,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Makes a database of what can still be read of a damaged one.
+/// Writes a new database of everything that can still be read of a damaged one.
 ///
-/// Everything that can be read is kept, and a [`RepairReport`] tells what cannot: file, place, keys, writes. A table that
-/// is whole is taken over as it is. Of a damaged one the good blocks are. Of a log every whole record is, also behind damage.
-/// Without a manifest the keyspaces are rebuilt of their tables and the log: their names are lost then
-/// (`keyspace-3`), and the names of folds and codecs; names of fields are not.
+/// Everything that can be read is kept, and a [`RepairReport`] lists what cannot: file, offset,
+/// keys, writes. Whole tables are kept unchanged; of a damaged table the good blocks are kept, and
+/// of the log every whole record, also after damage. Without a manifest the keyspaces are rebuilt
+/// from their tables and the log. Then the names of keyspaces (they become `keyspace-3`), folds and
+/// codecs are lost; names of fields are not.
 ///
-/// The original is read, never written: [`Repair::into_dir`] makes another database. Before a repair, copy what you have.
+/// The original is read, never written: [`Repair::into_dir`] creates another database. Copy the
+/// damaged database before you repair it.
 #[must_use = "nothing is repaired until a destination is named"]
 pub struct Repair {
     dir: PathBuf,
@@ -32,34 +34,36 @@ pub struct Repair {
 }
 
 const WHAT: &str = "a repaired database";
-/// What a file that is not needed any more is called: its name, then this.
+/// The ending that is appended to the name of a file that is not needed any more.
 const ASIDE: &str = ".aside";
 
 impl Repair {
-    /// A repair of the database in `dir`.
+    /// Returns a repair of the database in `dir`. Nothing is read yet.
     pub fn of(dir: &Path, contents: Arc<dyn ContentFactory>) -> Self {
         let disk = Arc::new(OsDisk);
         Self { dir: dir.to_owned(), disk, folds: BTreeMap::new(), contents }
     }
 
-    /// If the manifest does not tell: the fold of a keyspace, by its number.
+    /// Names the fold of the keyspace with number `keyspace`, for when the manifest does not tell
+    /// it.
     pub fn fold(mut self, keyspace: u32, name: &str) -> Self {
         self.folds.insert(keyspace, name.to_owned());
         self
     }
 
-    /// On another disk: for tests.
+    /// Uses another disk, for tests.
     pub fn on_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self
     }
 
-    /// Makes the repaired database in `to`, which must be missing or empty. Whole tables are linked, or copied
-    /// where the file system makes no link. After an error or a crash there is no database in `to`.
+    /// Writes the repaired database to `to`, which must be missing or empty. Whole tables are
+    /// linked, or copied where the file system cannot link. After an error or a crash `to` holds no
+    /// database.
     ///
     /// # Errors
-    /// InvalidInput when there is nothing to repair, or `to` holds something; Busy when the database is open;
-    /// Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
+    /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database
+    /// is open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
     pub fn into_dir(self, to: &Path) -> Result<RepairReport> {
         check_empty(&*self.disk, to, WHAT)?;
         let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
@@ -79,10 +83,10 @@ impl Repair {
         made
     }
 
-    /// Repairs the database where it is: new tables and a new manifest are written beside the old files, `CURRENT` is
-    /// switched, and every file that the repaired database does not need is renamed to `NAME.aside`. Nothing is removed,
-    /// so what a repair could not read can be looked at later. Until `CURRENT` is switched the old files are as
-    /// they were.
+    /// Repairs the database in its own directory: writes new tables and a new manifest beside the
+    /// old files, switches `CURRENT`, and renames every file that the repaired database does not
+    /// need to `NAME.aside`. Nothing is removed, so unreadable files can be examined later. The old
+    /// files are unchanged until `CURRENT` is switched.
     ///
     /// # Errors
     /// As [`Repair::into_dir`].
@@ -103,13 +107,14 @@ impl Repair {
                 return Err(error);
             }
         };
-        // A second name first: whoever opens the repaired database removes what its manifest does not name.
+        // The second names come first: the next open removes tables that the new manifest does not
+        // name.
         let unneeded = files.iter().filter(|name| !is_needed(name, &work));
         let aside = self.link_aside(unneeded).inspect_err(|_| self.remove(&work.outputs.made))?;
         let place = Place::of_copy(&self.disk, &self.dir, &state);
         Manifest::replace(place, work.found.id, state)?;
         for (name, to) in aside {
-            // `CURRENT` is the new one by now.
+            // `CURRENT` has been replaced already.
             if name != names::CURRENT {
                 disk.remove(&self.dir.join(name))?;
             }
@@ -121,7 +126,8 @@ impl Repair {
         Ok(work.report)
     }
 
-    /// Gives each of the files a second name, durably; the names. An error leaves none.
+    /// Gives each of the files a second name, durably, and returns the names. After an error none
+    /// of them is left.
     fn link_aside<'n>(
         &self,
         files: impl Iterator<Item = &'n String>,
@@ -131,7 +137,10 @@ impl Repair {
             for name in files {
                 let to = self.free_name(name)?;
                 self.disk.link(&self.dir.join(name), &self.dir.join(&to)).map_err(|error| {
-                    error.context("a repair in place sets files aside by hard links: repair into another directory")
+                    error.context(
+                        "a repair in place sets files aside by hard links: repair into another \
+                         directory",
+                    )
                 })?;
                 aside.push((name.as_str(), to));
             }
@@ -145,14 +154,14 @@ impl Repair {
         Ok(aside)
     }
 
-    /// Removes what a repair has made that goes no further, as far as it can be.
+    /// Removes the files that a failed repair has created, as far as possible.
     fn remove(&self, made: &[PathBuf]) {
         for path in made {
             let _gone = self.disk.remove(path);
         }
     }
 
-    /// What a file that is set aside will be called.
+    /// Returns the new name of a file that is set aside: one that no file has.
     fn free_name(&self, name: &str) -> Result<String> {
         let mut free = format!("{name}{ASIDE}");
         let mut again = 1;
@@ -170,7 +179,7 @@ impl Repair {
     }
 }
 
-/// The state as it is written: everything stands in tables, and a log would begin above every number.
+/// The final state: all entries are in tables, and a log would begin above every file number.
 fn finished(state: State, work: &Work<'_>) -> State {
     state_of_copy(&state, Some(FileNumber(work.outputs.next_file.0 + 1)))
 }
@@ -178,13 +187,13 @@ fn finished(state: State, work: &Work<'_>) -> State {
 fn is_needed(name: &str, work: &Work<'_>) -> bool {
     match names::parse(name) {
         Name::Numbered(FileKind::Table, number) => work.kept.contains(&number),
-        // What was being made is no part of a database.
+        // Temporary files are no part of a database.
         Name::Foreign | Name::Lock | Name::Ballast | Name::Temporary => true,
         Name::Numbered(..) | Name::Current => false,
     }
 }
 
-/// Gives a table a second name in another directory, or copies it.
+/// Links a table into another directory, or copies it where links are not possible.
 fn bring(disk: &dyn Disk, from: &Path, to: &Path, number: FileNumber) -> Result<()> {
     let (from, to) =
         (names::path(from, FileKind::Table, number), names::path(to, FileKind::Table, number));

@@ -1,4 +1,4 @@
-//! Table by table, record by record: the state of the repaired database.
+//! The work of a repair: goes through tables and log and builds the state of the repaired database.
 
 use super::find::{Found, Trust};
 use super::log::{self, GATHERED_BYTES, Gathered, Said, Target};
@@ -23,12 +23,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The most names of fields that a keyspace has.
+/// The largest number of field names that a keyspace can have.
 const NAMES_MAX: u32 = 65_536;
-/// So many names are taken for lost where their number is not known: few collections have more.
+/// How many names are assumed lost where the number is unknown: few collections have more.
 const NAMES_SPARED: u32 = 1024;
 
-/// A table that the manifest names.
+/// A table that the manifest lists.
 #[derive(Clone)]
 struct Named {
     keyspace: KeyspaceId,
@@ -37,28 +37,29 @@ struct Named {
     meta: TableMeta,
 }
 
-/// A repair under way.
+/// A repair in progress.
 pub(super) struct Work<'a> {
     pub(super) from: &'a Path,
     pub(super) found: Found,
     pub(super) outputs: Outputs<'a>,
     pub(super) report: RepairReport,
-    /// The folds that the caller knows keyspaces to have.
+    /// The folds of keyspaces, by number, as the caller named them.
     pub(super) folds: &'a BTreeMap<u32, String>,
     contents: &'a dyn ContentFactory,
     pub(super) files: Arc<OpenFiles>,
-    /// Tables of the original that the repaired database has, too.
+    /// The tables of the original that the repaired database uses unchanged.
     pub(super) kept: BTreeSet<FileNumber>,
-    /// Of manifest, tables and log.
+    /// The definitions found in manifest, tables and log, by id.
     definitions: BTreeMap<(KeyspaceId, DefinitionKind), BTreeMap<u32, Vec<u8>>>,
-    /// What rebuilt keyspaces are made of, and what their tables say of them.
+    /// The tables from which each rebuilt keyspace is merged.
     rebuilt: BTreeMap<KeyspaceId, Vec<(FileNumber, Arc<Salvage>)>>,
+    /// The properties of one table of each keyspace that has unlisted tables.
     properties: BTreeMap<KeyspaceId, Properties>,
     scratch: Vec<PathBuf>,
     gathered: Gathered,
     last_seqno: SeqNo,
     trees_max: u32,
-    /// Keyspaces of which a table has lost its names of fields.
+    /// The keyspaces with a table whose field names are lost.
     names_lost: BTreeSet<KeyspaceId>,
 }
 
@@ -99,7 +100,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The state of the repaired database; its new tables are written.
+    /// Writes the new tables and returns the state of the repaired database.
     pub(super) fn run(&mut self) -> Result<State> {
         let named = self.named();
         self.choose_rebuilt(&named)?;
@@ -143,7 +144,8 @@ impl<'a> Work<'a> {
         names::path(self.from, FileKind::Table, number)
     }
 
-    /// What a table says of itself, by its tail or by all of it.
+    /// The properties of a table, read from its tail or, if that is damaged, from what can be
+    /// salvaged.
     fn properties_of(&self, number: FileNumber) -> Option<Properties> {
         let ident = TableIdent { database: self.found.id, number, salt: 0 };
         let file = self.files.open(&self.path(number), false).ok()?;
@@ -153,8 +155,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Finds the keyspaces whose tables the manifest does not tell: there is none, or tables stand there that it should
-    /// name and does not.
+    /// Finds the keyspaces to be rebuilt: those whose tables the manifest does not list, because
+    /// there is no manifest, or because there are tables that it should list and does not.
     fn choose_rebuilt(&mut self, named: &BTreeMap<FileNumber, Named>) -> Result<()> {
         let missing: BTreeSet<KeyspaceId> = named
             .iter()
@@ -162,7 +164,8 @@ impl<'a> Work<'a> {
             .map(|(_, named)| named.keyspace)
             .collect();
         let trust = self.found.trust;
-        // With a whole log nothing stands in unnamed tables alone: they are left over from work that was not installed.
+        // With a whole log no entry is in an unlisted table alone: such tables are left from work
+        // that was not installed.
         let is_log_whole = trust == Trust::Whole && self.is_log_whole()?;
         if matches!(trust, Trust::Beginning | Trust::Nothing) {
             for record in self.found.state.catalog.iter() {
@@ -185,10 +188,10 @@ impl<'a> Work<'a> {
             let id = properties.keyspace;
             let is_known = catalog.by_id(id).is_some();
             if !is_known && id < catalog.counters().next_keyspace {
-                // Of a keyspace that was dropped.
+                // The table of a keyspace that was dropped.
                 continue;
             }
-            // A tree that is not there any more left it behind.
+            // `None` if the table is left from a tree that was removed.
             let tree = self.found.state.trees.get(&properties.tree);
             let is_newer = tree.is_some_and(|tree| {
                 properties.content.seqno_max > tree.flushed_through.unwrap_or_default()
@@ -198,7 +201,8 @@ impl<'a> Work<'a> {
                 self.rebuilt.entry(id).or_default();
                 unnamed.push((number, properties));
             } else {
-                // Its keyspace is told whole. An old one holds what compactions have dropped since.
+                // The manifest lists all tables of this keyspace. An older table holds entries that
+                // compactions have dropped since.
                 self.properties.entry(id).or_insert(properties);
             }
         }
@@ -212,7 +216,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Whether the log tells everything since the last flush.
+    /// Returns whether the log holds everything since the last flush.
     fn is_log_whole(&self) -> Result<bool> {
         let state = &self.found.state;
         if state.clean_close {
@@ -242,7 +246,7 @@ impl<'a> Work<'a> {
         record.map_or_else(|| format!("keyspace-{}", id.0), |record| record.name.clone())
     }
 
-    /// Reads a table as far as it can be read, and notes what cannot.
+    /// Reads a table as far as possible, and reports what cannot be read.
     fn salvage(
         &mut self,
         keyspace: KeyspaceId,
@@ -305,7 +309,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// A table of a trusted keyspace: as it is, or what is left of it.
+    /// Keeps a table of a trusted keyspace unchanged, or writes a new one of its readable entries.
     fn carry_over(&mut self, number: FileNumber, named: &Named, state: &mut State) -> Result<()> {
         let Err(wrong) =
             check_table(&**self.outputs.disk, &self.path(number), &named.meta, &mut unpaced)
@@ -318,7 +322,7 @@ impl<'a> Work<'a> {
         let losses = self.report.losses.len();
         let salvage = self.salvage(named.keyspace, number, Some(&named.meta));
         if self.report.losses.len() == losses {
-            // Its index, its filter or its header is damaged.
+            // Only the index, the filter or the header is damaged.
             self.report.notes.push(format!("{wrong}; all its entries can be read"));
         }
         let left = match salvage {
@@ -351,9 +355,9 @@ impl<'a> Work<'a> {
         self.outputs.end(output, &mut self.report)
     }
 
-    /// Gathers what of the log is in no table.
+    /// Gathers the entries of the log that are in no table.
     fn read_log(&mut self, state: &mut State) -> Result<()> {
-        // A manifest that lost its end does not know which segments were released since.
+        // A manifest that lost its end does not know which segments were released later.
         let listed = match self.found.trust {
             Trust::Whole => state.listed(),
             _ => Listed::default(),
@@ -382,7 +386,8 @@ impl<'a> Work<'a> {
             && self.found.trust == Trust::Whole
             && !state.clean_close
         {
-            let what = "there is no log, and the database was not closed: if writes came last, they are lost";
+            let what = "there is no log, and the database was not closed: the last writes, if \
+                        any, are lost";
             let segment = state.wal_from.unwrap_or(FileNumber(1));
             let seqnos = (in_tables.plus(1), None);
             losses.push(of_log(segment, 0..0, seqnos, true, what.to_owned()));
@@ -391,7 +396,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Writes up to this one stand in tables, if the manifest is to be trusted.
+    /// The SeqNo up to which all writes are in tables; zero if the manifest is not whole.
     fn in_tables(&self) -> SeqNo {
         if self.found.trust != Trust::Whole {
             return SeqNo::ZERO;
@@ -463,7 +468,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Writes what was gathered: tables of L0, or sources of a keyspace that is rebuilt.
+    /// Writes the gathered entries: to tables of L0, or to sources of a keyspace that is rebuilt.
     fn write_gathered(&mut self, state: &mut State) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         for (target, entries) in gathered.by_target {
@@ -471,7 +476,7 @@ impl<'a> Work<'a> {
                 Target::Tree(tree) => (state.catalog.keyspace_of(tree).unwrap_or_default(), tree),
                 Target::Rebuilt(keyspace) => (keyspace, TreeId(0)),
             };
-            // A keyspace that is not known yet: the table is read again by the rebuilding.
+            // The catalog may lack the keyspace; its rebuilding reads this table again.
             let record = state.catalog.by_id(keyspace).cloned();
             let record = record.unwrap_or_else(|| Arc::new(self.unknown(keyspace, TreeId(1))));
             let names = self.names_of(keyspace);
@@ -489,7 +494,7 @@ impl<'a> Work<'a> {
         let meta = self.outputs.end(output, &mut self.report)?;
         let Some(meta) = meta else { return Ok(()) };
         let tree = state.trees.entry(tree).or_default();
-        // Nothing of the log is left to be replayed.
+        // No part of the log remains to be replayed.
         tree.flushed_through = tree.flushed_through.max(Some(meta.seqnos().1));
         tree.tables.insert(meta.number, (0, meta));
         Ok(())
@@ -506,7 +511,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// A keyspace of which the catalog tells nothing: what its tables and the log tell.
+    /// The record of a keyspace that the catalog lacks, from what its tables and the log tell.
     fn unknown(&self, id: KeyspaceId, first_tree: TreeId) -> KeyspaceRecord {
         let mut definitions = self.definitions.iter();
         let has_definitions =
@@ -519,7 +524,7 @@ impl<'a> Work<'a> {
         KeyspaceRecord::new(id, &self.name_of(id), first_tree, content, &options, seed)
     }
 
-    /// Puts the keyspaces that tables and log tell of into the catalog.
+    /// Adds the keyspaces that only tables and log mention to the catalog.
     fn create_unknown(&mut self, state: &mut State) -> Result<()> {
         let unknown: Vec<KeyspaceId> =
             self.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
@@ -537,7 +542,8 @@ impl<'a> Work<'a> {
                 && !self.contents.defines(&record.content, DefinitionKind::NAMES)
             {
                 self.report.notes.push(format!(
-                    "{id}: names of fields may be lost: if it held documents, repair again and name its fold"
+                    "{id}: names of fields may be lost: if it held documents, repair \
+                     again and name its fold"
                 ));
             }
             state.apply(&Edit { keyspaces_created: vec![record], ..Edit::default() })?;
@@ -545,7 +551,8 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Notes of keyspaces whose tables have entries that expire that they do: of one that was lost nothing else tells it.
+    /// Sets `expires` on keyspaces with tables that hold expiring entries: a rebuilt keyspace has
+    /// lost this mark.
     fn note_expiries(state: &mut State) -> Result<()> {
         let expires = |tree: &TreeId| {
             let tables = state.trees.get(tree).into_iter().flat_map(|tree| tree.tables.values());
@@ -561,7 +568,7 @@ impl<'a> Work<'a> {
     fn rebuild(&mut self, state: &mut State) -> Result<()> {
         for (id, mut sources) in std::mem::take(&mut self.rebuilt) {
             let Some(record) = state.catalog.by_id(id).cloned() else { continue };
-            // Of two operands with one SeqNo the one of the newer table is looked at first.
+            // Of two operands with the same SeqNo, the one in the newer table comes first.
             sources.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
             let sources: Vec<Arc<Salvage>> =
                 sources.into_iter().map(|(_, source)| source).collect();
@@ -582,8 +589,9 @@ impl<'a> Work<'a> {
             self.report.rebuilt.push(record.name.clone());
             if merged.unequal > 0 {
                 self.report.notes.push(format!(
-                    "keyspace {:?}: {} writes stood in two tables with different contents, which a \
-                     compaction can leave of merge operands: look at the values of its keys",
+                    "keyspace {:?}: {} writes were found in two tables with different contents, \
+                     which a compaction can leave of merge operands: look at the values of its \
+                     keys",
                     record.name, merged.unequal
                 ));
             }
@@ -598,14 +606,15 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// The names that the tables of a keyspace carry.
+    /// The names of fields of a keyspace, by id.
     fn names_of(&self, keyspace: KeyspaceId) -> BTreeMap<u32, Vec<u8>> {
         let names = self.definitions.get(&(keyspace, DefinitionKind::NAMES));
         names.cloned().unwrap_or_default()
     }
 
-    /// The ids of definitions have no gap, so what is lost gets a text that says so. Where nobody knows how many names are
-    /// lost, the next ids are not given again, or fields of old documents would show under new names.
+    /// Fills in the definitions. Their ids have no gaps, so a lost definition gets a text that says
+    /// so. Where it is unknown how many names are lost, the next ids are reserved: if they were
+    /// assigned again, fields of old documents would appear under new names.
     fn define(&mut self, state: &mut State) {
         if self.found.trust != Trust::Whole {
             for id in &self.names_lost {
@@ -640,7 +649,8 @@ impl<'a> Work<'a> {
                 let known = items.get(&id).filter(is_good).cloned();
                 known.unwrap_or_else(|| format!("lost name {id}").into_bytes())
             };
-            // They are few: a table carries all names of its collection.
+            // The limit guards against a damaged id: each table carries all names of its
+            // collection, so few are missing.
             let most = items.len().saturating_mul(2) + 2 * NAMES_SPARED as usize;
             let known = (0..end).take(most).map(item);
             state.definitions.insert((id, kind), known.collect());

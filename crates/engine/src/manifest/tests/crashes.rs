@@ -1,5 +1,5 @@
-//! The power is cut at every operation of a history of edits and rolls: what was acknowledged is
-//! there afterwards, whole, and nothing else but perhaps the edit that was under way.
+//! Cuts the power at every operation of a history of edits and rolls: afterwards everything
+//! acknowledged is there, and nothing else except perhaps the edit that was in progress.
 
 use super::support::*;
 use crate::manifest::*;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const EDITS: u64 = 40;
 
-/// Appends edits until the power is off; what was acknowledged, and the edit under way.
+/// Appends edits until the power is off. Returns the acknowledged state, and the edit in progress.
 fn run(world: &World, seed: u64) -> (Option<State>, Option<Edit>) {
     let random = SeededRandom::new(seed);
     let Ok(mut manifest) = world.open() else { return (None, None) };

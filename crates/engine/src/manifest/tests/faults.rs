@@ -1,5 +1,5 @@
-//! Operations of the disk fail, once or twice, or the disk is full: the database stays whole, says
-//! what happened by the kind of its error, and goes on as soon as it can.
+//! Operations of the disk fail, once or twice, or the disk is full: the database stays whole,
+//! reports the right kind of error, and continues as soon as it can.
 
 use super::support::*;
 use crate::manifest::*;
@@ -8,14 +8,14 @@ use flagstone_env::{Effect, Failure, Fault, Op, SeededRandom};
 
 const EDITS: u64 = 25;
 
-/// What a history met on its way.
+/// The failures during a history.
 #[derive(Default, Debug)]
 struct Met {
     failed: u32,
     poisoned: u32,
 }
 
-/// What a crash would leave must be the acknowledged state, or one with the edit in doubt.
+/// Checks that a crash now would leave the acknowledged state, with or without the edit in doubt.
 fn check_crash(world: &World, acknowledged: &State, doubtful: Option<&Edit>, case: &str) {
     for left in [world.mem.crash_losing_unsynced(), world.mem.kill(), world.mem.crash(7)] {
         let loaded = World::on(left).load().unwrap_or_else(|error| panic!("{case}: {error:?}"));
@@ -25,7 +25,7 @@ fn check_crash(world: &World, acknowledged: &State, doubtful: Option<&Edit>, cas
     }
 }
 
-/// Opens the database, again after each failure: faults pass.
+/// Opens the database, and tries again after each failure: faults pass.
 fn open(world: &World, met: &mut Met, case: &str) -> Manifest {
     for _ in 0..4 {
         match world.open() {
@@ -146,7 +146,7 @@ fn an_append_that_fails_is_repeated_in_a_new_file() {
 }
 
 #[test]
-fn a_full_disk_refuses_edits_until_there_is_room_and_loses_none() {
+fn a_full_disk_refuses_edits_until_there_is_space_and_loses_none() {
     let world = World::new();
     let mut manifest = world.open().unwrap();
     manifest.append(&created(keyspace(1, "a", 1))).unwrap();
@@ -168,7 +168,7 @@ fn a_full_disk_refuses_edits_until_there_is_room_and_loses_none() {
 }
 
 #[test]
-fn a_failed_sync_poisons_and_says_so_ever_after() {
+fn after_a_failed_sync_every_append_says_poisoned() {
     let world = World::new();
     let mut manifest = world.open().unwrap();
     world.disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Sync]));

@@ -1,4 +1,4 @@
-//! What may stand in a directory: nothing, the remains of a creation, a database, or part of one.
+//! What a directory may hold: nothing, the remains of a creation, a database, or part of one.
 
 use super::support::*;
 use crate::manifest::*;
@@ -104,7 +104,7 @@ fn a_new_file_gets_a_number_above_everything_in_the_directory() {
 }
 
 #[test]
-fn a_clean_close_is_known_at_the_next_open_and_taken_back_by_it() {
+fn a_clean_close_is_known_at_the_next_open_which_clears_it() {
     let world = World::new();
     let mut manifest = world.open().unwrap();
     manifest.append(&Edit { clean_close: true, ..Edit::default() }).unwrap();
@@ -148,7 +148,7 @@ fn a_file_is_shown_frame_by_frame_even_when_it_is_damaged() {
 }
 
 #[test]
-fn a_new_database_stands_in_these_bytes_for_ever() {
+fn a_new_database_has_golden_bytes() {
     let world = World::new();
     let mut manifest = world.open().unwrap();
     manifest.append(&created(keyspace(1, "a", 1))).unwrap();

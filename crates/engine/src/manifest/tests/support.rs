@@ -1,4 +1,4 @@
-//! Small edits, and a database that remembers what its manifest acknowledged.
+//! Helpers for tests of the manifest: small edits, a world of disks, random histories.
 
 use crate::catalog::{KeyspaceContent, KeyspaceRecord};
 use crate::content::{Definition, DefinitionKind};
@@ -44,7 +44,7 @@ pub(crate) fn flushed(tree: u32, file: u64, seqno: u64) -> Edit {
     Edit { tables: vec![tables], ..Edit::default() }
 }
 
-/// Disks, and the numbers of the files.
+/// The disks of a test, and the numbers of its files.
 pub(crate) struct World {
     pub(crate) mem: MemDisk,
     pub(crate) disk: FaultDisk,
@@ -58,7 +58,7 @@ impl World {
         Self::on(mem)
     }
 
-    /// A world that begins with what a crash left.
+    /// Returns a world that begins with what a crash left.
     pub(crate) fn on(mem: MemDisk) -> Self {
         let disk = FaultDisk::new(Arc::new(mem.clone()));
         Self { mem, disk, numbers: Arc::new(AtomicU64::new(1)) }
@@ -77,7 +77,7 @@ impl World {
         Manifest::load(&self.disk, Path::new(DIR))
     }
 
-    /// Opens the database, or makes it; files are rolled early.
+    /// Opens or creates the database; files are rolled early.
     pub(crate) fn open(&self) -> Result<Manifest> {
         let mut manifest = match self.load()? {
             Some(loaded) => {
@@ -95,19 +95,19 @@ impl World {
     }
 }
 
-/// A state without what a new file changes by itself.
+/// Returns the state without the fields that a new file changes by itself.
 pub(crate) fn plain(state: &State) -> State {
     State { next_file: FileNumber(0), clean_close: false, ..state.clone() }
 }
 
-/// The state after `edit`.
+/// Returns the state after `edit`.
 pub(crate) fn after(state: &State, edit: &Edit) -> State {
     let mut next = plain(state);
     next.apply(edit).unwrap();
     plain(&next)
 }
 
-/// The next edit of a random history: it fits `state` whatever came before.
+/// Returns the next edit of a random history, one that fits `state`.
 pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit {
     let below = |n: u64| random.next_u64() % n;
     let trees: Vec<TreeId> = state.catalog.trees().collect();
@@ -144,8 +144,8 @@ pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit
     }
 }
 
-/// The seed of a random test: `FLAGSTONE_SEED`, or a fixed one; printed, so that a failure can be
-/// repeated.
+/// Returns the seed of a random test, `FLAGSTONE_SEED` or a fixed one, and prints it, so that a
+/// failure can be repeated.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("FLAGSTONE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or(20);
