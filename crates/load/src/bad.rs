@@ -1,4 +1,4 @@
-//! Documents that cannot be loaded: the load stops at the first, or they are copied to a file.
+//! Bad documents, which cannot be loaded: they stop the load, or are copied to a file.
 
 use crate::error::LoadError;
 use crate::input::Input;
@@ -9,7 +9,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The places of documents of a chunk, asked for in their order: what was counted is not counted again.
+/// Finds the lines of documents of a chunk. Asked for in ascending order, so no byte is counted
+/// twice.
 pub(crate) struct Places<'a> {
     pub(crate) chunk: &'a Chunk,
     known: Option<(usize, Place)>,
@@ -20,7 +21,7 @@ impl<'a> Places<'a> {
         Self { chunk, known: None }
     }
 
-    /// The place of the byte `at`, which must not lie before the last one asked for.
+    /// Returns the place of the byte `at`, which must not be before the last one asked for.
     fn of(&mut self, input: &Input, at: usize) -> Option<Place> {
         let (from, place) = match self.known {
             Some(known) => known,
@@ -32,24 +33,25 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What happens to documents that cannot be loaded.
+/// How a load treats documents that cannot be loaded.
 #[derive(Debug)]
 pub struct BadDocuments {
-    /// Where they are copied to; without it the load stops.
+    /// The file that bad documents are copied to; without it the load stops.
     copies: Option<(PathBuf, Mutex<BufWriter<File>>)>,
 }
 
 impl BadDocuments {
-    /// The load stops at the first; what was acknowledged before stays.
+    /// Stops the load at the first bad document; documents acknowledged before stay.
     pub const fn stop() -> Self {
         Self { copies: None }
     }
 
-    /// They are copied to the file `path`, each behind a line with its place and the reason, and the
-    /// load goes on. What the file holds goes when the load begins; it may be none of `inputs`.
+    /// Copies bad documents to the file `path`, each after a line with its place and the reason,
+    /// and continues the load. The file is emptied when the load begins; it must not be one of
+    /// `inputs`.
     ///
     /// # Errors
-    /// When it is one of `inputs`, or cannot be created.
+    /// When the file is one of `inputs`, or cannot be created.
     pub fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, LoadError> {
         let same = |input: &&PathBuf| is_same_file(input, path);
         if let Some(input) = inputs.iter().find(same) {
@@ -62,7 +64,7 @@ impl BadDocuments {
         Ok(Self { copies: Some((path.to_owned(), Mutex::new(BufWriter::new(file)))) })
     }
 
-    /// The load begins: what an earlier one copied goes.
+    /// Empties the file at the start of a load.
     pub(crate) fn begin(&self) -> Result<(), LoadError> {
         let Some((path, file)) = &self.copies else { return Ok(()) };
         let file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +73,7 @@ impl BadDocuments {
         emptied.map_err(|error| LoadError::io("empty", path, &error))
     }
 
-    /// Deals with the document that stands at `at` of the chunk of `places`; an error ends the load.
+    /// Handles the bad document at byte `at` of the chunk of `places`. An error ends the load.
     pub(crate) fn take(
         &self,
         input: &Input,
@@ -95,7 +97,7 @@ impl BadDocuments {
         written.map_err(|error| LoadError::io("write", path, &error))
     }
 
-    /// Writes out what is buffered.
+    /// Writes buffered bytes to the file.
     pub(crate) fn flush(&self) -> Result<(), LoadError> {
         let Some((path, file)) = &self.copies else { return Ok(()) };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +105,7 @@ impl BadDocuments {
     }
 }
 
-/// Whether `input`, stdin if it is `-`, is the file at `path` under any name.
+/// Returns whether `input`, or stdin for `-`, is the same file as `path`.
 #[cfg(unix)]
 fn is_same_file(input: &Path, path: &Path) -> bool {
     use std::os::fd::AsFd;
@@ -124,7 +126,7 @@ fn is_same_file(input: &Path, path: &Path) -> bool {
     matches!((input.canonicalize(), path.canonicalize()), (Ok(input), Ok(path)) if input == path)
 }
 
-/// At which byte of a document something is wrong, and what.
+/// Returns the byte of a document at which it is wrong, and the reason.
 fn reason_of(refused: &Refused) -> (usize, String) {
     let Refused::Json(error) = refused else { return (0, refused.to_string()) };
     let found = error.found.map_or(String::new(), |found| format!(", found {found:?}"));

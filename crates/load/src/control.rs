@@ -1,13 +1,14 @@
-//! Whether a load goes on, and if not, why.
+//! Stops the threads of a load, and keeps the reason.
 
 use crate::error::LoadError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Where a failure stands: of several, the first in the input is told; the disk's come before all.
+/// The place of a failure: input and offset. Of several failures the one with the lowest rank is
+/// reported; those of the database have the lowest of all.
 pub(crate) type Rank = (usize, u64);
 
-/// Tells all threads of a load to stop.
+/// The flags by which the threads of a load are stopped.
 #[derive(Default)]
 pub(crate) struct Control {
     stops: AtomicBool,
@@ -16,12 +17,12 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Nothing more is to be read; what was read is still loaded.
+    /// Stops reading. What was read already is still loaded.
     pub(crate) fn stop(&self) {
         self.stops.store(true, Ordering::Release);
     }
 
-    /// Nothing more is to be done.
+    /// Stops the load because of `failure`.
     pub(crate) fn fail(&self, rank: Rank, failure: LoadError) {
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|(known, _)| rank < *known) {
@@ -40,7 +41,7 @@ impl Control {
         self.has_failed.load(Ordering::Acquire)
     }
 
-    /// Why it failed, if it did.
+    /// Returns the failure with the lowest rank, if the load failed.
     pub(crate) fn take_failure(&self) -> Option<LoadError> {
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         first.take().map(|(_, failure)| failure)

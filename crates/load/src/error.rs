@@ -1,23 +1,24 @@
-//! How a load can fail.
+//! The errors of a load.
 
 use flagstone::Error;
 use std::fmt;
 use std::path::Path;
 
-/// Why a load could not be carried out, or ended before the end.
+/// Why a load could not start, or ended early.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// What was given is wrong: a document, a file that cannot be used so. The text says where.
+    /// The input or the arguments are wrong: a bad document, or a file that cannot be used. The
+    /// text says where.
     Usage(String),
-    /// A file could not be read or written, or a thread not be started.
+    /// A file could not be read or written, or a thread could not be started.
     Io(String),
-    /// The database refused.
+    /// The database returned an error.
     Engine(Error),
 }
 
 impl LoadError {
-    /// The operating system refused `doing` on `path`.
+    /// Returns the error of an operation `doing` on `path` that the system refused.
     pub(crate) fn io(doing: &str, path: &Path, error: &std::io::Error) -> Self {
         Self::Io(format!("cannot {doing} {}: {error}", path.display()))
     }

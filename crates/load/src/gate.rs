@@ -1,15 +1,15 @@
-//! Bounds the bytes under way between readers and writers, however long a single document is.
+//! Bounds the bytes between readers and writers, however long a single document is.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Lets bytes in while there is room; a single piece larger than all the room goes in alone.
+/// A limit on bytes in flight. A piece larger than the limit is admitted alone.
 pub(crate) struct Gate {
     inside: Mutex<u64>,
     bell: Condvar,
     bytes_max: u64,
 }
 
-/// The right of some bytes to be inside; they leave when it is dropped.
+/// Holds bytes that were admitted, until it is dropped.
 pub(crate) struct Permit {
     gate: Arc<Gate>,
     bytes: u64,
@@ -20,7 +20,7 @@ impl Gate {
         Arc::new(Self { inside: Mutex::new(0), bell: Condvar::new(), bytes_max })
     }
 
-    /// Waits until there is room for `bytes`.
+    /// Waits until `bytes` more can be admitted.
     pub(crate) fn enter(self: &Arc<Self>, bytes: u64) -> Permit {
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         while *inside > 0 && *inside + bytes > self.bytes_max {

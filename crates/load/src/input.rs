@@ -1,4 +1,5 @@
-//! What is loaded: files, streams, or documents made on the way; what each is, by its first bytes.
+//! The inputs of a load: files, streams, or generated documents. The first bytes of a file tell its
+//! form.
 
 use crate::error::LoadError;
 use crate::lines::LineCounts;
@@ -14,25 +15,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// One input of a load.
 pub struct Input {
-    /// Its name for messages: the path, or `stdin`.
+    /// The name for messages: the path, or `stdin`.
     pub(crate) name: String,
-    /// Its length as it lies, if that is known.
+    /// The length of the file, compressed or not, if known.
     pub(crate) bytes: Option<u64>,
     pub(crate) form: Form,
 }
 
-/// Appends the documents of a range to a buffer, one JSON document a line, each line ended by a
-/// newline. Called by the readers, by several at once.
+/// A function that appends the documents of a range to a buffer, one JSON document a line, each
+/// line ended by a newline. Several readers may call it at once.
 pub type MakeLines = Box<dyn Fn(Range<u64>, &mut Vec<u8>) + Send + Sync>;
 
-/// How an input is read.
+/// The form of an input, which decides how it is read.
 pub(crate) enum Form {
     /// JSON lines in a plain file, read in ranges by several threads.
     Plain(File, Mutex<LineCounts>),
-    /// Read by one thread from front to back. Not even its first byte is read before that: it may
-    /// be long in coming.
+    /// A stream, read by one thread from front to back. Nothing is read ahead of its turn: the
+    /// first byte may take long to arrive.
     Stream(Mutex<Option<Box<dyn Read + Send>>>),
-    /// Made, not read: the documents of this range.
+    /// The documents of this range, generated instead of read.
     Made(MakeLines, Range<u64>),
 }
 
@@ -43,12 +44,12 @@ pub(crate) struct Stream {
     pub(crate) consumed: Consumed,
 }
 
-/// How many bytes were read of a stream as it lies.
+/// The number of bytes read of a stream, before decompression.
 #[derive(Clone, Default)]
 pub(crate) struct Consumed(Arc<AtomicU64>);
 
 impl Consumed {
-    /// The bytes since the last call.
+    /// Returns the number of bytes since the last call.
     pub(crate) fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -67,14 +68,14 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// So much of an input is looked at to tell what it is.
+/// How many bytes of an input are examined to find its form.
 const HEAD_BYTES: usize = 4096;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 
 impl Input {
-    /// The file at `path`, plain or compressed by zstd or gzip, of JSON lines or a JSON array; `-` is
-    /// stdin, of which nothing is read before it is its turn.
+    /// Opens the file at `path`: JSON lines or a JSON array, plain or compressed by zstd or gzip.
+    /// `-` is stdin, of which nothing is read before its turn.
     ///
     /// # Errors
     /// When the file cannot be opened or read, or is a directory.
@@ -94,7 +95,7 @@ impl Input {
                 let mut head = [0; HEAD_BYTES];
                 let len =
                     read_head(&mut At { file: &file, offset: 0 }, &mut head).map_err(refused)?;
-                // Files of the kernel say that they are empty, and are not.
+                // Files of the kernel have the length 0 and are not empty.
                 let is_as_told = (len as u64) <= about.len();
                 if is_as_told && !is_compressed(&head[..len]) && !begins_array(&head[..len]) {
                     let form = Form::Plain(file, Mutex::default());
@@ -106,17 +107,18 @@ impl Input {
         Ok(Self { name, bytes, form: Form::Stream(Mutex::new(Some(file))) })
     }
 
-    /// The documents that `make` makes of `range`; `name` is for messages.
+    /// Returns an input whose documents `make` generates for the numbers in `range`; `name` is for
+    /// messages.
     pub fn made(name: &str, range: Range<u64>, make: MakeLines) -> Self {
         Self { name: name.into(), bytes: None, form: Form::Made(make, range) }
     }
 
-    /// Its length as it lies, if that is known.
+    /// Returns the length of the file, compressed or not, if known.
     pub const fn bytes(&self) -> Option<u64> {
         self.bytes
     }
 
-    /// Where `chunk` begins in this input.
+    /// Returns the place at which `chunk` begins in this input.
     pub(crate) fn beginning_of(&self, chunk: &Chunk) -> Option<Place> {
         match (&self.form, chunk.place) {
             (_, Some(place)) => Some(place),
@@ -136,7 +138,7 @@ impl fmt::Debug for Input {
 }
 
 impl Stream {
-    /// Finds out by its first bytes what `file` is.
+    /// Opens `file`, whose form its first bytes tell.
     pub(crate) fn new(file: Box<dyn Read + Send>) -> io::Result<Self> {
         let consumed = Consumed::default();
         let mut file = Counted { input: file, consumed: consumed.clone() };
@@ -189,7 +191,7 @@ fn begins_array(head: &[u8]) -> bool {
     text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
 }
 
-/// Reads a file from an offset on, without moving the file's own position.
+/// A reader of a file from an offset on, which does not move the file's own position.
 pub(crate) struct At<'a> {
     pub(crate) file: &'a File,
     pub(crate) offset: u64,

@@ -1,11 +1,12 @@
-//! The load: readers, parsers and writers on threads of their own, bounded queues between them.
+//! Bulk load of documents: readers, parsers and writers on threads of their own, with bounded
+//! queues between them.
 //!
 //! ```text
 //!   task --> readers --> Parcel (a chunk) --> parsers --> Work (a batch) --> writers --> totals
 //!              ^                                                               |
 //!              +---------------- gate: bytes under way are bounded <-----------+
 //! ```
-//! Only what a commit has acknowledged is counted. Memory does not depend on the size of the input.
+//! Only acknowledged documents are counted. Memory does not depend on the size of the input.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -20,7 +21,7 @@
 //! assert_eq!(loaded.documents, 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! Modules stand from the ground up.
+//! Modules are listed from the ground up.
 
 mod error;
 

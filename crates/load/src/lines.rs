@@ -1,11 +1,11 @@
-//! Line numbers of a plain file that several threads read: counted only when somebody asks.
+//! Line numbers of a plain file that several threads read: counted only on demand.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Knows how many lines end before some offsets, and counts on from the nearest.
+/// The number of lines before some offsets. A new offset is counted from the nearest one.
 #[derive(Debug, Default)]
 pub(crate) struct LineCounts {
     /// Offset -> newlines before it.
@@ -15,7 +15,7 @@ pub(crate) struct LineCounts {
 const BLOCK_BYTES: usize = 1 << 20;
 
 impl LineCounts {
-    /// The number, from 1, of the line that the byte at `offset` belongs to.
+    /// Returns the number of the line, from 1, to which the byte at `offset` belongs.
     pub(crate) fn line_of(&mut self, file: &File, offset: u64) -> io::Result<u64> {
         let nearest = self.known.range(..=offset).next_back();
         let (mut at, mut lines) = nearest.map_or((0, 0), |(at, lines)| (*at, *lines));

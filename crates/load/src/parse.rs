@@ -1,4 +1,4 @@
-//! A parser: makes batches of chunks.
+//! A parser: turns chunks into batches.
 
 use crate::bad::{BadDocuments, Places};
 use crate::control::Control;
@@ -11,16 +11,16 @@ use flagstone::{Batch, Collection, Database, DocumentParser, ErrorKind, JsonOpti
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A batch on its way to a writer, and what it counts for once it is acknowledged.
+/// A batch for a writer, with the counts to add once it is acknowledged.
 pub(crate) struct Work {
     pub(crate) batch: Batch,
     pub(crate) count: Count,
-    /// Where its chunk stands, for messages.
+    /// The place of its chunk, for messages.
     pub(crate) rank: crate::control::Rank,
     pub(crate) permit: Arc<Permit>,
 }
 
-/// What a parser needs.
+/// A parser and what it needs.
 pub(crate) struct Parser {
     pub(crate) database: Database,
     pub(crate) collection: Collection,
@@ -33,10 +33,10 @@ pub(crate) struct Parser {
     pub(crate) works: Sender<Work>,
 }
 
-/// How long a stopping load waits for a reader that waits for its input.
+/// How long the parsers of a load that stops wait for a reader that waits for its input.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// There is nobody to parse for any more.
+/// The writers have ended: parsing is pointless.
 struct Stopped;
 
 impl Parser {
@@ -94,7 +94,7 @@ impl Parser {
         self.works.send(work).map_err(|_nobody_writes| Stopped)
     }
 
-    /// Deals with a document that was refused; false when the load ends with it.
+    /// Handles a document that was refused. Returns false when it ends the load.
     fn refused(
         &self,
         input: usize,

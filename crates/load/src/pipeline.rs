@@ -1,4 +1,4 @@
-//! Starts the threads of a load, waits for them, and says what came of it.
+//! Starts the threads of a load, waits for them, and returns the outcome.
 
 use crate::bad::BadDocuments;
 use crate::control::Control;
@@ -16,35 +16,35 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A load: what goes where, and by how many threads.
+/// The plan of a load: inputs, collection, numbers of threads.
 pub struct Plan {
-    /// Where the collection is.
+    /// The database of the collection.
     pub database: Database,
-    /// What gets the documents.
+    /// The collection that gets the documents.
     pub collection: Collection,
-    /// What is loaded.
+    /// The inputs, in the order in which they are read.
     pub inputs: Vec<Input>,
     /// The dotted path of the primary key in each document.
     pub key_path: String,
-    /// Threads that read; a plain file is split between them.
+    /// The number of threads that read; a plain file is split between them.
     pub readers: u16,
-    /// Threads that parse.
+    /// The number of threads that parse.
     pub parsers: u16,
-    /// Threads that commit.
+    /// The number of threads that commit.
     pub writers: u16,
-    /// What an acknowledged document survives.
+    /// The durability of an acknowledged document.
     pub durability: Durability,
-    /// The database's memory budget, in bytes: batches and chunks under way stay small beside it.
+    /// The database's memory budget, in bytes: batches stay small beside it.
     pub memory_budget: u64,
-    /// What happens to documents that cannot be loaded.
+    /// How documents that cannot be loaded are treated.
     pub bad: BadDocuments,
-    /// Hears how long each commit took.
+    /// A function that is told how long each commit took.
     pub on_commit: Option<OnCommit>,
 }
 
 impl Plan {
-    /// Loads `inputs` with keys at `id`, one reader, a parser a core, two writers, acknowledged as
-    /// `Buffered`; the first bad document ends it.
+    /// Returns a plan to load `inputs` with keys at `id`, by one reader, one parser per core and
+    /// two writers, with durability `Buffered`. The first bad document stops it.
     pub fn new(database: &Database, collection: &Collection, inputs: Vec<Input>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -77,48 +77,48 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// Looks on while a load runs, called some times a second by the thread that carries it out.
+/// An observer of a load, called several times a second by the thread that runs it.
 pub trait Watcher {
-    /// The load begins; how many bytes its inputs are as they lie, if all tell.
+    /// Called when the load begins, with the size of its input files, if all are known.
     fn start(&mut self, _input_bytes: Option<u64>) {}
 
-    /// So much is done after `took`.
+    /// Called during the load: `count` is done after `took`.
     fn tick(&mut self, _took: Duration, _count: Count) {}
 
-    /// The load is over.
+    /// Called when the load has ended.
     fn end(&mut self, _took: Duration, _count: Count) {}
 
-    /// Whether it is to stop: what was read by then is still loaded.
+    /// Returns whether the load shall stop. What was read by then is still loaded.
     fn stops(&self) -> bool {
         false
     }
 }
 
-/// Watches nothing.
+/// A watcher that does nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Unwatched;
 
 impl Watcher for Unwatched {}
 
-/// What came of a load.
+/// The outcome of a load.
 #[derive(Debug)]
 #[must_use]
 pub struct Outcome {
-    /// What it did.
+    /// What the load did.
     pub count: Count,
-    /// How long it took, to the last acknowledgement.
+    /// The time from the start to the last acknowledgement.
     pub took: Duration,
-    /// The watcher stopped it before the end.
+    /// Whether the watcher stopped the load before the end.
     pub is_interrupted: bool,
-    /// Why it ended before the end.
+    /// Why the load ended early, if it failed.
     pub failure: Option<LoadError>,
 }
 
 impl Outcome {
-    /// What it did, if nothing ended it before the end.
+    /// Returns what the load did, if it ran to the end.
     ///
     /// # Errors
-    /// What did, if anything.
+    /// The failure that ended the load early, or Io if the watcher stopped it.
     pub fn whole(self) -> Result<Count, LoadError> {
         match self {
             Self { failure: Some(failure), .. } => Err(failure),
@@ -130,16 +130,16 @@ impl Outcome {
 
 /// The most bytes of JSON between readers and writers, unless one document is longer.
 const UNDER_WAY_BYTES: u64 = 32 << 20;
-/// A batch is committed when it has so many bytes. 256 KiB: about 500 comments share the cost of a
-/// commit, and a group of them stays small beside any memory budget.
+/// The size at which a batch is committed. 256 KiB: about 500 comments share the cost of a commit,
+/// and a group of batches stays small beside any memory budget.
 const BATCH_BYTES: u64 = 256 << 10;
-/// How often somebody who asks to stop is heard.
+/// How often the watcher is called.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Carries out `plan` under the eyes of `watcher`; a failure of the load itself stands in the outcome.
+/// Runs `plan` and reports to `watcher`. A failure of the load itself is in the outcome.
 ///
 /// # Errors
-/// When a thread cannot be started or panicked, or the bad documents cannot be written out.
+/// When a thread cannot be started or panicked, or bad documents cannot be written to their file.
 pub fn carry_out(plan: Plan, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
     let started = Instant::now();
     let inputs_bytes: Option<u64> = plan.inputs.iter().map(|input| input.bytes).sum();
@@ -183,7 +183,7 @@ pub fn carry_out(plan: Plan, watcher: &mut dyn Watcher) -> Result<Outcome, LoadE
     }
     drop((work_sender, parcels));
 
-    // The last writer to end closes this channel.
+    // The channel is closed when the last writer ends.
     let (end_sender, end) = bounded::<()>(0);
     for _ in 0..plan.writers {
         let writer = Writer {
@@ -211,7 +211,7 @@ pub fn carry_out(plan: Plan, watcher: &mut dyn Watcher) -> Result<Outcome, LoadE
     Ok(Outcome { count, took, is_interrupted, failure: control.take_failure() })
 }
 
-/// Waits for the last writer; whether the watcher asked to stop meanwhile.
+/// Waits for the last writer. Returns whether the watcher asked to stop meanwhile.
 fn wait(
     end: &Receiver<()>,
     control: &Control,

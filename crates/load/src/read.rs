@@ -1,4 +1,4 @@
-//! A reader: takes one task after another and makes chunks of it.
+//! A reader: takes one task after another and turns it into chunks.
 
 use crate::control::Control;
 use crate::error::LoadError;
@@ -10,23 +10,25 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A part of an input that one reader reads alone.
+/// A part of an input, read by one reader.
 pub(crate) struct Task {
     input: usize,
-    /// Of bytes, of documents that are made, or empty for a whole stream.
+    /// The range of bytes of a plain file, or of numbers of generated documents; empty for a
+    /// stream.
     range: Range<u64>,
 }
 
-/// A chunk on its way to a parser.
+/// A chunk for a parser.
 pub(crate) struct Parcel {
     pub(crate) input: usize,
     pub(crate) chunk: Chunk,
-    /// Bytes of the input as it lies that went into it.
+    /// The bytes of the input, before decompression, that the chunk was read from.
     pub(crate) input_bytes: u64,
     pub(crate) permit: Permit,
 }
 
-/// What a reader needs; it knows no database, so one that waits for stdin holds nothing up.
+/// A reader and what it needs. It has no handle of the database, so a reader that waits for stdin
+/// does not keep the database open.
 pub(crate) struct Reader {
     pub(crate) inputs: Arc<Vec<Input>>,
     pub(crate) tasks: Arc<Mutex<std::vec::IntoIter<Task>>>,
@@ -35,14 +37,15 @@ pub(crate) struct Reader {
     pub(crate) parcels: Sender<Parcel>,
 }
 
-/// The most bytes of one range. 16 MiB: a reader that comes last to the end of a file has little left.
+/// The most bytes of one range. 16 MiB: a reader that comes last to the end of a file has little
+/// left.
 const RANGE_BYTES_MAX: u64 = 16 << 20;
-/// 16 MiB, as the parser's limit: it refuses what is cut behind it.
+/// The longest line. 16 MiB, the parser's limit: it refuses a line that is cut there.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// The documents of one task that are made: of about 1 KiB each they fill a chunk.
+/// The number of generated documents in a task: of about 1 KiB each, they fill a chunk.
 const MADE: u64 = 800;
 
-/// Parts the inputs into tasks, in their order.
+/// Splits the inputs into tasks, in order.
 pub(crate) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
     let mut tasks = Vec::new();
     for (input, about) in inputs.iter().enumerate() {
@@ -61,7 +64,7 @@ pub(crate) fn tasks(inputs: &[Input], readers: u16) -> Vec<Task> {
     tasks
 }
 
-/// There is nobody to read for any more.
+/// The load stops: reading is pointless.
 struct Stopped;
 
 impl Reader {
@@ -150,7 +153,7 @@ impl Reader {
     }
 }
 
-/// A plain chunk and how many bytes of the file it stands for.
+/// Returns a chunk with the number of bytes of the file that it covers.
 fn with_its_bytes(chunk: Chunk) -> (Chunk, u64) {
     let bytes = chunk.end - chunk.offset;
     (chunk, bytes)

@@ -1,13 +1,13 @@
-//! What a load has done so far: counted when acknowledged, read by the progress at any time.
+//! The totals of a load: raised when batches are acknowledged, and read at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Hears how long each commit took, from the thread that writes.
+/// A function that a writer calls with the duration of each commit.
 pub type OnCommit = Arc<dyn Fn(Duration) + Send + Sync>;
 
-/// Counters of a load.
+/// The shared counters of a load.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     documents: AtomicU64,
@@ -16,16 +16,16 @@ pub(crate) struct Totals {
     bad: AtomicU64,
 }
 
-/// What a load has done up to one moment.
+/// What a load has done up to one point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Documents acknowledged under the load's durability.
+    /// The number of documents acknowledged under the load's durability.
     pub documents: u64,
-    /// Bytes of JSON that were dealt with.
+    /// The bytes of JSON that were processed.
     pub json_bytes: u64,
-    /// Bytes of the files as they lie that were dealt with.
+    /// The bytes of the input files, before decompression, that were processed.
     pub input_bytes: u64,
-    /// Documents that could not be loaded.
+    /// The number of documents that could not be loaded.
     pub bad: u64,
 }
 

@@ -8,7 +8,7 @@ use flagstone::{Batch, Database, Durability};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a writer needs.
+/// A writer and what it needs.
 pub(crate) struct Writer {
     pub(crate) database: Database,
     pub(crate) durability: Durability,
@@ -22,8 +22,8 @@ impl Writer {
     pub(crate) fn run(&self) {
         let mut has_failed = false;
         for Work { batch, count, rank, permit } in &self.works {
-            // What was parsed before a bad document is still committed; after an error of the
-            // database nothing is.
+            // Batches parsed before a bad document are still committed; after an error of the
+            // database none is.
             if has_failed {
                 continue;
             }
