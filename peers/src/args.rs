@@ -6,75 +6,75 @@ use std::path::PathBuf;
 
 /// The text of `help`.
 pub(crate) const HELP: &str = "\
-The workloads of flagstone over flagstone, RocksDB, fjall, LMDB, redb and SQLite: one process a
-trial, a fresh directory each, removed after; result files, then a table of medians.
+Runs the workloads of flagstone over flagstone, RocksDB, fjall, LMDB, redb and SQLite: one process
+per trial, in a fresh directory that is removed afterwards. Writes result files, prints medians.
 
   flagstone-peers [run] [OPTIONS]
-  flagstone-peers table DIR     the table of result files that are there
+  flagstone-peers table DIR     the table of the result files in DIR
   flagstone-peers list          cells, groups of cells, engines and their variants
 
   --engines A,B,..   engines, each as NAME or NAME:VARIANT [default: those of the cell]
   --cells A,B,..     cells or groups of them [default: all]
   --rounds N         rounds of each cell; every second one in reverse order [default: 3]
-  --seconds S        seconds of a trial; sustained ones take six times as long,
-                     those of garbage three times
+  --seconds S        seconds of a trial; sustained trials take six times as long,
+                     trials of garbage three times
                      [default: 20, those of the group headline 60]
   --memory BYTES     memtables and caches of an engine: 512MiB, 1GiB [default: 512MiB]
   --partitions N     hash partitions of flagstone [default: 4]
-  --seed N           of keys and values [default: 1]
-  --scale full|quick sizes of filled stores: a million entries, or a tenth [default: full]
+  --seed N           the seed of keys and values [default: 1]
+  --scale full|quick the size of filled stores: a million entries, or a tenth [default: full]
   --out DIR          result files: DIR/CELL/ENGINE-ROUND.jsonl [default: peers-results]
-  --dir DIR          stores are made below it, on the disk to be measured [default: peers-stores]
-  --resume           skips trials measured by this program with the same options, instead of removing
-                     the result files of the cells
+  --dir DIR          parent folder of stores, on the disk to be measured [default: peers-stores]
+  --resume           keeps result files of this program with the same options and skips these
+                     trials, instead of removing the files
 
-Exit code: 0 all trials ran, 1 one did not, 2 the command line is wrong.";
+Exit code: 0 all trials ran, 1 a trial failed, 2 the command line is wrong.";
 
-/// What is asked for.
+/// The command that the command line asks for.
 pub(crate) enum Command {
-    /// The help.
+    /// Prints the help.
     Help,
-    /// The cells and engines.
+    /// Prints the cells and engines.
     List,
-    /// Trials, then the table.
+    /// Runs trials, then prints the table.
     Run(Options),
-    /// One trial, in this process.
+    /// Runs one trial in this process.
     Child(Options),
-    /// The table of result files.
+    /// Prints the table of the result files in a directory.
     Table(PathBuf),
 }
 
-/// How trials are run.
+/// The options of trials.
 #[derive(Clone)]
 pub(crate) struct Options {
-    /// Engines; none: those of each cell.
+    /// The engines; if empty, those of each cell.
     pub(crate) engines: Vec<Choice>,
-    /// Cells.
+    /// The cells to run.
     pub(crate) cells: Vec<Cell>,
-    /// Rounds of each cell; of a single trial, its round.
+    /// The number of rounds of each cell; for a single trial, the number of its round.
     pub(crate) rounds: usize,
-    /// Seconds of a trial; none: those of each cell.
+    /// The seconds of a trial; if not set, those of each cell.
     pub(crate) seconds: Option<f64>,
-    /// Bytes of memtables and caches.
+    /// The bytes of memory for memtables and caches.
     pub(crate) memory_bytes: u64,
-    /// Hash partitions.
+    /// The number of hash partitions, for engines that have them.
     pub(crate) partitions: u16,
-    /// Of keys and values.
+    /// The seed of keys and values.
     pub(crate) seed: u64,
-    /// Sizes of filled stores.
+    /// The sizes of filled stores.
     pub(crate) scale: Scale,
-    /// Where result files go.
+    /// The directory of result files.
     pub(crate) out: PathBuf,
-    /// Below which stores are made.
+    /// The directory in which stores are created.
     pub(crate) dir: PathBuf,
-    /// Whether trials that are there are skipped.
+    /// Whether trials with a result file are skipped.
     pub(crate) resume: bool,
 }
 
-/// What the words ask for.
+/// Parses the words of the command line.
 ///
 /// # Errors
-/// What is wrong with them.
+/// A text that says what is wrong with them.
 pub(crate) fn parse(words: &[String]) -> Result<Command, String> {
     match words.first().map(String::as_str) {
         Some("help" | "--help" | "-h") => Ok(Command::Help),
@@ -153,7 +153,7 @@ fn options(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// `512MiB`, `1GiB`, `65536`.
+/// Parses a number of bytes, such as `512MiB`, `1GiB` or `65536`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -167,7 +167,7 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 impl Options {
-    /// The words that make a trial of one cell over one engine, in a process of its own.
+    /// Returns the command line of a trial of one cell over one engine, for a process of its own.
     pub(crate) fn trial_words(&self, cell: &Cell, engine: &Choice, round: usize) -> Vec<String> {
         let scale = if self.scale == Scale::QUICK { "quick" } else { "full" };
         let words = [
@@ -186,12 +186,12 @@ impl Options {
         std::iter::once("trial".to_owned()).chain(pairs).collect()
     }
 
-    /// Seconds of a trial of this cell.
+    /// Returns the seconds of a trial of this cell.
     pub(crate) fn seconds_of(&self, cell: &Cell) -> f64 {
         self.seconds.unwrap_or(if cell.is_headline() { 60.0 } else { 20.0 })
     }
 
-    /// A cell, and how it is to be run.
+    /// Returns a cell with its options.
     pub(crate) fn setup<'c>(&self, cell: &'c Cell) -> Setup<'c> {
         Setup {
             cell,
@@ -203,7 +203,7 @@ impl Options {
         }
     }
 
-    /// The result file of a trial.
+    /// Returns the path of the result file of a trial.
     pub(crate) fn result_file(&self, cell: &Cell, engine: &Choice, round: usize) -> PathBuf {
         let engine = engine.to_string().replace(':', "-");
         self.out.join(&cell.name).join(format!("{engine}-{round}.jsonl"))
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn a_trial_s_words_say_what_the_options_said() {
-        let asked = "run --cells durable-32 --engines fjall:blobs,redb --seconds 1.5 --memory 64MiB \
-                     --scale quick --seed 7 --partitions 2 --out o --dir d";
+        let asked = "run --cells durable-32 --engines fjall:blobs,redb --seconds 1.5 \
+                     --memory 64MiB --scale quick --seed 7 --partitions 2 --out o --dir d";
         let Ok(Command::Run(options)) = parse(&words(asked)) else { panic!("not a run") };
         assert_eq!(options.memory_bytes, 64 << 20);
         let trial = options.trial_words(&options.cells[0], &options.engines[0], 2);

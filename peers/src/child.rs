@@ -1,4 +1,4 @@
-//! One trial in this process: what the plan starts for each engine.
+//! Runs one trial in this process; the plan starts such a process for each trial.
 
 use crate::args::Options;
 use crate::cells::{Trial, run as run_cell};
@@ -7,10 +7,10 @@ use flagstone_bench::options::StoreOptions;
 use flagstone_bench::run::show_summary;
 use flagstone_bench::workload::Stage;
 
-/// Runs the one cell over the one engine that the options name.
+/// Runs the single cell over the single engine that the options name.
 ///
 /// # Errors
-/// What the cell says; or the options name none or several.
+/// Any error of the cell; options that name no cell or engine, or several.
 pub(crate) fn run(options: &Options) -> Outcome<()> {
     let ([cell], [engine]) = (&options.cells[..], &options.engines[..]) else {
         return Err("a trial is of one cell over one engine".into());

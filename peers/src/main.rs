@@ -1,4 +1,4 @@
-//! The workloads of flagstone over other engines: `flagstone-peers help`.
+//! Runs the workloads of flagstone over other engines; see `flagstone-peers help`.
 
 mod args;
 mod cells;

@@ -1,5 +1,5 @@
-//! All trials, one after another, each in a process of its own: its memory is its own, and one that
-//! crashes does not end the others.
+//! Runs all trials, one after another, each in a process of its own: so a trial shares no memory
+//! with others, and a crash ends no other trial.
 
 use crate::args::Options;
 use crate::cells::Cell;
@@ -13,16 +13,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// No trial takes longer than this over its own seconds, filling included.
+/// How long a trial may take beyond its own seconds, filling included.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A trial does not wait longer than this for what was left behind by others.
+/// The longest wait before a trial for writes that earlier trials left to the system.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
-/// Runs what the options name and prints the table; false when a trial failed.
+/// Runs the trials that the options name and prints the table. Returns false when a trial failed.
 ///
 /// # Errors
-/// What the file system says.
+/// Errors of the file system.
 pub(crate) fn run(options: &Options) -> Outcome<bool> {
     fs::create_dir_all(&options.out)?;
     fs::create_dir_all(&options.dir)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
             }
         }
     }
-    // Only what is empty: the directory may have been there before.
+    // Only empty directories are removed: they may have existed before.
     let _left = fs::remove_dir(&options.dir);
     report::print(&options.out)?;
     for failure in &failures {
@@ -62,8 +62,8 @@ pub(crate) fn run(options: &Options) -> Outcome<bool> {
     Ok(failures.is_empty())
 }
 
-/// Whether the file holds a whole trial of this cell over this engine, by this program and with these
-/// options. A file that cannot be read holds none.
+/// Returns whether the file holds a whole trial of this cell over this engine, by this program and
+/// with these options. False for a file that cannot be read.
 fn is_measured(
     path: &Path,
     options: &Options,
@@ -76,7 +76,7 @@ fn is_measured(
     read_file(path).is_ok_and(|trial| trial.is_of(program, &engine, &workload, &described))
 }
 
-/// The engines that were asked for, or those of the cell that this program has.
+/// Returns the engines that were asked for, or those of the cell that this program has.
 fn engines(options: &Options, cell: &Cell) -> Vec<Choice> {
     if !options.engines.is_empty() {
         return options.engines.clone();
@@ -85,15 +85,15 @@ fn engines(options: &Options, cell: &Cell) -> Vec<Choice> {
     known.filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Which of `count` engines comes `at`-th in a round: the order turns by one every two rounds, the
-/// second of which runs it backwards, so that none always follows the same one.
+/// Returns which of `count` engines comes `at`-th in a round. Every two rounds the order rotates by
+/// one, and every second round is in reverse, so no engine always follows the same one.
 fn in_turn(round: usize, at: usize, count: usize) -> usize {
     let place = if round.is_multiple_of(2) { at } else { count - 1 - at };
     (place + round / 2) % count
 }
 
-/// Has the system write out what others left behind, and the disk discard what they removed, so that the
-/// next trial does not pay for it.
+/// Makes the system write out what earlier trials left, and the disk discard what they removed, so
+/// that the next trial does not pay for it.
 fn settle(disk: &DiskClock) {
     let _absent = Command::new("sync").status();
     disk.wait_until_idle(SETTLE_MAX);

@@ -2,42 +2,42 @@
 
 use flagstone_bench::workload::{Mix, Pattern, ValueKind};
 
-/// What a cell does.
+/// The workload of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Work {
-    /// Puts, deletes and gets from an empty store for a time; sustained: six times as long, with a
-    /// sync of all files at the end that belongs to the time, and a wait for background work that does
-    /// not.
+    /// Puts, deletes and gets for a time, from an empty store. Sustained: six times as long, with a
+    /// sync of all files at the end that counts, and a wait for background work that does not.
     Mix { mix: Mix, sustained: bool },
-    /// Puts of random keys into an empty store, so many.
+    /// A number of puts of random keys into an empty store.
     Fill,
-    /// Gets of keys that are there, all data in the cache of the engine.
+    /// Gets of present keys, with all data in the cache of the engine.
     CachedGet { values: ValueKind },
-    /// The same of twice as much data as the memory: what is not in the cache of the engine is in that of
-    /// the system.
+    /// Gets of present keys, with twice as much data as memory: what is not in the cache of the
+    /// engine is in that of the system.
     PagedGet,
-    /// Gets of keys that are not there.
+    /// Gets of absent keys.
     AbsentGet,
-    /// Gets of a store of six times the memory right behind its last put.
+    /// Gets right after the last put of a store of six times the memory.
     WrittenGet,
-    /// Scans of 50 entries and puts of new keys, half and half, of the same.
+    /// Scans of 50 entries and puts of new keys, half and half, right after the last put of such a
+    /// store.
     WrittenScans,
     /// Scans of 50 entries and puts of new keys, half and half.
     ShortScans,
-    /// Scans of everything, small entries.
+    /// Scans of whole stores of small entries.
     FullScan,
     /// Synced puts of 128 bytes.
     Durable,
-    /// Gets of a store four times the memory, the page cache kept out and blocks read past it by engines
-    /// that can: blocks of so many bytes, or as the engine has them.
+    /// Gets of a store of four times the memory without the page cache, which engines bypass if
+    /// they can. Blocks have this many bytes, or the engine's own size.
     ColdGet { block_bytes: Option<usize> },
-    /// Garbage made of a filled and compacted store, three times as long as others: how much room it takes
-    /// second by second, and afterwards.
+    /// Writes that turn a filled and compacted store into garbage, three times as long as others:
+    /// the space it takes second by second, and afterwards.
     Overwrite { pattern: Pattern },
 }
 
 impl Work {
-    /// Whether nothing is written once the store is filled.
+    /// Returns whether nothing is written after the store is filled.
     pub(crate) const fn only_reads(self) -> bool {
         matches!(
             self,
@@ -49,8 +49,8 @@ impl Work {
         )
     }
 
-    /// The workload of its result files, as `flagstone-bench` calls it: cells of one workload differ in
-    /// options. Sustained mixes are workloads of their own.
+    /// Returns the name of the workload in result files, as `flagstone-bench` calls it. Cells of
+    /// one workload differ in options. Sustained mixes are workloads of their own.
     pub(crate) fn workload(self) -> String {
         match self {
             Self::Mix { mix, sustained: false } => mix.name.to_owned(),
@@ -67,23 +67,23 @@ impl Work {
     }
 }
 
-/// A workload and its threads.
+/// A cell: a workload and its number of threads.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
-    /// As the command line, the result folder and the table call it.
+    /// The name on the command line, of the result folder and in the table.
     pub(crate) name: String,
-    /// Other words for it, and for others like it.
+    /// The groups to which the cell belongs.
     pub(crate) groups: &'static [&'static str],
-    /// What it does.
+    /// The workload.
     pub(crate) work: Work,
-    /// On how many threads.
+    /// The number of threads.
     pub(crate) threads: usize,
-    /// The engines that take part unless others are asked for.
+    /// The engines that run unless others are asked for.
     pub(crate) engines: &'static [&'static str],
 }
 
 impl Cell {
-    /// Whether the README shows it.
+    /// Whether the README shows the cell.
     pub(crate) fn is_headline(&self) -> bool {
         self.groups.contains(&"headline")
     }
@@ -92,10 +92,11 @@ impl Cell {
 const EVERYONE: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb", "redb", "sqlite"];
 const LOGS: &[&str] = &["flagstone", "rocksdb", "fjall"];
 const SCANNERS: &[&str] = &["flagstone", "rocksdb", "fjall", "lmdb"];
-/// LMDB and SQLite read through a memory map, whose pages cannot be kept out of memory from here.
+/// The engines that take part in `cold-get`. LMDB and SQLite read through a memory map, whose pages
+/// this program cannot keep out of memory.
 const READERS: &[&str] = &["flagstone", "rocksdb", "fjall", "redb"];
 
-/// All cells, in the order of the table.
+/// Returns all cells, in the order of the table.
 pub(crate) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     for threads in [4, 16] {
@@ -145,10 +146,10 @@ pub(crate) fn all() -> Vec<Cell> {
     cells
 }
 
-/// The cells that `words` name: by name, by group, or `all`; in the order of the table.
+/// Returns the cells that `words` name: by name, by group, or `all`; in the order of the table.
 ///
 /// # Errors
-/// The word that names none.
+/// A text with the word that names no cell.
 pub(crate) fn select(words: &[String]) -> Result<Vec<Cell>, String> {
     let all = all();
     let names =
@@ -162,7 +163,7 @@ pub(crate) fn select(words: &[String]) -> Result<Vec<Cell>, String> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-/// How large cells are that begin with a filled store.
+/// The sizes of filled stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     /// Entries of 1 KiB that `fill`, `paged-get`, `absent-get` and `scan-50` put.
@@ -173,14 +174,15 @@ pub(crate) struct Scale {
     pub(crate) cached_entries: u64,
     /// Entries of 1 KiB that `overwrite-4` replaces and `queue-4` keeps.
     pub(crate) overwritten_entries: u64,
-    /// Entries of 16 + 16 bytes of `full-scan`.
+    /// Entries of 16 + 16 bytes that `full-scan` puts.
     pub(crate) small_entries: u64,
-    /// Data of `cold-get` over memory.
+    /// How many times the memory the data of `cold-get` has.
     pub(crate) cold_times: u64,
 }
 
 impl Scale {
-    /// A million, three, half a million, ten, four times; 342 MiB, which the caches of 512 MiB hold with what belongs to it.
+    /// The sizes that are measured. The 342 MiB of `cached-get` fit into caches of 512 MiB, with
+    /// their indexes and filters.
     pub(crate) const FULL: Self = Self {
         entries: 1_000_000,
         written_entries: 3_000_000,
@@ -189,7 +191,7 @@ impl Scale {
         small_entries: 10_000_000,
         cold_times: 4,
     };
-    /// Enough to see that everything works.
+    /// Sizes that are enough to see that everything works.
     pub(crate) const QUICK: Self = Self {
         entries: 100_000,
         written_entries: 200_000,

@@ -1,4 +1,4 @@
-//! What is measured: cells, each a workload with its number of threads, over one engine at a time.
+//! The cells: workloads with their numbers of threads, each run over one engine at a time.
 
 mod list;
 mod run;

@@ -1,4 +1,4 @@
-//! Runs one cell over one engine: in a process of its own, so that its memory is its own.
+//! Runs one cell over one engine, in a process of its own, so that trials share no memory.
 
 use super::list::{Cell, Scale, Work};
 use flagstone::Durability;
@@ -12,53 +12,53 @@ use flagstone_bench::workload::{
 use std::path::Path;
 use std::time::Duration;
 
-/// A cell and how it is run.
+/// A cell with its options.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup<'a> {
-    /// The cell.
+    /// The cell to run.
     pub(crate) cell: &'a Cell,
-    /// Seconds measured.
+    /// The seconds to measure.
     pub(crate) seconds: f64,
-    /// Bytes of memtables and caches.
+    /// The bytes of memory for memtables and caches.
     pub(crate) memory_bytes: u64,
-    /// Entries of filled stores.
+    /// The sizes of filled stores.
     pub(crate) scale: Scale,
-    /// Hash partitions, for engines that have them.
+    /// The number of hash partitions, for engines that have them.
     pub(crate) partitions: u16,
-    /// Seed of keys and values.
+    /// The seed of keys and values.
     pub(crate) seed: u64,
 }
 
-/// One cell over one engine.
+/// The trial of one cell over one engine.
 pub(crate) struct Trial<'a> {
-    /// The cell and how it is run.
+    /// The cell with its options.
     pub(crate) setup: Setup<'a>,
-    /// Engine, directory, result file.
+    /// The engine, the directory of its store, and the result file.
     pub(crate) stage: Stage<'a>,
 }
 
-/// What a cell runs.
+/// The workload of a trial, of crate `bench`.
 enum Plan {
-    /// Operations from an empty store.
+    /// A mix of operations from an empty store.
     Mix(MixOptions),
     /// Synced puts.
     Durable(DurableWriters),
-    /// Gets in the caches.
+    /// Gets from the caches.
     Gets(GetsOptions),
-    /// Gets out of them, one size of blocks, one number of threads.
+    /// Gets beyond the caches, for one block size and one number of threads.
     Larger(LargerOptions),
     /// Scans and puts.
     ShortScan(ShortScanOptions),
-    /// Scans of everything.
+    /// Scans of whole stores.
     FullScan(FullScanOptions),
-    /// Garbage.
+    /// Overwrites and queues, which leave garbage.
     Overwrite(OverwriteOptions),
 }
 
-/// Runs it.
+/// Runs the trial.
 ///
 /// # Errors
-/// What the engine says; or a wrong value, or a count that cannot be.
+/// Errors of the engine; a wrong value, or an impossible count.
 pub(crate) fn run(trial: &Trial<'_>) -> Outcome<Summary> {
     let (stage, work) = (&trial.stage, trial.setup.cell.work);
     let out = |_: &str| stage.out.map(Path::to_owned);
@@ -82,7 +82,7 @@ pub(crate) fn run(trial: &Trial<'_>) -> Outcome<Summary> {
 }
 
 impl Setup<'_> {
-    /// The options that the header of a result file shows.
+    /// Returns the options for the header of a result file.
     pub(crate) fn describe(&self) -> Described {
         match self.plan() {
             Plan::Mix(options) => options.describe(),

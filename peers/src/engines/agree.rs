@@ -1,4 +1,4 @@
-//! Every engine, in every variant, is the same map as `BTreeMap`.
+//! Tests that every engine, in every variant, behaves as a `BTreeMap` does.
 
 use super::{Choice, KINDS};
 use flagstone::Durability;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// A stream of numbers that a seed gives.
+/// A stream of pseudo-random numbers.
 struct Dice(u64);
 
 impl Dice {

@@ -8,17 +8,17 @@ use std::str::FromStr;
 
 /// A store that this program can open.
 pub(crate) struct Kind {
-    /// As it is called on the command line and in result files.
+    /// The name on the command line and in result files.
     pub(crate) name: &'static str,
-    /// Other ways of tuning it: name, what it does. They were measured to choose the one that stands
-    /// without a variant.
+    /// Other ways of tuning the engine: the name, and what it changes. They were measured to choose
+    /// the tuning without a variant.
     pub(crate) variants: &'static [(&'static str, &'static str)],
-    /// The variant of cells that only read, where memory can be shared out for them alone.
+    /// The variant for cells that only read, if the engine can divide its memory for them alone.
     for_reads: Option<&'static str>,
     open: fn(&str, &StoreOptions) -> Outcome<Box<dyn Engine>>,
 }
 
-/// All of them, flagstone first.
+/// All engines, flagstone first.
 pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "flagstone",
@@ -47,7 +47,7 @@ pub(crate) struct Choice {
 }
 
 impl Choice {
-    /// Opens a store, for a cell that only reads or for any.
+    /// Opens a store; `only_reads` tells whether the cell only reads.
     pub(crate) fn open(
         &self,
         options: &StoreOptions,
@@ -95,7 +95,7 @@ impl FromStr for Choice {
     }
 }
 
-/// Whether the variant `name` is among those asked for.
+/// Returns whether the variant `name` is among those asked for.
 pub(crate) fn has(variant: &str, name: &str) -> bool {
     variant.split('+').any(|part| part == name)
 }

@@ -1,21 +1,24 @@
 //! fjall 3, tuned as its documentation advises.
 //!
-//! | knob | value | why |
-//! |---|---|---|
-//! | memory | memtables of memory/8 (64 MiB of 512), cache of half (in cells that only read: of all but one memtable) | fjall seals at that size and stops writers at four sealed ones; there is no bound over all of it that is not deprecated |
-//! | cache | half of the memory; variant `reads`, which cells that only read take: all but one memtable | its documentation: as much as can be had; memtables cannot be charged to it |
-//! | journals | 512 MiB on disk at most | the default |
-//! | filter | Bloom of 10 bits a key, 0.01% in L0 | the default, as `--filter-bits` leaves it |
-//! | block | 4 KiB | the default, advised for point reads |
-//! | indexes, filters | pinned, in one block a table | of 512 MiB they take little, and a get looks up one block less or two |
-//! | compression | none in L0 and L1, lz4 below | the default |
-//! | values | in the tree | separation (from 1 KiB by default, variant `blobs`) was measured: docs/bench/peers.md |
-//! | workers | one a core | the default |
+//! - memory: memtables of memory/8 (64 MiB of 512), cache of half (in cells that only read: of all
+//!   but one memtable). Why: fjall seals at that size and stops writers at four sealed ones; there
+//!   is no bound over all of it that is not deprecated.
+//! - cache: half of the memory; variant `reads`, which cells that only read take: all but one
+//!   memtable. Why: its documentation: as much as can be had; memtables cannot be charged to it.
+//! - journals: 512 MiB on disk at most. Why: the default.
+//! - filter: Bloom of 10 bits a key, 0.01% in L0. Why: the default, as `--filter-bits` leaves it.
+//! - block: 4 KiB. Why: the default, advised for point reads.
+//! - indexes, filters: pinned, in one block a table. Why: of 512 MiB they take little, and a get
+//!   looks up one block less or two.
+//! - compression: none in L0 and L1, lz4 below. Why: the default.
+//! - values: in the tree. Why: separation (from 1 KiB by default, variant `blobs`) was measured:
+//!   docs/bench/peers.md.
+//! - workers: one a core. Why: the default.
 //!
 //! Durability: every write goes to the operating system at once (`Buffered`), or is left in the
-//! journal's buffer and synced by `persist(SyncData)` (`Group`, `Each`: fjall has no group commit, but
-//! one thread's sync covers what others wrote before it). The journal cannot be turned off: `None`
-//! leaves it in its buffer.
+//! journal's buffer and synced by `persist(SyncData)` (`Group`, `Each`: fjall has no group commit,
+//! but one thread's sync covers what others wrote before it). The journal cannot be turned off:
+//! `None` leaves it in its buffer.
 
 use super::choice::has;
 use super::ticker::Ticker;
@@ -29,7 +32,7 @@ use flagstone::Durability;
 use flagstone_bench::engine::{Engine, Gauges, Outcome, Stillness};
 use flagstone_bench::options::StoreOptions;
 
-/// Ways of tuning it that were measured.
+/// The variants of its tuning that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("blobs", "values of 1 KiB and more apart from the keys, as its defaults for separation do"),
     ("hashed", "a hash index in data blocks"),
@@ -44,7 +47,7 @@ struct Fjall {
     tuning: String,
 }
 
-/// Opens a store.
+/// Opens a store as the workload asks.
 pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let memtable = options.memtable_bytes.unwrap_or((options.memory_bytes / 8).max(1 << 20));
     let cache = if has(variant, "reads") {

@@ -1,10 +1,10 @@
-//! flagstone, as it is unless a variant says how much garbage it may keep.
+//! flagstone with its default options; variants set how much garbage it may keep.
 
 use super::choice::has;
 use flagstone_bench::engine::{Engine, Outcome, open_flagstone};
 use flagstone_bench::options::StoreOptions;
 
-/// Other bounds on space, for comparisons at the space that a peer takes.
+/// Other bounds on space, to compare rates at the space that a peer takes.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("space1.5", "space_amplification_max of 1.5"),
     ("space3", "space_amplification_max of 3"),
@@ -13,7 +13,7 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("space10", "space_amplification_max of 10"),
 ];
 
-/// Opens a store.
+/// Opens a store as the workload asks.
 pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let asked = VARIANTS.iter().find(|(name, _)| has(variant, name));
     let times = asked.and_then(|(name, _)| name.strip_prefix("space")?.parse().ok());

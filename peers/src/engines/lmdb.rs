@@ -5,11 +5,11 @@
 //! write is a transaction of its own, as the workloads ask for single operations.
 //!
 //! Durability: `Group` and `Each` sync at every commit, LMDB's default (there is no group commit).
-//! `None`, `Buffered` and `Interval` commit with `NO_SYNC`: pages are written to the operating system,
-//! which survives the death of the process. Without `WRITE_MAP` writes go by `pwrite`, and a power cut
-//! leaves an older state rather than a broken one on file systems that keep the order of writes. No
-//! read-ahead: it serves scans of a file that is not in memory, and hurts random reads of it.
-//! Readers keep a slot a thread. The map is 64 GiB of addresses, not of memory.
+//! `None`, `Buffered` and `Interval` commit with `NO_SYNC`: pages are written to the operating
+//! system, which survives the death of the process. Without `WRITE_MAP` writes go by `pwrite`, and
+//! a power cut leaves an older state rather than a broken one on file systems that keep the order
+//! of writes. No read-ahead: it serves scans of a file that is not in memory, and hurts random
+//! reads of it. Readers keep a slot a thread. The map is 64 GiB of addresses, not of memory.
 
 #![expect(unsafe_code, reason = "opening a memory map is unsafe in heed")]
 
@@ -23,7 +23,7 @@ use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions};
 use std::ops::Bound;
 
-/// Ways of tuning it that were measured.
+/// The variants of its tuning that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] =
     &[("writemap", "pages are changed in the map instead of being written to the file")];
 
@@ -36,7 +36,7 @@ struct Lmdb {
     tuning: String,
 }
 
-/// Opens a store.
+/// Opens a store as the workload asks.
 pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     std::fs::create_dir_all(&options.dir)?;
     let mut flags = EnvFlags::NO_READ_AHEAD;

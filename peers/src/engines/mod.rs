@@ -1,4 +1,4 @@
-//! The engines by name, each in a file of its own that says how it is tuned and why.
+//! The engines, each in a file of its own that says how it is tuned and why.
 
 #[cfg(test)]
 mod agree;

@@ -2,11 +2,11 @@
 //!
 //! Its one knob is the cache, which gets all of the memory. A write is a transaction of its own, as
 //! the workloads ask for single operations; users who can put many writes into one transaction get
-//! many times the rate. `Group` and `Each` are `Durability::Immediate`; redb has nothing between that
-//! and `Durability::None`, whose commits live in the process until a later durable one, so that
-//! `Buffered` promises less here than elsewhere: a process that dies loses what came after the last
-//! durable commit, which a thread makes every second. `compact()` asks for the database alone and
-//! only gives space back; it is not called.
+//! many times the rate. `Group` and `Each` are `Durability::Immediate`; redb has nothing between
+//! that and `Durability::None`, whose commits live in the process until a later durable one, so
+//! that `Buffered` promises less here than elsewhere: a process that dies loses what came after the
+//! last durable commit, which a thread makes every second. `compact()` needs exclusive access and
+//! only frees space; it is not called.
 
 use super::ticker::Ticker;
 use super::versions::locked;
@@ -26,7 +26,7 @@ struct Redb {
     tuning: String,
 }
 
-/// Opens a store.
+/// Opens a store as the workload asks.
 pub(super) fn open(options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let cache = usize::try_from(options.memory_bytes)?;
     std::fs::create_dir_all(&options.dir)?;

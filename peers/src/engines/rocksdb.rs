@@ -1,25 +1,33 @@
 //! RocksDB, tuned as its own guides and the users of its Rust crate do.
 //!
-//! | knob | value | why |
-//! |---|---|---|
-//! | memory | one cache of all of it, memtables (4 of memory/8: 64 MiB of 512) charged to it | one bound over both, as for every engine here; what memtables leave serves reads |
-//! | write buffer manager | half of the memory, charged to the cache | holds memtables to their share without stalls of its own |
-//! | block cache | HyperClock | its authors' advice over LRU; no lock between readers |
-//! | index and filter blocks | in the cache, high priority, all pinned | counted in the memory, and never looked up twice |
-//! | filter | full Bloom, 10 bits a key | asked for by the workloads; whole keys |
-//! | block | 4 KiB, format 6, hash index in data blocks | values of 1 KiB: more bytes a block are read and checked for nothing |
-//! | compression | none in L0 and the base level, lz4 below | the guide's advice: the young levels are rewritten at once. A store that is compacted into one level has none |
-//! | levels | dynamic level bytes, base = 4 memtables | the guide's advice: L1 as large as L0 |
-//! | background | one job a core, at least 2; sub-compactions as many | `increase_parallelism` |
-//! | writes | one WAL write a group; its leader writes the memtable for all | on few cores faster than all of the group at once, the default; less CPU a write than pipelined, and what it loses to unordered is paid for by snapshots: docs/bench/peers.md |
-//! | memtables | a skip list, with a filter of a tenth of its bytes over whole keys | most gets of the mixes find nothing there: docs/bench/peers.md |
-//! | bytes_per_sync | 1 MiB | the kernel writes tables out as they grow, not in one burst |
-//! | recycle_log_file_num | 4 | a sync of a file that does not grow writes no metadata, and its pages are not new to the system |
-//! | use_direct_reads | for data larger than memory | no block is held a second time by the page cache |
-//! | statistics, info log | off, warnings only | they cost |
+//! - memory: one cache of all of it, memtables (4 of memory/8: 64 MiB of 512) charged to it. Why:
+//!   one bound over both, as for every engine here; what memtables leave serves reads.
+//! - write buffer manager: half of the memory, charged to the cache. Why: holds memtables to their
+//!   share without stalls of its own.
+//! - block cache: HyperClock. Why: its authors' advice over LRU; no lock between readers.
+//! - index and filter blocks: in the cache, high priority, all pinned. Why: counted in the memory,
+//!   and never looked up twice.
+//! - filter: full Bloom, 10 bits a key. Why: asked for by the workloads; whole keys.
+//! - block: 4 KiB, format 6, hash index in data blocks. Why: values of 1 KiB: more bytes a block
+//!   are read and checked for nothing.
+//! - compression: none in L0 and the base level, lz4 below. Why: the guide's advice: the young
+//!   levels are rewritten at once. A store that is compacted into one level has none.
+//! - levels: dynamic level bytes, base = 4 memtables. Why: the guide's advice: L1 as large as L0.
+//! - background: one job a core, at least 2; sub-compactions as many. Why: `increase_parallelism`.
+//! - writes: one WAL write a group; its leader writes the memtable for all. Why: on few cores
+//!   faster than all of the group at once, the default; less CPU a write than pipelined, and what
+//!   it loses to unordered is paid for by snapshots: docs/bench/peers.md.
+//! - memtables: a skip list, with a filter of a tenth of its bytes over whole keys. Why: most gets
+//!   of the mixes find nothing there: docs/bench/peers.md.
+//! - bytes_per_sync: 1 MiB. Why: the kernel writes tables out as they grow, not in one burst.
+//! - recycle_log_file_num: 4. Why: a sync of a file that does not grow writes no metadata, and its
+//!   pages are not new to the system.
+//! - use_direct_reads: for data larger than memory. Why: no block is held a second time by the page
+//!   cache.
+//! - statistics, info log: off, warnings only. Why: they cost.
 //!
-//! A get takes the value pinned in its block, without a copy. Gets go through one `ReadOptions` made
-//! once; a scan of more than 1,000 entries reads 2 MiB ahead; scans fill the cache, as by
+//! A get takes the value pinned in its block, without a copy. Gets go through one `ReadOptions`
+//! made once; a scan of more than 1,000 entries reads 2 MiB ahead; scans fill the cache, as by
 //! default and as flagstone's do.
 
 use super::choice::has;
@@ -36,7 +44,7 @@ use rocksdb::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ways of tuning it that were measured.
+/// The variants of its tuning that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("pipelined", "one group writes the WAL while the one before it writes the memtable"),
     ("unordered", "unordered_write: writers enter the memtable on their own; snapshots weaken"),
@@ -51,13 +59,13 @@ pub(super) const VARIANTS: &[(&str, &str)] = &[
     ("noyield", "writers that wait for their group sleep at once"),
 ];
 
-/// Old logs that are written again.
+/// The number of old logs that are recycled.
 const RECYCLED_LOGS: usize = 4;
-/// How long background work is waited for.
+/// How long a store waits for background work.
 const SETTLES_IN: Duration = Stillness::USUAL.most;
 
 struct Rocks {
-    // Declared before `db`: it holds a handle of it, and must be gone first.
+    // Declared before `db`: it holds a handle of `db` and must be dropped first.
     ticker: Option<Ticker>,
     db: Arc<DB>,
     read: ReadOptions,
@@ -66,7 +74,7 @@ struct Rocks {
     tuning: String,
 }
 
-/// Opens a store.
+/// Opens a store as the workload asks.
 pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     let cores = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let jobs = if has(variant, "jobs4") { 4 } else { cores };
@@ -119,7 +127,7 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
             write.set_sync(true);
         }
     }
-    // Refused where there is no log.
+    // RocksDB refuses this without a log.
     if options.durability != Durability::None {
         opts.set_recycle_log_file_num(RECYCLED_LOGS);
     }
@@ -128,7 +136,7 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
         opts.set_memtable_whole_key_filtering(true);
     }
     opts.set_enable_write_thread_adaptive_yield(!has(variant, "noyield"));
-    // Without order there is no leader who could write for others.
+    // Unordered writes have no leader that could write for others.
     let is_concurrent = has(variant, "concurrent") || has(variant, "unordered");
     opts.set_allow_concurrent_memtable_write(is_concurrent);
     let db = Arc::new(DB::open(&opts, &options.dir)?);
@@ -140,7 +148,8 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
         _ => None,
     };
     let tuning = format!(
-        "{memtables} memtables of {} MiB charged to a {} cache of {} MiB, {} jobs, {} writes, {}{}{}",
+        "{memtables} memtables of {} MiB charged to a {} cache of {} MiB, {} jobs, {} writes, \
+         {}{}{}",
         memtable >> 20,
         if has(variant, "lru") { "LRU" } else { "HyperClock" },
         memory >> 20,
@@ -281,7 +290,7 @@ impl Engine for Rocks {
     }
 }
 
-/// Seconds out of the line `Cumulative stall: 01:02:03.456 H:M:S, 1.2 percent`.
+/// Parses the seconds of the line `Cumulative stall: 01:02:03.456 H:M:S, 1.2 percent`.
 fn stalled_seconds(stats: &str) -> Option<f64> {
     let line = stats.lines().find_map(|line| line.strip_prefix("Cumulative stall: "))?;
     let clock = line.split_whitespace().next()?;

@@ -1,14 +1,17 @@
 //! SQLite in WAL mode: one table of blobs, one connection that writes, one a reader.
 //!
-//! | knob | value | why |
-//! |---|---|---|
-//! | table | `WITHOUT ROWID`, the key its primary key | one B-tree instead of a table and an index |
-//! | page | 8 KiB | a row of 1 KiB would leave a page of 4 KiB for an overflow page of its own, in a `WITHOUT ROWID` table |
-//! | journal | WAL, checkpoints from 16 MiB on | readers go on while one writes; fewer checkpoints than at the default 4 MiB |
-//! | cache | half of the memory for the writer, the rest shared by 16 readers | caches belong to connections |
-//! | map | 2 GiB, the most it allows | reads without a copy |
-//! | writers | one connection behind a lock | writers exclude each other anyway; a queue in the process is fairer and faster than waiting for `SQLITE_BUSY` to pass |
-//! | statements | prepared once a connection | |
+//! - table: `WITHOUT ROWID`, the key its primary key. Why: one B-tree instead of a table and an
+//!   index.
+//! - page: 8 KiB. Why: a row of 1 KiB would leave a page of 4 KiB for an overflow page of its own,
+//!   in a `WITHOUT ROWID` table.
+//! - journal: WAL, checkpoints from 16 MiB on. Why: readers continue while one writes; fewer
+//!   checkpoints than at the default 4 MiB.
+//! - cache: half of the memory for the writer, the rest shared by 16 readers. Why: caches belong to
+//!   connections.
+//! - map: 2 GiB, the most it allows. Why: reads without a copy.
+//! - writers: one connection behind a lock. Why: writers exclude each other anyway; a queue in the
+//!   process is fairer and faster than waiting for `SQLITE_BUSY` to pass.
+//! - statements: prepared once a connection.
 //!
 //! A write is a transaction of its own, as the workloads ask for single operations. Durability:
 //! `synchronous` is OFF for `None`, NORMAL for `Buffered` (synced at checkpoints only), FULL for
@@ -24,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Ways of tuning it that were measured.
+/// The variants of its tuning that were measured.
 pub(super) const VARIANTS: &[(&str, &str)] =
     &[("16k", "pages of 16 KiB"), ("4k", "pages of 4 KiB"), ("nomap", "no memory map")];
 
@@ -96,7 +99,7 @@ impl Pragmas {
     }
 }
 
-/// Opens a store.
+/// Opens a store as the workload asks.
 pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Engine>> {
     std::fs::create_dir_all(&options.dir)?;
     let path = options.dir.join("kv.sqlite");
@@ -112,8 +115,8 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
         _ => None,
     };
     let tuning = format!(
-        "WAL, synchronous {}, pages of {} KiB, cache of {} MiB for the writer and {} a reader, map of \
-         {} MiB",
+        "WAL, synchronous {}, pages of {} KiB, cache of {} MiB for the writer and {} a reader, \
+         map of {} MiB",
         pragmas.synchronous,
         pragmas.page_bytes >> 10,
         pragmas.writer_cache_kib >> 10,
@@ -133,7 +136,7 @@ fn checkpoint(connection: &Connection, mode: &str) -> Outcome<()> {
 }
 
 impl Sqlite {
-    /// Calls `read` with a connection that nobody else uses.
+    /// Calls `read` with a connection that no other thread uses.
     fn reading<T>(&self, read: impl FnOnce(&Connection) -> Outcome<T>) -> Outcome<T> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {

@@ -1,19 +1,19 @@
-//! Syncs an engine at intervals, for engines that have no such option: `Durability::Interval`.
+//! Syncs an engine at intervals, for engines without an equivalent of `Durability::Interval`.
 
 use flagstone_bench::engine::EngineError;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that calls something at intervals, until it is stopped or dropped.
+/// A thread that calls a function at intervals, until it is stopped or dropped.
 pub(crate) struct Ticker {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Ticker {
-    /// Calls `sync` every `interval`. An error ends the process: a benchmark that goes on with less
-    /// durability than it promises would measure something else.
+    /// Calls `sync` every `interval`. An error ends the process: with less durability than
+    /// promised, the benchmark would measure something else.
     pub(crate) fn start(
         interval: Duration,
         mut sync: impl FnMut() -> Result<(), EngineError> + Send + 'static,

@@ -1,8 +1,8 @@
-//! The versions of the crates that this program was built with, out of its lock file.
+//! The versions of the crates that this program was built with, from its lock file.
 
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// The version of the crate `name`, `unknown` if the lock file has none.
+/// Returns the version of the crate `name`, or `unknown` if the lock file has none.
 pub(crate) fn locked(name: &str) -> &'static str {
     let wanted = format!("name = \"{name}\"");
     let mut lines = LOCK.lines();

@@ -4,71 +4,72 @@ use flagstone_bench::record::{OpKind, Trial};
 use flagstone_bench::stats::median;
 use std::collections::BTreeMap;
 
-/// One engine in one cell: medians over its rounds.
+/// The medians of one engine in one cell, over its rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
-    /// Its name, and variant.
+    /// The name of the engine, with its variant.
     pub(crate) engine: String,
-    /// Rounds.
+    /// The number of rounds.
     pub(crate) rounds: usize,
-    /// Operations a second: for a full scan, entries.
+    /// Operations a second; for a full scan, entries a second.
     pub(crate) ops_per_s: f64,
-    /// The least and the greatest of the rounds.
+    /// The least and the greatest rate of the rounds.
     pub(crate) range: (f64, f64),
-    /// The worst second.
+    /// The rate in the worst second.
     pub(crate) worst: f64,
-    /// The 99.9th percentile of scans, else of writes, else of gets: the first that the cell has. Of writes that
-    /// of puts or of deletes, whichever is longer.
+    /// The 99.9th percentile of scans, writes or gets: the first of these that the cell has. For
+    /// writes, that of puts or of deletes, whichever is longer.
     pub(crate) p999_ms: f64,
-    /// Which kind that is.
+    /// The kind of operation that `p999_ms` is of.
     pub(crate) kind: Option<OpKind>,
-    /// The same of gets, where the cell has other operations, too.
+    /// The 99.9th percentile of gets, where the cell has other operations, too.
     pub(crate) get_p999_ms: Option<f64>,
-    /// The greatest resident memory.
+    /// The peak of resident memory.
     pub(crate) rss_bytes: f64,
-    /// Bytes written over bytes put, where enough were put.
+    /// Bytes written per byte put, where enough were put.
     pub(crate) write_amplification: Option<f64>,
-    /// With the background work that was left when the clock stopped, where it was waited for.
+    /// The figures with the background work that was left when the clock stopped, where the trial
+    /// waited for it.
     pub(crate) settled: Option<Settled>,
-    /// What garbage took, where that is what the cell asks.
+    /// The space of garbage, where the cell measures that.
     pub(crate) space: Option<Space>,
-    /// Bytes on disk towards the end.
+    /// The bytes on disk near the end.
     pub(crate) disk_bytes: f64,
-    /// These over bytes put, where those were counted.
+    /// Bytes on disk per byte put, where those were counted.
     pub(crate) disk_per_put: Option<f64>,
 }
 
-/// A cell with the background work that its operations left behind.
+/// The figures of a cell with the background work that its operations left.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settled {
-    /// How long that took.
+    /// How long that work took.
     pub(crate) seconds: f64,
-    /// Operations a second, with that time.
+    /// Operations a second, counting that time.
     pub(crate) ops_per_s: f64,
-    /// Bytes written over bytes put, with those.
+    /// Bytes written per byte put, counting those.
     pub(crate) write_amplification: f64,
 }
 
-/// Bytes without the log over those alive.
+/// Bytes on disk without the log, per byte alive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Space {
     /// The mean of all seconds.
     pub(crate) mean: f64,
-    /// The most in a second.
+    /// The largest value of any second.
     pub(crate) max: f64,
-    /// Seconds after the last write until it was 1.3, or until nobody looked any more.
+    /// Seconds from the last write until the value was 1.3, or until the trial ended.
     pub(crate) rest_s: f64,
-    /// What it was then.
+    /// The value at that time.
     pub(crate) rested: f64,
 }
 
-/// The cell of a trial: the folder that its result file is in.
+/// Returns the cell of a trial: the name of the folder of its result file.
 pub(crate) fn cell_of(trial: &Trial) -> String {
     let folder = trial.path.parent().and_then(|folder| folder.file_name());
     folder.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// By cell, by engine.
+/// Groups trials by cell and engine.
 pub(crate) fn by_cell(trials: &[Trial]) -> BTreeMap<String, Vec<Measured>> {
     let mut cells: BTreeMap<String, BTreeMap<&str, Vec<&Trial>>> = BTreeMap::new();
     for trial in trials {
@@ -101,7 +102,7 @@ fn measure(engine: &str, trials: &[&Trial]) -> Measured {
     let all_of = |name: &'static str| of(&move |trial| figure(trial, name).unwrap_or(f64::NAN));
     let gets = |trial: &Trial| trial.summary.latency.get(&OpKind::Get).map(|get| get.p999 / 1000.0);
     let has_gets = kind != Some(OpKind::Get) && trials.iter().all(|trial| gets(trial).is_some());
-    // Bytes put of less than a second's worth tell nothing of writing.
+    // Less than a second's worth of puts tells nothing about writing.
     let puts = trials.iter().all(|trial| trial.summary.write_amplification.is_some());
     Measured {
         engine: engine.to_owned(),

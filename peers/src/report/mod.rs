@@ -1,4 +1,4 @@
-//! Result files to tables: medians over the rounds, and what flagstone is to the best peer.
+//! Turns result files into tables: medians over rounds, and flagstone compared with the best peer.
 
 mod medians;
 mod table;

@@ -1,4 +1,4 @@
-//! The tables: one a cell, and one line a cell for those who want no more.
+//! The tables: a summary with one line per cell, then one table per cell.
 
 use super::medians::{Measured, Space, by_cell, cell_of};
 use crate::cells::{Work, all};
@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The line between the summary and what follows it: `cargo xtask peers` cuts there.
+/// The line between the summary and the tables: `cargo xtask peers` cuts there.
 const REST: &str = "<!-- the rest -->";
 
-/// Prints the tables of the result files in `dir`.
+/// Prints the tables for the result files in `dir`.
 ///
 /// # Errors
-/// What the file system says, or the file that is not as expected.
+/// Errors of the file system; a result file that is not as expected.
 pub(crate) fn print(dir: &Path) -> Outcome<()> {
     println!("{}", render(&read_dir(dir)?)?);
     Ok(())
@@ -57,7 +57,7 @@ fn render(trials: &[Trial]) -> Result<String, std::fmt::Error> {
     Ok(text)
 }
 
-/// The machine, from a header.
+/// Returns a line about the machine, from the header of a result file.
 fn machine(text: &mut String, trial: &Trial) -> std::fmt::Result {
     let machine = &trial.header.machine;
     let gib = machine.memory_bytes as f64 / (1_u64 << 30) as f64;
@@ -68,7 +68,7 @@ fn machine(text: &mut String, trial: &Trial) -> std::fmt::Result {
     )
 }
 
-/// Rounds, seconds, days and commits of trials, from their headers.
+/// Returns a line with rounds, seconds, days and commits of the trials, from their headers.
 fn rounds(text: &mut String, trials: &[&Trial]) -> std::fmt::Result {
     let join = |told: BTreeSet<&str>| told.into_iter().collect::<Vec<_>>().join(", ");
     let days = join(trials.iter().filter_map(|t| t.header.started.split('T').next()).collect());
@@ -96,7 +96,7 @@ fn base(engine: &str) -> &str {
     engine.split_once(':').map_or(engine, |(name, _)| name)
 }
 
-/// The best rate of the engines that `peer` names.
+/// Returns the best rate of the engines that `peer` accepts.
 fn best(measured: &[Measured], peer: impl Fn(&str) -> bool) -> Option<f64> {
     let peers = measured.iter().filter(|measured| peer(base(&measured.engine)));
     peers.map(|measured| measured.ops_per_s).max_by(f64::total_cmp)
@@ -106,7 +106,7 @@ fn is_peer(engine: &str) -> bool {
     engine != "flagstone"
 }
 
-/// One line a cell: rates of the engines that were measured, as they come, not of variants.
+/// Writes one line per cell with the rates of the engines, without variants.
 fn summary(text: &mut String, order: &[&(&String, &Vec<Measured>)]) -> std::fmt::Result {
     let is_measured =
         |name: &&str| order.iter().any(|(_, measured)| measured.iter().any(|m| m.engine == *name));
@@ -203,7 +203,7 @@ fn cell(text: &mut String, measured: &[Measured], unit: &str) -> std::fmt::Resul
     writeln!(text)
 }
 
-/// Which versions, tuned how: one line an engine.
+/// Writes one line per engine with its version and tuning.
 fn versions(text: &mut String, trials: &[Trial]) -> std::fmt::Result {
     let mut lines: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for trial in trials {
@@ -220,7 +220,7 @@ fn versions(text: &mut String, trials: &[Trial]) -> std::fmt::Result {
     Ok(())
 }
 
-/// Thousands, with as many digits as mean something.
+/// Shows thousands with the digits that matter.
 fn kilo(per_s: f64) -> String {
     plain(per_s / 1000.0)
 }
