@@ -1,6 +1,7 @@
-//! `cargo xtask peers`: builds the program in `peers/`, a workspace of its own, and runs it. Writes its
-//! tables into `docs/bench/peers.md` and the headline tables into the README. A quick run, or a run of
-//! chosen cells, only prints them unless `--write` is given. `--lint` runs clippy over the program.
+//! `cargo xtask peers`: builds the program in `peers/`, a workspace of its own, and runs it. Writes
+//! its tables into `docs/bench/peers.md` and the headline tables into the README. A quick run, or a
+//! run of chosen cells, only prints them unless `--write` is given. `--lint` runs clippy over the
+//! program.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,7 +31,7 @@ RocksDB is built from source and bound by bindgen, which needs a C++ compiler an
   Debian, Ubuntu   apt-get install clang libclang-dev g++
   Fedora           dnf install clang-devel gcc-c++
   macOS            xcode-select --install && brew install llvm
-If libclang is somewhere else, name its folder: LIBCLANG_PATH=/usr/lib/llvm-18/lib cargo xtask peers.
+If libclang is elsewhere, name its folder: LIBCLANG_PATH=/usr/lib/llvm-18/lib cargo xtask peers.
 To measure the other engines only: cargo xtask peers --without-rocksdb.";
 
 /// Builds and runs the program. Returns true if every trial ran. Options that are not known here go
@@ -90,8 +91,8 @@ fn lint(root: &Path, words: &[&str]) -> bool {
     crate::ci::cargo(root).args(LINT).status().is_ok_and(|status| status.success())
 }
 
-/// Returns whether the tables are written into the pages: after a whole run, or if asked to. A run of
-/// a few cells would remove the tables of all others.
+/// Returns whether the tables are written into the pages: after a whole run, or if asked to. A run
+/// of a few cells would remove the tables of all others.
 fn is_written(words: &[&str]) -> bool {
     let chosen = ["--quick", "--cells", "--engines", "--without-rocksdb", "--out", "table"];
     words.contains(&"--write") || !words.iter().any(|word| chosen.contains(word))
@@ -107,8 +108,8 @@ fn cargo(root: &Path, command: &str, without_rocksdb: bool) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut built = Command::new(cargo);
     built.current_dir(root.join("peers")).args([command, "--release"]);
-    // RocksDB takes hardware CRC32C and AVX2 from the features of the Rust target. `run` needs the same
-    // flags as `build`, or it builds everything again.
+    // RocksDB takes hardware CRC32C and AVX2 from the features of the Rust target. `run` needs the
+    // same flags as `build`, or it builds everything again.
     if std::env::var_os("RUSTFLAGS").is_none() {
         built.env("RUSTFLAGS", "-Ctarget-cpu=native");
     }

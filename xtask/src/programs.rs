@@ -4,8 +4,8 @@
 use crate::ci::cargo;
 use std::path::Path;
 
-/// Builds a program, optimised and with assertions, and runs it with `options`. `program` is its name
-/// and the arguments before the options. Returns true if it succeeded.
+/// Builds a program, optimised and with assertions, and runs it with `options`. `program` is its
+/// name and the arguments before the options. Returns true if it succeeded.
 pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
     let Some((name, first)) = program.split_first() else { return false };
     let mut command = cargo(root);

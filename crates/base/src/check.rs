@@ -6,8 +6,8 @@
 //! Code that copies an entry also copies its check and does not compute it again. Code that puts
 //! the entry under a checksum of its own computes the check and compares. So a change in memory
 //! between the two is detected. One flipped bit of the value, the kind, the SeqNo or the expiry
-//! always changes the check. Two different keys have the same part in one case of 2^32. A check is never written
-//! to a file.
+//! always changes the check. Two different keys have the same part in one case of 2^32. A check is
+//! never written to a file.
 
 use crate::checksum::crc32c;
 use crate::entry::{EntryRef, FLAG_EXPIRY, Kind, Trailer};

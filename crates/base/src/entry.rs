@@ -9,8 +9,8 @@
 //! tag, a byte in every format:    flags : 4   |  kind : 4
 //! ```
 //!
-//! Each flag stands for an optional field of the entry. The fields follow in the order of their
-//! bits: in the log and in blocks directly after the tag, in a memtable after the version's header.
+//! Each flag marks an optional field of the entry. The fields follow in the order of their bits: in
+//! the log and in blocks directly after the tag, in a memtable after the version's header.
 
 use crate::codec::{Decoder, Malformed};
 use crate::number::{Moment, SeqNo};
@@ -48,8 +48,8 @@ impl Kind {
 
 /// Flag of an optional field: the moment at which a Put expires, u64 milliseconds since 1970.
 pub const FLAG_EXPIRY: u8 = 1 << 4;
-/// Flag of an optional field, reserved: the value is compressed by itself, with a dictionary of this
-/// id.
+/// Flag of an optional field, reserved: the value is compressed by itself, with a dictionary of
+/// this id.
 pub const FLAG_DICTIONARY: u8 = 1 << 5;
 /// Flag of an optional field, reserved: the value is in a blob file, and the entry holds a pointer
 /// to it.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A reader skips a field with an **even** tag that it does not know, and refuses one with an
-//! **odd** tag. So whoever adds a field decides by its tag whether older readers may go on without
+//! **odd** tag. So the tag of a new field decides whether older readers may continue without
 //! it. A missing field has a default.
 
 use crate::codec::{Decoder, Malformed, Undecoded, put_bytes, put_varint, varint_len};

@@ -45,7 +45,7 @@ pub struct Label {
     pub compatible: u32,
     /// Features that a reader must know.
     pub read_incompatible: u32,
-    /// Features that must be known by who writes to the file, or goes on from it.
+    /// Features that a writer of the file, or of its successor, must know.
     pub write_incompatible: u32,
     /// The database that the file belongs to.
     pub database: DatabaseId,
@@ -175,7 +175,7 @@ impl FileFormat {
         Err(Error::corruption(file, 0, found))
     }
 
-    /// Why this flagstone must not write to the file or go on from it, if so.
+    /// Returns why this version of flagstone must not write to the file or its successor, if so.
     pub fn write_refusal(&self, label: &Label) -> Option<String> {
         let unknown = label.write_incompatible & !self.write_features;
         (unknown != 0).then(|| {

@@ -41,8 +41,8 @@ impl fmt::Display for SeqNo {
     }
 }
 
-/// A point in time: milliseconds since 1970-01-01 00:00 UTC. Entries expire at a moment, and readers
-/// judge by one.
+/// A point in time: milliseconds since 1970-01-01 00:00 UTC. Entries expire at a moment, and
+/// readers judge by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 

@@ -1,7 +1,9 @@
-//! What it costs to parse JSON, to read a document in place and to write JSON, beside other parsers.
+//! What it costs to parse JSON, to read a document in place and to write JSON, beside other
+//! parsers.
 //!
-//! `cargo bench -p flagstone-doc --bench json [-- FILTER]`. An iteration goes through 2,000 generated
-//! comments, or through the lines of the file that `FLAGSTONE_LINES` names. Read the rates.
+//! `cargo bench -p flagstone-doc --bench json [-- FILTER]`. An iteration goes through 2,000
+//! generated comments, or through the lines of the file that `FLAGSTONE_LINES` names. Read the
+//! rates.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

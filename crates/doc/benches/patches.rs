@@ -1,7 +1,7 @@
 //! What it costs to fold many patches of one document: one by one, or on its decoded value.
 //!
-//! `cargo bench -p flagstone-doc --bench patches [-- FILTER]`. `Patcher` chooses between the two ways
-//! by the number of patches and the size of the document; this shows where they cost the same.
+//! `cargo bench -p flagstone-doc --bench patches [-- FILTER]`. `Patcher` chooses between the two
+//! ways by the number of patches and the size of the document; this shows where they cost the same.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

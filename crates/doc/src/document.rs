@@ -46,7 +46,8 @@ impl Document {
     /// Parses JSON text into a self-contained document.
     ///
     /// # Errors
-    /// If `json` is not valid JSON or exceeds a limit of the default [`JsonOptions`](crate::JsonOptions).
+    /// If `json` is not valid JSON or exceeds a limit of the default
+    /// [`JsonOptions`](crate::JsonOptions).
     pub fn from_json(json: impl AsRef<[u8]>) -> Result<Self, JsonError> {
         let mut bytes = Vec::new();
         JsonParser::default().parse(json.as_ref(), None, &mut bytes)?;

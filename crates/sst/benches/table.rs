@@ -1,7 +1,7 @@
 //! What gets, scans, builds and checks of one table cost while memory holds all its blocks.
 //!
-//! `cargo bench -p flagstone-sst [-- FILTER]`. An iteration of `get`, `get_absent` and `seek` is one
-//! call; one of the others goes through all the entries, whose rate is then the figure to read.
+//! `cargo bench -p flagstone-sst [-- FILTER]`. An iteration of `get`, `get_absent` and `seek` is
+//! one call; one of the others goes through all the entries, whose rate is then the figure to read.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

@@ -274,7 +274,7 @@ impl BlockCache {
         found
     }
 
-    /// As [`BlockCache::get`], but does not count a miss: nobody reads the block then.
+    /// As [`BlockCache::get`], but does not count a miss: the caller does not read the block then.
     pub(crate) fn get_if_there(&self, key: BlockKey) -> Option<Block> {
         let found = self.get_uncounted(key)?;
         self.counters[key.block as usize % COUNTER_LINES].hits.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! When the entries of a table expire: their count, and the least, middle and greatest moment.
 //!
-//! The middle one is the median of a sample: of all expiries of a small table, of one in two to some
-//! power of them in a large one. So a builder keeps at most 8,192 moments in memory.
+//! The middle one is the median of a sample: of all expiries of a small table, of one in two to
+//! some power of them in a large one. So a builder keeps at most 8,192 moments in memory.
 
 use flagstone_base::Moment;
 use std::fmt;

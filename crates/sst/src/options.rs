@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 ///
 /// - The documentation is for users.
 /// - The tag names the option on disk, among the fields of a keyspace: 12 to 62. An older flagstone
-///   goes on with its default if the tag is even, and refuses the database if the tag is odd.
+///   uses its default if the tag is even, and refuses the database if the tag is odd.
 /// - The name is that of the field and of the setter, and the name in texts.
 /// - Type, default and bounds: see `OptionValue`.
 #[doc(hidden)]

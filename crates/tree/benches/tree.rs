@@ -1,8 +1,8 @@
 //! What a tree costs: inserts, gets and scans, flushes and compactions.
 //!
 //! `cargo bench -p flagstone-tree [-- FILTER]`. The tree has 100,000 entries of 16 + 100 bytes, and
-//! its disk is in memory. An iteration of `get` and `get_absent` is one call; one of the others goes
-//! through all the entries, whose rate is then the figure to read.
+//! its disk is in memory. An iteration of `get` and `get_absent` is one call; one of the others
+//! goes through all the entries, whose rate is then the figure to read.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 

@@ -136,8 +136,8 @@ mod tests {
         assert!(holds_a_later_segment(&[&zeroes[..999], &new[999..]].concat(), 9, &prepared));
     }
 
-    /// A crash may keep the header of a file that was being filled, and lose the zeroes: a valid log
-    /// was refused for the records that an earlier use of the file had left.
+    /// A crash may keep the header of a file that was being filled, and lose the zeroes: a valid
+    /// log was refused for the records that an earlier use of the file had left.
     #[test]
     fn a_file_that_was_half_filled_in_advance_is_not_a_lost_segment() {
         let (older, later) = (segment(3), segment(9));

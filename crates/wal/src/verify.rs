@@ -160,7 +160,7 @@ impl Log {
         }
     }
 
-    /// What is wrong with a file in which no segment was begun; `None` if nothing is.
+    /// Returns what is wrong with a file in which no segment was begun, or `None`.
     fn unbegun(&self, number: FileNumber) -> Result<Option<&'static str>> {
         let path = self.path_of(number.0);
         let mut window = open(self, &path)?;
@@ -182,8 +182,8 @@ fn open(log: &Log, path: &Path) -> Result<Window> {
     })
 }
 
-/// What is wrong with the previous segment that `header` names, or with its first SeqNo; `None` if
-/// nothing is.
+/// Returns what is wrong with the previous segment that `header` names, or with its first SeqNo;
+/// `None` if nothing is.
 fn wrong_joint(header: &SegmentHeader, before: &SegmentInfo) -> Option<String> {
     if (header.previous, header.previous_end) != (before.number.0, before.bytes) {
         return Some(format!(

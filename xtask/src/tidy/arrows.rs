@@ -86,8 +86,8 @@ struct Dependency {
     dev: bool,
 }
 
-/// The name and the dependencies of a `Cargo.toml`. It is read line by line, with as much of TOML as
-/// such files use.
+/// The name and the dependencies of a `Cargo.toml`. It is read line by line, with as much of TOML
+/// as such files use.
 #[derive(Default)]
 struct Manifest {
     name: String,

@@ -4,8 +4,8 @@ use super::tree::{Finding, Tree};
 use super::{arrows, circles, claims, links, order, places, sizes, words};
 use std::path::Path;
 
-/// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With `long`
-/// it lists all circles, long files and long functions.
+/// Checks the repository at `root` and prints what is wrong. Returns true if nothing is. With
+/// `long` it lists all circles, long files and long functions.
 pub(crate) fn run(root: &Path, long: bool) -> bool {
     let tree = match Tree::load(root) {
         Ok(tree) => tree,
@@ -59,7 +59,8 @@ mod tests {
             ("README.md", "[gone](docs/gone.md) a Rust toolchain (1.95 or newer)"),
             (
                 "crates/base/Cargo.toml",
-                "[package]\nname = \"flagstone-base\"\n[dependencies]\nflagstone-env.workspace = true",
+                "[package]\nname = \"flagstone-base\"\n[dependencies]\n\
+                 flagstone-env.workspace = true",
             ),
             ("crates/base/src/lib.rs", "fn f() { todo!() }\nuse std::fs;"),
             ("peers/Cargo.toml", "rust-version = \"1.90\""),

@@ -107,7 +107,8 @@ fn told(tree: &Tree, table: &[Allowed], long: bool) -> Vec<String> {
                 |knots| format!("lower its row to {}", knots.row()),
             );
             lines.push(format!(
-                "crate {} has fewer circles than ALLOWED in xtask/src/tidy/circles.rs says: {change}",
+                "crate {} has fewer circles than ALLOWED in xtask/src/tidy/circles.rs says: \
+                 {change}",
                 row.name
             ));
         }

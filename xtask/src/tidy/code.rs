@@ -53,7 +53,8 @@ fn blank(bytes: &mut [u8]) {
 }
 
 fn text_of(bytes: Vec<u8>) -> String {
-    // Only whole characters are blanked, so this is valid UTF-8. If not, losing a character does no harm.
+    // Only whole characters are blanked, so this is valid UTF-8. If not, losing a character does no
+    // harm.
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
@@ -130,8 +131,8 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// Returns the end of the `r"..."` or `r##"..."##` that begins at `start`, or `None` for a name such as
-/// `r#type`.
+/// Returns the end of the `r"..."` or `r##"..."##` that begins at `start`, or `None` for a name
+/// such as `r#type`.
 fn raw_string_end(bytes: &[u8], start: usize) -> Option<usize> {
     let hashes = bytes[start + 1..].iter().take_while(|&&byte| byte == b'#').count();
     let open = start + 1 + hashes;
@@ -334,9 +335,11 @@ mod tests {
     #[test]
     fn test_items_are_left_out_and_nothing_beside_them() {
         let code = Code::of(
-            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { {} } }\nstruct C { d: u8, #[cfg(test)] e: u8, f: u8 }\n\
+            "fn a() {}\n#[cfg(test)]\nmod tests { fn b() { {} } }\n\
+             struct C { d: u8, #[cfg(test)] e: u8, f: u8 }\n\
              #[cfg(test)]\nfn g<T, U>(x: [T; 2]) -> U { h }\n#[cfg(test)] use i::{j, k};\n\
-             #[test]\n#[should_panic]\nfn l() {}\n#[cfg(not(test))]\nfn m() {}\n#[cfg(test)] pub(crate) mod n;\nfn o() {}\n\
+             #[test]\n#[should_panic]\nfn l() {}\n#[cfg(not(test))]\nfn m() {}\n\
+             #[cfg(test)] pub(crate) mod n;\nfn o() {}\n\
              #[cfg(all(doctest, p))]\nfn q() {}",
         );
         let names: Vec<&str> = functions(&code.live).iter().map(|f| f.name).collect();
@@ -355,7 +358,8 @@ mod tests {
 
     #[test]
     fn functions_are_measured_from_fn_to_the_closing_brace() {
-        let text = "trait T {\n  fn a(&self);\n  fn b(x: [u8; 2]) -> u8\n  {\n    0\n  }\n}\ntype F = fn(u8);";
+        let text = "trait T {\n  fn a(&self);\n  fn b(x: [u8; 2]) -> u8\n  {\n    0\n  }\n}\n\
+                    type F = fn(u8);";
         assert_eq!(functions(text), [Function { name: "b", at: 27, lines: 4 }]);
     }
 

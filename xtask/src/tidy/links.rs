@@ -113,10 +113,11 @@ mod tests {
 
     #[test]
     fn files_folders_parts_and_other_sites_are_not_refused() {
-        let text = "# Part\n\n[b](../b.md#part) [folder](../../crates/base/) [src](../../crates/base/src)\n\
+        let text = "# Part\n\n[b](../b.md#part) [folder](../../crates/base/) \
+                    [src](../../crates/base/src)\n\
                     [part](#part) [site](https://example.org/x) [mail](mailto:a@example.org)\n\
-                    [title](../b.md \"B\") [root](../..) [line](../../crates/base/src/lib.rs#L1)\n\n\
-                    [ref]: ../b.md\n\n[ref]";
+                    [title](../b.md \"B\") [root](../..) [line](../../crates/base/src/lib.rs#L1)\n\
+                    \n[ref]: ../b.md\n\n[ref]";
         assert!(found(text).is_empty());
     }
 

@@ -1,5 +1,5 @@
-//! The modules of a crate go from the ground up: `lib.rs` lists them, and a file needs only files of
-//! its own module and of modules listed above it.
+//! The modules of a crate go from the ground up: `lib.rs` lists them, and a file needs only files
+//! of its own module and of modules listed above it.
 
 use super::circles::graphs;
 use super::modules::Graph;
@@ -82,8 +82,8 @@ mod tests {
 
     #[test]
     fn a_file_that_needs_a_module_listed_below_its_own_is_refused() {
-        let text = "crates/x/src/a/mod.rs:2: a/mod.rs needs b (crate::b::B), which lib.rs lists below a: \
-                    move one of them";
+        let text = "crates/x/src/a/mod.rs:2: a/mod.rs needs b (crate::b::B), which lib.rs lists \
+                    below a: move one of them";
         assert_eq!(shown(&[]), [text]);
     }
 

@@ -18,8 +18,8 @@ pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns a line about long files and one about long functions. With `list`, the files or functions
-/// follow their line, longest first.
+/// Returns a line about long files and one about long functions. With `list`, the files or
+/// functions follow their line, longest first.
 pub(super) fn report(tree: &Tree, list: bool) -> Vec<String> {
     let mut files = Vec::new();
     let mut bodies = Vec::new();

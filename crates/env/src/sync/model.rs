@@ -3,7 +3,7 @@
 //! | real | stand-in |
 //! |---|---|
 //! | `parking_lot::{Mutex, FairMutex, RwLock}` | shuttle's; a panic ends the model |
-//! | `parking_lot::Condvar` | shuttle's; a wait with a time limit yields once, or lasts: [`let_waits_last`] |
+//! | `parking_lot::Condvar` | shuttle's; a timed wait yields once, or waits: [`let_waits_last`] |
 //! | `arc_swap::{ArcSwap, ArcSwapOption}` | a mutex around the pointer |
 //! | `std::sync::atomic` | shuttle's: sequentially consistent, whatever ordering is asked for |
 //! | `std::thread_local` | one value for each thread of the model |
@@ -129,8 +129,9 @@ std::thread_local! {
     static LASTS_FROM: Cell<Duration> = const { Cell::new(Duration::MAX) };
 }
 
-/// From here on a wait with a time limit of `limit` or more ends by a notification alone, in all models that this thread
-/// of the system runs. A wake-up that is lost, and that the time limit would hide, then blocks its thread for ever.
+/// From here on a wait with a time limit of `limit` or more ends by a notification alone, in all
+/// models that this thread of the system runs. A wake-up that is lost, and that the time limit
+/// would hide, then blocks its thread for ever.
 pub fn let_waits_last(limit: Duration) {
     LASTS_FROM.set(limit);
 }
@@ -152,7 +153,8 @@ impl Condvar {
         }
     }
 
-    /// Releases the mutex, yields once, and takes the mutex again, as if the time had passed; unless waits of this limit last.
+    /// Releases the mutex, yields once, and takes the mutex again, as if the time had passed;
+    /// unless waits of this limit last.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Duration) {
         if limit >= LASTS_FROM.get() {
             return self.wait(guard);

@@ -146,7 +146,8 @@ fn an_inspection_shows_what_is_there() {
     inspect(&folder.disk, &folder.path(), options, &mut text).unwrap();
     for line in [
         "table    000042 [apple..pear] #4..#300 4 entries 1 range deletes 431 B plain",
-        "header   format 1, features 0x0 0x0 0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, table 000042",
+        "header   format 1, features 0x0 0x0 0x0, database dbdbdbdbdbdbdbdbdbdbdbdbdbdbdbdb, \
+         table 000042",
         "deleted  [b..c)#6",
         "attached 1: 5 bytes",
         "entry    0 apple#9:Put=red",

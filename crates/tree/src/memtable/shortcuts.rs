@@ -31,7 +31,7 @@ const COMBINED_MAX: usize = 512;
 /// blocks that could not be combined since the last value.
 const BLOCK_BITS: u32 = FAN_IN.trailing_zeros();
 const APART_MAX: u16 = u16::MAX >> BLOCK_BITS;
-/// This many uncombined operands are many: a get folds all of them.
+/// The number of uncombined operands from which on a chain is long: a get then folds all of them.
 const LONG: u16 = 32;
 const _: () = assert!(FAN_IN.is_power_of_two() && LONG.is_power_of_two() && LONG >= FAN_IN);
 

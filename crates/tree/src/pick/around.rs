@@ -31,8 +31,8 @@ pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> O
     hidden::pick_hidden(version, options, oldest).filter(|job| !is_blocked(version, job))
 }
 
-/// Returns a compaction that removes entries that have expired at `moment`: it drops tables unread if
-/// all they hold has expired, else it writes a table again of which at least half has. Pure; the
+/// Returns a compaction that removes entries that have expired at `moment`: it drops tables unread
+/// if all they hold has expired, else it writes a table again of which at least half has. Pure; the
 /// cost is proportional to the number of tables.
 ///
 /// No reader may judge by an earlier moment.

@@ -1,7 +1,7 @@
 //! Picks compactions that remove entries that have expired.
 //!
-//! A table all of whose entries have expired is dropped unread. That must not uncover an older entry
-//! of one of its keys, so everything older that overlaps it must have expired as well:
+//! A table all of whose entries have expired is dropped unread. That must not uncover an older
+//! entry of one of its keys, so everything older that overlaps it must have expired as well:
 //!
 //! ```text
 //! L0   [a .. expired .. f]                 dropped: both tables below have expired

@@ -96,7 +96,7 @@ impl TableHandle {
         self.context.files.or_close_some(|| self.context.disk.open_direct(&path))
     }
 
-    /// Returns the open table, or `None` if nobody has opened it yet.
+    /// Returns the open table, or `None` if it was not opened yet.
     pub(crate) fn opened(&self) -> Option<&Arc<Table>> {
         self.table.get()
     }

@@ -65,8 +65,8 @@ impl Compaction {
         })
     }
 
-    /// Returns this compaction with all puts that have expired at `moment` written as tombstones. No
-    /// reader may judge by an earlier moment: neither now, nor once the edit is installed.
+    /// Returns this compaction with all puts that have expired at `moment` written as tombstones.
+    /// No reader may judge by an earlier moment: neither now, nor once the edit is installed.
     #[must_use]
     pub fn expiring_through(mut self, moment: Moment) -> Self {
         self.expire_through = moment;
@@ -309,8 +309,8 @@ fn fits(version: &Version, job: &Job) -> bool {
     wanted.is_empty() && !numbers.is_empty() && usize::from(job.output_level) < LEVELS
 }
 
-/// Returns whether the tables of `job`, if they are to be dropped unread, have nothing that a reader
-/// needs: a newer version may have other tables, and an entry may not be published yet.
+/// Returns whether the tables of `job`, if they are to be dropped unread, have nothing that a
+/// reader needs: a newer version may have other tables, and an entry may not be published yet.
 fn may_drop(tree: &Tree, version: &Version, job: &Job, visible: SeqNo) -> bool {
     let Some(moment) = job.dropped_at else { return true };
     let expired = expired_tables(version, moment);

@@ -1,7 +1,8 @@
 //! Flushes: sealed memtables become tables of L0.
 //!
-//! A flush of deleted ranges may also remove the tables that they hide from every reader, without reading them: its one
-//! edit empties a tree. It needs the right to compact for that, so that no compaction takes the same tables.
+//! A flush of deleted ranges may also remove the tables that they hide from every reader, without
+//! reading them: its one edit empties a tree. It needs the right to compact for that, so that no
+//! compaction takes the same tables.
 
 use super::compact::is_deleted;
 use super::key::{entry_bytes, write_next_key};

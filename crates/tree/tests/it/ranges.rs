@@ -68,7 +68,8 @@ fn an_open_table_keeps_its_deleted_ranges_once_and_only_when_they_are_asked_for(
     assert_eq!(pinned(&tree), 0, "they deleted nothing, and no table is left");
 }
 
-/// Flushes with the right to remove tables. Returns the bytes of new tables, and the tables removed.
+/// Flushes with the right to remove tables. Returns the bytes of new tables, and the tables
+/// removed.
 fn flush_and_remove(tree: &mut BenchTree) -> (u64, usize) {
     assert!(tree.tree.seal(tree.last));
     let mut flush = tree.start_flush().unwrap().removing_hidden();

@@ -37,7 +37,8 @@ fn reachable(graph: &Graph, from: usize) -> Vec<bool> {
     reached
 }
 
-/// Returns a shortest way around among `members`. The file it begins with is not repeated at the end.
+/// Returns a shortest way around among `members`. The file it begins with is not repeated at the
+/// end.
 pub(crate) fn shortest(graph: &Graph, members: &[usize]) -> Vec<usize> {
     let ways = members.iter().filter_map(|&start| around(graph, start));
     ways.min_by_key(Vec::len).unwrap_or_default()

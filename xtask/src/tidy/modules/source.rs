@@ -1,8 +1,8 @@
 //! The names that a Rust file declares and uses: items, imports, paths, `impl` blocks.
 //!
-//! The reader works on tokens, not on a syntax tree: to a parser the arguments of macros are opaque,
-//! but `crate::a::B` names a file there, too. Items count where a module can have them, paths
-//! everywhere.
+//! The reader works on tokens, not on a syntax tree: to a parser the arguments of macros are
+//! opaque, but `crate::a::B` names a file there, too. Items count where a module can have them,
+//! paths everywhere.
 
 use super::token::{Token, tokens};
 use std::collections::BTreeSet;
@@ -181,8 +181,8 @@ impl<'a> Reader<'a> {
         self.at += 1;
     }
 
-    /// Notes the type of `impl<..> Type<..> {`, unless it is the `impl` of a trait. Consumes nothing:
-    /// the paths in the head are read like all others.
+    /// Notes the type of `impl<..> Type<..> {`, unless it is the `impl` of a trait. Consumes
+    /// nothing: the paths in the head are read like all others.
     fn implementation(&mut self) {
         let mut ahead = 1;
         if self.peek(ahead) == "<" {
@@ -358,8 +358,9 @@ mod tests {
 
     #[test]
     fn items_are_those_of_modules_and_not_of_bodies() {
-        let code = "pub const fn a<const N: usize>(p: *const T) { struct X; }\nstatic mut B: u8 = 0;\n\
-                    macro_rules! c { () => { struct Y; } }\nmod d { enum E {} }\nimpl A { fn z() {} }\n\
+        let code = "pub const fn a<const N: usize>(p: *const T) { struct X; }\n\
+                    static mut B: u8 = 0;\nmacro_rules! c { () => { struct Y; } }\n\
+                    mod d { enum E {} }\nimpl A { fn z() {} }\n\
                     type F = fn(u8);";
         let source = Source::of("m", code);
         let items: Vec<Vec<&str>> =
