@@ -10,7 +10,7 @@ use crate::commit::Batch;
 use crate::content::Content;
 use crate::keyspace_core::{KeyspaceCore, KeyspaceStatus};
 use crate::manifest::{Edit, Manifest};
-use crate::open::{make_core, open_content, tree_options};
+use crate::open::{build_keyspace, open_content, tree_options};
 use crate::options::{Durability, KeyspaceOptions};
 use crate::parts::Parts;
 use crate::write::commit;
@@ -102,7 +102,7 @@ fn create_missing(
     parts.edits.append(manifest, edit)?;
     for (id, content) in opened {
         let Some(record) = manifest.state().catalog.by_id(id) else { continue };
-        let core = make_core(Arc::clone(record), content, |id, core| {
+        let core = build_keyspace(Arc::clone(record), content, |id, core| {
             let options = tree_options(core, id);
             Ok(Tree::new(id, Arc::clone(&parts.trees), options, Version::empty()))
         })?;

@@ -14,7 +14,7 @@
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
 use crate::copying::{Pace, check_empty, copy_file, create_database, state_of_copy};
-use crate::manifest::{Manifest, Place};
+use crate::manifest::{Location, Manifest};
 use crate::parts::Parts;
 use crate::queue::Cut;
 use flagstone_base::{FileNumber, Result, SeqNo};
@@ -78,8 +78,8 @@ impl CheckpointWriter<'_> {
         // The copy's log begins after the one of the original.
         let log_from = self.parts.history.log.as_ref().map(flagstone_wal::Log::next_number);
         let state = state_of_copy(&cut.state, log_from);
-        let place = Place::of_copy(self.disk(), self.to, &state);
-        Manifest::create(place, self.parts.setup.id, state)?;
+        let location = Location::of_copy(self.disk(), self.to, &state);
+        Manifest::create(location, self.parts.setup.id, state)?;
         Ok(report)
     }
 

@@ -1,7 +1,7 @@
 //! Copies of a database in other directories: files are copied and checked, and a new directory is
 //! a whole database or none at all.
 
-use crate::manifest::State;
+use crate::manifest::ManifestState;
 use flagstone_base::checksum::Crc32c;
 use flagstone_base::{Error, Result};
 use flagstone_env::disk::{Access, create_dir_synced};
@@ -77,9 +77,9 @@ fn remove_files(disk: &dyn Disk, dir: &Path) {
 /// The state of a copy that has only tables, as after a clean close. `log_from` is above the number
 /// of every segment of the original's log, if that is known.
 pub(crate) fn state_of_copy(
-    original: &State,
+    original: &ManifestState,
     log_from: Option<flagstone_base::FileNumber>,
-) -> State {
+) -> ManifestState {
     let mut state = original.clone();
     state.wal_from = log_from.or(state.wal_from);
     state.clean_close = true;

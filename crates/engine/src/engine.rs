@@ -285,7 +285,7 @@ impl Engine {
     /// InvalidInput, Busy, Corruption, OutOfSpace, Io, Poisoned, Closed.
     pub fn backup(&self, dir: &Path) -> Result<BackupReport> {
         self.parts().health.check_may_wait("a backup")?;
-        crate::backup::make(self.parts(), dir)
+        crate::backup::create(self.parts(), dir)
     }
 
     /// Reads everything and checks every checksum, order and bound.

@@ -9,7 +9,7 @@
 
 use crate::content::Shown;
 use crate::keyspace_core::KeyspaceCore;
-use crate::manifest::{Manifest, State, verify_file};
+use crate::manifest::{Manifest, ManifestState, verify_file};
 use crate::open::{check, check_record};
 use crate::parts::Parts;
 use crate::stats::VerifyReport;
@@ -142,7 +142,7 @@ fn verify_closed(parts: &Parts) -> Result<LogReport> {
 }
 
 /// The first difference between the manifest and the keyspaces and trees in memory.
-fn difference(state: &State, keyspaces: &[Arc<KeyspaceCore>]) -> Option<String> {
+fn difference(state: &ManifestState, keyspaces: &[Arc<KeyspaceCore>]) -> Option<String> {
     let (found, expected) = (state.catalog.iter().count(), keyspaces.len());
     if found != expected {
         return Some(format!("names {found} keyspaces, expected {expected}"));
@@ -156,7 +156,7 @@ fn difference(state: &State, keyspaces: &[Arc<KeyspaceCore>]) -> Option<String> 
     })
 }
 
-fn wrong_definitions(state: &State, core: &KeyspaceCore) -> Option<String> {
+fn wrong_definitions(state: &ManifestState, core: &KeyspaceCore) -> Option<String> {
     core.definitions.iter().find_map(|table| {
         let (id, kind) = (core.id, table.kind);
         let (found, expected) = (state.definitions_of((id, kind)), table.in_manifest() as usize);
@@ -170,7 +170,7 @@ fn wrong_definitions(state: &State, core: &KeyspaceCore) -> Option<String> {
     })
 }
 
-fn wrong_tables(state: &State, tree: &Tree) -> Option<String> {
+fn wrong_tables(state: &ManifestState, tree: &Tree) -> Option<String> {
     let empty = crate::manifest::TreeState::default();
     let (id, found) = (tree.id(), state.trees.get(&tree.id()).unwrap_or(&empty));
     let view = tree.view();
@@ -203,7 +203,7 @@ fn wrong_tables(state: &State, tree: &Tree) -> Option<String> {
 /// Manifests that are whole, but contradict the tables.
 #[cfg(test)]
 mod tests {
-    use crate::manifest::{Manifest, Place, State, TreeState, encode_state};
+    use crate::manifest::{Location, Manifest, ManifestState, TreeState, encode_state};
     use crate::testing::Builder;
     use crate::{Engine, Environment, Error, ErrorKind, KeyspaceOptions, Routing};
     use flagstone_base::{FileNumber, SeqNo};
@@ -251,22 +251,22 @@ mod tests {
     }
 
     /// Changes the state in the manifest with `change`, and returns the error of `verify`.
-    fn verified(disk: &MemDisk, change: impl Fn(&mut State)) -> Error {
+    fn verified(disk: &MemDisk, change: impl Fn(&mut ManifestState)) -> Error {
         let loaded = Manifest::load(disk, Path::new(DIR)).unwrap().unwrap();
         let (id, mut state) = (loaded.id, loaded.state);
         change(&mut state);
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        Manifest::replace(Place::of_copy(&shared, Path::new(DIR), &state), id, state).unwrap();
+        Manifest::replace(Location::of_copy(&shared, Path::new(DIR), &state), id, state).unwrap();
         let error = open(disk).verify().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         error
     }
 
-    fn tree(state: &mut State) -> &mut TreeState {
+    fn tree(state: &mut ManifestState) -> &mut TreeState {
         state.trees.values_mut().find(|tree| tree.tables.len() == 2).unwrap()
     }
 
-    fn swap_levels(state: &mut State) {
+    fn swap_levels(state: &mut ManifestState) {
         let tables = &mut tree(state).tables;
         let levels: Vec<u8> = tables.values().map(|(level, _)| *level).collect();
         assert!(levels.contains(&0) && levels.iter().any(|level| *level > 0), "{levels:?}");

@@ -1,7 +1,7 @@
 //! The backups in a directory: list, verify, drop and restore them.
 
 use super::check::{BackupVerifyReport, verify};
-use super::folder::to_read;
+use super::folder::open_to_read;
 use super::generation::Generation;
 use super::keep::{KeepReport, keep};
 use super::restore::{RestoreReport, restore};
@@ -56,7 +56,7 @@ impl Backups {
     /// # Errors
     /// Io when there is no such directory; Busy while a backup is being written there.
     pub fn list(&self) -> Result<Vec<BackupInfo>> {
-        let (_lock, folder) = to_read(&*self.disk, &self.dir)?;
+        let (_lock, folder) = open_to_read(&*self.disk, &self.dir)?;
         let mut seen = BTreeSet::new();
         Ok(folder.generations.iter().map(|number| self.info(*number, &mut seen)).collect())
     }

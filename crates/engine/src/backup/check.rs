@@ -1,6 +1,6 @@
 //! Verifying backups: reads every generation, and every table that one needs.
 
-use super::folder::to_read;
+use super::folder::open_to_read;
 use super::generation::Generation;
 use crate::copying::{check_table, unpaced};
 use flagstone_base::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ pub struct BackupDamage {
 
 /// Verifies the backups in `dir`: see [`Backups::verify`](super::Backups::verify).
 pub(super) fn verify(disk: &dyn Disk, dir: &Path) -> Result<BackupVerifyReport> {
-    let (_lock, folder) = to_read(disk, dir)?;
+    let (_lock, folder) = open_to_read(disk, dir)?;
     let mut report = BackupVerifyReport::default();
     let mut tables = BTreeMap::new();
     for &number in &folder.generations {

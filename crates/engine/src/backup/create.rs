@@ -1,12 +1,12 @@
 //! Writing a generation: a cut of the database, the tables that the directory lacks, then the
 //! generation.
 
-use super::folder::{Folder, to_write};
+use super::folder::{Folder, open_to_write};
 use super::generation::Generation;
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
 use crate::copying::{Pace, copy_table, state_of_copy};
-use crate::manifest::{Manifest, State};
+use crate::manifest::{Manifest, ManifestState};
 use crate::parts::Parts;
 use crate::queue::Cut;
 use flagstone_base::{Error, Result, SeqNo};
@@ -36,20 +36,20 @@ pub struct BackupReport {
 /// The state to be backed up.
 struct Source {
     seqno: SeqNo,
-    state: State,
+    state: ManifestState,
     /// The cut keeps the files of the tables.
     _cut: Option<Cut>,
 }
 
 /// Adds a generation of the open database to the backups in `dir`.
-pub(crate) fn make(parts: &Parts, dir: &Path) -> Result<BackupReport> {
+pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     if !parts.history.is_read_only() {
         parts.health.check_open_for_writing()?;
     }
     parts.health.check_open()?;
     let disk = &parts.setup.environment.disk;
     create_dir_synced(&**disk, dir)?;
-    let (lock, folder) = to_write(&**disk, dir)?;
+    let (lock, folder) = open_to_write(&**disk, dir)?;
     // Checked before the flush, so that a bad argument costs nothing.
     check_same_database(parts, &folder, dir)?;
     let source = source(parts)?;
@@ -130,7 +130,7 @@ fn copy(parts: &Parts, source: &Source, folder: &Folder, dir: &Path) -> Result<B
             }
             disk.remove(&to)?;
         }
-        bring(disk, &parts.trees.table_path(meta.number), &to, meta, &mut pace)?;
+        copy_whole(disk, &parts.trees.table_path(meta.number), &to, meta, &mut pace)?;
         report.tables_copied += 1;
         report.bytes_copied += meta.bytes;
     }
@@ -139,14 +139,14 @@ fn copy(parts: &Parts, source: &Source, folder: &Folder, dir: &Path) -> Result<B
     generation.write(disk, dir)?;
     // Removes what an interrupted backup left. The generation is complete: a failure here does not
     // fail the backup.
-    if let Ok(folder) = Folder::look(disk, dir) {
+    if let Ok(folder) = Folder::list(disk, dir) {
         let _left = folder.sweep(disk, dir);
     }
     Ok(report)
 }
 
 /// Copies a table under a temporary name, and renames it once it is whole.
-fn bring(
+fn copy_whole(
     disk: &dyn Disk,
     from: &Path,
     to: &Path,

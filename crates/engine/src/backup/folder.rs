@@ -9,17 +9,20 @@ use std::path::Path;
 
 /// Locks `dir` against changes and returns its contents. A directory that cannot be written is not
 /// locked: nothing can change it.
-pub(super) fn to_read(disk: &dyn Disk, dir: &Path) -> Result<(Option<Box<dyn DiskLock>>, Folder)> {
+pub(super) fn open_to_read(
+    disk: &dyn Disk,
+    dir: &Path,
+) -> Result<(Option<Box<dyn DiskLock>>, Folder)> {
     let lock = lock_to_read(disk, &dir.join(names::LOCK))?;
-    Ok((lock, Folder::look(disk, dir)?))
+    Ok((lock, Folder::list(disk, dir)?))
 }
 
 /// Locks `dir` exclusively and returns its contents.
-pub(super) fn to_write(disk: &dyn Disk, dir: &Path) -> Result<(Box<dyn DiskLock>, Folder)> {
+pub(super) fn open_to_write(disk: &dyn Disk, dir: &Path) -> Result<(Box<dyn DiskLock>, Folder)> {
     // Checked first, so that no lock file is created in a foreign directory.
-    Folder::look(disk, dir)?;
+    Folder::list(disk, dir)?;
     let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
-    Ok((lock, Folder::look(disk, dir)?))
+    Ok((lock, Folder::list(disk, dir)?))
 }
 
 /// The contents of a directory of backups.
@@ -38,7 +41,7 @@ impl Folder {
     ///
     /// # Errors
     /// InvalidInput when `dir` holds a database; Io.
-    pub(super) fn look(disk: &dyn Disk, dir: &Path) -> Result<Self> {
+    pub(super) fn list(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let mut folder = Self::default();
         for name in disk.list(dir)? {
             match names::parse_backup(&name) {

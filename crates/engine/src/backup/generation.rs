@@ -3,7 +3,7 @@
 //!
 //! The bytes are drawn in `docs/format/backup.md`.
 
-use crate::manifest::{State, decode_state, encode_state};
+use crate::manifest::{ManifestState, decode_state, encode_state};
 use flagstone_base::codec::put_u64;
 use flagstone_base::hash::key_hash;
 use flagstone_base::label::put_checksum;
@@ -27,7 +27,7 @@ pub(super) struct Generation {
     pub(super) seqno: SeqNo,
     /// The wall-clock time since 1970, in whole milliseconds.
     pub(super) made_at: Duration,
-    pub(super) state: State,
+    pub(super) state: ManifestState,
 }
 
 impl Generation {
@@ -134,7 +134,7 @@ mod tests {
             database: DatabaseId(*b"0123456789abcdef"),
             seqno: SeqNo::new(7),
             made_at: Duration::from_millis(1000),
-            state: State::default(),
+            state: ManifestState::default(),
         }
     }
 

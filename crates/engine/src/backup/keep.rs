@@ -1,6 +1,6 @@
 //! Dropping old generations, and the tables that no other generation needs.
 
-use super::folder::{Folder, to_write};
+use super::folder::{Folder, open_to_write};
 use flagstone_base::{Error, Result};
 use flagstone_env::{Disk, names};
 use std::path::Path;
@@ -21,14 +21,14 @@ pub(super) fn keep(disk: &dyn Disk, dir: &Path, newest: usize) -> Result<KeepRep
     if newest == 0 {
         return Err(Error::invalid("0 generations to keep: expected at least 1"));
     }
-    let (_lock, folder) = to_write(disk, dir)?;
+    let (_lock, folder) = open_to_write(disk, dir)?;
     let dropped = folder.generations.len().saturating_sub(newest);
     for number in &folder.generations[..dropped] {
         disk.remove(&dir.join(names::backup_generation(*number)))?;
     }
     // Synced first: a crash must not bring back a generation whose tables are gone.
     disk.sync_dir(dir)?;
-    let removed = Folder::look(disk, dir)?.sweep(disk, dir)?;
+    let removed = Folder::list(disk, dir)?.sweep(disk, dir)?;
     disk.sync_dir(dir)?;
     Ok(KeepReport {
         generations: dropped as u64,

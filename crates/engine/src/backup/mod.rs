@@ -24,6 +24,6 @@ mod backups;
 pub use backups::{BackupInfo, Backups};
 pub use check::{BackupDamage, BackupVerifyReport};
 pub use create::BackupReport;
-pub(crate) use create::make;
+pub(crate) use create::create;
 pub use keep::KeepReport;
 pub use restore::RestoreReport;

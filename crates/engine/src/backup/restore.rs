@@ -1,9 +1,9 @@
 //! Restoring: creates a new database from the tables of one generation.
 
-use super::folder::to_read;
+use super::folder::open_to_read;
 use super::generation::Generation;
 use crate::copying::{check_empty, copy_table, create_database, unpaced};
-use crate::manifest::{Manifest, Place};
+use crate::manifest::{Location, Manifest};
 use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{self, FileKind};
@@ -35,7 +35,7 @@ pub(super) fn restore(
     to: &Path,
 ) -> Result<RestoreReport> {
     check_empty(&**disk, to, WHAT)?;
-    let (_lock, folder) = to_read(&**disk, dir)?;
+    let (_lock, folder) = open_to_read(&**disk, dir)?;
     let number = generation.or(folder.generations.last().copied());
     let number = number.filter(|number| folder.generations.contains(number));
     let Some(number) = number else {
@@ -70,8 +70,8 @@ fn fill(
         report.bytes += meta.bytes;
     }
     let state = generation.state.clone();
-    let place = Place::of_copy(disk, to, &state);
-    Manifest::create(place, generation.database, state)?;
+    let location = Location::of_copy(disk, to, &state);
+    Manifest::create(location, generation.database, state)?;
     Ok(report)
 }
 

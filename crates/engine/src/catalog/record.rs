@@ -1,7 +1,7 @@
 //! The catalog's record of one keyspace: numbers, name, route, content and options.
 
 use super::name::check_name;
-use super::routed::Routed;
+use super::routing_text::RoutingText;
 use crate::options::{KeyspaceOptions, Routing};
 use crate::partition::{Route, hash_start};
 use flagstone_base::codec::{put_bytes, put_u64, put_varint};
@@ -277,7 +277,7 @@ fn text(field: &[u8]) -> Result<String, Undecoded> {
 impl fmt::Display for KeyspaceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let routing = self.routing();
-        write!(f, "{} {:?}: {}, {}", self.id, self.name, self.content, Routed(&routing))?;
+        write!(f, "{} {:?}: {}, {}", self.id, self.name, self.content, RoutingText(&routing))?;
         if let Some(fold) = &self.fold {
             write!(f, ", fold {fold:?}")?;
         }

@@ -106,7 +106,7 @@ impl Edit {
     }
 
     /// Decodes all of `bytes`, as [`Edit::encode`] wrote them.
-    /// [`State::apply`](super::State::apply) checks whether the edit fits the state.
+    /// [`ManifestState::apply`](super::ManifestState::apply) checks whether the edit fits the state.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut edit = Self::default();
         FIELDS.read(bytes, |tag, field| edit.set(tag, field))?;

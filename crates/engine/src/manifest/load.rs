@@ -8,7 +8,7 @@ use super::frame::{
     FILE_BYTES_MAX, FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES, Header, Ident, decode_payload,
     frame_at,
 };
-use super::state::State;
+use super::state::ManifestState;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::Disk;
 use flagstone_env::disk::read_whole;
@@ -20,7 +20,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub(crate) struct Loaded {
     /// The result of all edits. `next_file` is above every number in the directory, too.
-    pub(crate) state: State,
+    pub(crate) state: ManifestState,
     /// The number of the file.
     pub(crate) number: FileNumber,
     /// The identity of the database.
@@ -110,7 +110,7 @@ fn is_creation_leftover(bytes: &[u8], number: FileNumber) -> bool {
 pub(super) fn read_manifest(bytes: &[u8], file: &str, ident: Ident) -> Result<Loaded> {
     let header = Header::decode(bytes).map_err(|wrong| wrong.in_file(file, 0))?;
     header.check(file, ident)?;
-    let mut state = State::default();
+    let mut state = ManifestState::default();
     let mut at = HEADER_BYTES;
     while let Some(payload) = frame_at(&bytes[at..], ident, at as u64).0 {
         let start = at + FRAME_HEADER_BYTES;
@@ -180,7 +180,7 @@ mod tests {
             put_frame(&mut bytes, IDENT, at, kind, edit).unwrap();
             ends.push(bytes.len());
         };
-        put(FrameKind::Snapshot, &State::default().snapshot());
+        put(FrameKind::Snapshot, &ManifestState::default().snapshot());
         put(FrameKind::Edit, &created(keyspace(1, "a", 1)));
         put(FrameKind::Edit, &flushed(1, 10, 100));
         (bytes, ends)
@@ -250,7 +250,7 @@ mod tests {
             format!("f, offset {at}: tree 1 gets table 000010, which it has already")
         );
         bytes.truncate(at);
-        let snapshot = State::default().snapshot();
+        let snapshot = ManifestState::default().snapshot();
         put_frame(&mut bytes, IDENT, at as u64, FrameKind::Snapshot, &snapshot).unwrap();
         let error = read_manifest(&bytes, "f", IDENT).unwrap_err();
         assert!(error.to_string().contains("in the first frame"), "{error}");

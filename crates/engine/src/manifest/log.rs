@@ -4,7 +4,7 @@
 //!              append: Ok                       append failed                sync failed
 //!   Good  ------------------------>  Good     -------------->  InDoubt     ------------>  Poisoned
 //!   InDoubt  --- next append: a new file with state + edit, CURRENT switched --->  Good
-//!   Good  --- log too long: a new file with the state, CURRENT switched --->  Good
+//!   Good  --- file too long: a new file with the state, CURRENT switched --->  Good
 //!   any  --- CURRENT may name either file after a crash --->  Poisoned
 //! ```
 //!
@@ -17,7 +17,7 @@ use super::frame::{
     FILE_BYTES_MAX, FrameKind, HEADER_BYTES, Header, Ident, PAYLOAD_BYTES_MAX, put_frame,
 };
 use super::load::{Loaded, load, read_manifest};
-use super::state::State;
+use super::state::ManifestState;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
@@ -32,7 +32,7 @@ const LOG_BYTES_MAX: u64 = FILE_BYTES_MAX - PAYLOAD_BYTES_MAX as u64 - HEADER_BY
 
 /// The directory in which manifests are created, and the source of their numbers.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     /// The disk of the database.
     pub(crate) disk: Arc<dyn Disk>,
     /// The directory of the database.
@@ -41,9 +41,9 @@ pub(crate) struct Place {
     pub(crate) next_file: Arc<dyn Fn() -> FileNumber + Send + Sync>,
 }
 
-impl Place {
-    /// Returns the place of a new database in `dir` that has the tables of `state`.
-    pub(crate) fn of_copy(disk: &Arc<dyn Disk>, dir: &Path, state: &State) -> Self {
+impl Location {
+    /// Returns the location of a new database in `dir` that has the tables of `state`.
+    pub(crate) fn of_copy(disk: &Arc<dyn Disk>, dir: &Path, state: &ManifestState) -> Self {
         let next_file = AtomicU64::new(state.next_file.0);
         Self {
             disk: Arc::clone(disk),
@@ -59,7 +59,7 @@ impl Place {
 
 /// Whether the end of the file is known.
 #[derive(Debug)]
-enum Health {
+enum Condition {
     Good,
     /// An append failed: part of it, or all of it, may be in the file.
     InDoubt,
@@ -69,43 +69,48 @@ enum Health {
 
 /// The manifest of an open database. One thread appends at a time.
 pub(crate) struct Manifest {
-    place: Place,
-    state: State,
-    log: Log,
-    health: Health,
+    location: Location,
+    state: ManifestState,
+    file: ManifestFile,
+    condition: Condition,
     /// The length of the file at which a new one is started.
     roll_at: u64,
     roll_bytes_min: u64,
 }
 
 /// One file, created with a snapshot and open for edits.
-struct Log {
+struct ManifestFile {
     file: Box<dyn WriteFile>,
     ident: Ident,
     end: u64,
 }
 
-impl Log {
+impl ManifestFile {
     /// Creates the file of `ident` with a snapshot of `state`, durable but not yet current. On an
     /// error the file is removed.
-    fn make(place: &Place, ident: Ident, made_from: FileNumber, state: &State) -> Result<Self> {
+    fn create(
+        location: &Location,
+        ident: Ident,
+        made_from: FileNumber,
+        state: &ManifestState,
+    ) -> Result<Self> {
         let bytes = whole_file(ident, made_from, state)?;
-        let path = place.path(ident.number);
-        if place.disk.exists(&path)? {
+        let path = location.path(ident.number);
+        if location.disk.exists(&path)? {
             // Numbers are never assigned twice, so a crash left this file before CURRENT named it.
-            place.disk.remove(&path)?;
+            location.disk.remove(&path)?;
         }
-        let mut file = place.disk.create(&path)?;
+        let mut file = location.disk.create(&path)?;
         let end = bytes.len() as u64;
         let written = file
             .append(&bytes)
             .and_then(|()| file.sync())
-            .and_then(|()| place.disk.sync_dir(&place.dir));
+            .and_then(|()| location.disk.sync_dir(&location.dir));
         match written {
             Ok(()) => Ok(Self { file, ident, end }),
             Err(error) => {
                 drop(file);
-                remove_if_possible(place, ident.number);
+                remove_if_possible(location, ident.number);
                 Err(error)
             }
         }
@@ -120,7 +125,7 @@ impl Log {
 }
 
 /// Returns the bytes of a manifest that holds a snapshot of `state` and no edit.
-fn whole_file(ident: Ident, made_from: FileNumber, state: &State) -> Result<Vec<u8>> {
+fn whole_file(ident: Ident, made_from: FileNumber, state: &ManifestState) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     Header::new(ident, made_from).encode(&mut bytes);
     let offset = HEADER_BYTES as u64;
@@ -132,7 +137,7 @@ fn whole_file(ident: Ident, made_from: FileNumber, state: &State) -> Result<Vec<
 ///
 /// # Errors
 /// InvalidInput when the state is too large for a manifest.
-pub(crate) fn encode_state(id: DatabaseId, number: u64, state: &State) -> Result<Vec<u8>> {
+pub(crate) fn encode_state(id: DatabaseId, number: u64, state: &ManifestState) -> Result<Vec<u8>> {
     whole_file(Ident { id, number: FileNumber(number) }, FileNumber(0), state)
 }
 
@@ -140,7 +145,12 @@ pub(crate) fn encode_state(id: DatabaseId, number: u64, state: &State) -> Result
 ///
 /// # Errors
 /// Corruption when they are not what was written; Unsupported for a newer version.
-pub(crate) fn decode_state(bytes: &[u8], file: &str, id: DatabaseId, number: u64) -> Result<State> {
+pub(crate) fn decode_state(
+    bytes: &[u8],
+    file: &str,
+    id: DatabaseId,
+    number: u64,
+) -> Result<ManifestState> {
     let loaded = read_manifest(bytes, file, Ident { id, number: FileNumber(number) })?;
     match loaded.torn_bytes {
         0 => Ok(loaded.state),
@@ -153,14 +163,14 @@ pub(crate) fn decode_state(bytes: &[u8], file: &str, id: DatabaseId, number: u64
 }
 
 /// Removes a manifest that nothing needs. If that fails, the next open removes it.
-fn remove_if_possible(place: &Place, number: FileNumber) {
-    let _removed = place.disk.remove(&place.path(number));
+fn remove_if_possible(location: &Location, number: FileNumber) {
+    let _removed = location.disk.remove(&location.path(number));
 }
 
 /// The outcome of an attempt to start a new file.
 enum Switch {
     /// The new file is current.
-    Done(Log),
+    Done(ManifestFile),
     /// The new file is not and never will be current: the old one stays in use.
     Failed(Error),
     /// After a crash either file may be current.
@@ -168,31 +178,36 @@ enum Switch {
 }
 
 /// Creates a new file for `state` and switches `CURRENT` to it.
-fn switch(place: &Place, id: DatabaseId, made_from: FileNumber, state: &mut State) -> Switch {
-    let number = (place.next_file)();
+fn switch(
+    location: &Location,
+    id: DatabaseId,
+    made_from: FileNumber,
+    state: &mut ManifestState,
+) -> Switch {
+    let number = (location.next_file)();
     if number <= made_from {
         let text = format!("manifest {number} cannot follow {made_from}: file numbers rise");
         return Switch::Failed(Error::invalid(text));
     }
     state.next_file = state.next_file.max(FileNumber(number.0.saturating_add(1)));
-    let log = match Log::make(place, Ident { id, number }, made_from, state) {
-        Ok(log) => log,
+    let file = match ManifestFile::create(location, Ident { id, number }, made_from, state) {
+        Ok(file) => file,
         Err(error) => return Switch::Failed(error),
     };
-    let Err(error) = (Current { id, number }).replace(&*place.disk, &place.dir) else {
-        return Switch::Done(log);
+    let Err(error) = (Current { id, number }).replace(&*location.disk, &location.dir) else {
+        return Switch::Done(file);
     };
     // Only a failure before the rename leaves the old name in CURRENT; after it, a crash may leave
     // either of the two.
-    let is_old = match Current::read(&*place.disk, &place.dir) {
+    let is_old = match Current::read(&*location.disk, &location.dir) {
         Ok(current) => current.number == made_from,
         Err(error) => error.is_missing_file() && made_from == FileNumber(0),
     };
     if !is_old {
         return Switch::Unknown(error);
     }
-    drop(log);
-    remove_if_possible(place, number);
+    drop(file);
+    remove_if_possible(location, number);
     Switch::Failed(error)
 }
 
@@ -207,19 +222,19 @@ impl Manifest {
         load(disk, dir)
     }
 
-    /// Creates the manifest of a new database in the existing directory of `place`, durably. The
+    /// Creates the manifest of a new database in the existing directory of `location`, durably. The
     /// first table or log may be created only after this, or a crash could leave them without a
     /// manifest.
     ///
     /// # Errors
     /// InvalidInput when there is a database already; Io and OutOfSpace from the disk.
-    pub(crate) fn create(place: Place, id: DatabaseId, state: State) -> Result<Self> {
-        let current = Current::path(&place.dir);
-        if place.disk.exists(&current)? {
+    pub(crate) fn create(location: Location, id: DatabaseId, state: ManifestState) -> Result<Self> {
+        let current = Current::path(&location.dir);
+        if location.disk.exists(&current)? {
             let text = format!("{}: there is a database already", current.display());
             return Err(Error::invalid(text));
         }
-        Self::begin(place, id, FileNumber(0), state)
+        Self::begin(location, id, FileNumber(0), state)
     }
 
     /// Writes `state` as a new manifest and switches `CURRENT` to it, whatever `CURRENT` was
@@ -227,9 +242,9 @@ impl Manifest {
     ///
     /// # Errors
     /// Io and OutOfSpace; `CURRENT` may then be the old or the new one.
-    pub(crate) fn replace(place: Place, id: DatabaseId, state: State) -> Result<()> {
+    pub(crate) fn replace(location: Location, id: DatabaseId, state: ManifestState) -> Result<()> {
         let mut state = state;
-        match switch(&place, id, FileNumber(0), &mut state) {
+        match switch(&location, id, FileNumber(0), &mut state) {
             Switch::Done(_log) => Ok(()),
             Switch::Failed(error) | Switch::Unknown(error) => Err(error),
         }
@@ -244,28 +259,35 @@ impl Manifest {
     /// # Errors
     /// Unsupported when only a newer flagstone may write the database; Io and OutOfSpace from the
     /// disk: then the old manifest is still there and valid.
-    pub(crate) fn reopen(place: Place, loaded: Loaded) -> Result<Self> {
+    pub(crate) fn reopen(location: Location, loaded: Loaded) -> Result<Self> {
         if let Some(refusal) = loaded.write_refused {
             return Err(Error::new(ErrorKind::Unsupported, refusal));
         }
         let mut state = loaded.state;
         state.clean_close = false;
-        let manifest = Self::begin(place, loaded.id, loaded.number, state)?;
-        remove_if_possible(&manifest.place, loaded.number);
+        let manifest = Self::begin(location, loaded.id, loaded.number, state)?;
+        remove_if_possible(&manifest.location, loaded.number);
         Ok(manifest)
     }
 
     fn begin(
-        place: Place,
+        location: Location,
         id: DatabaseId,
         made_from: FileNumber,
-        mut state: State,
+        mut state: ManifestState,
     ) -> Result<Self> {
-        match switch(&place, id, made_from, &mut state) {
-            Switch::Done(log) => {
+        match switch(&location, id, made_from, &mut state) {
+            Switch::Done(file) => {
                 let roll_bytes_min = ROLL_BYTES_MIN;
-                let roll_at = log.roll_at(roll_bytes_min);
-                Ok(Self { place, state, log, health: Health::Good, roll_at, roll_bytes_min })
+                let roll_at = file.roll_at(roll_bytes_min);
+                Ok(Self {
+                    location,
+                    state,
+                    file,
+                    condition: Condition::Good,
+                    roll_at,
+                    roll_bytes_min,
+                })
             }
             Switch::Failed(error) | Switch::Unknown(error) => Err(error),
         }
@@ -283,19 +305,19 @@ impl Manifest {
     ///   stay.
     /// - Poisoned: a sync failed, now or before; a crash may keep the edit or lose it.
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
-        if let Health::Poisoned(why) = &self.health {
+        if let Condition::Poisoned(why) = &self.condition {
             return Err(Error::new(ErrorKind::Poisoned, why.clone()));
         }
         let checked = self.state.check(edit)?;
         let mut first = None;
-        if matches!(self.health, Health::Good) && self.log.end <= LOG_BYTES_MAX {
+        if matches!(self.condition, Condition::Good) && self.file.end <= LOG_BYTES_MAX {
             match self.append_frame(edit) {
                 Ok(()) => {
                     self.state.install(checked);
                     self.roll_when_long();
                     return Ok(());
                 }
-                Err(error) if matches!(self.health, Health::InDoubt) => first = Some(error),
+                Err(error) if matches!(self.condition, Condition::InDoubt) => first = Some(error),
                 Err(error) => return Err(error),
             }
         }
@@ -307,13 +329,13 @@ impl Manifest {
         })
     }
 
-    /// Writes and syncs one frame. On an error `health` says what is known of the file.
+    /// Writes and syncs one frame. On an error `condition` says what is known of the file.
     fn append_frame(&mut self, edit: &Edit) -> Result<()> {
-        let Log { file, ident, end } = &mut self.log;
+        let ManifestFile { file, ident, end } = &mut self.file;
         let mut frame = Vec::new();
         put_frame(&mut frame, *ident, *end, FrameKind::Edit, edit)?;
         if let Err(error) = file.append(&frame) {
-            self.health = Health::InDoubt;
+            self.condition = Condition::InDoubt;
             return Err(error);
         }
         if let Err(error) = file.sync() {
@@ -326,20 +348,20 @@ impl Manifest {
     #[cold]
     fn poison(&mut self, error: &Error) -> Error {
         let why = format!("the manifest cannot be written any more: {error}");
-        self.health = Health::Poisoned(why.clone());
+        self.condition = Condition::Poisoned(why.clone());
         Error::new(ErrorKind::Poisoned, why)
     }
 
     /// Starts a new file for `next`, which becomes the state.
-    fn roll(&mut self, mut next: State) -> Result<()> {
-        let Ident { id, number: old } = self.log.ident;
-        match switch(&self.place, id, old, &mut next) {
-            Switch::Done(log) => {
-                self.roll_at = log.roll_at(self.roll_bytes_min);
-                self.log = log;
+    fn roll(&mut self, mut next: ManifestState) -> Result<()> {
+        let Ident { id, number: old } = self.file.ident;
+        match switch(&self.location, id, old, &mut next) {
+            Switch::Done(file) => {
+                self.roll_at = file.roll_at(self.roll_bytes_min);
+                self.file = file;
                 self.state = next;
-                self.health = Health::Good;
-                remove_if_possible(&self.place, old);
+                self.condition = Condition::Good;
+                remove_if_possible(&self.location, old);
                 Ok(())
             }
             Switch::Failed(error) => Err(error),
@@ -351,54 +373,54 @@ impl Manifest {
     /// here does not fail the append: it is tried again much later, or the next append reports the
     /// poison.
     fn roll_when_long(&mut self) {
-        if self.log.end < self.roll_at {
+        if self.file.end < self.roll_at {
             return;
         }
         if self.roll(self.state.clone()).is_err() {
-            self.roll_at = self.log.end + self.roll_bytes_min;
+            self.roll_at = self.file.end + self.roll_bytes_min;
         }
     }
 
     /// Returns the state after all acknowledged edits.
-    pub(crate) const fn state(&self) -> &State {
+    pub(crate) const fn state(&self) -> &ManifestState {
         &self.state
     }
 
     /// Returns the number of the file. Every other manifest in the directory is a leftover.
     pub(crate) const fn number(&self) -> FileNumber {
-        self.log.ident.number
+        self.file.ident.number
     }
 
     /// Rolls smaller files, so that tests need not write megabytes.
     #[cfg(test)]
     pub(super) fn set_roll_bytes_min(&mut self, bytes: u64) {
         self.roll_bytes_min = bytes;
-        self.roll_at = self.log.roll_at(bytes);
+        self.roll_at = self.file.roll_at(bytes);
     }
 
-    /// Returns the place of its files.
-    pub(super) const fn place(&self) -> &Place {
-        &self.place
+    /// Returns the location of its files.
+    pub(super) const fn location(&self) -> &Location {
+        &self.location
     }
 
     /// Returns the identity of the file.
     pub(super) const fn ident(&self) -> Ident {
-        self.log.ident
+        self.file.ident
     }
 
     /// Returns the length of the file, all of it synced.
     pub(crate) const fn bytes(&self) -> u64 {
-        self.log.end
+        self.file.end
     }
 
     /// Returns whether a crash could bring back an edit whose append failed. While it could, no
     /// table that such an edit added may be removed. True also when poisoned.
     pub(crate) const fn is_in_doubt(&self) -> bool {
-        !matches!(self.health, Health::Good)
+        !matches!(self.condition, Condition::Good)
     }
 
     /// Returns whether nothing can be appended until the database is opened again.
     pub(crate) const fn is_poisoned(&self) -> bool {
-        matches!(self.health, Health::Poisoned(_))
+        matches!(self.condition, Condition::Poisoned(_))
     }
 }

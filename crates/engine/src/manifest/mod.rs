@@ -3,7 +3,7 @@
 //! ```text
 //! CURRENT --names--> 000007.manifest = header | snapshot | edit | edit | ..
 //!
-//! load (writes nothing)  -->  State  <--apply--  edit  <--append (synced when Ok)--  Manifest
+//! load (writes nothing)  -->  ManifestState  <--apply--  edit  <--append (synced when Ok)--  Manifest
 //!                                                          too long, or its end in doubt:
 //!                                                          a new file with a snapshot, CURRENT
 //! ```
@@ -30,7 +30,7 @@ pub(crate) use current::Current;
 pub(crate) use dump::{dump, dump_current};
 pub(crate) use edit::Edit;
 pub(crate) use load::Loaded;
-pub(crate) use log::{Manifest, Place, decode_state, encode_state};
+pub(crate) use log::{Location, Manifest, decode_state, encode_state};
 pub(crate) use salvage::{Salvaged, salvage};
-pub(crate) use state::{State, TreeState};
+pub(crate) use state::{ManifestState, TreeState};
 pub(crate) use verify::verify as verify_file;

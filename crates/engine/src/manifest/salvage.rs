@@ -4,13 +4,13 @@ use super::frame::{
     FRAME_HEADER_BYTES, FrameKind, HEADER_BYTES, Header, Ident, decode_payload, frame_at,
 };
 use super::load::read_manifest;
-use super::state::State;
+use super::state::ManifestState;
 use flagstone_base::{DatabaseId, ErrorKind, FileNumber, Result};
 
 /// The readable part of a manifest.
 #[derive(Debug)]
 pub(crate) struct Salvaged {
-    pub(crate) state: State,
+    pub(crate) state: ManifestState,
     pub(crate) id: DatabaseId,
     /// The offset at which the last edit that was read ends.
     pub(crate) end: u64,
@@ -39,7 +39,7 @@ pub(crate) fn salvage(
         Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
         Err(_damaged) => {}
     }
-    let (mut state, mut at) = (State::default(), HEADER_BYTES);
+    let (mut state, mut at) = (ManifestState::default(), HEADER_BYTES);
     while let Some(payload) = bytes.get(at..).and_then(|rest| frame_at(rest, ident, at as u64).0) {
         let Ok((kind, edit)) = decode_payload(payload) else { break };
         let fits = (kind == FrameKind::Snapshot) == (at == HEADER_BYTES);

@@ -51,7 +51,7 @@ impl TreeState {
 
 /// The state of a database. Numbers only rise.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct State {
+pub(crate) struct ManifestState {
     /// The keyspaces.
     pub(crate) catalog: Catalog,
     /// The trees that have a state: a tree that was never flushed is not listed.
@@ -78,7 +78,7 @@ pub(crate) struct State {
     pub(crate) clean_close: bool,
 }
 
-impl Default for State {
+impl Default for ManifestState {
     fn default() -> Self {
         Self {
             catalog: Catalog::default(),
@@ -111,7 +111,7 @@ fn catalog_change(edit: &Edit) -> CatalogChange<'_> {
     }
 }
 
-impl State {
+impl ManifestState {
     /// Checks and applies an edit.
     ///
     /// # Errors
@@ -296,7 +296,7 @@ impl State {
 }
 
 /// Shows the lines of the snapshot.
-impl fmt::Display for State {
+impl fmt::Display for ManifestState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.snapshot().fmt(f)
     }
@@ -312,15 +312,15 @@ mod tests {
     use super::super::tests::support::{created, flushed, keyspace, table};
     use super::*;
 
-    fn state() -> State {
-        let mut state = State::default();
+    fn state() -> ManifestState {
+        let mut state = ManifestState::default();
         state.apply(&created(keyspace(1, "a", 1))).unwrap();
         state.apply(&created(keyspace(2, "b", 2))).unwrap();
         state.apply(&flushed(1, 10, 100)).unwrap();
         state
     }
 
-    fn refused(state: &State, edit: &Edit, text: &str) {
+    fn refused(state: &ManifestState, edit: &Edit, text: &str) {
         let mut after = state.clone();
         let error = after.apply(edit).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
@@ -348,7 +348,7 @@ mod tests {
             ..Edit::default()
         };
         state.apply(&dropped).unwrap();
-        let mut again = State::default();
+        let mut again = ManifestState::default();
         again.apply(&state.snapshot()).unwrap();
         assert_eq!(again, state);
         assert_eq!(again.catalog.counters().next_tree, TreeId(3));

@@ -4,7 +4,7 @@ use super::current::Current;
 use super::frame::FILE_BYTES_MAX;
 use super::load::read_manifest;
 use super::log::Manifest;
-use super::state::State;
+use super::state::ManifestState;
 use flagstone_base::{Error, Result};
 use flagstone_env::disk::read_whole;
 
@@ -15,17 +15,17 @@ use flagstone_env::disk::read_whole;
 /// # Errors
 /// Corruption that names file and offset; Io from the disk.
 pub(crate) fn verify(manifest: &Manifest) -> Result<()> {
-    let (place, ident, end) = (manifest.place(), manifest.ident(), manifest.bytes());
-    let (disk, path) = (&*place.disk, place.path(ident.number));
+    let (location, ident, end) = (manifest.location(), manifest.ident(), manifest.bytes());
+    let (disk, path) = (&*location.disk, location.path(ident.number));
     let file = path.display();
-    let current = Current::read(disk, &place.dir)?;
+    let current = Current::read(disk, &location.dir)?;
     // After a switch that failed half-way `CURRENT` may name the other file.
     if !manifest.is_poisoned() && (current.id, current.number) != (ident.id, ident.number) {
         let found = format_args!(
             "names manifest {} of {}, expected {} of {}",
             current.number, current.id, ident.number, ident.id
         );
-        return Err(Error::corruption(Current::path(&place.dir).display(), 0, found));
+        return Err(Error::corruption(Current::path(&location.dir).display(), 0, found));
     }
     let bytes =
         read_whole(disk, &path, FILE_BYTES_MAX).map_err(|error| match error.is_missing_file() {
@@ -51,7 +51,7 @@ pub(crate) fn verify(manifest: &Manifest) -> Result<()> {
 }
 
 /// Returns the first line in which the state of the file differs from that in memory.
-fn difference(file: &State, memory: &State) -> String {
+fn difference(file: &ManifestState, memory: &ManifestState) -> String {
     let (file, memory) = (file.to_string(), memory.to_string());
     let (mut file, mut memory) = (file.lines(), memory.lines());
     loop {

@@ -4,12 +4,12 @@
 //! happens there. Pass 2 starts a new manifest, removes leftovers and replays the log, flushing
 //! when memory runs short.
 
+mod build_keyspace;
 mod close;
-mod cores;
 mod recover;
 mod replay;
 
+pub(crate) use build_keyspace::{build_keyspace, open_content, tree_options};
 pub(crate) use close::close;
-pub(crate) use cores::{make_core, open_content, tree_options};
 pub(crate) use recover::open;
 pub(crate) use replay::{check, check_record};

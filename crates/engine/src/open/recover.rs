@@ -1,6 +1,6 @@
 //! Opening a database: creates one in an empty directory, or recovers an existing one.
 
-use super::cores::{make_core, open_content, tree_options};
+use super::build_keyspace::{build_keyspace, open_content, tree_options};
 use super::replay;
 use crate::background::{note_deletes, schedule_after_open, watch};
 use crate::ballast::{self, find_ballast};
@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::history::HistoryId;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
-use crate::manifest::{Loaded, Manifest, Place, State};
+use crate::manifest::{Loaded, Location, Manifest, ManifestState};
 use crate::parts::{OpenedParts, Parts};
 use crate::setup::Setup;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
@@ -47,7 +47,7 @@ pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
     }
     let opening = Opening::plan(config, loaded, read_only)?;
     // Pass 1 ends here. It changed nothing, and from here on only the disk can fail the open.
-    let (parts, mut event) = opening.carry_out(lock)?;
+    let (parts, mut event) = opening.finish(lock)?;
     if let Event::Opened { took, .. } = &mut event {
         *took = parts.setup.now() - started;
     }
@@ -117,12 +117,12 @@ struct Opening {
     config: Config,
     read_only: bool,
     id: DatabaseId,
-    state: State,
+    state: ManifestState,
     loaded: Option<Loaded>,
     context: Arc<TreeContext>,
     keyspaces: Keyspaces,
     files: Vec<String>,
-    found: replay::Found,
+    found: replay::CheckedLog,
 }
 
 impl Opening {
@@ -169,7 +169,7 @@ impl Opening {
         }
         let found = match &loaded {
             Some(loaded) => replay::check(disk, &config.dir, loaded, &keyspaces)?,
-            None => replay::Found::default(),
+            None => replay::CheckedLog::default(),
         };
         if read_only {
             check_fits(&config, &found)?;
@@ -179,7 +179,7 @@ impl Opening {
         Ok(Self { config, read_only, id, state, loaded, context, keyspaces, files, found })
     }
 
-    fn carry_out(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Parts, Event)> {
+    fn finish(self, lock: Option<Box<dyn DiskLock>>) -> Result<(Parts, Event)> {
         let environment = &self.config.environment;
         let (disk, dir) = (Arc::clone(&environment.disk), self.config.dir.clone());
         let manifest_torn = self.loaded.as_ref().map_or(0, |loaded| loaded.torn_bytes);
@@ -197,12 +197,12 @@ impl Opening {
         if !self.read_only {
             // The ballast comes first: a full disk has no room for a manifest.
             ballast = find_ballast(&*disk, &dir, &self.files, self.config.options.ballast())?;
-            let place = Place {
+            let location = Location {
                 disk: Arc::clone(&disk),
                 dir: dir.clone(),
                 next_file: Arc::clone(&self.context.next_file),
             };
-            let granted = |state| State {
+            let granted = |state| ManifestState {
                 seqno_ceiling: ceiling_above(visible),
                 history: Some(history),
                 ..state
@@ -210,15 +210,14 @@ impl Opening {
             // A snapshot of the manifest is no longer than the manifest.
             let needed = self.loaded.as_ref().map_or(0, |loaded| loaded.valid_end)
                 + self.config.options.segment_bytes();
-            let told = |error| told_what_to_free(&dir, needed, error);
+            let told = |error| with_bytes_needed(&dir, needed, error);
             let opened = match self.loaded {
                 Some(mut loaded) => {
                     loaded.state = granted(loaded.state);
-                    Manifest::reopen(place, loaded).map_err(told)?
+                    Manifest::reopen(location, loaded).map_err(told)?
                 }
-                None => {
-                    Manifest::create(place, self.id, granted(State::default())).map_err(told)?
-                }
+                None => Manifest::create(location, self.id, granted(ManifestState::default()))
+                    .map_err(told)?,
             };
             removed_files = remove_leftovers(&*disk, &dir, &self.files, &opened)?;
             manifest = Some(opened);
@@ -278,7 +277,7 @@ impl Opening {
 
 /// Adds to an error of a full disk how many bytes an open for writing needs: it starts a manifest
 /// and a segment of the log.
-fn told_what_to_free(dir: &Path, needed: u64, error: Error) -> Error {
+fn with_bytes_needed(dir: &Path, needed: u64, error: Error) -> Error {
     if error.kind() != ErrorKind::OutOfSpace {
         return error;
     }
@@ -291,7 +290,7 @@ fn told_what_to_free(dir: &Path, needed: u64, error: Error) -> Error {
 
 /// Refuses a log that does not fit into memory: an open for reading only cannot flush what it
 /// replays.
-fn check_fits(config: &Config, found: &replay::Found) -> Result<()> {
+fn check_fits(config: &Config, found: &replay::CheckedLog) -> Result<()> {
     let bytes: u64 = found.recovered.segments.iter().map(|segment| segment.bytes).sum();
     let share = config.options.memtable_share();
     if bytes <= share + REPLAYED_BEYOND_SHARE {
@@ -314,7 +313,7 @@ fn draw_id(config: &Config) -> DatabaseId {
 }
 
 /// Refuses a database that lacks a table which its manifest names.
-fn check_tables_exist(dir: &Path, state: &State, files: &[String]) -> Result<()> {
+fn check_tables_exist(dir: &Path, state: &ManifestState, files: &[String]) -> Result<()> {
     let files: HashSet<&str> = files.iter().map(String::as_str).collect();
     for number in state.live_tables() {
         let name = names::name(FileKind::Table, number);
@@ -359,14 +358,14 @@ fn remove_leftovers(
 }
 
 fn make_keyspaces(
-    state: &State,
+    state: &ManifestState,
     contents: &dyn ContentFactory,
     context: &Arc<TreeContext>,
 ) -> Result<Keyspaces> {
     let keyspaces = Keyspaces::default();
     for record in state.catalog.iter() {
         let content = open_content(contents, record)?;
-        let core = make_core(Arc::clone(record), content, |id, core: &KeyspaceCore| {
+        let core = build_keyspace(Arc::clone(record), content, |id, core: &KeyspaceCore| {
             let version = match state.trees.get(&id) {
                 Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
                 None => Version::empty(),
@@ -385,7 +384,7 @@ fn make_keyspaces(
 }
 
 /// Refuses definitions of a kind that this version does not know: a newer one wrote them.
-fn check_definitions_known(state: &State, keyspaces: &Keyspaces) -> Result<()> {
+fn check_definitions_known(state: &ManifestState, keyspaces: &Keyspaces) -> Result<()> {
     for &(id, kind) in state.definitions.keys() {
         let keyspace = keyspaces.get(id);
         if let Some(keyspace) = keyspace.filter(|keyspace| keyspace.table_of(kind).is_none()) {

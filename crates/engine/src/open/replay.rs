@@ -8,7 +8,7 @@ use crate::commit::record::{self, LoggedOp, Refusal};
 use crate::content::Definition;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
-use crate::manifest::{Loaded, State};
+use crate::manifest::{Loaded, ManifestState};
 use crate::parts::Parts;
 use flagstone_base::{Decoder, Error, ErrorKind, KeyspaceId, Kind, Result, SeqNo};
 use flagstone_env::Disk;
@@ -18,17 +18,17 @@ use flagstone_wal::{ManifestPlace, Record, Recovered};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What pass 1 found in the log.
+/// The result of pass 1 over the log.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct CheckedLog {
     pub(crate) recovered: Recovered,
     last: SeqNo,
 }
 
-impl Found {
+impl CheckedLog {
     /// The largest SeqNo that a write has, or may have had: after a crash it is unknown which
     /// writes were lost.
-    pub(crate) fn last_seqno(&self, state: &State) -> SeqNo {
+    pub(crate) fn last_seqno(&self, state: &ManifestState) -> SeqNo {
         let trees = state.trees.values();
         let tables = trees.flat_map(|tree| tree.tables.values()).map(|(_, meta)| meta.seqnos().1);
         let flushed = state.trees.values().filter_map(|tree| tree.flushed_through);
@@ -44,7 +44,7 @@ pub(crate) fn check(
     dir: &Path,
     loaded: &Loaded,
     keyspaces: &Keyspaces,
-) -> Result<Found> {
+) -> Result<CheckedLog> {
     let state = &loaded.state;
     let known = state.catalog.counters().next_keyspace;
     let mut last = SeqNo::ZERO;
@@ -53,8 +53,8 @@ pub(crate) fn check(
         match record.kind {
             record::DEFINITION => define(dir, keyspaces, &record),
             record::BATCH => {
-                let is_given_out = |_, op: LoggedOp<'_>| check_given_out(dir, &record, op, known);
-                each_op(&record, is_given_out).map_err(|m| damaged(dir, &record, m))?
+                let check = |_, op: LoggedOp<'_>| check_assigned(dir, &record, op, known);
+                each_op(&record, check).map_err(|m| damaged(dir, &record, m))?
             }
             _ => Err(unknown(dir, &record)),
         }
@@ -63,7 +63,7 @@ pub(crate) fn check(
     check_manifest(dir, loaded, &recovered)?;
     // The log may end with SeqNos that it voided; no reader has seen them.
     let logged = SeqNo::new(recovered.next_seqno.get().saturating_sub(1));
-    Ok(Found { recovered, last: last.max(logged) })
+    Ok(CheckedLog { recovered, last: last.max(logged) })
 }
 
 /// Refuses a manifest that has lost its end: each segment records how far the manifest was synced
@@ -87,7 +87,7 @@ fn check_manifest(dir: &Path, loaded: &Loaded, recovered: &Recovered) -> Result<
 /// Refuses an operation of a keyspace whose number the catalog has never assigned: then the
 /// manifest has lost its end. A keyspace with a smaller number that is not in the catalog was
 /// dropped.
-fn check_given_out(
+fn check_assigned(
     dir: &Path,
     record: &Record<'_>,
     op: LoggedOp<'_>,
@@ -113,7 +113,7 @@ pub(crate) fn check_record(dir: &Path, record: &Record<'_>, next: KeyspaceId) ->
         record::DEFINITION => Definition::decode(record.payload)
             .map(|_definition| ())
             .map_err(|malformed| damaged(dir, record, malformed)),
-        record::BATCH => each_op(record, |_, op| check_given_out(dir, record, op, next))
+        record::BATCH => each_op(record, |_, op| check_assigned(dir, record, op, next))
             .map_err(|malformed| damaged(dir, record, malformed))?,
         _ => Err(unknown(dir, record)),
     }
@@ -174,11 +174,11 @@ fn each_op(
 
 /// Pass 2: inserts the entries that are not in tables yet, and flushes when memtables are full.
 /// Returns how many records held such entries.
-pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
+pub(crate) fn replay(parts: &Parts, state: &ManifestState) -> Result<u64> {
     let (disk, dir) = (&*parts.setup.environment.disk, &parts.setup.dir);
     // Most operations belong to the same keyspace as the operation before.
     let mut last: Option<Arc<KeyspaceCore>> = None;
-    let mut room = Room::default();
+    let mut memory = ReplayMemory::default();
     let mut replayed = 0;
     let mut visit = |record: Record<'_>| {
         if record.kind != record::BATCH {
@@ -196,7 +196,8 @@ pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
         });
         done.map_err(|malformed| damaged(dir, &record, malformed))??;
         replayed += u64::from(is_new);
-        room.make(parts, record.first_seqno.plus(u64::from(record.count).saturating_sub(1)))
+        let through = record.first_seqno.plus(u64::from(record.count).saturating_sub(1));
+        memory.flush_if_full(parts, through)
     };
     flagstone_wal::read(disk, dir, parts.setup.id, &state.listed(), &mut visit)?;
     Ok(replayed)
@@ -206,7 +207,7 @@ pub(crate) fn replay(parts: &Parts, state: &State) -> Result<u64> {
 /// one.
 fn insert(
     parts: &Parts,
-    (keyspace, state): (&KeyspaceCore, &State),
+    (keyspace, state): (&KeyspaceCore, &ManifestState),
     seqno: SeqNo,
     op: &LoggedOp<'_>,
 ) -> Result<bool> {
@@ -233,13 +234,13 @@ fn insert(
 /// disk the replayed entries stay in memory, up to the whole budget, which nothing else uses yet:
 /// once the database is open, it can free disk space.
 #[derive(Default)]
-struct Room {
+struct ReplayMemory {
     /// After a full disk: the size of the memtables, in bytes, at which a flush is tried again.
     again_at: u64,
 }
 
-impl Room {
-    fn make(&mut self, parts: &Parts, through: SeqNo) -> Result<()> {
+impl ReplayMemory {
+    fn flush_if_full(&mut self, parts: &Parts, through: SeqNo) -> Result<()> {
         let share = parts.setup.options.memtable_share();
         let bytes = parts.memory.memtable_bytes();
         if parts.history.is_read_only() || bytes < self.again_at.max(share / 2) {
@@ -259,7 +260,7 @@ impl Room {
             return flushed;
         }
         if bytes >= parts.setup.options.memory_budget {
-            return flushed.map_err(|error| no_room(parts, error));
+            return flushed.map_err(|error| memory_full(parts, error));
         }
         self.again_at = bytes + share / 4;
         Ok(())
@@ -267,7 +268,7 @@ impl Room {
 }
 
 #[cold]
-fn no_room(parts: &Parts, error: Error) -> Error {
+fn memory_full(parts: &Parts, error: Error) -> Error {
     error.context(format_args!(
         "{}: the disk is full, and the log holds more writes than the memory budget of {} bytes: \
          free about {} bytes on the disk, or open it once with a larger budget",

@@ -10,7 +10,7 @@
 //! over several trees. A cut never does: it is taken under the manifest's lock by the install of
 //! its own group.
 
-use crate::manifest::{Manifest, State};
+use crate::manifest::{Manifest, ManifestState};
 use flagstone_base::SeqNo;
 use flagstone_env::sync::Mutex;
 use flagstone_tree::{Tree, Version};
@@ -21,7 +21,7 @@ pub(crate) struct Cut {
     /// The last SeqNo in the cut.
     pub(crate) seqno: SeqNo,
     /// The state that a manifest would record at this SeqNo.
-    pub(crate) state: State,
+    pub(crate) state: ManifestState,
     /// The versions keep the files of the tables that `state` names.
     _versions: Vec<Arc<Version>>,
 }

@@ -1,7 +1,7 @@
 //! The files of a damaged database: which exist, whose they are, what the manifest still says.
 
 use super::report::Loss;
-use crate::manifest::{Current, Salvaged, State, salvage};
+use crate::manifest::{Current, ManifestState, Salvaged, salvage};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::Disk;
 use flagstone_env::disk::read_whole;
@@ -29,7 +29,7 @@ pub(super) enum Trust {
 /// What was found in the directory of a database.
 pub(super) struct Found {
     pub(super) id: DatabaseId,
-    pub(super) state: State,
+    pub(super) state: ManifestState,
     pub(super) trust: Trust,
     /// Every name in the directory.
     pub(super) files: Vec<String>,
@@ -46,7 +46,7 @@ impl Found {
     /// # Errors
     /// InvalidInput when the directory holds no file of a database; Unsupported when a newer
     /// flagstone wrote its manifest; Io.
-    pub(super) fn look(disk: &dyn Disk, dir: &Path) -> Result<Self> {
+    pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let files = disk.list(dir)?;
         let (mut tables, mut manifests, mut largest) = (BTreeSet::new(), Vec::new(), 0);
         for name in &files {
@@ -58,13 +58,13 @@ impl Found {
                 FileKind::Wal => {}
             }
         }
-        let Some(id) = whose(disk, dir, &files) else {
+        let Some(id) = owner_of_most(disk, dir, &files) else {
             let text = format!("{}: found nothing of a database to repair", dir.display());
             return Err(Error::invalid(text));
         };
         let mut found = Self {
             id,
-            state: State::default(),
+            state: ManifestState::default(),
             trust: Trust::Nothing,
             files,
             tables,
@@ -86,41 +86,46 @@ impl Found {
         dir: &Path,
         manifests: &[FileNumber],
     ) -> Result<()> {
-        let mut sought: Vec<FileNumber> = manifests.iter().rev().copied().collect();
+        let mut candidates: Vec<FileNumber> = manifests.iter().rev().copied().collect();
         match Current::read(disk, dir) {
             Ok(current) => {
-                sought.retain(|number| *number != current.number);
-                sought.insert(0, current.number);
+                candidates.retain(|number| *number != current.number);
+                candidates.insert(0, current.number);
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
             Err(error) => {
-                self.lose(names::CURRENT.to_owned(), 0..0, error.to_string(), false);
-                self.notes.push("CURRENT was made again of the newest manifest".to_owned());
+                self.report_loss(names::CURRENT.to_owned(), 0..0, error.to_string(), false);
+                self.notes.push("CURRENT was written again, with the newest manifest".to_owned());
             }
         }
         let mut beginning: Option<Salvaged> = None;
-        for number in sought {
+        for number in candidates {
             let name = names::name(FileKind::Manifest, number);
             let bytes = match read_whole(disk, &dir.join(&name), MANIFEST_BYTES_MAX) {
                 Ok(bytes) => bytes,
                 Err(error) => {
-                    self.lose(name, 0..0, error.to_string(), false);
+                    self.report_loss(name, 0..0, error.to_string(), false);
                     continue;
                 }
             };
             let len = bytes.len() as u64;
             let Some(read) = salvage(&bytes, number, Some(self.id))? else {
-                self.lose(name, 0..len, "not even its snapshot can be read".to_owned(), false);
+                self.report_loss(
+                    name,
+                    0..len,
+                    "not even its snapshot can be read".to_owned(),
+                    false,
+                );
                 continue;
             };
             if read.id != self.id {
                 let what = format!("it belongs to database {}, not to {}", read.id, self.id);
-                self.lose(name, 0..len, what, false);
+                self.report_loss(name, 0..len, what, false);
                 continue;
             }
             if read.end < len {
                 let what = "expected an edit with its checksum".to_owned();
-                self.lose(name, read.end..len, what, read.is_whole);
+                self.report_loss(name, read.end..len, what, read.is_whole);
             }
             if read.is_whole {
                 self.trust = if read.end < len { Trust::TornEnd } else { Trust::Whole };
@@ -135,14 +140,20 @@ impl Found {
         Ok(())
     }
 
-    fn lose(&mut self, file: String, bytes: std::ops::Range<u64>, what: String, may_be_torn: bool) {
+    fn report_loss(
+        &mut self,
+        file: String,
+        bytes: std::ops::Range<u64>,
+        what: String,
+        may_be_torn: bool,
+    ) {
         let (keyspace, keys, seqnos) = (None, None, None);
         self.losses.push(Loss { file, bytes, keyspace, keys, seqnos, may_be_torn, what });
     }
 }
 
 /// The id of the database that most of the files belong to.
-fn whose(disk: &dyn Disk, dir: &Path, files: &[String]) -> Option<DatabaseId> {
+fn owner_of_most(disk: &dyn Disk, dir: &Path, files: &[String]) -> Option<DatabaseId> {
     let mut votes: HashMap<[u8; 16], usize> = HashMap::new();
     let current = Current::read(disk, dir).ok().map(|current| current.id);
     let of_file = |name: &String| {

@@ -22,13 +22,13 @@ pub(super) enum Target {
 }
 
 /// An entry of the log.
-pub(super) struct Logged {
+pub(super) struct LogEntry {
     key: Vec<u8>,
     trailer: Trailer,
     value: Vec<u8>,
 }
 
-impl Logged {
+impl LogEntry {
     fn as_entry(&self) -> EntryRef<'_> {
         EntryRef { key: &self.key, trailer: self.trailer, value: &self.value }
     }
@@ -37,7 +37,7 @@ impl Logged {
 /// Log entries that wait to be written.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub(super) by_target: BTreeMap<Target, Vec<Logged>>,
+    pub(super) by_target: BTreeMap<Target, Vec<LogEntry>>,
     pub(super) bytes: usize,
 }
 
@@ -45,8 +45,8 @@ impl Gathered {
     pub(super) fn add(&mut self, target: Target, seqno: SeqNo, op: &LoggedOp<'_>) {
         let (key, value) = (op.key.to_vec(), op.value.to_vec());
         self.bytes += key.len() + value.len() + 64;
-        let logged = Logged { key, trailer: op.at(seqno).trailer, value };
-        self.by_target.entry(target).or_default().push(logged);
+        let entry = LogEntry { key, trailer: op.at(seqno).trailer, value };
+        self.by_target.entry(target).or_default().push(entry);
     }
 }
 
@@ -54,12 +54,12 @@ impl Gathered {
 pub(super) fn write(
     outputs: &mut Outputs<'_>,
     owner: super::output::Owner<'_>,
-    mut entries: Vec<Logged>,
+    mut entries: Vec<LogEntry>,
 ) -> Result<Output> {
     entries.sort_by(|a, b| a.as_entry().order(&b.as_entry()));
     let mut output = outputs.begin(owner)?;
     let mut last: Option<(&[u8], SeqNo)> = None;
-    for entry in entries.iter().map(Logged::as_entry) {
+    for entry in entries.iter().map(LogEntry::as_entry) {
         if entry.kind() == Kind::RangeDelete {
             output.delete_range(entry.key, entry.value, entry.seqno())?;
             continue;
@@ -74,16 +74,16 @@ pub(super) fn write(
 }
 
 /// The decoded contents of a record of the log.
-pub(super) enum Said<'a> {
+pub(super) enum Decoded<'a> {
     Operations(Vec<(SeqNo, LoggedOp<'a>)>),
     Definition(Definition),
     /// A record kind, or flags of an operation, that only a newer flagstone knows.
     Unknown,
 }
 
-pub(super) fn read<'a>(record: &Record<'a>) -> Result<Said<'a>, Malformed> {
+pub(super) fn decode<'a>(record: &Record<'a>) -> Result<Decoded<'a>, Malformed> {
     match record.kind {
-        record::DEFINITION => Ok(Said::Definition(Definition::decode(record.payload)?)),
+        record::DEFINITION => Ok(Decoded::Definition(Definition::decode(record.payload)?)),
         record::BATCH => {
             let mut decoder = Decoder::new(record.payload);
             let mut operations = Vec::new();
@@ -92,12 +92,12 @@ pub(super) fn read<'a>(record: &Record<'a>) -> Result<Said<'a>, Malformed> {
                 match record::read_op(&mut decoder) {
                     Ok(op) => operations.push((seqno, op)),
                     Err(Refusal::Malformed(malformed)) => return Err(malformed),
-                    Err(Refusal::Flags { .. }) => return Ok(Said::Unknown),
+                    Err(Refusal::Flags { .. }) => return Ok(Decoded::Unknown),
                 }
             }
             decoder.finish("the end of the batch")?;
-            Ok(Said::Operations(operations))
+            Ok(Decoded::Operations(operations))
         }
-        _ => Ok(Said::Unknown),
+        _ => Ok(Decoded::Unknown),
     }
 }

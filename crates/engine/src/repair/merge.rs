@@ -26,7 +26,7 @@ pub(super) struct Rebuilt<'a> {
 /// one SeqNo first the entry that needs nothing below it (a put that a compaction has folded comes
 /// before the operand it was folded from).
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
+struct HeapEntry {
     key: Vec<u8>,
     seqno: Reverse<SeqNo>,
     is_merge: bool,
@@ -52,13 +52,13 @@ pub(super) fn merge(
     let mut heap = BinaryHeap::new();
     for (source, cursor) in cursors.iter_mut().enumerate() {
         if cursor.advance()? {
-            heap.extend(next_of(cursor, source).map(Reverse));
+            heap.extend(heap_entry(cursor, source).map(Reverse));
         }
     }
     let partitions = rebuilt.record.trees.len();
     let mut writer = Writer {
         rebuilt,
-        ranges: Ranges::of(rebuilt.sources),
+        ranges: OpenRanges::of(rebuilt.sources),
         open: (0..partitions).map(|_| None).collect(),
         merged: Merged {
             tables: (0..partitions).map(|_| Vec::new()).collect(),
@@ -73,20 +73,20 @@ pub(super) fn merge(
             writer.take(entry, outputs, report)?;
         }
         if cursor.advance()? {
-            heap.extend(next_of(cursor, next.source).map(Reverse));
+            heap.extend(heap_entry(cursor, next.source).map(Reverse));
         }
     }
     writer.finish(outputs, report)
 }
 
-fn next_of(cursor: &SalvageCursor, source: usize) -> Option<Next> {
+fn heap_entry(cursor: &SalvageCursor, source: usize) -> Option<HeapEntry> {
     let entry = cursor.entry()?;
     let (seqno, is_merge) = (Reverse(entry.seqno()), entry.kind() == Kind::Merge);
-    Some(Next { key: entry.key.to_vec(), seqno, is_merge, source })
+    Some(HeapEntry { key: entry.key.to_vec(), seqno, is_merge, source })
 }
 
 /// The state of the merge for the current key.
-struct Deciding {
+struct CurrentKey {
     key: Vec<u8>,
     /// Entries with a smaller SeqNo are deleted by a range delete.
     deleted: SeqNo,
@@ -97,11 +97,11 @@ struct Deciding {
 
 struct Writer<'a> {
     rebuilt: &'a Rebuilt<'a>,
-    ranges: Ranges<'a>,
+    ranges: OpenRanges<'a>,
     /// The table that is being written for each partition.
     open: Vec<Option<Output>>,
     merged: Merged,
-    key: Option<Deciding>,
+    key: Option<CurrentKey>,
 }
 
 impl Writer<'_> {
@@ -111,14 +111,14 @@ impl Writer<'_> {
         outputs: &mut Outputs<'_>,
         report: &mut RepairReport,
     ) -> Result<()> {
-        if self.key.as_ref().is_none_or(|deciding| deciding.key != entry.key) {
+        if self.key.as_ref().is_none_or(|current| current.key != entry.key) {
             let deleted = self.ranges.newest_over(entry.key);
             let key = entry.key.to_vec();
-            self.key = Some(Deciding { key, deleted, is_done: false, last: None });
+            self.key = Some(CurrentKey { key, deleted, is_done: false, last: None });
         }
-        let Some(deciding) = &mut self.key else { return Ok(()) };
+        let Some(current) = &mut self.key else { return Ok(()) };
         let (seqno, kind) = (entry.seqno(), entry.kind());
-        if let Some((last, value)) = &deciding.last
+        if let Some((last, value)) = &current.last
             && last.seqno() == seqno
         {
             // Two differences are expected: a put precedes the operand it was folded from, and a
@@ -133,12 +133,12 @@ impl Writer<'_> {
             self.merged.unequal += u64::from(!is_same && !is_folded && !is_expired);
             return Ok(());
         }
-        if deciding.is_done {
+        if current.is_done {
             return Ok(());
         }
-        deciding.last = Some((entry.trailer, entry.value.to_vec()));
-        deciding.is_done = kind != Kind::Merge || seqno < deciding.deleted;
-        if kind == Kind::Delete || seqno < deciding.deleted {
+        current.last = Some((entry.trailer, entry.value.to_vec()));
+        current.is_done = kind != Kind::Merge || seqno < current.deleted;
+        if kind == Kind::Delete || seqno < current.deleted {
             return Ok(());
         }
         self.merged.merges += u64::from(kind == Kind::Merge);
@@ -179,7 +179,7 @@ impl Writer<'_> {
 }
 
 /// The range deletes of all sources, queried by ascending keys.
-struct Ranges<'a> {
+struct OpenRanges<'a> {
     /// The range deletes that start after the last key, ordered by start.
     waiting: std::vec::IntoIter<RangeDelete<'a>>,
     next: Option<RangeDelete<'a>>,
@@ -187,7 +187,7 @@ struct Ranges<'a> {
     begun: Vec<RangeDelete<'a>>,
 }
 
-impl<'a> Ranges<'a> {
+impl<'a> OpenRanges<'a> {
     fn of(sources: &'a [Arc<Salvage>]) -> Self {
         let all = sources.iter().filter_map(|source| source.range_deletes());
         let mut all: Vec<RangeDelete<'_>> = all.flat_map(RangeDeletes::iter).collect();

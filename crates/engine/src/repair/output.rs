@@ -26,7 +26,7 @@ pub(super) struct Outputs<'a> {
     pub(super) database: DatabaseId,
     pub(super) next_file: FileNumber,
     /// Every file that was created: a repair that fails removes them.
-    pub(super) made: Vec<PathBuf>,
+    pub(super) created: Vec<PathBuf>,
 }
 
 /// The keyspace, tree and level that a table is written for.
@@ -49,7 +49,7 @@ pub(super) struct Output {
 impl<'a> Outputs<'a> {
     pub(super) fn new(disk: &'a Arc<dyn Disk>, dir: &'a Path, found: &Found) -> Self {
         let (database, next_file) = (found.id, found.next_file);
-        Self { disk, dir, database, next_file, made: Vec::new() }
+        Self { disk, dir, database, next_file, created: Vec::new() }
     }
 
     pub(super) fn next_number(&mut self) -> FileNumber {
@@ -73,7 +73,7 @@ impl<'a> Outputs<'a> {
             ..BuilderOptions::default()
         };
         let file = self.disk.create(&path)?;
-        self.made.push(path.clone());
+        self.created.push(path.clone());
         let mut builder = TableBuilder::new(file, ident, options)?;
         for (id, name) in owner.names {
             builder.attach(*id, name);

@@ -6,7 +6,7 @@ use super::report::RepairReport;
 use super::work::Work;
 use crate::content::ContentFactory;
 use crate::copying::{check_empty, copy_file, create_database, state_of_copy, unpaced};
-use crate::manifest::{Manifest, Place, State};
+use crate::manifest::{Location, Manifest, ManifestState};
 use crate::options::Options;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind, Name};
@@ -67,15 +67,15 @@ impl Repair {
     pub fn into_dir(self, to: &Path) -> Result<RepairReport> {
         check_empty(&*self.disk, to, WHAT)?;
         let lock = lock_to_read(&*self.disk, &self.dir.join(names::LOCK))?;
-        let found = Found::look(&*self.disk, &self.dir)?;
+        let found = Found::read(&*self.disk, &self.dir)?;
         let made = create_database(&*self.disk, to, WHAT, || {
             let mut work = self.work(found, to);
             let state = finished(work.run()?, &work);
             for number in std::mem::take(&mut work.kept) {
-                bring(&*self.disk, &self.dir, to, number)?;
+                link_or_copy(&*self.disk, &self.dir, to, number)?;
             }
-            let place = Place::of_copy(&self.disk, to, &state);
-            Manifest::create(place, work.found.id, state)?;
+            let location = Location::of_copy(&self.disk, to, &state);
+            Manifest::create(location, work.found.id, state)?;
             work.report.dir = to.to_owned();
             Ok(work.report)
         });
@@ -97,22 +97,23 @@ impl Repair {
             return Err(Error::invalid(text));
         }
         let lock = disk.lock(&self.dir.join(names::LOCK), LockMode::Exclusive)?;
-        let found = Found::look(disk, &self.dir)?;
+        let found = Found::read(disk, &self.dir)?;
         let files = found.files.clone();
         let mut work = self.work(found, &self.dir);
         let state = match work.run() {
             Ok(state) => finished(state, &work),
             Err(error) => {
-                self.remove(&work.outputs.made);
+                self.remove(&work.outputs.created);
                 return Err(error);
             }
         };
         // The second names come first: the next open removes tables that the new manifest does not
         // name.
         let unneeded = files.iter().filter(|name| !is_needed(name, &work));
-        let aside = self.link_aside(unneeded).inspect_err(|_| self.remove(&work.outputs.made))?;
-        let place = Place::of_copy(&self.disk, &self.dir, &state);
-        Manifest::replace(place, work.found.id, state)?;
+        let aside =
+            self.link_aside(unneeded).inspect_err(|_| self.remove(&work.outputs.created))?;
+        let location = Location::of_copy(&self.disk, &self.dir, &state);
+        Manifest::replace(location, work.found.id, state)?;
         for (name, to) in aside {
             // `CURRENT` has been replaced already.
             if name != names::CURRENT {
@@ -155,8 +156,8 @@ impl Repair {
     }
 
     /// Removes the files that a failed repair has created, as far as possible.
-    fn remove(&self, made: &[PathBuf]) {
-        for path in made {
+    fn remove(&self, created: &[PathBuf]) {
+        for path in created {
             let _gone = self.disk.remove(path);
         }
     }
@@ -180,7 +181,7 @@ impl Repair {
 }
 
 /// The final state: all entries are in tables, and a log would begin above every file number.
-fn finished(state: State, work: &Work<'_>) -> State {
+fn finished(state: ManifestState, work: &Work<'_>) -> ManifestState {
     state_of_copy(&state, Some(FileNumber(work.outputs.next_file.0 + 1)))
 }
 
@@ -194,7 +195,7 @@ fn is_needed(name: &str, work: &Work<'_>) -> bool {
 }
 
 /// Links a table into another directory, or copies it where links are not possible.
-fn bring(disk: &dyn Disk, from: &Path, to: &Path, number: FileNumber) -> Result<()> {
+fn link_or_copy(disk: &dyn Disk, from: &Path, to: &Path, number: FileNumber) -> Result<()> {
     let (from, to) =
         (names::path(from, FileKind::Table, number), names::path(to, FileKind::Table, number));
     match disk.link(&from, &to) {

@@ -1,7 +1,7 @@
 //! The work of a repair: goes through tables and log and builds the state of the repaired database.
 
 use super::find::{Found, Trust};
-use super::log::{self, GATHERED_BYTES, Gathered, Said, Target};
+use super::log::{self, Decoded, GATHERED_BYTES, Gathered, Target};
 use super::merge::{Rebuilt, merge};
 use super::output::{Output, Outputs, Owner};
 use super::report::{Loss, RepairReport};
@@ -9,7 +9,7 @@ use crate::catalog::KeyspaceRecord;
 use crate::commit::record::LoggedOp;
 use crate::content::{ContentFactory, Definition, DefinitionKind};
 use crate::copying::{check_table, unpaced};
-use crate::manifest::{Edit, State, TreeState};
+use crate::manifest::{Edit, ManifestState, TreeState};
 use crate::options::KeyspaceOptions;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{FileNumber, KeyspaceId, Kind, Moment, Result, SeqNo, TreeId};
@@ -101,9 +101,9 @@ impl<'a> Work<'a> {
     }
 
     /// Writes the new tables and returns the state of the repaired database.
-    pub(super) fn run(&mut self) -> Result<State> {
+    pub(super) fn run(&mut self) -> Result<ManifestState> {
         let named = self.named();
-        self.choose_rebuilt(&named)?;
+        self.find_rebuilt(&named)?;
         let mut state = self.found.state.clone();
         for (number, named) in &named {
             if self.rebuilt.contains_key(&named.keyspace) {
@@ -157,7 +157,7 @@ impl<'a> Work<'a> {
 
     /// Finds the keyspaces to be rebuilt: those whose tables the manifest does not list, because
     /// there is no manifest, or because there are tables that it should list and does not.
-    fn choose_rebuilt(&mut self, named: &BTreeMap<FileNumber, Named>) -> Result<()> {
+    fn find_rebuilt(&mut self, named: &BTreeMap<FileNumber, Named>) -> Result<()> {
         let missing: BTreeSet<KeyspaceId> = named
             .iter()
             .filter(|(number, _)| !self.found.tables.contains(number))
@@ -180,7 +180,7 @@ impl<'a> Work<'a> {
             let Some(properties) = self.properties_of(number) else {
                 if trust != Trust::Whole {
                     let what = "nothing tells which keyspace it belongs to".to_owned();
-                    self.lose_file(number, what);
+                    self.report_lost_file(number, what);
                 }
                 continue;
             };
@@ -228,7 +228,7 @@ impl<'a> Work<'a> {
         Ok(read?.lost.iter().all(|lost| lost.may_be_torn))
     }
 
-    fn lose_file(&mut self, number: FileNumber, what: String) {
+    fn report_lost_file(&mut self, number: FileNumber, what: String) {
         let bytes = self.outputs.disk.open(&self.path(number)).map_or(0, |file| file.len());
         self.report.losses.push(Loss {
             file: names::name(FileKind::Table, number),
@@ -310,7 +310,12 @@ impl<'a> Work<'a> {
     }
 
     /// Keeps a table of a trusted keyspace unchanged, or writes a new one of its readable entries.
-    fn carry_over(&mut self, number: FileNumber, named: &Named, state: &mut State) -> Result<()> {
+    fn carry_over(
+        &mut self,
+        number: FileNumber,
+        named: &Named,
+        state: &mut ManifestState,
+    ) -> Result<()> {
         let Err(wrong) =
             check_table(&**self.outputs.disk, &self.path(number), &named.meta, &mut unpaced)
         else {
@@ -356,7 +361,7 @@ impl<'a> Work<'a> {
     }
 
     /// Gathers the entries of the log that are in no table.
-    fn read_log(&mut self, state: &mut State) -> Result<()> {
+    fn read_log(&mut self, state: &mut ManifestState) -> Result<()> {
         // A manifest that lost its end does not know which segments were released later.
         let listed = match self.found.trust {
             Trust::Whole => state.listed(),
@@ -405,7 +410,7 @@ impl<'a> Work<'a> {
         trees.map(|tree| tree.flushed_through.unwrap_or_default()).min().unwrap_or_default()
     }
 
-    fn take_record(&mut self, record: &Record<'_>, state: &mut State) -> Result<()> {
+    fn take_record(&mut self, record: &Record<'_>, state: &mut ManifestState) -> Result<()> {
         let last = record.first_seqno.plus(u64::from(record.count).saturating_sub(1));
         self.last_seqno = self.last_seqno.max(last);
         let lost = |what: String| Loss {
@@ -417,19 +422,19 @@ impl<'a> Work<'a> {
             may_be_torn: false,
             what,
         };
-        match log::read(record) {
-            Ok(Said::Definition(Definition { keyspace, kind, first_id, items })) => {
+        match log::decode(record) {
+            Ok(Decoded::Definition(Definition { keyspace, kind, first_id, items })) => {
                 let known = self.definitions.entry((keyspace, kind)).or_default();
                 for (id, item) in (first_id..).zip(items) {
                     known.entry(id).or_insert(item);
                 }
             }
-            Ok(Said::Operations(operations)) => {
+            Ok(Decoded::Operations(operations)) => {
                 for (seqno, op) in operations {
                     self.gather(seqno, &op);
                 }
             }
-            Ok(Said::Unknown) => {
+            Ok(Decoded::Unknown) => {
                 let kind = record.kind.0;
                 let what = format!("a record of kind {kind} that a newer version wrote");
                 self.report.losses.push(lost(what));
@@ -469,7 +474,7 @@ impl<'a> Work<'a> {
     }
 
     /// Writes the gathered entries: to tables of L0, or to sources of a keyspace that is rebuilt.
-    fn write_gathered(&mut self, state: &mut State) -> Result<()> {
+    fn write_gathered(&mut self, state: &mut ManifestState) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         for (target, entries) in gathered.by_target {
             let (keyspace, tree) = match target {
@@ -490,7 +495,12 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn end_of_log(&mut self, output: Output, tree: TreeId, state: &mut State) -> Result<()> {
+    fn end_of_log(
+        &mut self,
+        output: Output,
+        tree: TreeId,
+        state: &mut ManifestState,
+    ) -> Result<()> {
         let meta = self.outputs.end(output, &mut self.report)?;
         let Some(meta) = meta else { return Ok(()) };
         let tree = state.trees.entry(tree).or_default();
@@ -525,7 +535,7 @@ impl<'a> Work<'a> {
     }
 
     /// Adds the keyspaces that only tables and log mention to the catalog.
-    fn create_unknown(&mut self, state: &mut State) -> Result<()> {
+    fn create_unknown(&mut self, state: &mut ManifestState) -> Result<()> {
         let unknown: Vec<KeyspaceId> =
             self.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
         for id in unknown {
@@ -553,7 +563,7 @@ impl<'a> Work<'a> {
 
     /// Sets `expires` on keyspaces with tables that hold expiring entries: a rebuilt keyspace has
     /// lost this mark.
-    fn note_expiries(state: &mut State) -> Result<()> {
+    fn note_expiries(state: &mut ManifestState) -> Result<()> {
         let expires = |tree: &TreeId| {
             let tables = state.trees.get(tree).into_iter().flat_map(|tree| tree.tables.values());
             tables.into_iter().any(|(_, meta)| meta.expiries.count > 0)
@@ -565,7 +575,7 @@ impl<'a> Work<'a> {
         state.apply(&edit)
     }
 
-    fn rebuild(&mut self, state: &mut State) -> Result<()> {
+    fn rebuild(&mut self, state: &mut ManifestState) -> Result<()> {
         for (id, mut sources) in std::mem::take(&mut self.rebuilt) {
             let Some(record) = state.catalog.by_id(id).cloned() else { continue };
             // Of two operands with the same SeqNo, the one in the newer table comes first.
@@ -615,7 +625,7 @@ impl<'a> Work<'a> {
     /// Fills in the definitions. Their ids have no gaps, so a lost definition gets a text that says
     /// so. Where it is unknown how many names are lost, the next ids are reserved: if they were
     /// assigned again, fields of old documents would appear under new names.
-    fn define(&mut self, state: &mut State) {
+    fn define(&mut self, state: &mut ManifestState) {
         if self.found.trust != Trust::Whole {
             for id in &self.names_lost {
                 self.definitions.entry((*id, DefinitionKind::NAMES)).or_default();

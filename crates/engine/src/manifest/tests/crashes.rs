@@ -9,7 +9,7 @@ use std::path::Path;
 const EDITS: u64 = 40;
 
 /// Appends edits until the power is off. Returns the acknowledged state, and the edit in progress.
-fn run(world: &World, seed: u64) -> (Option<State>, Option<Edit>) {
+fn run(world: &World, seed: u64) -> (Option<ManifestState>, Option<Edit>) {
     let random = SeededRandom::new(seed);
     let Ok(mut manifest) = world.open() else { return (None, None) };
     let mut acknowledged = plain(manifest.state());
@@ -26,13 +26,13 @@ fn run(world: &World, seed: u64) -> (Option<State>, Option<Edit>) {
     (Some(acknowledged), None)
 }
 
-fn check(left: MemDisk, acknowledged: Option<&State>, underway: Option<&Edit>, case: &str) {
+fn check(left: MemDisk, acknowledged: Option<&ManifestState>, underway: Option<&Edit>, case: &str) {
     let world = World::on(left);
     let loaded = world.load().unwrap_or_else(|error| panic!("{case}: {error:?}"));
     let found = loaded.as_ref().map(|loaded| plain(&loaded.state));
     match (acknowledged, &found) {
         (None, None) => {}
-        (None, Some(found)) => assert_eq!(*found, plain(&State::default()), "{case}"),
+        (None, Some(found)) => assert_eq!(*found, plain(&ManifestState::default()), "{case}"),
         (Some(_), None) => panic!("{case}: the database is gone"),
         (Some(acknowledged), Some(found)) => {
             let arrived = underway.is_some_and(|edit| *found == after(acknowledged, edit));
@@ -41,7 +41,7 @@ fn check(left: MemDisk, acknowledged: Option<&State>, underway: Option<&Edit>, c
     }
     let mut manifest = world.open().unwrap_or_else(|error| panic!("{case}: {error:?}"));
     let before = plain(manifest.state());
-    assert_eq!(before, found.unwrap_or_else(|| plain(&State::default())), "{case}");
+    assert_eq!(before, found.unwrap_or_else(|| plain(&ManifestState::default())), "{case}");
     let edit = next_edit(manifest.state(), &SeededRandom::new(1), 5000);
     manifest.append(&edit).unwrap();
     drop(manifest);

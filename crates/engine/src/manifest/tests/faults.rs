@@ -16,7 +16,7 @@ struct Met {
 }
 
 /// Checks that a crash now would leave the acknowledged state, with or without the edit in doubt.
-fn check_crash(world: &World, acknowledged: &State, doubtful: Option<&Edit>, case: &str) {
+fn check_crash(world: &World, acknowledged: &ManifestState, doubtful: Option<&Edit>, case: &str) {
     for left in [world.mem.crash_losing_unsynced(), world.mem.kill(), world.mem.crash(7)] {
         let loaded = World::on(left).load().unwrap_or_else(|error| panic!("{case}: {error:?}"));
         let found = plain(&loaded.unwrap_or_else(|| panic!("{case}: it is gone")).state);

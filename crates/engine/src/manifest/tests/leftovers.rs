@@ -73,7 +73,7 @@ fn a_missing_or_foreign_manifest_is_corruption() {
 fn there_is_one_creation() {
     let world = World::new();
     drop(world.open().unwrap());
-    let error = Manifest::create(world.place(), ID, State::default()).err().unwrap();
+    let error = Manifest::create(world.location(), ID, ManifestState::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 

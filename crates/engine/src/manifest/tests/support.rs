@@ -64,9 +64,9 @@ impl World {
         Self { mem, disk, numbers: Arc::new(AtomicU64::new(1)) }
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn location(&self) -> Location {
         let numbers = Arc::clone(&self.numbers);
-        Place {
+        Location {
             disk: Arc::new(self.disk.clone()),
             dir: DIR.into(),
             next_file: Arc::new(move || FileNumber(numbers.fetch_add(1, Ordering::Relaxed))),
@@ -82,9 +82,9 @@ impl World {
         let mut manifest = match self.load()? {
             Some(loaded) => {
                 self.numbers.fetch_max(loaded.state.next_file.0, Ordering::Relaxed);
-                Manifest::reopen(self.place(), loaded)?
+                Manifest::reopen(self.location(), loaded)?
             }
-            None => Manifest::create(self.place(), ID, State::default())?,
+            None => Manifest::create(self.location(), ID, ManifestState::default())?,
         };
         manifest.set_roll_bytes_min(300);
         Ok(manifest)
@@ -96,19 +96,19 @@ impl World {
 }
 
 /// Returns the state without the fields that a new file changes by itself.
-pub(crate) fn plain(state: &State) -> State {
-    State { next_file: FileNumber(0), clean_close: false, ..state.clone() }
+pub(crate) fn plain(state: &ManifestState) -> ManifestState {
+    ManifestState { next_file: FileNumber(0), clean_close: false, ..state.clone() }
 }
 
 /// Returns the state after `edit`.
-pub(crate) fn after(state: &State, edit: &Edit) -> State {
+pub(crate) fn after(state: &ManifestState, edit: &Edit) -> ManifestState {
     let mut next = plain(state);
     next.apply(edit).unwrap();
     plain(&next)
 }
 
 /// Returns the next edit of a random history, one that fits `state`.
-pub(crate) fn next_edit(state: &State, random: &SeededRandom, file: u64) -> Edit {
+pub(crate) fn next_edit(state: &ManifestState, random: &SeededRandom, file: u64) -> Edit {
     let below = |n: u64| random.next_u64() % n;
     let trees: Vec<TreeId> = state.catalog.trees().collect();
     let counters = state.catalog.counters();

@@ -4,9 +4,9 @@ use crate::options::Routing;
 use std::fmt;
 
 /// Displays a routing, with at most four of its bounds.
-pub(super) struct Routed<'a>(pub(super) &'a Routing);
+pub(super) struct RoutingText<'a>(pub(super) &'a Routing);
 
-impl fmt::Display for Routed<'_> {
+impl fmt::Display for RoutingText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 4;
         let bounds = match self.0 {

@@ -19,15 +19,15 @@ pub(crate) fn open_content(
     contents.open(Described { name, content, fold: record.fold.as_deref() })
 }
 
-/// Builds the keyspace of `record`; `make_tree` creates the tree of each partition.
-pub(crate) fn make_core(
+/// Builds the keyspace of `record`; `create_tree` creates the tree of each partition.
+pub(crate) fn build_keyspace(
     record: Arc<KeyspaceRecord>,
     content: Content,
-    mut make_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
+    mut create_tree: impl FnMut(TreeId, &KeyspaceCore) -> Result<Arc<Tree>>,
 ) -> Result<KeyspaceCore> {
     let mut core = KeyspaceCore::new(Arc::clone(&record), content);
     for &id in &record.trees {
-        let tree = make_tree(id, &core)?;
+        let tree = create_tree(id, &core)?;
         core.entry_checks = tree.context().entry_checks;
         core.trees.push(tree);
     }

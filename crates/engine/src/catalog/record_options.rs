@@ -4,7 +4,7 @@
 //! an edit may change them.
 
 use super::record::{KeyspaceContent, KeyspaceRecord};
-use super::routed::Routed;
+use super::routing_text::RoutingText;
 use crate::options::KeyspaceOptions;
 use flagstone_base::{Error, Result};
 use std::fmt;
@@ -26,10 +26,10 @@ pub(crate) fn mismatch(
 /// of `asked`, each with the name of the option.
 fn difference(record: &KeyspaceRecord, asked: &KeyspaceOptions) -> Option<(String, String)> {
     let has = record.options();
-    differing(&has.routing, &asked.routing, |routing| Routed(routing).to_string())
+    differing(&has.routing, &asked.routing, |routing| RoutingText(routing).to_string())
         .or_else(|| {
             let has = (Some(has.fold.as_deref()), asked.fold.as_deref().map(Some));
-            differing(&has.0, &has.1, |fold| Folded(*fold).to_string())
+            differing(&has.0, &has.1, |fold| FoldText(*fold).to_string())
         })
         .or_else(|| asked.difference(&record.tables))
 }
@@ -74,9 +74,9 @@ fn differing<T: PartialEq>(
     (has != asked).then(|| (show(has), show(asked)))
 }
 
-struct Folded<'a>(Option<&'a str>);
+struct FoldText<'a>(Option<&'a str>);
 
-impl fmt::Display for Folded<'_> {
+impl fmt::Display for FoldText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(fold) => write!(f, "fold {fold:?}"),
