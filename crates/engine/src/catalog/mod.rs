@@ -4,6 +4,7 @@
 //! record           one keyspace: ids, route, content, options
 //! record_options   the options a caller asks for, compared with the record
 //! keyspaces        all of them, by name, id and tree; the next ids; the epoch
+//! change           does a change fit the catalog?
 //! ```
 
 mod name;
@@ -14,7 +15,10 @@ mod record;
 mod keyspaces;
 mod record_options;
 
-pub(crate) use keyspaces::{Catalog, CatalogChange, Changed, Counters, Wanted};
+mod change;
+
+pub(crate) use change::ChangedCatalog;
+pub(crate) use keyspaces::{Catalog, CatalogChange, Counters, Wanted};
 pub(crate) use name::check_name;
 pub use record::KeyspaceContent;
 pub(crate) use record::KeyspaceRecord;

@@ -247,7 +247,7 @@ mod tests {
         let error = read_manifest(&bytes, "f", IDENT).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("f, offset {at}: tree 1 gets table 000010, which it has already")
+            format!("f, offset {at}: tree 1 adds table 000010, which it already has")
         );
         bytes.truncate(at);
         let snapshot = ManifestState::default().snapshot();

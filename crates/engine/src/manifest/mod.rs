@@ -12,11 +12,17 @@
 //! The bytes are drawn in `docs/format/manifest.md`. Modules are listed from the ground up.
 
 mod edit;
+mod tree_state;
+
+mod check;
+
 mod state;
 
 mod current;
 mod frame;
 mod load;
+
+mod file;
 
 mod dump;
 mod log;
@@ -29,8 +35,10 @@ mod tests;
 pub(crate) use current::Current;
 pub(crate) use dump::{dump, dump_current};
 pub(crate) use edit::Edit;
+pub(crate) use file::{Location, decode_state, encode_state};
 pub(crate) use load::Loaded;
-pub(crate) use log::{Location, Manifest, decode_state, encode_state};
+pub(crate) use log::Manifest;
 pub(crate) use salvage::{Salvaged, salvage};
-pub(crate) use state::{ManifestState, TreeState};
+pub(crate) use state::ManifestState;
+pub(crate) use tree_state::TreeState;
 pub(crate) use verify::verify as verify_file;

@@ -1,53 +1,17 @@
 //! The state of a database: the result of all edits. An edit that does not fit is refused as a
 //! whole.
 
+use super::check::{Definitions, check_definitions, check_tables};
 use super::edit::Edit;
-use crate::catalog::{Catalog, CatalogChange, Changed};
-use crate::content::{Definition, DefinitionKind, Shown};
+use super::tree_state::TreeState;
+use crate::catalog::{Catalog, CatalogChange, ChangedCatalog};
+use crate::content::{Definition, DefinitionKind};
 use crate::history::HistoryId;
-use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
-use flagstone_sst::TableMeta;
+use flagstone_base::{FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
 use flagstone_tree::TreeEdit;
 use flagstone_wal::Listed;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-
-/// The state of one tree in the manifest.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct TreeState {
-    /// The tables of the tree by number, each with its level.
-    pub(crate) tables: BTreeMap<FileNumber, (u8, TableMeta)>,
-    /// Every write up to this SeqNo is in tables: recovery skips it.
-    pub(crate) flushed_through: Option<SeqNo>,
-    /// The largest visible SeqNo at which a compaction dropped entries.
-    pub(crate) watermark: SeqNo,
-    /// The newest moment by which compactions have removed expired entries.
-    pub(crate) expired_through: Moment,
-}
-
-impl TreeState {
-    /// Returns the state as one edit of an empty tree.
-    pub(crate) fn to_edit(&self, tree: TreeId) -> TreeEdit {
-        let mut edit = TreeEdit::new(tree);
-        edit.added = self.tables.values().cloned().collect();
-        edit.flushed_through = self.flushed_through;
-        edit.watermark = self.watermark;
-        edit.expired_through = self.expired_through;
-        edit
-    }
-
-    fn apply(&mut self, edit: &TreeEdit) {
-        for number in &edit.removed {
-            self.tables.remove(number);
-        }
-        for (level, meta) in &edit.added {
-            self.tables.insert(meta.number, (*level, meta.clone()));
-        }
-        self.flushed_through = self.flushed_through.max(edit.flushed_through);
-        self.watermark = self.watermark.max(edit.watermark);
-        self.expired_through = self.expired_through.max(edit.expired_through);
-    }
-}
 
 /// The state of a database. Numbers only rise.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +21,7 @@ pub(crate) struct ManifestState {
     /// The trees that have a state: a tree that was never flushed is not listed.
     pub(crate) trees: BTreeMap<TreeId, TreeState>,
     /// The definitions of each keyspace; the index of a definition is its id.
-    pub(crate) definitions: BTreeMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>,
+    pub(crate) definitions: Definitions,
     /// No larger SeqNo is in tables; the log may hold larger ones.
     pub(crate) last_seqno: SeqNo,
     /// A number above that of every table and manifest.
@@ -126,9 +90,9 @@ impl ManifestState {
     /// tables are absent and removed tables present, definitions follow one another without gaps.
     pub(super) fn check<'a>(&self, edit: &'a Edit) -> Result<Checked<'a>> {
         let change = catalog_change(edit);
-        let next = self.catalog.check(&change)?;
-        self.check_tables(&next, &edit.tables)?;
-        self.check_definitions(&next, &edit.definitions)?;
+        let next = ChangedCatalog::of(&self.catalog, &change)?;
+        check_tables(&self.trees, &next, &edit.tables)?;
+        check_definitions(&self.definitions, &next, &edit.definitions)?;
         Ok(Checked { edit })
     }
 
@@ -181,78 +145,6 @@ impl ManifestState {
         self.last_seqno = self.last_seqno.max(flushed).max(tables.watermark);
     }
 
-    fn check_tables(&self, catalog: &Changed<'_>, edits: &[TreeEdit]) -> Result<()> {
-        // What earlier edits of this list did to tables: present or not.
-        let mut changed: HashMap<(TreeId, FileNumber), bool> = HashMap::new();
-        let mut flushed: HashMap<TreeId, SeqNo> = HashMap::new();
-        for edit in edits {
-            let tree = edit.tree;
-            if catalog.keyspace_of(tree).is_none() {
-                return Err(wrong(format!("an edit of {tree}: expected a tree of the catalog")));
-            }
-            let found = self.trees.get(&tree);
-            let stood = |file| found.is_some_and(|found| found.tables.contains_key(&file));
-            for &file in &edit.removed {
-                let is_there = changed.insert((tree, file), false).unwrap_or_else(|| stood(file));
-                if !is_there {
-                    return Err(wrong(format!("{tree} loses table {file}, which it has not")));
-                }
-            }
-            for (_, meta) in &edit.added {
-                let file = meta.number;
-                if changed.insert((tree, file), true).unwrap_or_else(|| stood(file)) {
-                    return Err(wrong(format!("{tree} gets table {file}, which it has already")));
-                }
-            }
-            if let Some(seqno) = edit.flushed_through {
-                let stood = found.and_then(|found| found.flushed_through).unwrap_or_default();
-                let before = flushed.insert(tree, seqno).unwrap_or(stood);
-                if seqno < before {
-                    return Err(wrong(format!(
-                        "{tree} is flushed through {seqno}, but was through {before} before"
-                    )));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_definitions(&self, catalog: &Changed<'_>, definitions: &[Definition]) -> Result<()> {
-        let mut added: HashMap<(KeyspaceId, DefinitionKind), Vec<&Vec<u8>>> = HashMap::new();
-        for Definition { keyspace, kind, first_id, items } in definitions {
-            if !catalog.has(*keyspace) {
-                return Err(wrong(format!("{kind} of {keyspace}: expected one of the catalog")));
-            }
-            let table = (*keyspace, *kind);
-            let known = self.definitions_of(table);
-            let added = added.entry(table).or_default();
-            for (id, item) in (*first_id as usize..).zip(items) {
-                let has =
-                    known.get(id).or_else(|| added.get(id.checked_sub(known.len())?).copied());
-                match has {
-                    Some(has) if has == item => {}
-                    Some(has) => {
-                        return Err(wrong(format!(
-                            "{keyspace} {kind}: {id} is {:?}, but it was {:?}",
-                            Shown(item),
-                            Shown(has)
-                        )));
-                    }
-                    None if id == known.len() + added.len() && id <= u32::MAX as usize => {
-                        added.push(item);
-                    }
-                    None => {
-                        let next = known.len() + added.len();
-                        return Err(wrong(format!(
-                            "{keyspace} {kind}: {id} follows {next} definitions: expected no gap"
-                        )));
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the definitions of one table, by id.
     pub(crate) fn definitions_of(&self, table: (KeyspaceId, DefinitionKind)) -> &[Vec<u8>] {
         self.definitions.get(&table).map_or(&[], Vec::as_slice)
@@ -302,15 +194,11 @@ impl fmt::Display for ManifestState {
     }
 }
 
-#[cold]
-fn wrong(text: String) -> Error {
-    Error::new(ErrorKind::Corruption, text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::support::{created, flushed, keyspace, table};
     use super::*;
+    use flagstone_base::ErrorKind;
 
     fn state() -> ManifestState {
         let mut state = ManifestState::default();
@@ -358,15 +246,15 @@ mod tests {
     #[test]
     fn a_table_is_added_once_and_removed_once() {
         let state = state();
-        refused(&state, &flushed(1, 10, 101), "tree 1 gets table 000010, which it has already");
+        refused(&state, &flushed(1, 10, 101), "tree 1 adds table 000010, which it already has");
         refused(&state, &flushed(9, 11, 101), "an edit of tree 9: expected a tree of the catalog");
         let mut tables = TreeEdit::new(TreeId(1));
         tables.removed = vec![FileNumber(10), FileNumber(10)];
         let edit = Edit { tables: vec![tables.clone()], ..Edit::default() };
-        refused(&state, &edit, "tree 1 loses table 000010, which it has not");
+        refused(&state, &edit, "tree 1 removes table 000010, which it does not have");
         tables.removed = vec![FileNumber(11)];
         let edit = Edit { tables: vec![tables], ..Edit::default() };
-        refused(&state, &edit, "tree 1 loses table 000011, which it has not");
+        refused(&state, &edit, "tree 1 removes table 000011, which it does not have");
     }
 
     #[test]

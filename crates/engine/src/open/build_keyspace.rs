@@ -1,10 +1,12 @@
-//! Builds a keyspace ready for use from its record in the catalog.
+//! Builds keyspaces ready for use from their records in the catalog.
 
 use crate::catalog::KeyspaceRecord;
 use crate::content::{Content, ContentFactory, Described};
 use crate::keyspace_core::KeyspaceCore;
-use flagstone_base::{Result, TreeId};
-use flagstone_tree::{Tree, TreeOptions};
+use crate::keyspaces::Keyspaces;
+use crate::manifest::ManifestState;
+use flagstone_base::{Error, ErrorKind, Result, TreeId};
+use flagstone_tree::{Tree, TreeContext, TreeOptions, Version};
 use std::sync::Arc;
 
 /// Opens the content of the keyspace of `record`.
@@ -55,4 +57,49 @@ pub(crate) fn tree_options(core: &KeyspaceCore, id: TreeId) -> TreeOptions {
         fold: core.fold.clone(),
         ..TreeOptions::default()
     }
+}
+
+/// Builds all keyspaces of `state`, with their trees and definitions.
+///
+/// # Errors
+/// Unsupported for definitions of a kind that this version does not know; any error of
+/// [`ContentFactory::open`]; Corruption when the tables of a tree do not fit together.
+pub(super) fn build_keyspaces(
+    state: &ManifestState,
+    contents: &dyn ContentFactory,
+    context: &Arc<TreeContext>,
+) -> Result<Keyspaces> {
+    let keyspaces = Keyspaces::default();
+    for record in state.catalog.iter() {
+        let content = open_content(contents, record)?;
+        let core = build_keyspace(Arc::clone(record), content, |id, core: &KeyspaceCore| {
+            let version = match state.trees.get(&id) {
+                Some(tree) => Version::empty().apply(context, &tree.to_edit(id))?,
+                None => Version::empty(),
+            };
+            Ok(Tree::new(id, Arc::clone(context), tree_options(core, id), version))
+        })?;
+        for table in &core.definitions {
+            let items = state.definitions_of((core.id, table.kind));
+            table.restore(0, items)?;
+            table.note_in_manifest(items.len() as u32);
+        }
+        keyspaces.insert(&Arc::new(core));
+    }
+    check_definitions_known(state, &keyspaces)?;
+    Ok(keyspaces)
+}
+
+/// Refuses definitions of a kind that this version does not know: a newer one wrote them.
+fn check_definitions_known(state: &ManifestState, keyspaces: &Keyspaces) -> Result<()> {
+    for &(id, kind) in state.definitions.keys() {
+        let keyspace = keyspaces.get(id);
+        if let Some(keyspace) = keyspace.filter(|keyspace| keyspace.table_of(kind).is_none()) {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("keyspace {:?} has {kind}, unknown to this version", keyspace.name()),
+            ));
+        }
+    }
+    Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod build_keyspace;
 mod close;
+mod directory;
 mod recover;
 mod replay;
 

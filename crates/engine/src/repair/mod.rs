@@ -24,6 +24,12 @@ mod merge;
 
 mod work;
 
+mod log_tables;
+mod rebuild;
+mod tables;
+
+mod trust;
+
 mod run;
 
 pub use report::{Loss, RepairReport};

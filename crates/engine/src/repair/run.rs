@@ -1,8 +1,12 @@
 //! The repair of a database into another directory, or in place.
 
 use super::find::Found;
+use super::log_tables::{read_log, write_gathered};
 use super::output::Outputs;
+use super::rebuild::{create_unknown, define, note_expiries, rebuild};
 use super::report::RepairReport;
+use super::tables::{add_source, carry_over};
+use super::trust::{find_rebuilt, named};
 use super::work::Work;
 use crate::content::ContentFactory;
 use crate::copying::{check_empty, copy_file, create_database, state_of_copy, unpaced};
@@ -70,7 +74,7 @@ impl Repair {
         let found = Found::read(&*self.disk, &self.dir)?;
         let made = create_database(&*self.disk, to, WHAT, || {
             let mut work = self.work(found, to);
-            let state = finished(work.run()?, &work);
+            let state = finished(repaired_state(&mut work)?, &work);
             for number in std::mem::take(&mut work.kept) {
                 link_or_copy(&*self.disk, &self.dir, to, number)?;
             }
@@ -100,7 +104,7 @@ impl Repair {
         let found = Found::read(disk, &self.dir)?;
         let files = found.files.clone();
         let mut work = self.work(found, &self.dir);
-        let state = match work.run() {
+        let state = match repaired_state(&mut work) {
             Ok(state) => finished(state, &work),
             Err(error) => {
                 self.remove(&work.outputs.created);
@@ -178,6 +182,33 @@ impl Repair {
         let files = OpenFiles::new(Arc::clone(&self.disk), Options::default().files_open());
         Work::new(&self.dir, found, outputs, (&self.folds, &*self.contents), files)
     }
+}
+
+/// Writes the new tables and returns the state of the repaired database.
+fn repaired_state(work: &mut Work<'_>) -> Result<ManifestState> {
+    let named = named(work);
+    find_rebuilt(work, &named)?;
+    let mut state = work.found.state.clone();
+    for (number, named) in &named {
+        if work.rebuilt.contains_key(&named.keyspace) {
+            add_source(work, named.keyspace, *number, Some(&named.meta));
+        } else {
+            carry_over(work, *number, named, &mut state)?;
+        }
+    }
+    read_log(work, &mut state)?;
+    create_unknown(work, &mut state)?;
+    write_gathered(work, &mut state)?;
+    rebuild(work, &mut state)?;
+    note_expiries(&mut state)?;
+    for path in std::mem::take(&mut work.scratch) {
+        work.outputs.disk.remove(&path)?;
+    }
+    define(work, &mut state);
+    state.last_seqno = state.last_seqno.max(work.last_seqno);
+    state.next_file = state.next_file.max(work.outputs.next_file);
+    work.report.seqno = state.last_seqno;
+    Ok(state)
 }
 
 /// The final state: all entries are in tables, and a log would begin above every file number.

@@ -1,0 +1,100 @@
+//! The directory of a database: created and locked, no table missing, leftovers removed.
+
+use crate::config::Config;
+use crate::manifest::{Manifest, ManifestState};
+use flagstone_base::{Error, FileNumber, Result};
+use flagstone_env::disk::create_dir_synced;
+use flagstone_env::names::{self, FileKind, Name};
+use flagstone_env::{Disk, DiskLock, LockMode, lock_to_read};
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
+
+/// The error of an open where there is no database.
+pub(super) fn no_database(dir: &Path) -> Error {
+    Error::io(
+        "open the database in",
+        dir,
+        std::io::Error::new(std::io::ErrorKind::NotFound, "there is no database here"),
+    )
+}
+
+/// Creates the directory if the options ask for that, and locks it. A reader that may not write the
+/// directory opens it without a lock.
+pub(super) fn lock_directory(
+    disk: &dyn Disk,
+    config: &Config,
+    read_only: bool,
+) -> Result<Option<Box<dyn DiskLock>>> {
+    let dir = &config.dir;
+    if !disk.exists(dir)? {
+        if read_only || !config.options.create_if_missing {
+            return Err(no_database(dir));
+        }
+        create_dir_synced(disk, dir)?;
+    }
+    // Looks for a database before a lock file is created in a directory without one. If a lock file
+    // exists, another process may be creating a database: the lock tells. `load` tells a
+    // foreign directory from one whose `CURRENT` was lost. If a database has appeared in the
+    // meantime, it is locked like any other.
+    if (read_only || !config.options.create_if_missing)
+        && !disk.exists(&dir.join(names::CURRENT))?
+        && !disk.exists(&dir.join(names::LOCK))?
+        && Manifest::load(disk, dir)?.is_none()
+    {
+        return Err(no_database(dir));
+    }
+    let path = dir.join(names::LOCK);
+    match read_only {
+        true => lock_to_read(disk, &path),
+        false => disk.lock(&path, LockMode::Exclusive).map(Some),
+    }
+}
+
+/// Refuses a database that lacks a table which its manifest names.
+pub(super) fn check_tables_exist(
+    dir: &Path,
+    state: &ManifestState,
+    files: &[String],
+) -> Result<()> {
+    let files: HashSet<&str> = files.iter().map(String::as_str).collect();
+    for number in state.live_tables() {
+        let name = names::name(FileKind::Table, number);
+        if !files.contains(name.as_str()) {
+            return Err(Error::corruption(
+                dir.join(name).display(),
+                0,
+                "the manifest names this table, and it is missing",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Removes what a crash left: temporary files, and tables and manifests that nothing names. Returns
+/// how many files were removed.
+pub(super) fn remove_leftovers(
+    disk: &dyn Disk,
+    dir: &Path,
+    files: &[String],
+    manifest: &Manifest,
+) -> Result<usize> {
+    let live: BTreeSet<FileNumber> = manifest.state().live_tables().collect();
+    let mut removed = 0;
+    for name in files {
+        let is_leftover = match names::parse(name) {
+            Name::Temporary => true,
+            Name::Numbered(FileKind::Table, number) => !live.contains(&number),
+            Name::Numbered(FileKind::Manifest, number) => number != manifest.number(),
+            _ => false,
+        };
+        if !is_leftover {
+            continue;
+        }
+        match disk.remove(&dir.join(name)) {
+            Ok(()) => removed += 1,
+            Err(error) if error.is_missing_file() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(removed)
+}

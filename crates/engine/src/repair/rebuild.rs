@@ -1,0 +1,143 @@
+//! Keyspaces whose tables the manifest does not list: merged from everything found.
+
+use super::find::Trust;
+use super::merge::{Rebuilt, merge};
+use super::output::BOTTOM;
+use super::work::Work;
+use crate::catalog::KeyspaceRecord;
+use crate::content::DefinitionKind;
+use crate::manifest::{Edit, ManifestState, TreeState};
+use flagstone_base::{KeyspaceId, Moment, Result, TreeId};
+use flagstone_sst::Salvage;
+use std::sync::Arc;
+
+/// The largest number of field names that a keyspace can have.
+const NAMES_MAX: u32 = 65_536;
+/// How many names are assumed lost where the number is unknown: few collections have more.
+const NAMES_SPARED: u32 = 1024;
+
+/// Adds the keyspaces that only tables and log mention to the catalog.
+pub(super) fn create_unknown(work: &mut Work<'_>, state: &mut ManifestState) -> Result<()> {
+    let unknown: Vec<KeyspaceId> =
+        work.rebuilt.keys().filter(|id| state.catalog.by_id(**id).is_none()).copied().collect();
+    for id in unknown {
+        let next_tree = state.catalog.counters().next_tree.0.max(work.trees_max + 1);
+        let mut record = work.record_of_unknown(id, TreeId(next_tree));
+        while state.catalog.iter().any(|other| other.name == record.name) {
+            record.name.push('\'');
+        }
+        work.report.notes.push(format!(
+            "{id}: its name is lost, it is now {:?}, holding {}",
+            record.name, record.content
+        ));
+        if work.names_lost.contains(&id)
+            && !work.contents.defines(&record.content, DefinitionKind::NAMES)
+        {
+            work.report.notes.push(format!(
+                "{id}: names of fields may be lost: if it held documents, repair \
+                 again and name its fold"
+            ));
+        }
+        state.apply(&Edit { keyspaces_created: vec![record], ..Edit::default() })?;
+    }
+    Ok(())
+}
+
+/// Merges the sources of each rebuilt keyspace into new tables.
+pub(super) fn rebuild(work: &mut Work<'_>, state: &mut ManifestState) -> Result<()> {
+    for (id, mut sources) in std::mem::take(&mut work.rebuilt) {
+        let Some(record) = state.catalog.by_id(id).cloned() else { continue };
+        // Of two operands with the same SeqNo, the one in the newer table comes first.
+        sources.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        let sources: Vec<Arc<Salvage>> = sources.into_iter().map(|(_, source)| source).collect();
+        let names = work.names_of(id);
+        let rebuilt = Rebuilt { record: &record, names: &names, sources: &sources };
+        let merged = merge(&rebuilt, &mut work.outputs, &mut work.report)?;
+        for (tree, tables) in record.trees.iter().zip(merged.tables) {
+            let tables = tables.into_iter();
+            let tables = tables.map(|meta| (meta.number, (BOTTOM, meta)));
+            let state_of_tree = TreeState {
+                tables: tables.collect(),
+                flushed_through: Some(work.last_seqno),
+                watermark: work.last_seqno,
+                expired_through: Moment::ZERO,
+            };
+            state.trees.insert(*tree, state_of_tree);
+        }
+        work.report.rebuilt.push(record.name.clone());
+        if merged.unequal > 0 {
+            work.report.notes.push(format!(
+                "keyspace {:?}: {} writes were found in two tables with different contents, \
+                 which a compaction can leave of merge operands: look at the values of its \
+                 keys",
+                record.name, merged.unequal
+            ));
+        }
+        if merged.merges > 0 && record.fold.is_none() {
+            work.report.notes.push(format!(
+                "keyspace {:?} holds {} merge operands, and the name of its fold is lost: \
+                 repair again and name the fold of keyspace {}",
+                record.name, merged.merges, id.0
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Sets `expires` on keyspaces with tables that hold expiring entries: a rebuilt keyspace has
+/// lost this mark.
+pub(super) fn note_expiries(state: &mut ManifestState) -> Result<()> {
+    let expires = |tree: &TreeId| {
+        let tables = state.trees.get(tree).into_iter().flat_map(|tree| tree.tables.values());
+        tables.into_iter().any(|(_, meta)| meta.expiries.count > 0)
+    };
+    let records = state.catalog.iter().filter(|record| !record.expires);
+    let records = records.filter(|record| record.trees.iter().any(expires));
+    let altered = records.map(|record| KeyspaceRecord { expires: true, ..(**record).clone() });
+    let edit = Edit { keyspaces_altered: altered.collect(), ..Edit::default() };
+    state.apply(&edit)
+}
+
+/// Fills in the definitions. Their ids have no gaps, so a lost definition gets a text that says
+/// so. Where it is unknown how many names are lost, the next ids are reserved: if they were
+/// assigned again, fields of old documents would appear under new names.
+pub(super) fn define(work: &mut Work<'_>, state: &mut ManifestState) {
+    if work.found.trust != Trust::Whole {
+        for id in &work.names_lost {
+            work.definitions.entry((*id, DefinitionKind::NAMES)).or_default();
+        }
+    }
+    for (&(id, kind), items) in &work.definitions {
+        let Some(record) = state.catalog.by_id(id) else { continue };
+        let may_be_more = kind == DefinitionKind::NAMES
+            && work.found.trust != Trust::Whole
+            && work.names_lost.contains(&id);
+        let end = items.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        let spared = NAMES_MAX.saturating_sub(end).min(NAMES_SPARED);
+        let end = if may_be_more { end + spared } else { end };
+        if end == 0 {
+            continue;
+        }
+        if !work.contents.defines(&record.content, kind) {
+            if kind != DefinitionKind::NAMES {
+                let text = format!(
+                    "{id} {:?}: its {kind} are left out, unknown to this version",
+                    record.name
+                );
+                work.report.notes.push(text);
+            }
+            continue;
+        }
+        let is_good =
+            |item: &&Vec<u8>| kind != DefinitionKind::NAMES || std::str::from_utf8(item).is_ok();
+        let item = |id: u32| {
+            let known = items.get(&id).filter(is_good).cloned();
+            known.unwrap_or_else(|| format!("lost name {id}").into_bytes())
+        };
+        // The limit guards against a damaged id: each table carries all names of its
+        // collection, so few are missing.
+        let most = items.len().saturating_mul(2) + 2 * NAMES_SPARED as usize;
+        let known = (0..end).take(most).map(item);
+        state.definitions.insert((id, kind), known.collect());
+    }
+}
