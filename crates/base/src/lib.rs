@@ -21,7 +21,7 @@ pub mod fields;
 pub mod flip;
 pub mod key;
 pub mod label;
-pub mod room;
+pub mod large_buffer;
 pub mod slice;
 
 pub use check::EntryCheck;

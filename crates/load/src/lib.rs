@@ -12,12 +12,12 @@
 //! # let dir = tempfile::tempdir()?;
 //! # let file = dir.path().join("users.json");
 //! # std::fs::write(&file, "{\"id\":1}\n{\"id\":2}\n")?;
-//! use flagstone_load::{Input, Plan, Unwatched, carry_out};
+//! use flagstone_load::{Input, Plan, Unwatched};
 //!
 //! let database = flagstone::Database::open(dir.path().join("db"))?;
 //! let collection = database.collection("users")?;
 //! let plan = Plan::new(&database, &collection, vec![Input::open(&file)?]);
-//! let loaded = carry_out(plan, &mut Unwatched)?.whole()?;
+//! let loaded = plan.run(&mut Unwatched)?.whole()?;
 //! assert_eq!(loaded.documents, 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -32,7 +32,7 @@ mod lines;
 
 mod input;
 
-mod bad;
+mod bad_documents;
 mod control;
 
 mod read;
@@ -42,8 +42,8 @@ mod write;
 
 mod pipeline;
 
-pub use bad::BadDocuments;
+pub use bad_documents::BadDocuments;
 pub use error::LoadError;
 pub use input::{Input, MakeLines};
-pub use pipeline::{Outcome, Plan, Unwatched, Watcher, carry_out};
+pub use pipeline::{Outcome, Plan, Unwatched, Watcher};
 pub use totals::{Count, OnCommit};

@@ -1,6 +1,6 @@
 //! A parser: turns chunks into batches.
 
-use crate::bad::{BadDocuments, Places};
+use crate::bad_documents::{BadDocuments, Places};
 use crate::control::Control;
 use crate::gate::Permit;
 use crate::input::Input;

@@ -1,6 +1,6 @@
 //! Starts the threads of a load, waits for them, and returns the outcome.
 
-use crate::bad::BadDocuments;
+use crate::bad_documents::BadDocuments;
 use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::Gate;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The plan of a load: inputs, collection, numbers of threads.
+/// The plan of a load: inputs, collection, numbers of threads. [`Plan::run`] carries it out.
 pub struct Plan {
     /// The database of the collection.
     pub database: Database,
@@ -60,6 +60,82 @@ impl Plan {
             bad: BadDocuments::stop(),
             on_commit: None,
         }
+    }
+
+    /// Runs the load and reports to `watcher`. A failure of the load itself is in the outcome.
+    ///
+    /// # Errors
+    /// When a thread cannot be started or panicked, or bad documents cannot be written to their
+    /// file.
+    pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
+        let started = Instant::now();
+        let inputs_bytes: Option<u64> = self.inputs.iter().map(|input| input.bytes).sum();
+        let control = Arc::new(Control::default());
+        let totals = Arc::new(Totals::default());
+        let bad = Arc::new(self.bad);
+        bad.begin()?;
+        let (parcel_sender, parcels) = bounded(usize::from(self.parsers) * 2);
+        let (work_sender, works) = bounded(usize::from(self.writers) * 2);
+        let inputs = Arc::new(self.inputs);
+        let tasks = Arc::new(Mutex::new(tasks(&inputs, self.readers).into_iter()));
+        let gate = Gate::new(UNDER_WAY_BYTES);
+
+        for _ in 0..self.readers {
+            let reader = Reader {
+                inputs: Arc::clone(&inputs),
+                tasks: Arc::clone(&tasks),
+                control: Arc::clone(&control),
+                gate: Arc::clone(&gate),
+                parcels: parcel_sender.clone(),
+            };
+            // Never joined: it may wait for stdin forever.
+            let _reader = spawn("load-read", move || reader.run())?;
+        }
+        drop(parcel_sender);
+
+        let mut threads = Vec::new();
+        for _ in 0..self.parsers {
+            let parser = Parser {
+                database: self.database.clone(),
+                collection: self.collection.clone(),
+                key_path: self.key_path.clone(),
+                batch_bytes: BATCH_BYTES.min(self.memory_budget / 16) as usize,
+                inputs: Arc::clone(&inputs),
+                bad: Arc::clone(&bad),
+                control: Arc::clone(&control),
+                parcels: parcels.clone(),
+                works: work_sender.clone(),
+            };
+            threads.push(spawn("load-parse", move || parser.run())?);
+        }
+        drop((work_sender, parcels));
+
+        // The channel is closed when the last writer ends.
+        let (end_sender, end) = bounded::<()>(0);
+        for _ in 0..self.writers {
+            let writer = Writer {
+                database: self.database.clone(),
+                durability: self.durability,
+                on_commit: self.on_commit.clone(),
+                control: Arc::clone(&control),
+                totals: Arc::clone(&totals),
+                works: works.clone(),
+            };
+            let end_sender = end_sender.clone();
+            threads.push(spawn("load-write", move || {
+                writer.run();
+                drop(end_sender);
+            })?);
+        }
+        drop((end_sender, works));
+
+        watcher.start(inputs_bytes);
+        let is_interrupted = wait(&end, &control, watcher, || (started.elapsed(), totals.now()));
+        join(threads)?;
+        let (took, count) = (started.elapsed(), totals.now());
+        watcher.end(took, count);
+        bad.flush()?;
+        Ok(Outcome { count, took, is_interrupted, failure: control.take_failure() })
     }
 }
 
@@ -135,81 +211,6 @@ const UNDER_WAY_BYTES: u64 = 32 << 20;
 const BATCH_BYTES: u64 = 256 << 10;
 /// How often the watcher is called.
 const TICK: Duration = Duration::from_millis(50);
-
-/// Runs `plan` and reports to `watcher`. A failure of the load itself is in the outcome.
-///
-/// # Errors
-/// When a thread cannot be started or panicked, or bad documents cannot be written to their file.
-pub fn carry_out(plan: Plan, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
-    let started = Instant::now();
-    let inputs_bytes: Option<u64> = plan.inputs.iter().map(|input| input.bytes).sum();
-    let control = Arc::new(Control::default());
-    let totals = Arc::new(Totals::default());
-    let bad = Arc::new(plan.bad);
-    bad.begin()?;
-    let (parcel_sender, parcels) = bounded(usize::from(plan.parsers) * 2);
-    let (work_sender, works) = bounded(usize::from(plan.writers) * 2);
-    let inputs = Arc::new(plan.inputs);
-    let tasks = Arc::new(Mutex::new(tasks(&inputs, plan.readers).into_iter()));
-    let gate = Gate::new(UNDER_WAY_BYTES);
-
-    for _ in 0..plan.readers {
-        let reader = Reader {
-            inputs: Arc::clone(&inputs),
-            tasks: Arc::clone(&tasks),
-            control: Arc::clone(&control),
-            gate: Arc::clone(&gate),
-            parcels: parcel_sender.clone(),
-        };
-        // Never joined: it may wait for stdin forever.
-        let _reader = spawn("load-read", move || reader.run())?;
-    }
-    drop(parcel_sender);
-
-    let mut threads = Vec::new();
-    for _ in 0..plan.parsers {
-        let parser = Parser {
-            database: plan.database.clone(),
-            collection: plan.collection.clone(),
-            key_path: plan.key_path.clone(),
-            batch_bytes: BATCH_BYTES.min(plan.memory_budget / 16) as usize,
-            inputs: Arc::clone(&inputs),
-            bad: Arc::clone(&bad),
-            control: Arc::clone(&control),
-            parcels: parcels.clone(),
-            works: work_sender.clone(),
-        };
-        threads.push(spawn("load-parse", move || parser.run())?);
-    }
-    drop((work_sender, parcels));
-
-    // The channel is closed when the last writer ends.
-    let (end_sender, end) = bounded::<()>(0);
-    for _ in 0..plan.writers {
-        let writer = Writer {
-            database: plan.database.clone(),
-            durability: plan.durability,
-            on_commit: plan.on_commit.clone(),
-            control: Arc::clone(&control),
-            totals: Arc::clone(&totals),
-            works: works.clone(),
-        };
-        let end_sender = end_sender.clone();
-        threads.push(spawn("load-write", move || {
-            writer.run();
-            drop(end_sender);
-        })?);
-    }
-    drop((end_sender, works));
-
-    watcher.start(inputs_bytes);
-    let is_interrupted = wait(&end, &control, watcher, || (started.elapsed(), totals.now()));
-    join(threads)?;
-    let (took, count) = (started.elapsed(), totals.now());
-    watcher.end(took, count);
-    bad.flush()?;
-    Ok(Outcome { count, took, is_interrupted, failure: control.take_failure() })
-}
 
 /// Waits for the last writer. Returns whether the watcher asked to stop meanwhile.
 fn wait(

@@ -72,13 +72,13 @@ impl Reader {
         while !self.control.is_stopping() {
             let task = self.tasks.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(task) = task else { return };
-            if let Err(Stopped) = self.carry_out(&task) {
+            if let Err(Stopped) = self.run_task(&task) {
                 return;
             }
         }
     }
 
-    fn carry_out(&self, task: &Task) -> Result<(), Stopped> {
+    fn run_task(&self, task: &Task) -> Result<(), Stopped> {
         match &self.inputs[task.input].form {
             Form::Plain(file, _) => {
                 let offset = Lines::<At<'_>>::first_byte(&task.range);

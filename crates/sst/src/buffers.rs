@@ -5,7 +5,7 @@
 //! thread frees what another allocated. It also fragments memory: with 32 threads the blocks took
 //! half as much again as the cache.
 
-use flagstone_base::room::capacity_for;
+use flagstone_base::large_buffer::capacity_for;
 use flagstone_env::os::{LARGE_BUFFER, freed};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

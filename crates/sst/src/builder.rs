@@ -1,6 +1,7 @@
 //! Writes a table: entries in order, then the sections, then the footer.
 
 use crate::block::{BlockBuilder, check_entries};
+use crate::compressibility::Compressibility;
 use crate::expiries::ExpirySampler;
 use crate::filter::Filter;
 use crate::format::{BLOCK_RAW_MAX, EXPIRIES, FOOTER_BYTES, Footer, HEADER_BYTES, INDEX_IN_PARTS};
@@ -12,7 +13,6 @@ use crate::output::Output;
 use crate::properties::{FilterParts, Handle, Properties, Sections};
 use crate::ranges::{RangeDelete, RangesBuilder, encode_attachments};
 use crate::sample::Sampler;
-use crate::worth::Worth;
 use flagstone_base::bytes::order;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
@@ -37,7 +37,7 @@ pub struct TableBuilder {
     /// The checks of the entries in `block`; empty if the options turn checks off.
     checks: Vec<EntryCheck>,
     stored: Vec<u8>,
-    worth: Worth,
+    compressibility: Compressibility,
     index: IndexBuilder,
     /// The first key of the current block and its SeqNo, and the last key before that block.
     block_first: (Vec<u8>, SeqNo),
@@ -92,7 +92,7 @@ impl TableBuilder {
             block: BlockBuilder::default(),
             checks: Vec::new(),
             stored: Vec::new(),
-            worth: Worth::default(),
+            compressibility: Compressibility::default(),
             index,
             block_first: (Vec::new(), SeqNo::ZERO),
             block_before: None,
@@ -305,9 +305,10 @@ impl TableBuilder {
         let raw = self.block.finish();
         let raw_len = raw.len() as u64;
         let offset = self.output.position();
-        let compression = self.worth.choose(self.options.compression(), raw, &mut self.stored);
+        let compression =
+            self.compressibility.choose(self.options.compression(), raw, &mut self.stored);
         let shrank = seal_block(raw, compression, self.ident, offset, &mut self.stored);
-        self.worth.note(shrank);
+        self.compressibility.note(shrank);
         // The check comes after compression, so that it also finds a bit that flipped before or
         // during it.
         if self.options.entry_checks {

@@ -125,7 +125,7 @@ impl TableCursor {
             return Ok(());
         }
         self.enter(0)?;
-        self.stand(0)
+        self.move_to(0)
     }
 
     /// Moves to the last entry.
@@ -151,12 +151,12 @@ impl TableCursor {
         self.enter(number)?;
         let (index, count) = self.lower_bound(key, at)?;
         if index < count {
-            return self.stand(index);
+            return self.move_to(index);
         }
         if number + 1 < self.table.index.count() {
             self.enter(number + 1)?;
             // The next block begins after `key`, or with `key` at or before `at`.
-            return self.stand(0);
+            return self.move_to(0);
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl TableCursor {
         self.enter(number)?;
         let (index, _count) = self.lower_bound(key, SeqNo::MAX)?;
         match index.checked_sub(1) {
-            Some(before) => self.stand(before),
+            Some(before) => self.move_to(before),
             None if number > 0 => self.enter_at_end(number - 1),
             None => Ok(()),
         }
@@ -186,12 +186,12 @@ impl TableCursor {
         }
         let next = self.index + 1;
         if self.block.as_ref().is_some_and(|block| next < block.count()) {
-            return self.stand(next);
+            return self.move_to(next);
         }
         self.valid = false;
         if self.number + 1 < self.table.index.count() {
             self.enter(self.number + 1)?;
-            return self.stand(0);
+            return self.move_to(0);
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl TableCursor {
             return Ok(());
         }
         if let Some(before) = self.index.checked_sub(1) {
-            return self.stand(before);
+            return self.move_to(before);
         }
         self.valid = false;
         match self.number.checked_sub(1) {
@@ -256,24 +256,24 @@ impl TableCursor {
     }
 
     /// Releases the current block if it is huge, and keeps the position: until
-    /// [`TableCursor::take_again`] the entry has no value, and only a seek moves the cursor.
+    /// [`TableCursor::reload_block`] the entry has no value, and only a seek moves the cursor.
     /// Returns whether a block is released.
-    pub fn let_go(&mut self) -> bool {
+    pub fn release_block(&mut self) -> bool {
         let _huge = self.block.take_if(|block| self.valid && block.bytes().len() >= HUGE_BLOCK);
         self.valid && self.block.is_none()
     }
 
-    /// Reads the block again that [`TableCursor::let_go`] released.
+    /// Reads the block again that [`TableCursor::release_block`] released.
     ///
     /// # Errors
     /// Corruption; any error of reading the file. The cursor is then not valid.
-    pub fn take_again(&mut self) -> Result<()> {
+    pub fn reload_block(&mut self) -> Result<()> {
         if !self.valid || self.block.is_some() {
             return Ok(());
         }
         let index = self.index;
         self.enter(self.number)?;
-        self.stand(index)
+        self.move_to(index)
     }
 
     fn lower_bound(&self, key: &[u8], at: SeqNo) -> Result<(usize, usize)> {
@@ -307,12 +307,12 @@ impl TableCursor {
     fn enter_at_end(&mut self, number: usize) -> Result<()> {
         self.enter(number)?;
         let last = self.block.as_ref().map_or(0, |block| block.count() - 1);
-        self.stand(last)
+        self.move_to(last)
     }
 
     /// Moves to entry `index` of the current block and assembles its key.
     #[inline]
-    fn stand(&mut self, index: usize) -> Result<()> {
+    fn move_to(&mut self, index: usize) -> Result<()> {
         self.valid = false;
         let Some(block) = &self.block else {
             return Ok(());

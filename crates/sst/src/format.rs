@@ -20,7 +20,7 @@ use flagstone_base::codec::{put_u32, put_u64};
 use flagstone_base::compress::{decompress, raw_len_max};
 use flagstone_base::key::VALUE_BYTES_MAX;
 use flagstone_base::label::{checked, put_checksum};
-use flagstone_base::room::reserve_large;
+use flagstone_base::large_buffer::reserve_large;
 use flagstone_base::{
     Compression, Decoder, Error, FileFormat, FileNumber, Label, Malformed, Result,
 };

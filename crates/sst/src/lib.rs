@@ -32,8 +32,8 @@ mod index_builder;
 mod index_parts;
 
 mod cache;
+mod compressibility;
 mod output;
-mod worth;
 
 mod builder;
 mod open;

@@ -13,7 +13,7 @@
 mod damage;
 mod fold;
 mod ranges;
-mod reads;
+mod read_load;
 
 mod options;
 mod scans;
@@ -29,8 +29,8 @@ mod merge;
 mod space;
 
 mod pick;
-mod slot;
 mod view;
+mod work_slot;
 
 mod tree;
 
@@ -52,7 +52,7 @@ pub use pick::{
 };
 pub use read::{Found, Now, ScanOptions, TreeScan};
 #[doc(hidden)]
-pub use reads::seed_sampling;
+pub use read_load::seed_sampling;
 pub use scans::Scans;
 pub use scrub::Scrub;
 pub use space::Space;

@@ -11,11 +11,11 @@ use crate::memtable::{Memtable, Size};
 use crate::merge::{AllRanges, Retention};
 use crate::options::TreeOptions;
 use crate::pick::{Job, Policy, Pressure, pick_space, pressure};
-use crate::reads::Reads;
-use crate::slot::Slot;
+use crate::read_load::ReadLoad;
 use crate::space::{Rules, Space, SpaceCache};
 use crate::version::{LEVELS, TreeEdit, Version};
 use crate::view::{MemtableRef, View};
+use crate::work_slot::WorkSlot;
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -34,13 +34,13 @@ pub struct Tree {
     view: ArcSwap<View>,
     installing: Mutex<()>,
     swapping: Mutex<()>,
-    pub(crate) flush_slot: Slot,
-    pub(crate) compaction_slot: Slot,
+    pub(crate) flush_slot: WorkSlot,
+    pub(crate) compaction_slot: WorkSlot,
     keep_tombstones: AtomicBool,
     /// Tables that a flush or compaction opened and checked, until they are installed.
     ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: Counters,
-    pub(crate) reads: Reads,
+    pub(crate) reads: ReadLoad,
     /// See [`Tree::brake`].
     brake: AtomicU32,
     spaces: SpaceCache,
@@ -105,12 +105,12 @@ impl Tree {
             view: ArcSwap::from_pointee(view),
             installing: Mutex::new(()),
             swapping: Mutex::new(()),
-            flush_slot: Slot::default(),
-            compaction_slot: Slot::default(),
+            flush_slot: WorkSlot::default(),
+            compaction_slot: WorkSlot::default(),
             keep_tombstones: AtomicBool::new(false),
             ready: Mutex::default(),
             counters: Counters::default(),
-            reads: Reads::default(),
+            reads: ReadLoad::default(),
             brake: AtomicU32::new(0),
             spaces: SpaceCache::default(),
         })
@@ -317,7 +317,7 @@ impl Tree {
         self.view.store(Arc::new(View { active: Arc::clone(&view.active), sealed, version }));
         drop(swapping);
         let flushed = view.sealed.iter().filter(|table| !unflushed(table));
-        flushed.for_each(|table| table.let_go());
+        flushed.for_each(|table| table.stop_charging());
         if edit.flushed_through.is_some() {
             self.reads.flushed(edit.added.iter().map(|(_, meta)| meta.entries).sum());
         }
@@ -348,7 +348,7 @@ impl Tree {
         let _swap = self.swapping.lock();
         let view = self.view.load_full();
         view.version.tables().for_each(|(_, table)| table.set_removed());
-        view.memtables().for_each(|table| table.let_go());
+        view.memtables().for_each(|table| table.stop_charging());
         let (active, version) =
             (Memtable::new(&self.context, None, Size::default()), Arc::new(Version::empty()));
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
@@ -356,8 +356,8 @@ impl Tree {
     }
 
     /// Estimates how much of the tables is live, with these `snapshots`, and `visible` as the
-    /// newest SeqNo a reader can have. Reads the samples of new tables, unless hardly anything can
-    /// be garbage.
+    /// newest SeqNo a reader can have. ReadLoad the samples of new tables, unless hardly anything
+    /// can be garbage.
     pub fn space(&self, snapshots: &[SeqNo], visible: SeqNo) -> Space {
         let view = self.view.load();
         let space = self.spaces.get(view.version(), snapshots, || {

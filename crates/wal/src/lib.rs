@@ -13,7 +13,7 @@ pub mod segment;
 
 mod headless;
 mod queue;
-mod verdicts;
+mod running_syncs;
 mod waiters;
 mod window;
 

@@ -3,14 +3,14 @@
 //!
 //! Locks, in order: `preparing` and `made` (held across I/O, while files are created or filled) >
 //! `writer` (held across I/O, by the one leader) > `ledger` > `queue`. `enqueue` takes only
-//! `queue`, so it never waits for a disk. The locks of `syncing` and `verdicts` are held for a few
-//! lines, and never together with another one.
+//! `queue`, so it never waits for a disk. The locks of `syncing` and `running_syncs` are held for a
+//! few lines, and never together with another one.
 
 use crate::queue::{Beginning, Chunk, Lsn, Queue, Spare, Tail};
 use crate::reader::Recovered;
 use crate::record::{PAYLOAD_BYTES_MAX, RecordHeader, RecordKind};
+use crate::running_syncs::RunningSyncs;
 use crate::segment::{ManifestPlace, SegmentInfo};
-use crate::verdicts::Verdicts;
 use crate::waiters::{SyncState, Waiters};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{FileKind, path};
@@ -122,7 +122,7 @@ pub struct Log {
     pub(crate) has_failures: AtomicBool,
     pub(crate) failures: Mutex<VecDeque<Failed>>,
     pub(crate) poison: OnceLock<Error>,
-    pub(crate) verdicts: Verdicts,
+    pub(crate) running_syncs: RunningSyncs,
     pub(crate) writers: Waiters,
     pub(crate) syncing: SyncState,
     pub(crate) preparing: Mutex<Option<Preparing>>,
@@ -239,7 +239,7 @@ impl Log {
             has_failures: AtomicBool::new(false),
             failures: Mutex::default(),
             poison: OnceLock::new(),
-            verdicts: Verdicts::default(),
+            running_syncs: RunningSyncs::default(),
             writers: Waiters::default(),
             syncing: SyncState::default(),
             preparing: Mutex::default(),

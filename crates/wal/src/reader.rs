@@ -117,7 +117,7 @@ pub fn read(
     visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<Recovered> {
     let mut recovered = Recovered { next_number: FileNumber(1), ..Recovered::default() };
-    let headers = look_around(disk, dir, database, listed, &mut recovered)?;
+    let headers = read_headers(disk, dir, database, listed, &mut recovered)?;
     let chain = chain(dir, &headers, listed.from)?;
     let Headers { found, empty } = headers;
     recovered.burnt = found.keys().copied().filter(|number| !chain.contains(number)).collect();
@@ -195,7 +195,7 @@ pub(crate) enum Content {
 }
 
 /// Reads the headers of all segments that may be needed.
-fn look_around(
+fn read_headers(
     disk: &dyn Disk,
     dir: &Path,
     database: DatabaseId,

@@ -63,7 +63,7 @@ pub fn salvage(
     let from = listed.from;
     let (found, others) = (BTreeMap::new(), BTreeMap::new());
     let mut salvage = Salvage { disk, dir, found, others, out: Salvaged::default() };
-    let headless = salvage.look_around(database, from)?;
+    let headless = salvage.read_headers(database, from)?;
     for step in salvage.chain(from) {
         match step {
             Step::Read(number, end) => salvage.read(number, end, visit)?,
@@ -87,7 +87,7 @@ pub fn salvage(
             salvage.lose(FileNumber(number), 0..len, what, may_be_torn);
         }
     }
-    salvage.lose_listed(listed, last);
+    salvage.report_missing(listed, last);
     Ok(salvage.out)
 }
 
@@ -115,7 +115,7 @@ struct Salvage<'a> {
 impl Salvage<'_> {
     /// Reads the headers of all files. Returns the files without an intact header, and their
     /// lengths.
-    fn look_around(
+    fn read_headers(
         &mut self,
         database: DatabaseId,
         from: Option<FileNumber>,
@@ -177,7 +177,8 @@ impl Salvage<'_> {
             let before = self.found.range(..header.previous).next_back().map(|(number, _)| *number);
             // Without a manifest the beginning of the log is unknown: the oldest segments are
             // released first.
-            let was_released = from.is_none() && before.is_none() && !self.stands(header.previous);
+            let was_released =
+                from.is_none() && before.is_none() && !self.file_exists(header.previous);
             if !was_released {
                 steps.push(Step::Missing(header.previous));
             }
@@ -187,18 +188,18 @@ impl Salvage<'_> {
         steps
     }
 
-    fn stands(&self, number: u64) -> bool {
+    fn file_exists(&self, number: u64) -> bool {
         let path = path(self.dir, FileKind::Wal, FileNumber(number));
         self.disk.exists(&path).unwrap_or(true)
     }
 
     /// Reports the listed files that are missing, and those after the last segment that hold
     /// another segment which is still needed: they have replaced what was there.
-    fn lose_listed(&mut self, listed: &Listed, last: u64) {
+    fn report_missing(&mut self, listed: &Listed, last: u64) {
         let told: Vec<FileNumber> = self.out.lost.iter().map(|lost| lost.segment).collect();
         for &number in listed.files.iter().filter(|number| !told.contains(number)) {
             let is_after = number.0 > last;
-            if !self.stands(number.0) {
+            if !self.file_exists(number.0) {
                 let what = match is_after {
                     true => {
                         "the manifest lists this file, and it is missing: whether it held writes \

@@ -179,7 +179,7 @@ impl Log {
     ) -> Result<()> {
         self.check()?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        let running = self.verdicts.begin();
+        let running = self.running_syncs.begin();
         let _poison_first = PoisonOnPanic(self);
         let synced = sync().map_err(|error| self.poison(&error));
         drop(running);

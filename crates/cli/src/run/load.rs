@@ -8,7 +8,7 @@ use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
-use flagstone_load::{BadDocuments, Input, LoadError, Outcome, Plan, carry_out};
+use flagstone_load::{BadDocuments, Input, LoadError, Outcome, Plan};
 use std::time::Instant;
 
 pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
@@ -40,7 +40,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         bad,
         on_commit: None,
     };
-    let outcome = carry_out(plan, &mut progress(args));
+    let outcome = plan.run(&mut progress(args));
     // The database is closed in any case, so that the next command has nothing to replay.
     let closing = Instant::now();
     let closed = database.close();

@@ -10,7 +10,7 @@ use crate::layout::{USES_NAMES, VERSION, form, signed_width, tag, width};
 use crate::names::Names;
 use flagstone_base::codec::put_varint;
 use flagstone_base::key::VALUE_BYTES_MAX;
-use flagstone_base::room::reserve_large;
+use flagstone_base::large_buffer::reserve_large;
 
 /// What an encoder or parser does with a key that comes twice in one map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

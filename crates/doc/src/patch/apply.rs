@@ -1,9 +1,9 @@
 //! Applies an encoded patch to an encoded document: on its bytes if possible, else decoded.
 
 use super::edits::{Edits, NotSpliced, Open, Piece};
+use super::follow::{Container, End, Level, follow};
 use super::form::{Kind, Part, Parts, are_more_parts};
 use super::model;
-use super::way::{Container, End, Level, follow};
 use crate::arithmetic::{product, sum};
 use crate::encode::{Encoder, forget_large};
 use crate::layout::{VERSION, form, tag};
@@ -173,7 +173,7 @@ impl Patcher {
             plan => self.splice(part, plan, bytes, names),
         };
         match spliced {
-            Ok(()) => self.edits.carry_out(bytes, &mut self.next),
+            Ok(()) => self.edits.perform(bytes, &mut self.next),
             Err(NotSpliced) => self.decode_and_apply(part, bytes, names),
         }
     }

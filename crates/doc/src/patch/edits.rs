@@ -4,8 +4,8 @@
 //! A document in normal form (the bytes that encoding its value gives) stays in normal form. A
 //! change that needs another form of container is not spliced.
 
+use super::follow::{Container, Level};
 use super::form::Step;
-use super::way::{Container, Level};
 use crate::encode::forget_large;
 use crate::layout::{FORM_BITS, USES_NAMES, form, tag, width};
 use crate::names::Names;
@@ -293,7 +293,7 @@ impl Edits {
     }
 
     /// Performs the edits. Returns false if the document would be larger than the limit.
-    pub(super) fn carry_out(&mut self, document: &mut Vec<u8>, scratch: &mut Vec<u8>) -> bool {
+    pub(super) fn perform(&mut self, document: &mut Vec<u8>, scratch: &mut Vec<u8>) -> bool {
         let len = document.len().saturating_add_signed(self.grows_by);
         if len > VALUE_BYTES_MAX {
             return false;

@@ -14,7 +14,7 @@ mod form;
 
 mod build;
 
-mod way;
+mod follow;
 
 mod edits;
 

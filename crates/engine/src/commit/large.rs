@@ -6,7 +6,7 @@ use super::record::{LoggedOp, put_head};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::EntryCheck;
 use flagstone_base::flip::{self, Site};
-use flagstone_base::room::reserve_large;
+use flagstone_base::large_buffer::reserve_large;
 use std::sync::Arc;
 
 /// A write of at least this many bytes is large: it waits until there is room for it, and the log

@@ -4,7 +4,7 @@ use super::{RESTART_SHIFT, SHARED_MIN, TRAILER_BYTES, fingerprint};
 use flagstone_base::EntryRef;
 use flagstone_base::bytes::common_prefix;
 use flagstone_base::codec::{put_u32, put_u64, put_varint};
-use flagstone_base::room::reserve_large;
+use flagstone_base::large_buffer::reserve_large;
 use flagstone_env::os::LARGE_BUFFER;
 
 /// The bytes that a block and its entries take besides keys and values, if there are few entries.

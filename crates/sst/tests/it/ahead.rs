@@ -180,17 +180,17 @@ fn a_cursor_releases_a_huge_block_and_reads_it_again() {
         if back { cursor.seek_last() } else { cursor.seek_first() }.unwrap();
         for n in 0..4 {
             let n = if back { 3 - n } else { n };
-            let huge = cursor.let_go();
+            let huge = cursor.release_block();
             assert_eq!((huge, cursor.block_bytes() > 0), (cursor.block_bytes() == 0, !huge));
             assert_eq!((cursor.valid(), cursor.entry().key), (true, &key(n)[..]));
             assert_eq!(cursor.entry().value.is_empty(), huge);
-            cursor.take_again().unwrap();
+            cursor.reload_block().unwrap();
             assert_eq!(cursor.entry().value, value(n));
             assert!(n == 1 || huge, "entry {n}");
             if back { cursor.prev() } else { cursor.next() }.unwrap();
         }
-        assert!(!cursor.valid() && !cursor.let_go());
-        cursor.take_again().unwrap();
+        assert!(!cursor.valid() && !cursor.release_block());
+        cursor.reload_block().unwrap();
         assert!(!cursor.valid());
     }
 }

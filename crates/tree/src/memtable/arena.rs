@@ -14,7 +14,7 @@
 //! them, and are recycled through a [`ChunkPool`]: page faults are half the cost of inserting a
 //! kilobyte into fresh memory.
 
-use flagstone_base::room::capacity_for;
+use flagstone_base::large_buffer::capacity_for;
 use flagstone_env::memory::{HUGE_PAGE_BYTES, Pages};
 use flagstone_env::sync::Mutex;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

@@ -51,7 +51,7 @@ struct Writer {
     /// The number of deleted ranges, and the sum of their checks.
     ranges_count: u64,
     ranges_sum: u64,
-    is_let_go: bool,
+    is_uncharged: bool,
 }
 
 /// Deleted ranges: a set, and the few that were added since the set was made.
@@ -167,9 +167,9 @@ impl Memtable {
     /// Stops charging for the memory of the memtable, whose entries are in tables now. Only readers
     /// may still hold it, and what a cursor pins must neither make other memtables be sealed early
     /// nor stop writers.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn stop_charging(&self) {
         let mut writer = self.writer.lock();
-        writer.is_let_go = true;
+        writer.is_uncharged = true;
         let charged = self.charged.swap(0, Ordering::Relaxed);
         self.context.memtable_bytes.fetch_sub(charged, Ordering::Relaxed);
     }
@@ -241,7 +241,7 @@ impl Memtable {
     fn charge(&self, writer: &Writer) {
         let bytes = self.store.bytes() + writer.ranges_charged + 16 * writer.store.keys() as u64;
         let before = self.charged.load(Ordering::Relaxed);
-        if bytes > before && !writer.is_let_go {
+        if bytes > before && !writer.is_uncharged {
             self.charged.store(bytes, Ordering::Relaxed);
             self.context.memtable_bytes.fetch_add(bytes - before, Ordering::Relaxed);
         }

@@ -54,17 +54,17 @@ impl Source {
     }
 
     /// Releases a huge block. Returns whether a block is released.
-    fn let_go(&mut self) -> bool {
+    fn release_block(&mut self) -> bool {
         match self {
             Self::Memory(_) => false,
-            Self::Run(cursor) => cursor.let_go(),
+            Self::Run(cursor) => cursor.release_block(),
         }
     }
 
-    fn take_again(&mut self) -> Result<()> {
+    fn reload_block(&mut self) -> Result<()> {
         match self {
             Self::Memory(_) => Ok(()),
-            Self::Run(cursor) => cursor.take_again(),
+            Self::Run(cursor) => cursor.reload_block(),
         }
     }
 
@@ -117,7 +117,7 @@ impl MergeCursor {
         let mut again = Self::new(Vec::with_capacity(self.sources.len()), direction);
         for source in &self.sources {
             let mut source = source.again(direction, history)?;
-            again.has_huge |= is_huge(&source) && source.let_go();
+            again.has_huge |= is_huge(&source) && source.release_block();
             again.sources.push(source);
         }
         again.rebuild();
@@ -131,7 +131,7 @@ impl MergeCursor {
         for source in &mut self.sources {
             source.seek(from)?;
             // One after another, so that no two sources hold a huge block at the same time.
-            self.has_huge |= is_huge(source) && source.let_go();
+            self.has_huge |= is_huge(source) && source.release_block();
         }
         self.rebuild();
         self.hold_one_huge()
@@ -140,17 +140,17 @@ impl MergeCursor {
     /// Makes the next source hold its huge block, and all others release theirs.
     #[inline]
     fn hold_one_huge(&mut self) -> Result<()> {
-        if self.has_huge { self.take_huge() } else { Ok(()) }
+        if self.has_huge { self.keep_one_huge() } else { Ok(()) }
     }
 
     #[cold]
-    fn take_huge(&mut self) -> Result<()> {
+    fn keep_one_huge(&mut self) -> Result<()> {
         let Some(top) = self.heap.first().map(|top| top.place) else { return Ok(()) };
         let mut has_huge = false;
         for (place, source) in self.sources.iter_mut().enumerate() {
-            has_huge |= place != top && source.let_go();
+            has_huge |= place != top && source.release_block();
         }
-        let taken = self.sources[top].take_again();
+        let taken = self.sources[top].reload_block();
         self.has_huge = has_huge || is_huge(&self.sources[top]);
         // After an error the cursor has no position.
         taken.inspect_err(|_| self.heap.clear())

@@ -162,15 +162,15 @@ impl RunCursor {
         self.cursor.as_ref().map_or(0, TableCursor::block_bytes)
     }
 
-    /// As [`TableCursor::let_go`].
-    pub(crate) fn let_go(&mut self) -> bool {
-        self.cursor.as_mut().is_some_and(TableCursor::let_go)
+    /// As [`TableCursor::release_block`].
+    pub(crate) fn release_block(&mut self) -> bool {
+        self.cursor.as_mut().is_some_and(TableCursor::release_block)
     }
 
-    /// As [`TableCursor::take_again`].
-    pub(crate) fn take_again(&mut self) -> Result<()> {
+    /// As [`TableCursor::reload_block`].
+    pub(crate) fn reload_block(&mut self) -> Result<()> {
         let Some(cursor) = &mut self.cursor else { return Ok(()) };
-        cursor.take_again().map_err(|error| self.run[self.at].noted(error))
+        cursor.reload_block().map_err(|error| self.run[self.at].noted(error))
     }
 
     /// The file of the current entry, and the offset of its block.

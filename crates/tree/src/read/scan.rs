@@ -7,7 +7,7 @@
 use super::held::Held;
 use super::walk::{ScanOptions, Walk};
 use crate::options::Direction;
-use crate::reads::SCAN_WEIGHT;
+use crate::read_load::SCAN_WEIGHT;
 use crate::tree::Tree;
 use flagstone_base::{KeyRange, Result, SeqNo, Slice};
 use flagstone_env::Owned;

@@ -191,11 +191,11 @@ impl Walk {
                 return Ok(pinned);
             }
         }
-        self.pin_anew()
+        self.pin_again()
     }
 
     #[cold]
-    fn pin_anew(&mut self) -> Result<Box<Pinned>> {
+    fn pin_again(&mut self) -> Result<Box<Pinned>> {
         (self.until_check, self.is_settled) = (ENTRIES_PER_CHECK, false);
         let mut pinned = self.open(self.tree.view());
         let bound = |bound: &Bound<Vec<u8>>| bound.clone();
@@ -357,14 +357,14 @@ impl Walk {
             pinned.merge.next()?;
         }
         if !is_alive {
-            self.stand_on(key);
+            self.set_key(key);
             return self.leave_range(pinned, covered);
         }
         operands.reverse();
         self.finish_key(key, base, &operands)
     }
 
-    fn stand_on(&mut self, key: Vec<u8>) {
+    fn set_key(&mut self, key: Vec<u8>) {
         self.spare = std::mem::replace(&mut self.key, key);
         self.has_key = true;
     }
@@ -381,7 +381,7 @@ impl Walk {
             [] => base,
             _ => fold_operands(fold, &key, base.as_deref(), operands)?,
         };
-        self.stand_on(key);
+        self.set_key(key);
         self.covered_keys = 0;
         let Some(value) = value else { return Ok(Step::Absent) };
         self.note_value(value.len());

@@ -14,7 +14,7 @@ use flagstone::{
     Collection, Database, Durability, Event, KeyspaceOptions, Listener, Options, Routing,
 };
 use flagstone_comments::Comments;
-use flagstone_load::{Count, Input, OnCommit, Watcher, carry_out};
+use flagstone_load::{Count, Input, OnCommit, Watcher};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -238,8 +238,7 @@ impl Worker for Loader<'_> {
             ..flagstone_load::Plan::new(database, collection, inputs)
         };
         let started = Instant::now();
-        let count =
-            carry_out(plan, &mut Counts { meter, told: Count::default(), commits })?.whole()?;
+        let count = plan.run(&mut Counts { meter, told: Count::default(), commits })?.whole()?;
         self.told.load_s = started.elapsed().as_secs_f64();
         self.told.json_bytes = count.json_bytes;
         let started = Instant::now();

@@ -11,7 +11,7 @@ use crate::run::stats;
 use crate::units::{grouped, show_bytes};
 use flagstone::{Collection, Database};
 use flagstone_comments::Comments;
-use flagstone_load::{Input, Plan, carry_out};
+use flagstone_load::{Input, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -78,7 +78,7 @@ impl<'a> Demo<'a> {
         let make = move |numbers, lines: &mut Vec<u8>| comments.write_lines(numbers, lines);
         let inputs = vec![Input::made("comments", 0..self.count, Box::new(make))];
         let plan = Plan::new(&database, &database.collection(COLLECTION)?, inputs);
-        let outcome = carry_out(plan, &mut Progress::on_terminal())?;
+        let outcome = plan.run(&mut Progress::on_terminal())?;
         if let Some(failure) = outcome.failure {
             return Err(failure.into());
         }

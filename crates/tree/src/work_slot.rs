@@ -4,7 +4,7 @@ use crate::version::TreeEdit;
 use flagstone_env::sync::Mutex;
 
 #[derive(Default)]
-enum State {
+enum SlotState {
     #[default]
     Free,
     Running,
@@ -14,40 +14,40 @@ enum State {
 
 /// The right to run one kind of work.
 #[derive(Default)]
-pub(crate) struct Slot {
-    state: Mutex<State>,
+pub(crate) struct WorkSlot {
+    state: Mutex<SlotState>,
 }
 
-impl Slot {
+impl WorkSlot {
     /// Takes the slot. Returns false if it is taken already.
     pub(crate) fn take(&self) -> bool {
         let mut state = self.state.lock();
-        let is_free = matches!(*state, State::Free);
+        let is_free = matches!(*state, SlotState::Free);
         if is_free {
-            *state = State::Running;
+            *state = SlotState::Running;
         }
         is_free
     }
 
     pub(crate) fn is_free(&self) -> bool {
-        matches!(*self.state.lock(), State::Free)
+        matches!(*self.state.lock(), SlotState::Free)
     }
 
     /// Marks the work as finished. The slot is free again once `edit` is installed or abandoned.
     pub(crate) fn wait_for(&self, edit: &TreeEdit) {
-        *self.state.lock() = State::Waiting(Box::new(edit.clone()));
+        *self.state.lock() = SlotState::Waiting(Box::new(edit.clone()));
     }
 
     /// Frees the slot if its work produced `edit`.
     pub(crate) fn end(&self, edit: &TreeEdit) {
         let mut state = self.state.lock();
-        if matches!(&*state, State::Waiting(waiting) if **waiting == *edit) {
-            *state = State::Free;
+        if matches!(&*state, SlotState::Waiting(waiting) if **waiting == *edit) {
+            *state = SlotState::Free;
         }
     }
 
     /// Frees the slot of work that was abandoned.
     pub(crate) fn give_up(&self) {
-        *self.state.lock() = State::Free;
+        *self.state.lock() = SlotState::Free;
     }
 }

@@ -16,11 +16,11 @@ const SAMPLE_BYTES: usize = 2 << 10;
 
 /// The number of blocks in a row that did not shrink.
 #[derive(Default)]
-pub(crate) struct Worth {
+pub(crate) struct Compressibility {
     misses: u32,
 }
 
-impl Worth {
+impl Compressibility {
     /// Returns the compression for `raw`: `wanted`, or none. Overwrites `scratch`.
     pub(crate) fn choose(
         &self,
@@ -63,26 +63,33 @@ mod tests {
     #[test]
     fn after_noise_only_some_blocks_are_tried_and_text_is_seen_at_once() {
         let (noise, text) = (noise(16 << 10), b"the same words, ".repeat(1 << 10));
-        let (mut worth, mut scratch, mut tried) = (Worth::default(), Vec::new(), 0);
+        let (mut compressibility, mut scratch, mut tried) =
+            (Compressibility::default(), Vec::new(), 0);
         for _ in 0..80 {
-            let chosen = worth.choose(Compression::Lz4, &noise, &mut scratch);
+            let chosen = compressibility.choose(Compression::Lz4, &noise, &mut scratch);
             tried += usize::from(chosen == Compression::Lz4);
-            worth.note(false);
+            compressibility.note(false);
         }
         assert_eq!(tried, 4);
-        assert_eq!(worth.choose(Compression::Zstd(1), &text, &mut scratch), Compression::Zstd(1));
-        worth.note(true);
-        assert_eq!(worth.choose(Compression::Lz4, &noise, &mut scratch), Compression::Lz4);
+        assert_eq!(
+            compressibility.choose(Compression::Zstd(1), &text, &mut scratch),
+            Compression::Zstd(1)
+        );
+        compressibility.note(true);
+        assert_eq!(
+            compressibility.choose(Compression::Lz4, &noise, &mut scratch),
+            Compression::Lz4
+        );
     }
 
     #[test]
     fn repetition_that_no_sample_shows_is_found_by_the_next_trial() {
         let once = noise(4 << 10);
         let raw = once.repeat(4);
-        let (mut worth, mut scratch) = (Worth { misses: 9 }, Vec::new());
+        let (mut compressibility, mut scratch) = (Compressibility { misses: 9 }, Vec::new());
         let mut skipped = 0;
-        while worth.choose(Compression::Lz4, &raw, &mut scratch) == Compression::None {
-            worth.note(false);
+        while compressibility.choose(Compression::Lz4, &raw, &mut scratch) == Compression::None {
+            compressibility.note(false);
             skipped += 1;
         }
         assert!(Compression::Lz4.compress(&raw, &mut scratch));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// The set of running syncs.
 #[derive(Default)]
-pub(crate) struct Verdicts {
+pub(crate) struct RunningSyncs {
     running: Mutex<Running>,
     bell: Condvar,
 }
@@ -17,7 +17,7 @@ struct Running {
     places: BTreeSet<u64>,
 }
 
-impl Verdicts {
+impl RunningSyncs {
     /// Begins a sync, which ends when the returned value is dropped. Its result must be known to
     /// all threads by then. The drop returns when every sync that began before it has ended, too.
     pub(crate) fn begin(&self) -> RunningSync<'_> {
@@ -25,54 +25,54 @@ impl Verdicts {
         let place = running.next;
         running.next += 1;
         running.places.insert(place);
-        RunningSync { verdicts: self, place }
+        RunningSync { running_syncs: self, place }
     }
 }
 
 /// A running sync.
 pub(crate) struct RunningSync<'a> {
-    verdicts: &'a Verdicts,
+    running_syncs: &'a RunningSyncs,
     place: u64,
 }
 
 impl Drop for RunningSync<'_> {
     fn drop(&mut self) {
-        let mut running = self.verdicts.running.lock();
+        let mut running = self.running_syncs.running.lock();
         if running.places.first() == Some(&self.place) {
-            self.verdicts.bell.notify_all();
+            self.running_syncs.bell.notify_all();
         }
         running.places.remove(&self.place);
         let now = running.next;
         while running.places.first().is_some_and(|first| *first < now) {
-            self.verdicts.bell.wait(&mut running);
+            self.running_syncs.bell.wait(&mut running);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Verdicts;
+    use super::RunningSyncs;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_sync_waits_for_those_that_began_before_its_end_and_no_others() {
-        let (verdicts, is_over) = (Verdicts::default(), AtomicBool::new(false));
-        let (first, second) = (verdicts.begin(), verdicts.begin());
+        let (running_syncs, is_over) = (RunningSyncs::default(), AtomicBool::new(false));
+        let (first, second) = (running_syncs.begin(), running_syncs.begin());
         let place = first.place;
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 drop(first);
                 assert!(is_over.load(Ordering::SeqCst));
             });
-            while verdicts.running.lock().places.contains(&place) {
+            while running_syncs.running.lock().places.contains(&place) {
                 std::thread::yield_now();
             }
-            let third = verdicts.begin();
+            let third = running_syncs.begin();
             is_over.store(true, Ordering::SeqCst);
             scope.spawn(|| drop(second));
             waits.join().unwrap();
             drop(third);
         });
-        assert!(verdicts.running.lock().places.is_empty());
+        assert!(running_syncs.running.lock().places.is_empty());
     }
 }

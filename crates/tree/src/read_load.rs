@@ -1,9 +1,9 @@
 //! Decides whether a tree is mostly read or mostly written, and so what its compactions should
 //! save.
 //!
-//! Reads are counted between flushes by sampling: about one in 64 counts for 64, so that counting
-//! rarely writes memory that other cores share. The sampling is random: with a counter, a thread
-//! that reads its trees in turn would count all its reads for the same tree.
+//! ReadLoad are counted between flushes by sampling: about one in 64 counts for 64, so that
+//! counting rarely writes memory that other cores share. The sampling is random: with a counter, a
+//! thread that reads its trees in turn would count all its reads for the same tree.
 
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::cell::Cell;
@@ -40,12 +40,12 @@ pub fn seed_sampling(seed: u64) {
 
 /// The reads of one tree since its last flush.
 #[derive(Default)]
-pub(crate) struct Reads {
+pub(crate) struct ReadLoad {
     weight: AtomicU64,
     is_heavy: AtomicBool,
 }
 
-impl Reads {
+impl ReadLoad {
     /// Counts a read of `weight`, at most 64: adds 64 with a probability of `weight` in 64.
     #[inline]
     pub(crate) fn note(&self, weight: u32) {
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn reads_weigh_against_the_entries_flushed() {
-        let reads = Reads::default();
+        let reads = ReadLoad::default();
         // Twice the threshold, and half of it: chance does not reach that far.
         let bar = 10_000 * HEAVY_READS as u32;
         (0..bar * 2).for_each(|_| reads.note(1));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_reads_trees_in_turn_is_counted_for_each() {
-        let trees: [Reads; 4] = Default::default();
+        let trees: [ReadLoad; 4] = Default::default();
         (0..64 * 400).for_each(|at| trees[at % 4].note(1));
         for tree in &trees {
             let weight = tree.weight.load(Ordering::Relaxed);
