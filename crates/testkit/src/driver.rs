@@ -229,7 +229,7 @@ impl Driver {
 /// Writes one change through its keyspace.
 ///
 /// # Errors
-/// Those of the write.
+/// Errors of the write.
 pub fn write_one(keyspaces: &[Keyspace], change: &Change) -> Result<()> {
     let keyspace = &keyspaces[change.keyspace()];
     match change {

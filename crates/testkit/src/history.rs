@@ -276,7 +276,8 @@ impl History {
             let mut at_promise = self.model();
             all[..promised].iter().for_each(|changes| at_promise.apply_all(changes));
             panic!(
-                "{promise:?}: what is found is no prefix of history ({} batches, {promised} promised)\n\
+                "{promise:?}: what is found is no prefix of history ({} batches, {promised} \
+                 promised)\n\
                  against what was promised: {:?}\nagainst all: {:?}",
                 all.len(),
                 self.first_difference(&found, &at_promise),

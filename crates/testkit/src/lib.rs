@@ -4,14 +4,14 @@
 //! Rng --> Workload --> Step, Change --+--> Driver: the database and the Model side by side
 //!         random_options              +--> History: what was acknowledged, what was promised
 //! fuzz: hostile bytes for every format
-//! World: a disk in memory that crashes and fails, a clock that stands still, steps one by one
+//! World: a disk in memory that crashes and fails, a clock that does not move, steps one by one
 //! ```
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "it runs in tests alone, where a panic is the answer"
+    reason = "it runs only in tests, which fail by a panic"
 )]
 
 pub mod seed;

@@ -131,7 +131,7 @@ impl Session {
     /// Opens or creates the keyspaces `ks0`, `ks1` and so on.
     ///
     /// # Errors
-    /// Those of creating a keyspace.
+    /// Errors of creating the keyspace.
     pub fn keyspaces(&self, options: &[KeyspaceOptions]) -> Result<Vec<Keyspace>> {
         let named = options.iter().enumerate();
         named.map(|(at, o)| self.db.keyspace_with(&format!("ks{at}"), o.clone())).collect()
@@ -155,7 +155,7 @@ impl Session {
 /// Returns all entries of a keyspace.
 ///
 /// # Errors
-/// Those of the scan.
+/// Errors of the scan.
 pub fn dump(keyspace: &Keyspace) -> Result<Table> {
     keyspace.scan_all().map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec()))).collect()
 }

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_stands_in_these_bytes_for_ever() {
+    fn a_patch_has_golden_bytes() {
         let names = Names::new();
         let patch = Patch::new()
             .upsert()

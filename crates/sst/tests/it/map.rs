@@ -246,7 +246,7 @@ fn values_of_many_megabytes_come_back() {
 }
 
 #[test]
-fn keys_of_the_greatest_length_come_back() {
+fn keys_of_the_largest_length_are_found() {
     let folder = Folder::new();
     let keys: Vec<Vec<u8>> = (0..40_u8).map(|i| [vec![7; 65_534], vec![i]].concat()).collect();
     let meta = folder

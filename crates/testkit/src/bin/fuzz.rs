@@ -17,9 +17,11 @@ use std::time::Duration;
 static COUNTING: Counting = Counting;
 
 const HELP: &str = "\
-cargo xtask fuzz TARGET [--seconds N] [--seed S] [--trace FILE]   mutates and runs; TARGET all: each in turn
+cargo xtask fuzz TARGET [--seconds N] [--seed S] [--trace FILE]   mutates and runs; TARGET all: each
+                                                                  in turn
 cargo xtask fuzz TARGET --replay FILE                             runs one input
-cargo xtask fuzz TARGET --corpus [--seconds N]                    then keeps small inputs in the repository
+cargo xtask fuzz TARGET --corpus [--seconds N]                    then keeps small inputs in the
+                                                                  repository
 
 Targets:";
 
@@ -105,7 +107,8 @@ fn run(target: &Target, asked: &Asked) -> bool {
 
 fn show(target: &Target, seed: u64, report: &Report) {
     println!(
-        "{}: seed {seed}, {} executions in {:.0} s, {:.0} a second, {}, {} outcomes, {} inputs kept, the slowest took {:.1?}",
+        "{}: seed {seed}, {} executions in {:.0} s, {:.0} a second, {}, {} outcomes, \
+         {} inputs kept, the slowest took {:.1?}",
         target.name,
         report.executions,
         report.took.as_secs_f64(),
@@ -122,7 +125,8 @@ fn show_failure(target: &Target, seed: u64, failure: &Failure) {
     let file = Path::new("target").join(format!("fuzz-{}-{hash:08x}.bin", target.name));
     std::fs::write(&file, &failure.input).unwrap();
     println!(
-        "{name}: FOUND by execution {} of seed {seed}: {}\n{} bytes, made from {}, in {file}; to run it again:\n  \
+        "{name}: FOUND by execution {} of seed {seed}: {}\n{} bytes, made from {}, in {file}; \
+         to run it again:\n  \
          cargo xtask fuzz {name} --replay {file}",
         failure.executions,
         failure.said,

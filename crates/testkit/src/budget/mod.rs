@@ -2,8 +2,10 @@
 //! budget promises.
 //!
 //! ```text
-//! parent: for each case a child process --> lines of its phases --> a table: case, budget, bound, peak, ok
-//! child:  opens a database with a small budget, works, and prints the peak of its resident set after each phase
+//! parent: for each case a child process --> lines of its phases
+//!         --> a table: case, budget, bound, peak, ok
+//! child:  opens a database with a small budget, works, and prints the peak of its resident set
+//!         after each phase
 //! ```
 //! The bound is the budget times 1.15 plus 100 MiB. The peak is that of the whole process, less
 //! what the case itself holds, which the case computes.

@@ -1,5 +1,5 @@
 //! 1,000 snapshots, and 1,000 scans in both directions that pause in the middle, over 16 partitions
-//! beside writers.
+//! during writes.
 
 use super::meter::Meter;
 use super::work::{Place, VALUE, get_some, hashed, key, noise, number, put_all, share};

@@ -143,7 +143,7 @@ fn a_tombstone_and_a_deleted_range_that_flip_are_found() {
     }
 }
 
-/// Operands are combined beside their chain, and the flush may use the combined operand in their
+/// Operands are combined next to their chain, and the flush may use the combined operand in their
 /// place.
 #[test]
 fn an_operand_that_flips_is_found_wherever_it_is_in_a_chain() {

@@ -1,4 +1,4 @@
-//! Tests of readers beside writers: what was published is always visible, in order.
+//! Tests of readers concurrent with writers: published entries are always visible, in order.
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{EntryRef, KeyRange, Kind, SeqNo};
@@ -59,7 +59,8 @@ fn readers_see_everything_published_in_order_while_writers_insert() {
     });
 }
 
-/// Readers at any moment while a counter is incremented: shortcuts are added beside what they read.
+/// Readers at any moment while a counter is incremented: shortcuts are added next to what they
+/// read.
 #[test]
 fn readers_of_one_hot_key_see_every_operand_once() {
     const OPERANDS: u64 = 20_000;
@@ -125,8 +126,8 @@ fn what_is_written_after_a_discard_is_not_charged() {
     assert_eq!(charged(), 0);
 }
 
-/// A regression test: memtables were released while somebody still wrote to them, so their memory
-/// was subtracted twice, and the sum of all memtables went below zero.
+/// A regression test: memtables were released while a writer still used them, so their memory was
+/// subtracted twice, and the sum of all memtables went below zero.
 #[test]
 fn a_tree_that_is_discarded_while_it_is_written_owes_no_memory() {
     for _ in 0..50 {

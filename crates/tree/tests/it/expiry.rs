@@ -140,7 +140,7 @@ fn what_a_snapshot_of_an_earlier_moment_sees_stays() {
     assert_eq!(counts(&tree), (1, 0, 0));
 }
 
-/// Removes the files of all tables, so that whoever reads one fails.
+/// Removes the files of all tables, so that every read of one fails.
 fn remove_files(tree: &BenchTree) {
     for (_, table) in tree.tree.view().version().tables() {
         let path = tree.tree.context().table_path(table.meta().number);

@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    /// Notes the state of a key beside its operands, as a database does for long chains.
+    /// Notes the folded value of a key next to its operands, as a database does for long chains.
     fn note_folded(&self) {
         let (key, at) = (self.key(), self.real.last);
         let (view, hash) = (self.real.tree.view(), self.real.hash(&key));

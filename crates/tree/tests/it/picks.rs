@@ -229,7 +229,7 @@ fn trees_that_fill_alike_are_merged_in_turns() {
     let merged = |turn, tables: &[&str]| picked_in_turn(turn, tables) != "nothing";
     assert!(merged(7, &runs) && !merged(7, &runs[..3]));
     assert!(merged(6, &runs[..3]) && !merged(6, &runs[..2]));
-    assert!(!merged(6, &old), "merged once before: nobody's turn any more");
+    assert!(!merged(6, &old), "merged once before: no turn applies any more");
 }
 
 #[test]

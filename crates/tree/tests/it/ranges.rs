@@ -57,7 +57,7 @@ fn an_open_table_keeps_its_deleted_ranges_once_and_only_when_they_are_asked_for(
     tree.flush();
     assert_eq!(metas(&tree).len(), 1);
     let open = pinned(&tree);
-    assert!(open < 4096, "{open} bytes of an open table that nobody reads");
+    assert!(open < 4096, "{open} bytes of an open table without reads");
     let asking = bytes_a_range(|| assert_eq!(tree.get(&key(3), tree.last), None));
     assert_eq!(pinned(&tree) - open, RANGES * IN_SET);
     assert!(asking <= IN_SET + IN_TABLE, "{asking} bytes a range, for the set and the section");

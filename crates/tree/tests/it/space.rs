@@ -134,7 +134,7 @@ fn what_a_snapshot_reads_is_alive() {
     tree.snapshots.clear();
     let told = space(&tree);
     assert!(told.live < told.bytes / 100 * 55, "{told:?}");
-    check("nobody reads any more", &mut tree);
+    check("without readers", &mut tree);
 }
 
 #[test]

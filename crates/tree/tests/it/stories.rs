@@ -73,7 +73,7 @@ fn the_second_flush_waits_until_the_first_is_installed() {
 
 /// A Go store lost every live key when it compacted a table that also had tombstones.
 #[test]
-fn live_keys_beside_tombstones_survive_a_compaction() {
+fn live_keys_next_to_tombstones_survive_a_compaction() {
     let mut tree = BenchTree::new(small_options());
     for i in 0..100 {
         tree.put(&format!("k{i:03}"), "value");
@@ -222,7 +222,8 @@ fn an_unregistered_reader_is_warned_by_the_watermark() {
     assert!(tree.tree.view().watermark() > old);
 }
 
-/// Of two deleted ranges a flush keeps the newer. A reader at the older one must be told.
+/// Of two deleted ranges a flush keeps the newer. A reader between the two, which is not
+/// registered, must start again.
 #[test]
 fn an_unregistered_reader_is_warned_of_merged_range_deletes() {
     let mut tree = BenchTree::new(small_options());

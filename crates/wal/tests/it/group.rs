@@ -87,7 +87,7 @@ fn a_leader_that_yielded_too_long_does_not_yield_for_a_while() {
 /// When several syncs run at the same time and a page cannot be written, Linux reports the error to
 /// only one of them.
 #[test]
-fn a_sync_beside_one_that_fails_does_not_succeed() {
+fn a_sync_during_one_that_fails_does_not_succeed() {
     for _ in 0..5 {
         let (mem, both) = (mem(), Barrier::new(2));
         let faulty = FaultDisk::new(Arc::new(mem.clone()));

@@ -96,7 +96,7 @@ fn nesting_beyond_the_limit_is_an_error() {
     assert!(error.to_string().contains("nested deeper than 512"), "{error}");
     let error = Document::from_serialize(&nested(5 * DEPTH_MAX)).unwrap_err();
     assert!(error.to_string().contains("nested deeper than 512"), "{error}");
-    // 600 nested arrays of one element, in bytes that nobody has validated.
+    // 600 nested arrays of one element, in bytes that were not validated.
     let mut bytes = vec![0x17, 0x03];
     for depth in 0..600 {
         let body = if depth == 0 { vec![] } else { bytes[1..].to_vec() };
