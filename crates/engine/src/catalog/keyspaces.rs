@@ -1,7 +1,7 @@
 //! The catalog: all keyspaces by name, by number and by tree; the next numbers; the epoch.
 //!
 //! The rule that must never break: a number is assigned once, even if its keyspace or tree is gone.
-//! So the manifest holds the next numbers beside the keyspaces.
+//! So the manifest also holds the next numbers.
 
 use super::name::check_name;
 use super::record::{KeyspaceContent, KeyspaceRecord};

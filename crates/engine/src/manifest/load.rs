@@ -143,8 +143,8 @@ fn check_torn(tail: &[u8], ident: Ident, at: usize, file: impl Display) -> Resul
     // A crafted file could make the checksums from every offset take for ever: beyond the budget
     // the file is refused. Random bytes look like a frame at about one offset in 2^23.
     let mut budget = tail.len().saturating_mul(4).saturating_add(64 << 20);
-    for behind in 1..tail.len() {
-        let (good, summed) = frame_at(&tail[behind..], ident, (at + behind) as u64);
+    for after in 1..tail.len() {
+        let (good, summed) = frame_at(&tail[after..], ident, (at + after) as u64);
         budget = budget.saturating_sub(summed);
         if good.is_some() || budget == 0 {
             return Err(Error::corruption(
@@ -153,7 +153,7 @@ fn check_torn(tail: &[u8], ident: Ident, at: usize, file: impl Display) -> Resul
                 format_args!(
                     "expected an edit with its checksum; the bytes at offset {} show that it \
                      was synced",
-                    at + behind
+                    at + after
                 ),
             ));
         }

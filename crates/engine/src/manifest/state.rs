@@ -16,7 +16,7 @@ use std::fmt;
 /// The state of a database. Numbers only rise.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ManifestState {
-    /// The keyspaces.
+    /// The catalog of keyspaces.
     pub(crate) catalog: Catalog,
     /// The trees that have a state: a tree that was never flushed is not listed.
     pub(crate) trees: BTreeMap<TreeId, TreeState>,

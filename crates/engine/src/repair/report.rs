@@ -23,7 +23,7 @@ pub struct Loss {
     /// Whether this may be no loss: the end of a log or manifest that a crash cut off before it was
     /// acknowledged.
     pub may_be_torn: bool,
-    /// What is wrong.
+    /// A text that says what is wrong.
     pub what: String,
 }
 
