@@ -155,8 +155,8 @@ impl Engine {
         self.start_large(batch, None, durability, wait)
     }
 
-    /// Like [`Engine::start`], with `wait`. The log shares the payload of a large batch;
-    /// nothing else holds it when this returns.
+    /// Like [`Engine::start`] with `wait`. The log shares the payload of a large batch; nothing
+    /// else holds it when this returns.
     ///
     /// # Errors
     /// Same as [`Engine::start`].
@@ -165,8 +165,8 @@ impl Engine {
         self.start_large(&batch, large, durability, true)
     }
 
-    /// Like [`Engine::start`], but never sleeps until flushes or compactions have caught
-    /// up: returns how long to wait instead.
+    /// Like [`Engine::start`], but never sleeps until flushes or compactions have caught up:
+    /// returns how long to wait instead.
     ///
     /// # Errors
     /// Same as [`Engine::start`], except Busy.

@@ -76,8 +76,7 @@ impl Keyspaces {
         (keyspace.name(), partition.unwrap_or_default())
     }
 
-    /// Like [`Keyspaces::partition_of`], where only the number of the tree is known. Visits all
-    /// trees.
+    /// Like [`Keyspaces::partition_of`], but finds the tree by its number. Visits all trees.
     pub(crate) fn find_partition(&self, tree: TreeId) -> (String, usize) {
         let place = self.all().iter().find_map(|keyspace| {
             let partition = keyspace.trees.iter().position(|other| other.id() == tree)?;

@@ -18,7 +18,7 @@ const OPERANDS_MAX: usize = 32;
 /// One more operand for each 128 bytes of the value, which is copied whenever it is stored: a get
 /// copies these in about the time in which it folds an operand.
 const BYTES_PER_OPERAND: usize = 128;
-/// From this many operands on the get stores the value itself, since gets may be all that comes.
+/// With more operands than this the get stores the value itself, since gets may be all that comes.
 const OPERANDS_FOR_WRITES: usize = 1024;
 
 /// The parts of the database that a read uses.
@@ -95,8 +95,8 @@ impl Reads {
         self.find(keyspace, (key, hash), None, &|| moment.get())
     }
 
-    /// Like [`Reads::get_found`], as of now, but from memory: returns `None` if a table
-    /// must be read.
+    /// Like [`Reads::get_found`] as of now, but only from memory: returns `None` if a table must be
+    /// read.
     pub(crate) fn try_get_found(
         &self,
         keyspace: &KeyspaceCore,

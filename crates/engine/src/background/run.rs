@@ -120,8 +120,7 @@ fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
     upkeep.setup.executor.submit_after(wait, Lane::Flush, job);
 }
 
-/// Like [`schedule_compactions`], but in a worker, since it may read the samples of many
-/// tables.
+/// Like [`schedule_compactions`], but in a worker, since it may read the samples of many tables.
 fn schedule_compactions_soon(upkeep: &Arc<Upkeep>) {
     let job = job_of(upkeep, |upkeep| {
         schedule_compactions(upkeep);

@@ -78,7 +78,7 @@ pub(crate) fn make_history_durable(upkeep: &Arc<Upkeep>) -> Result<()> {
     Ok(())
 }
 
-/// Like [`flush_all`], during a replay that has inserted everything through `through`.
+/// Like [`flush_all`], but during a replay that has inserted everything through `through`.
 pub(crate) fn flush_replayed(upkeep: &Arc<Upkeep>, through: SeqNo) -> Result<()> {
     seal_through(upkeep, through);
     wait_for_flushes(upkeep, Flushes::is_flushed)

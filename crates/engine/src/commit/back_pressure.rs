@@ -59,8 +59,7 @@ pub(crate) enum TryWrite<'a> {
     Later(Duration),
 }
 
-/// Like [`before_write`], for a caller that must not sleep: returns the time that it would
-/// wait.
+/// Like [`before_write`], but returns the time that a caller must wait instead of sleeping.
 ///
 /// # Errors
 /// Same as [`before_write`], except Busy.

@@ -129,8 +129,8 @@ impl Commits {
         (Ok(Committed { last, lsn }), due)
     }
 
-    /// Like [`Commits::write`], for a write that merges into a keyspace in which entries
-    /// may expire. Its keys are locked.
+    /// Like [`Commits::write`], but for a write that merges into a keyspace in which entries may
+    /// expire. Its keys are locked.
     #[cold]
     fn write_resolved(
         &self,
