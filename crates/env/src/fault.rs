@@ -20,6 +20,8 @@ pub enum Failure {
     NoSpace,
     /// Too many open files (EMFILE).
     NoDescriptor,
+    /// Another device (EXDEV), as for a link from one file system to another.
+    OtherDevice,
 }
 
 impl Failure {
@@ -28,6 +30,7 @@ impl Failure {
             Self::Io => std::io::Error::from(rustix::io::Errno::IO),
             Self::NoSpace => std::io::Error::from(rustix::io::Errno::NOSPC),
             Self::NoDescriptor => std::io::Error::from(rustix::io::Errno::MFILE),
+            Self::OtherDevice => std::io::Error::from(rustix::io::Errno::XDEV),
         };
         Error::io(op.doing(), path, source)
     }

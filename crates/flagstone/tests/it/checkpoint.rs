@@ -2,10 +2,10 @@
 //! all when it fails?
 
 use crate::support::{folding, hashed, number, small, small_with, threaded};
-use flagstone::env::{Disk, DiskLock, Effect, Failure, Fault, LockMode, Op, ReadFile, WriteFile};
-use flagstone::{Database, Durability, Environment, ErrorKind, Event, Keyspace, Result};
+use flagstone::env::{Disk, Effect, Failure, Fault, Op};
+use flagstone::{Database, Durability, ErrorKind, Event, Keyspace, Result};
 use flagstone_testkit::{Rng, World, dump, rounds, seed};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -328,67 +328,20 @@ fn a_failure_of_any_operation_leaves_nothing_and_it_can_be_tried_again() {
     }
 }
 
-/// A disk whose links end at one directory, as at the border of a file system.
-struct TwoDevices {
-    disk: Arc<dyn Disk>,
-    border: PathBuf,
-}
-
-impl Disk for TwoDevices {
-    fn link(&self, from: &Path, to: &Path) -> Result<()> {
-        if from.starts_with(&self.border) == to.starts_with(&self.border) {
-            return self.disk.link(from, to);
-        }
-        let refused = std::io::Error::from(std::io::ErrorKind::CrossesDevices);
-        Err(flagstone::Error::io("link", from, refused))
-    }
-    fn create(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
-        self.disk.create(path)
-    }
-    fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
-        self.disk.reuse(path)
-    }
-    fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        self.disk.open(path)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> Result<()> {
-        self.disk.remove(path)
-    }
-    fn create_dir(&self, path: &Path) -> Result<()> {
-        self.disk.create_dir(path)
-    }
-    fn list(&self, dir: &Path) -> Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn exists(&self, path: &Path) -> Result<bool> {
-        self.disk.exists(path)
-    }
-    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
-        self.disk.lock(path, mode)
-    }
-    fn free_bytes(&self, path: &Path) -> Result<u64> {
-        self.disk.free_bytes(path)
-    }
+/// Links fail as they do from one file system to another.
+fn links_fail() -> Fault {
+    Fault::new(Effect::Fail(Failure::OtherDevice)).on(&[Op::Link]).forever()
 }
 
 #[test]
 fn to_another_device_tables_are_copied() {
     let world = World::new(8);
-    let (environment, _executor) = world.environment();
-    let disk = TwoDevices { disk: environment.disk.clone(), border: "/copies".into() };
-    let environment = Environment { disk: Arc::new(disk), ..environment };
-    let builder = Database::builder(World::dir()).options(small());
-    let db = builder.environment(environment).open().unwrap();
-    let kv = db.keyspace_with("kv", hashed(2)).unwrap();
+    let session = world.open(&small()).unwrap();
+    let kv = session.db.keyspace_with("kv", hashed(2)).unwrap();
     fill(&kv, 0, 250, 1);
     fill(&kv, 250, 100, 2);
-    let report = db.checkpoint(COPY).unwrap();
+    world.disk.inject(links_fail());
+    let report = session.db.checkpoint(COPY).unwrap();
     assert!(report.bytes > 0 && report.bytes_copied == report.bytes, "{report}");
     // Copied bytes are synced before the copy is a database.
     let after = World::on(world.mem.crash_losing_unsynced(), 9);
@@ -416,11 +369,8 @@ fn on_a_real_disk_the_files_are_the_same_and_stay_when_the_original_goes() {
 #[test]
 fn copies_of_a_checkpoint_keep_to_their_rate_and_end_with_the_database() {
     let world = World::new(8);
-    let environment = world.environment_with_threads();
-    let disk = TwoDevices { disk: environment.disk.clone(), border: "/copies".into() };
-    let environment = Environment { disk: Arc::new(disk), ..environment };
-    let builder = Database::builder(World::dir()).options(small()).copy_bytes_per_second(1);
-    let db = builder.environment(environment).open().unwrap();
+    let db = threaded(&world, small().copy_bytes_per_second(1));
+    world.disk.inject(links_fail());
     fill(&db.keyspace_with("kv", hashed(1)).unwrap(), 0, 250, 1);
     let error = std::thread::scope(|scope| {
         let checkpoint = scope.spawn(|| db.checkpoint(COPY));

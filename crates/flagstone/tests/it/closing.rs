@@ -5,32 +5,46 @@ use flagstone::env::{Disk, DiskLock, LockMode, ReadFile, WriteFile};
 use flagstone::{Database, Environment, ErrorKind, Result};
 use flagstone_testkit::World;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 const KEYSPACES: usize = 40;
 
-/// The first open of a table waits until it is let through.
+/// A disk on which opens of tables wait until they are let through.
 struct Gated {
     disk: Arc<dyn Disk>,
-    opened: AtomicUsize,
-    is_open: Mutex<bool>,
+    gate: Mutex<Gate>,
     bell: Condvar,
+}
+
+#[derive(Default)]
+struct Gate {
+    /// The number of opens of tables that were asked for.
+    asked: usize,
+    is_open: bool,
 }
 
 impl Gated {
     fn let_through(&self) {
-        *self.is_open.lock().unwrap() = true;
+        self.gate.lock().unwrap().is_open = true;
         self.bell.notify_all();
+    }
+
+    /// Waits until a table is to be opened. Returns false after a minute.
+    fn is_asked(&self) -> bool {
+        let (gate, minute) = (self.gate.lock().unwrap(), Duration::from_secs(60));
+        let waited = self.bell.wait_timeout_while(gate, minute, |gate| gate.asked == 0);
+        !waited.unwrap().1.timed_out()
     }
 }
 
 impl Disk for Gated {
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
         if path.extension().is_some_and(|extension| extension == "sst") {
-            self.opened.fetch_add(1, Ordering::Relaxed);
-            let is_open = self.is_open.lock().unwrap();
-            drop(self.bell.wait_while(is_open, |is_open| !*is_open).unwrap());
+            let mut gate = self.gate.lock().unwrap();
+            gate.asked += 1;
+            self.bell.notify_all();
+            drop(self.bell.wait_while(gate, |gate| !gate.is_open).unwrap());
         }
         self.disk.open(path)
     }
@@ -86,19 +100,13 @@ fn a_close_does_not_wait_until_the_look_after_an_open_has_seen_every_tree() {
     let environment = world.environment_with_threads();
     let gated = Arc::new(Gated {
         disk: Arc::clone(&environment.disk),
-        opened: AtomicUsize::new(0),
-        is_open: Mutex::new(false),
+        gate: Mutex::default(),
         bell: Condvar::new(),
     });
     let environment = Environment { disk: Arc::<Gated>::clone(&gated), ..environment };
     let builder = Database::builder(World::dir()).options(small());
     let db = builder.environment(environment).open().unwrap();
-    let opened = || gated.opened.load(Ordering::Relaxed);
-    let looks = (0..10_000_000).any(|_| {
-        std::thread::yield_now();
-        opened() > 0
-    });
-    if !looks {
+    if !gated.is_asked() {
         gated.let_through();
         panic!("nobody looks");
     }
@@ -113,5 +121,6 @@ fn a_close_does_not_wait_until_the_look_after_an_open_has_seen_every_tree() {
         assert_eq!(refused.kind(), ErrorKind::Closed, "{refused}");
         close.join().unwrap().unwrap();
     });
-    assert!(opened() < KEYSPACES / 4, "{} tables were opened", opened());
+    let asked = gated.gate.lock().unwrap().asked;
+    assert!(asked < KEYSPACES / 4, "{asked} tables were opened");
 }
