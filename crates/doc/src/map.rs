@@ -159,4 +159,14 @@ mod tests {
         assert_eq!(map.insert(Value::number("1.0").unwrap(), "y"), Some(Value::from("x")));
         assert!(!map.has_only_names());
     }
+
+    #[test]
+    fn a_key_of_any_type_is_found_by_a_value_that_equals_it() {
+        let map = Map::from_iter([(Value::from(1), "one"), (Value::from("1"), "text")]);
+        let found = |key: Value| map.get_value(&key).and_then(Value::as_str);
+        assert_eq!(found(1.into()), Some("one"));
+        assert_eq!(found(Value::number("1.0").unwrap()), Some("one"));
+        assert_eq!(found("1".into()), Some("text"));
+        assert_eq!((found(2.into()), map.get("2")), (None, None));
+    }
 }
