@@ -66,8 +66,9 @@ cargo xtask COMMAND
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
                   feeds hostile bytes to the reader of one format; without a target it lists the
                   targets and all options
-  fixtures        writes the small databases of today's format into fixtures/; tests open every
-                  folder there, old ones too
+  fixtures [NAMES]
+                  adds small databases of today's format to fixtures/: those whose content is not
+                  there yet, and those of NAMES. It changes none that is there; tests open all
   help            this text
 
 Exit code: 0 success, 1 failure, 2 unknown command.";
@@ -101,7 +102,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["memory", ref options @ ..] => programs::run(root, &["memory"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
-        ["fixtures"] => programs::make_fixtures(root),
+        ["fixtures", ref names @ ..] => programs::add_fixtures(root, names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             true

@@ -13,11 +13,12 @@ pub(crate) fn run(root: &Path, program: &[&str], options: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Writes the fixtures of today's format. Takes the build of the tests, since they are small.
-pub(crate) fn make_fixtures(root: &Path) -> bool {
+/// Adds fixtures of today's format: those of these names, and those that are not there yet. Takes
+/// the build of the tests, since they are small.
+pub(crate) fn add_fixtures(root: &Path, names: &[&str]) -> bool {
     let words = ["run", "--locked", "-q", "-p", "flagstone-testkit", "--bin", "fixtures", "--"];
     let mut command = cargo(root);
-    command.args(words).arg(root.join("fixtures"));
+    command.args(words).arg(root.join("fixtures")).args(names);
     command.status().is_ok_and(|status| status.success())
 }
 

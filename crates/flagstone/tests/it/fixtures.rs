@@ -1,32 +1,21 @@
 //! Are databases of every format that must open still read, and are they what this code would make?
 
-use flagstone_testkit::fixtures::{EXPECTED, FORMAT, Fixture, Image, check, make};
-use std::fs;
+use flagstone_testkit::fixtures::{
+    FORMAT, Fixture, Image, add, check, folders, load, make, newest,
+};
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
 }
 
-fn folders(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
-    folders.sort();
-    folders
-}
-
-fn load(dir: &Path) -> Fixture {
-    let name = dir.file_name().unwrap().to_str().unwrap().to_owned();
-    let expected = fs::read_to_string(dir.join(EXPECTED)).unwrap();
-    Fixture { name, image: Image::load(dir).unwrap(), expected }
-}
-
 #[test]
 fn every_fixture_is_read_verified_compacted_and_restored() {
     let mut checked = 0;
-    for format in folders(&root()) {
-        for dir in folders(&format) {
-            check(&load(&dir)).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    for format in folders(&root()).unwrap() {
+        for dir in folders(&format).unwrap() {
+            check(&load(&dir).unwrap())
+                .unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
             checked += 1;
         }
     }
@@ -36,14 +25,36 @@ fn every_fixture_is_read_verified_compacted_and_restored() {
 #[test]
 fn the_fixtures_of_todays_format_hold_what_would_be_made_today() {
     for made in make().unwrap() {
-        let kept = load(&root().join(FORMAT).join(&made.name));
+        let kept = newest(&root().join(FORMAT), &made.name).unwrap();
+        let kept = kept.map(|dir| load(&dir).unwrap().expected);
         assert!(
-            kept.expected == made.expected,
-            "{} of {FORMAT} holds something else: run `cargo xtask fixtures`, and give it a folder \
-             of its own if a version of the format has changed",
+            kept.as_ref() == Some(&made.expected),
+            "{} of {FORMAT} holds something else, or is missing: run `cargo xtask fixtures`",
             made.name
         );
     }
+}
+
+#[test]
+fn a_fixture_that_is_there_is_never_written_again() {
+    let root = tempfile::tempdir().unwrap();
+    let format = root.path().join("format-1");
+    assert_eq!(newest(&format, "bytes").unwrap(), None);
+    let fixture = |name: &str, expected: &str| Fixture {
+        name: name.to_owned(),
+        image: Image::default(),
+        expected: expected.to_owned(),
+    };
+    for n in 1..=11 {
+        let dir = add(&format, &fixture("bytes", &n.to_string())).unwrap();
+        assert_eq!(newest(&format, "bytes").unwrap(), Some(dir));
+    }
+    add(&format, &fixture("bytes and more", "x")).unwrap();
+    let names = ["bytes", "bytes-2", "bytes-10", "bytes-11"];
+    let kept = names.map(|name| load(&format.join(name)).unwrap());
+    assert_eq!(kept, ["1", "2", "10", "11"].map(|expected| fixture("bytes", expected)));
+    assert_eq!(folders(&format).unwrap().len(), 12);
+    assert_eq!(folders(root.path()).unwrap(), [format]);
 }
 
 #[test]
