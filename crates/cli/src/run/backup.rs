@@ -8,6 +8,9 @@ use flagstone::{BackupInfo, Backups, Database, DateTime};
 use std::path::Path;
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
+    if args.rate.is_some() && args.paths.len() < 2 {
+        return Err(Failure::Usage("--rate is for a new generation: expected DB and DIR".into()));
+    }
     let dir = match &args.paths[..] {
         [database, dir] => {
             make(database, dir, args.rate)?;

@@ -8,6 +8,9 @@ use flagstone::Value;
 use std::ops::Bound;
 
 pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
+    if args.json_key && args.from.is_none() && args.to.is_none() {
+        return Err(Failure::Usage("--json-key is for the keys of --from and --to".to_owned()));
+    }
     let bound = |key: &Option<String>| -> Result<Option<Value>, Failure> {
         key.as_ref().map(|key| open::key(key, args.json_key)).transpose()
     };

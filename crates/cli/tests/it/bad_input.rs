@@ -89,6 +89,20 @@ fn bad_json_and_bad_arguments_make_no_database() {
 }
 
 #[test]
+fn options_that_would_do_nothing_are_refused() {
+    let place = Place::new();
+    for (args, text) in [
+        ("scan db c --json-key", "--json-key is for the keys of --from and --to"),
+        ("scan db c --prefix x --json-key", "--json-key is for the keys of --from and --to"),
+        ("backup dir --list --rate 1MiB", "--rate is for a new generation"),
+        ("backup dir --keep 1 --rate 1MiB", "--rate is for a new generation"),
+        ("keys db c --seed 2", "--sample"),
+    ] {
+        place.fails(args, 2, text);
+    }
+}
+
+#[test]
 fn other_partitions_than_the_stored_are_refused() {
     let place = Place::new();
     place.file("in.jsonl", "{\"id\":1}");
