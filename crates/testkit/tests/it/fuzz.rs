@@ -12,7 +12,9 @@ static COUNTING: Counting = Counting;
 /// Runs what is known of a target, and some inputs that are not.
 fn replay(name: &str, quick: u64) {
     let target = target(name).unwrap();
-    for (path, input) in corpus(target) {
+    let corpus = corpus(target);
+    assert!(!corpus.is_empty(), "{name} has no corpus");
+    for (path, input) in corpus {
         run_once(target, &input).unwrap_or_else(|said| panic!("{}: {said}", path.display()));
     }
     let executions = rounds(quick, quick * 200);
