@@ -2,7 +2,7 @@
 
 use crate::ci::cargo;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 pub(crate) const TEST: [&str; 8] =
     ["test", "--locked", "-q", "-p", "flagstone", "--features", "shuttle", "--test"];
@@ -28,21 +28,38 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> bool {
     }
     // Without a seed every run tries other schedules. Each model prints its seed.
     let seed = seed.unwrap_or_else(random_seed);
-    let models = model.map_or_else(|| count(root).max(1), |_| 1);
+    let filter = model.map(|model| format!("::{model}"));
+    let Some(listing) = list(root, filter.as_deref()) else { return false };
+    let each = match share(seconds, &listing) {
+        Ok(each) => each,
+        Err(why) => {
+            eprintln!("{}: {why}", model.unwrap_or("crates/flagstone/tests/models"));
+            return false;
+        }
+    };
     let mut command = cargo(root);
     command.args(TEST).args(["models", "--", "--nocapture", "--test-threads", "1"]);
-    command.args(model.map(|model| format!("::{model}")));
-    command.env("FLAGSTONE_SECONDS", (seconds / models as f64).to_string());
+    command.args(filter);
+    command.env("FLAGSTONE_SECONDS", each.to_string());
     command.env("FLAGSTONE_SEED", seed.to_string());
     command.env("RUST_BACKTRACE", "0");
     succeeds(&mut command)
 }
 
-/// Returns the number of models, which share the time.
-fn count(root: &Path) -> usize {
-    let listed = cargo(root).args(TEST).args(["models", "--", "--list"]).output();
-    let text = listed.map_or_else(|_| String::new(), |o| String::from_utf8_lossy(&o.stdout).into());
-    text.lines().filter(|line| line.ends_with(": test")).count()
+/// Returns the list that the test binary prints of its models, or `None` if it cannot be built.
+fn list(root: &Path, filter: Option<&str>) -> Option<String> {
+    let mut command = cargo(root);
+    command.args(TEST).args(["models", "--", "--list"]).args(filter);
+    let output = command.stderr(Stdio::inherit()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into())
+}
+
+/// Returns the seconds of each model in a list. The models share the time.
+fn share(seconds: f64, listing: &str) -> Result<f64, &'static str> {
+    match listing.lines().filter(|line| line.ends_with(": test")).count() {
+        0 => Err("there is no such model"),
+        models => Ok(seconds / models as f64),
+    }
 }
 
 fn random_seed() -> u64 {
@@ -52,4 +69,17 @@ fn random_seed() -> u64 {
 
 fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_share_the_time_and_a_run_without_a_model_is_refused() {
+        let listing = "commits::a_batch: test\nscans::a_scan: test\n\n2 tests, 0 benchmarks\n";
+        assert_eq!(share(30.0, listing), Ok(15.0));
+        assert_eq!(share(30.0, "0 tests, 0 benchmarks\n"), Err("there is no such model"));
+        assert_eq!(share(30.0, ""), Err("there is no such model"));
+    }
 }
