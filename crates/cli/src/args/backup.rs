@@ -10,9 +10,8 @@ use std::path::PathBuf;
 /// elsewhere; a program that has it open calls `Database::backup` itself. With --list, --verify, or
 /// --keep and no database, only the directory of backups is read.
 #[derive(Args, Debug)]
-#[command(
-    override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       flagstone backup DIR [--list] [--verify] [--keep N]"
-)]
+#[command(override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       \
+                      flagstone backup DIR [--list] [--verify] [--keep N]")]
 pub(crate) struct BackupArgs {
     /// The directory of the database, and that of its backups, which is created if it is missing
     #[arg(value_names = ["DB", "DIR"], num_args = 1..=2, required = true)]

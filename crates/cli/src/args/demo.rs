@@ -10,7 +10,12 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
     /// The number of comments
-    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 300_000,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 32)
+    )]
     pub(crate) count: u64,
     /// The directory of the database; must not exist or be empty [default: ./flagstone-demo,
     /// created again each time]

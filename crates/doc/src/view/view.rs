@@ -298,9 +298,8 @@ impl<'a> View<'a> {
         }
         if self.form == forms::PAIRS {
             for field in self.fields()? {
-                let (key, value) = field?;
-                if matches!(key, FieldKey::Value(key) if key.as_text_bytes() == Some(name.as_bytes()))
-                {
+                let (FieldKey::Value(key), value) = field? else { continue };
+                if key.as_text_bytes() == Some(name.as_bytes()) {
                     return Ok(Some(value));
                 }
             }

@@ -122,7 +122,8 @@ fn a_document_that_does_not_fit_the_type_is_named_with_its_path() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         error.to_string(),
-        "a stored document of \"comments\": votes.8.Down.weight: invalid value: integer `300`, expected u8"
+        "a stored document of \"comments\": votes.8.Down.weight: invalid value: integer `300`, \
+         expected u8"
     );
     let large = vec!["x".repeat(100); 20];
     assert_eq!(comments.put_as("b", &large).unwrap_err().kind(), ErrorKind::InvalidInput);

@@ -49,7 +49,8 @@ fn asked() -> Result<Asked, String> {
             "--trace" => sim::trace(),
             _ => {
                 return Err(format!(
-                    "{word}: unknown; --seconds N, --hours N, --seed S, --threads N, --only, --trace"
+                    "{word}: unknown; --seconds N, --hours N, --seed S, --threads N, --only, \
+                     --trace"
                 ));
             }
         }

@@ -35,7 +35,10 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         r#"{"a":[1,2.50,-0,1e400,"x\n\ud83d\ude00",null],"b":{"c":true,"a":""},"é":false}"#,
         r#" [ 123456789012345678901234567890 , -0.000001e-99 , "\u0000\"\\\/" , {} , [] ] "#,
-        r#"{"id":"evn2i5p","score":7,"tags":["a","b"],"body":"some text that is long enough","n":null}"#,
+        concat!(
+            r#"{"id":"evn2i5p","score":7,"tags":["a","b"],"#,
+            r#""body":"some text that is long enough","n":null}"#
+        ),
         r#"[[[[[[[[[[[[{"deep":[1]}]]]]]]]]]]]]"#,
         "\"plain text of ascii and \u{fc}ml\u{e4}ut, long enough for sixteen bytes at once\"",
         "3.141592653589793238462643383279",

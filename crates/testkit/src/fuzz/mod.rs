@@ -3,8 +3,8 @@
 //! fuzz TARGET`).
 //!
 //! ```text
-//! seeds: real encoders ---\                     a new place in the code: kept and mutated further
-//! corpus: crates/testkit/corpus/TARGET --> mutate --> body --> a panic: minimized, written to a file
+//! seeds: real encoders ---------\              a new place in the code: kept, mutated further
+//! corpus: testkit/corpus/TARGET --> mutate --> body --> a panic: minimized, written to a file
 //! ```
 //!
 //! Formats with checksums are tried twice: as they are, and with every checksum accepted, so that

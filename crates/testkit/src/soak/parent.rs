@@ -116,7 +116,8 @@ pub fn soak(dir: &Path, asked: &Asked, mut note: impl FnMut(&str)) -> Result<(),
     }
 }
 
-const HEAD: &str = " minute  ops/s  CPU %  opens  resident most  threads  descriptors  tables most     log    live  pinned  (MiB)";
+const HEAD: &str = " minute  ops/s  CPU %  opens  resident most  threads  descriptors  \
+                    tables most     log    live  pinned  (MiB)";
 
 /// Returns the row of a minute.
 fn minute(samples: &[Sample]) -> String {

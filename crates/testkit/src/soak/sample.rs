@@ -27,8 +27,8 @@ pub(super) struct Sample {
 }
 
 /// The columns of a row.
-pub(super) const COLUMNS: &str = "seconds,works,ops,cpu_seconds,opens,resident_bytes,threads,descriptors,table_bytes,\
-                                  log_bytes,live_bytes,pinned_bytes";
+pub(super) const COLUMNS: &str = "seconds,works,ops,cpu_seconds,opens,resident_bytes,threads,\
+                                  descriptors,table_bytes,log_bytes,live_bytes,pinned_bytes";
 
 impl Sample {
     /// Returns a sample of process `id` and the database in `dir`.
@@ -68,7 +68,8 @@ impl Sample {
         let Self { tables, log, live, pinned, .. } = self;
         let works = u8::from(*works);
         format!(
-            "{at:.1},{works},{ops},{cpu:.2},{opens},{resident},{threads},{descriptors},{tables},{log},{live},{pinned}"
+            "{at:.1},{works},{ops},{cpu:.2},{opens},{resident},{threads},{descriptors},{tables},\
+             {log},{live},{pinned}"
         )
     }
 }

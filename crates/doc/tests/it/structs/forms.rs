@@ -336,7 +336,10 @@ fn other_formats_get_the_nearest_type_they_have() {
     let json = serde_json::to_string(&value).unwrap();
     assert_eq!(
         json,
-        r#"{"price":1.1,"big":18446744073709551615,"far":"1e400","time":"2019-08-01T00:00:00Z","id":"01010101-0101-0101-0101-010101010101"}"#
+        concat!(
+            r#"{"price":1.1,"big":18446744073709551615,"far":"1e400","#,
+            r#""time":"2019-08-01T00:00:00Z","id":"01010101-0101-0101-0101-010101010101"}"#
+        )
     );
     let back: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(back.get("price"), value.get("price"));
@@ -372,7 +375,10 @@ fn adapters_change_the_stored_form() {
     let json = json_of(&order);
     assert_eq!(
         json,
-        r#"{"price":170141183460469231731687303715884105727,"count":"7","placed":1564617600250,"due":"2019-08-01T00:00:00.250000Z"}"#
+        concat!(
+            r#"{"price":170141183460469231731687303715884105727,"count":"7","#,
+            r#""placed":1564617600250,"due":"2019-08-01T00:00:00.250000Z"}"#
+        )
     );
     let read: Order =
         from_json(r#"{"price":"5","count":7,"placed":-1,"due":"2019-08-01T02:00:00+02:00"}"#);
