@@ -158,6 +158,16 @@ fn numbers_no_engine_gives_do_no_harm() {
     }
 }
 
+#[test]
+fn sizes_of_documents_come_from_their_lines_without_any_trial() {
+    let lines: String = (0..1000).map(|at| "x".repeat(400 + at) + "\n").collect();
+    let sizes = DocumentSizes::of_lines(lines.as_bytes()).unwrap();
+    let report = Report::new(&[], Some(&sizes));
+    let ids: Vec<&str> = report.figures().iter().map(|figure| figure.id.as_str()).collect();
+    assert_eq!(ids, ["document-sizes"]);
+    assert!(report.html().contains("1,000 documents, mean 900 bytes"), "{}", report.html());
+}
+
 #[cfg(feature = "png")]
 #[test]
 fn figures_become_pictures() {
