@@ -17,6 +17,7 @@
 pub mod seed;
 
 pub mod memory;
+pub mod program;
 pub mod rng;
 
 pub mod model;
