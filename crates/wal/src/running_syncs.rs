@@ -29,7 +29,6 @@ impl RunningSyncs {
     }
 }
 
-/// A running sync.
 pub(crate) struct RunningSync<'a> {
     running_syncs: &'a RunningSyncs,
     place: u64,

@@ -13,7 +13,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 const SLOTS_MAX: usize = 100_000;
 const TEXT_MAX: usize = 8 << 20;
 
-/// A remembered name.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     /// The offset of the name in [`KeyMemory`]'s `text`, after its quote.

@@ -51,7 +51,7 @@ pub struct Failure {
     pub said: String,
     /// The input, made smaller where that was possible.
     pub input: Vec<u8>,
-    /// Its length before.
+    /// The length of the input before it was minimized.
     pub found_len: usize,
     /// The number of inputs that ran before it.
     pub executions: u64,

@@ -164,7 +164,7 @@ impl Runs {
         self.merged().len() + usize::from(!self.tail.is_empty())
     }
 
-    /// Run `number`.
+    /// Returns the keys of run `number`.
     #[inline]
     pub(super) fn get(&self, number: usize) -> &[Ranked] {
         self.merged().get(number).unwrap_or(&self.tail)

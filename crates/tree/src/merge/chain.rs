@@ -79,7 +79,6 @@ impl Chain {
         self.is_combined
     }
 
-    /// Removes all operands.
     pub(crate) fn clear(&mut self) {
         self.parts.clear();
         self.bytes = 0;

@@ -194,7 +194,6 @@ impl MergeCursor {
         self.hold_one_huge()
     }
 
-    /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
         self.sources[self.heap.first()?.place].entry()

@@ -123,7 +123,6 @@ impl Retention {
         self.keep_tombstones
     }
 
-    /// The stripes alone.
     pub(crate) const fn stripes(&self) -> &Stripes {
         &self.stripes
     }

@@ -178,7 +178,6 @@ impl RunCursor {
         self.cursor.as_ref().map(|cursor| (cursor.table().path(), cursor.block_offset()))
     }
 
-    /// The current entry.
     #[inline]
     pub(crate) fn entry(&self) -> Option<EntryRef<'_>> {
         self.cursor.as_ref().map(TableCursor::entry)

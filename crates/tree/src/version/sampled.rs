@@ -72,7 +72,6 @@ impl SampleSlot {
 }
 
 impl SampleSlot {
-    /// Drops the sample.
     pub(super) fn clear(&mut self, cache: &BlockCache) {
         if let Some(Held::Some { sample, .. }) = self.held.get_mut().take() {
             cache.unpin(sample.bytes());
