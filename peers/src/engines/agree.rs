@@ -4,21 +4,18 @@ use super::{Choice, KINDS};
 use flagstone::Durability;
 use flagstone_bench::engine::Engine;
 use flagstone_bench::options::StoreOptions;
+use flagstone_bench::workload::Random;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// A stream of pseudo-random numbers.
-struct Dice(u64);
+struct Dice(Random);
 
 impl Dice {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        self.0.below(bound)
     }
 
     fn key(&mut self) -> Vec<u8> {
@@ -88,7 +85,7 @@ fn agrees(choice: &Choice, durability: Durability, ops: u64) {
     let what = format!("{choice} {durability:?}");
     let place = Place::new(&format!("{choice}-{durability:?}").replace([' ', '(', ')'], ""));
     let options = place.options(durability);
-    let mut dice = Dice(seed());
+    let mut dice = Dice(Random::new(seed(), 0));
     let mut model = BTreeMap::new();
     let mut engine = choice.open(&options, false).unwrap();
     assert!(!engine.version().contains("unknown"), "{what}: {}", engine.version());
