@@ -1,6 +1,6 @@
 //! Facts told to listeners: one enum for the log line, the metrics and the bands on a plot.
 
-use flagstone_base::{Error, FileNumber};
+use flagstone_base::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -186,8 +186,8 @@ pub enum Event {
     },
     /// A file that nothing needs any more was removed.
     FileRemoved {
-        /// The number of the file.
-        number: FileNumber,
+        /// The number in the name of the file.
+        number: u64,
     },
     /// A sync failed or background work panicked: the database accepts no writes until it is opened
     /// again.
@@ -248,7 +248,7 @@ impl fmt::Display for Event {
             Self::StallFinished { cause, took } => {
                 write!(f, "writers continue after {took:.1?}: {cause:?}")
             }
-            Self::FileRemoved { number } => write!(f, "file {number} removed"),
+            Self::FileRemoved { number } => write!(f, "file {number:06} removed"),
             Self::Poisoned { error } => write!(f, "no more writes are accepted: {error}"),
             Self::Closed { error: None } => write!(f, "closed"),
             Self::Closed { error: Some(error) } => write!(f, "closed with an error: {error}"),

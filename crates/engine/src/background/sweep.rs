@@ -26,7 +26,7 @@ pub(crate) fn sweep(upkeep: &Upkeep) {
     }
     for number in obsolete {
         match upkeep.setup.environment.disk.remove(&upkeep.trees.table_path(number)) {
-            Ok(()) => upkeep.health.tell(&Event::FileRemoved { number }),
+            Ok(()) => upkeep.health.tell(&Event::FileRemoved { number: number.0 }),
             // The next open removes files that nothing names.
             Err(error) if error.is_missing_file() => {}
             Err(error) => upkeep.health.tell(&Event::BackgroundFailed { doing: "sweep", error }),

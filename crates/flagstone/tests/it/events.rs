@@ -39,3 +39,33 @@ fn flushes_and_compactions_are_told_by_keyspace_and_partition() {
         assert!(heard.contains(&format!("letters 1 {what}")), "{what}: {heard:?}");
     }
 }
+
+#[test]
+fn a_removed_file_is_told_by_the_number_in_its_name() {
+    let world = World::new(1);
+    let (environment, _executor) = world.environment();
+    let removed = Arc::<Mutex<Vec<(u64, String)>>>::default();
+    let told = Arc::clone(&removed);
+    let listener = move |event: &Event| {
+        if let Event::FileRemoved { number } = event {
+            told.lock().unwrap().push((*number, event.to_string()));
+        }
+    };
+    let builder = Database::builder(World::dir()).options(small()).environment(environment);
+    let db = builder.listener(listener).open().unwrap();
+    let kv = db.keyspace_with("kv", hashed(1)).unwrap();
+    let mut tables = Vec::new();
+    for round in 0..2 {
+        kv.put("a", [round]).unwrap();
+        db.flush().unwrap();
+        tables.extend(world.files().into_iter().filter(|name| name.ends_with(".sst")));
+    }
+    db.compact().unwrap();
+    let removed = removed.lock().unwrap();
+    assert!(!removed.is_empty());
+    for (number, text) in removed.iter() {
+        let name = format!("{number:06}.sst");
+        assert!(tables.contains(&name) && !world.files().contains(&name), "{name}: {tables:?}");
+        assert_eq!(*text, format!("file {number:06} removed"));
+    }
+}
