@@ -257,8 +257,8 @@ impl fmt::Display for Event {
 }
 
 /// Receives events. Called from the thread where they happen, whatever locks it holds, so it should
-/// return soon. It may read, and call [`Database::stats`](crate::Engine::stats). Every other call
-/// of the same database returns InvalidInput, since it could wait for this very thread.
+/// return soon. It may read, and call `Database::stats`. Every other call of the same database
+/// returns InvalidInput, since it could wait for this very thread.
 pub trait Listener: Send + Sync {
     /// Called when something has happened.
     fn event(&self, event: &Event);

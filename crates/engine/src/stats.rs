@@ -156,7 +156,7 @@ impl Stats {
     }
 }
 
-/// The result of [`Database::verify`](crate::Engine::verify): what was read and found whole.
+/// The result of `Database::verify`: what was read and found whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// The number of keyspaces.

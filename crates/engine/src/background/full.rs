@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// If the first level of a tree has this many runs, they are merged before the next piece.
 const L0_RUNS_FIRST: usize = 16;
 
-/// The progress of a full compaction: see [`Database::compact_with`](crate::Engine::compact_with).
+/// The progress of a full compaction: see `Database::compact_with`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompactProgress {

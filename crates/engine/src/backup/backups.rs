@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The backups in a directory, created by [`Database::backup`](crate::Engine::backup).
+/// The backups in a directory, created by `Database::backup`.
 #[derive(Clone)]
 pub struct Backups {
     dir: PathBuf,

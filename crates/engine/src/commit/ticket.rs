@@ -7,8 +7,7 @@ use flagstone_wal::Lsn;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The promise of a commit begun by [`Engine::start`](crate::Engine::start). Dropping it does not
-/// undo the commit.
+/// The promise of a commit begun by `Database::commit_start`. Dropping it does not undo the commit.
 #[must_use = "the commit is durable only when the ticket was waited for"]
 pub struct Ticket {
     pub(crate) log: Arc<LogUpkeep>,
@@ -17,7 +16,7 @@ pub struct Ticket {
     pub(crate) seqno: SeqNo,
 }
 
-/// The result of a commit that never sleeps: [`Engine::try_start`](crate::Engine::try_start).
+/// The result of a commit that never sleeps: `Database::try_commit_start`.
 #[must_use]
 pub enum TryCommit {
     /// The writes are visible.

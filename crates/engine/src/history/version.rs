@@ -10,10 +10,9 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct HistoryId(pub(crate) u64);
 
-/// The version of a key: the write that [`Keyspace::get_versioned`](crate::Keyspace::get_versioned)
-/// has found, for [`Batch::expect_version`](crate::Batch::expect_version). No other write ever has
-/// the same token, not even after a crash that lost the write. In a copy of the database, tokens
-/// from before the copy are refused.
+/// The version of a key: the write that `Keyspace::get_versioned` has found, for
+/// `Batch::expect_version`. No other write ever has the same token, not even after a crash that
+/// lost the write. In a copy of the database, tokens from before the copy are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VersionToken {
     pub(crate) history: HistoryId,

@@ -19,7 +19,7 @@ pub struct Options {
     /// than an eighth of its share, and then exceed the budget. Filters stay in memory, too, as
     /// long as they fit into half of the cache; otherwise their parts are cached like blocks.
     pub memory_budget: u64,
-    /// When a [`commit`](crate::Engine::start) or a single-key write returns. Default: `Buffered`.
+    /// When a commit (`Database::commit`) or a single-key write returns. Default: `Buffered`.
     pub durability: Durability,
     /// Threads that compact, at least 1. Default: half the cores.
     pub compaction_workers: usize,
@@ -80,8 +80,8 @@ pub struct Options {
     /// Reads bypass the page cache where the system supports that. Default: 0, off. 10 MB/s read
     /// 860 GB a day.
     pub scrub_bytes_per_second: u64,
-    /// How fast [backups](crate::Engine::backup) copy, in bytes a second, so that they leave the
-    /// disk to others; also [checkpoints](crate::Engine::checkpoint), where the file system has no
+    /// How fast backups (`Database::backup`) copy, in bytes a second, so that they leave the
+    /// disk to others; also checkpoints (`Database::checkpoint`), where the file system has no
     /// hard links. A backup reads back its copies at the same rate. Default: 0, no limit.
     pub copy_bytes_per_second: u64,
     /// Create the directory and the database if there is none. Default: true.

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// A commit is acknowledged only when everything before it in the log is as durable as itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
-    /// Not logged. Kept only once a later [`flush`](crate::Engine::flush) or
-    /// [`close`](crate::Engine::close) has returned; an earlier crash keeps a whole cut of history.
+    /// Not logged. Kept only once a later `Database::flush` or `Database::close` has returned; an
+    /// earlier crash keeps a whole cut of history.
     None,
     /// Handed to the operating system: survives the death of the process (kill -9), but not that of
     /// the machine. The default: about a microsecond a commit.

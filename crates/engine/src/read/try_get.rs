@@ -1,6 +1,6 @@
 //! The result of a read that does not wait for the disk.
 
-/// The result of [`Keyspace::try_get`](crate::Keyspace::try_get), which reads only memory.
+/// The result of `Keyspace::try_get`, which reads only memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum TryGet<T> {
