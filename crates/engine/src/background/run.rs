@@ -105,9 +105,10 @@ pub(crate) fn schedule_compactions(upkeep: &Arc<Upkeep>) {
 
 /// Schedules a check for the moment when enough entries have expired.
 fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
-    let Some(wait) = upkeep.expiry_timer.arm(upkeep.history.clock.now()) else { return };
-    let job = job_of(upkeep, |upkeep| {
-        upkeep.expiry_timer.disarm();
+    let (now, clock) = (upkeep.history.clock.now(), upkeep.setup.now());
+    let Some(check) = upkeep.expiry_timer.arm(now, clock) else { return };
+    let job = job_of(upkeep, move |upkeep| {
+        upkeep.expiry_timer.disarm(check);
         if upkeep.health.check_open_for_writing().is_err() {
             return Progress::Done;
         }
@@ -117,7 +118,7 @@ fn schedule_expiry_check(upkeep: &Arc<Upkeep>) {
         }
         Progress::Done
     });
-    upkeep.setup.executor.submit_after(wait, Lane::Flush, job);
+    upkeep.setup.executor.submit_after(check.wait, Lane::Flush, job);
 }
 
 /// Like [`schedule_compactions`], but in a worker, since it may read the samples of many tables.
