@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Other tables are written again as soon as half of what they hold has expired, which their median
-//! tells.
+//! tells, unless they can soon be dropped: that costs one edit.
 
 use super::choose::{Tables, column_of, finish, job};
 use super::job::{Job, JobReason};
@@ -24,6 +24,11 @@ use std::sync::Arc;
 
 /// A table is written again if at least one in this many entries has expired or is a tombstone.
 const EXPIRED_PARTS: u64 = 2;
+
+/// A table that can be dropped when its last entry expires waits for that, if the time left is at most
+/// this many times the time since its first entry expired. Entries of one lifetime expire at the pace
+/// at which they were written, so half of them have expired about halfway.
+const WAIT_FACTOR: u64 = 2;
 
 /// Returns the compactions that remove entries that have expired at `moment`, the best first.
 pub(super) fn pick_expired(version: &Version, options: &TreeOptions, moment: Moment) -> Vec<Job> {
@@ -61,7 +66,16 @@ fn rewrite(version: &Version, level: usize, table: &Arc<TableHandle>) -> Job {
 
 fn is_half_expired(meta: &TableMeta, moment: Moment) -> bool {
     let expired = meta.expiries.expired_at(moment);
-    expired > 0 && (expired + meta.deletes).saturating_mul(EXPIRED_PARTS) >= meta.entries
+    let is_half =
+        expired > 0 && (expired + meta.deletes).saturating_mul(EXPIRED_PARTS) >= meta.entries;
+    is_half && !expires_soon(meta, moment)
+}
+
+/// Returns whether all that the table holds will have expired soon, so that it can be dropped.
+fn expires_soon(meta: &TableMeta, moment: Moment) -> bool {
+    let (min, max) = (meta.expiries.min.millis(), meta.expiries.max.millis());
+    let (passed, left) = (moment.millis().saturating_sub(min), max.saturating_sub(moment.millis()));
+    meta.is_expired_at(meta.expiries.max) && left > 0 && left <= passed.saturating_mul(WAIT_FACTOR)
 }
 
 /// Returns the first moment after `moment` at which `pick_expired` may find a compaction in

@@ -90,22 +90,44 @@ fn a_table_with_a_deleted_range_is_never_dropped_unread() {
 
 #[test]
 fn a_table_is_written_again_when_its_median_has_passed() {
-    let last = ["L6 1 a..f #3 900 @10-20-30", "L6 2 g..k #3 900"];
+    let last = ["L6 1 a..f #3 900 @10-20-9000", "L6 2 g..k #3 900"];
     assert_eq!(
         (picked_at(19, &last), picked_at(20, &last)),
         ("nothing".to_owned(), "expired: L6 000001 -> L6".to_owned())
     );
-    let upper = ["L5 1 a..f #3 900 @10-20-30", "L6 2 d..k #1 900", "L6 3 m..n #1 900"];
+    let upper = ["L5 1 a..f #3 900 @10-20-9000", "L6 2 d..k #1 900", "L6 3 m..n #1 900"];
     assert_eq!(picked_at(20, &upper), "expired: L5 000001, L6 000002 -> L6");
-    let alone = ["L5 1 a..f #3 900 @10-20-30", "L6 3 m..n #1 900"];
+    let alone = ["L5 1 a..f #3 900 @10-20-9000", "L6 3 m..n #1 900"];
     assert_eq!(picked_at(20, &alone), "expired: L5 000001 -> L6");
-    let l0 = ["L0 1 a..f #9 90 @10-20-30", "L0 2 a..b #5 90", "L6 3 e..k #1 900"];
+    let l0 = ["L0 1 a..f #9 90 @10-20-9000", "L0 2 a..b #5 90", "L6 3 e..k #1 900"];
     assert_eq!(picked_at(20, &l0), "expired: L0 000001 000002, L6 000003 -> L6");
     let half = ["L6 1 a..f #3 900 %@10-20-30"];
     assert_eq!(
         (picked_at(29, &half), picked_at(30, &half)),
         ("nothing".to_owned(), "expired: L6 000001 -> L6".to_owned())
     );
+}
+
+#[test]
+fn a_table_that_can_soon_be_dropped_is_not_written_again_at_its_median() {
+    let drop = "expired: L6 000001 drop";
+    for (table, picked) in [
+        ("L6 1 a..f #3 900 @10-20-30", ["nothing", "nothing", drop]),
+        ("L6 1 a..f #3 900 @10-20-40", ["nothing", "nothing", "nothing"]),
+        // Too far away for what has passed since the first entry expired.
+        ("L6 1 a..f #3 900 @10-20-41", ["expired: L6 000001 -> L6", "nothing", "nothing"]),
+        ("L6 1 a..f #3 900 @10-20-9000", ["expired: L6 000001 -> L6"; 3]),
+        ("L6 1 a..f #3 900 @10-20-30 ranges", ["expired: L6 000001 -> L6"; 3]),
+    ] {
+        assert_eq!([20, 29, 30].map(|millis| picked_at(millis, &[table])), picked, "{table}");
+    }
+}
+
+#[test]
+fn a_table_that_could_not_be_dropped_in_the_end_is_written_again() {
+    let tables = ["L5 1 a..f #9 100 @10-20-30", "L6 2 a..f #3 900"];
+    let picked = [29, 30].map(|millis| picked_at(millis, &tables));
+    assert_eq!(picked, ["nothing", "expired: L5 000001, L6 000002 -> L6"]);
 }
 
 #[test]
