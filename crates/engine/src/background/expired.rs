@@ -2,7 +2,7 @@
 
 use super::upkeep::Upkeep;
 use super::watch::watch;
-use flagstone_tree::{next_expiry, pick_expired};
+use flagstone_tree::{Policy, next_expiry, pick_expired};
 use std::sync::Arc;
 
 /// Watches the trees in which enough entries have expired, and notes when the next entries expire.
@@ -13,7 +13,9 @@ pub(super) fn watch_expired(upkeep: &Arc<Upkeep>) -> bool {
     for keyspace in upkeep.keyspaces.all().iter().filter(|keyspace| keyspace.expires()) {
         for tree in &keyspace.trees {
             let view = tree.view();
-            if pick_expired(view.version(), tree.options(), moment).is_some() {
+            // A tree whose compaction waits until writers rest is watched too: it is found then.
+            let policy = Policy::Leveling;
+            if pick_expired(view.version(), tree.options(), policy, moment).is_some() {
                 watch(upkeep, tree);
                 is_any = true;
             }

@@ -312,7 +312,8 @@ impl Claim {
         let (version, options) = (view.version(), &tree.current_options());
         let job = needed().or_else(|| pass.next(version, options));
         // Tables that the pass skips may hold expired entries.
-        let job = job.or_else(|| pick_expired(version, options, moment))?;
+        let expired = || pick_expired(version, options, Policy::Leveling, moment);
+        let job = job.or_else(expired)?;
         let (snapshots, visible) = upkeep.history.live();
         let compaction = Compaction::start(tree, job, &snapshots, visible)?;
         let compaction = compaction.expiring_through(moment);

@@ -59,7 +59,7 @@ fn start_compaction(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>) -> Option<Compaction
     let moment = upkeep.expire_through();
     let (snapshots, visible) = upkeep.history.live();
     let (view, policy) = (tree.view(), policy(upkeep, tree));
-    let mut expired = pick_expired(view.version(), tree.options(), moment);
+    let mut expired = pick_expired(view.version(), tree.options(), policy, moment);
     if let Some(job) = expired.take_if(|job| job.dropped_at.is_some())
         && let Some(compaction) = Compaction::start(tree, job, &snapshots, visible)
     {

@@ -32,14 +32,20 @@ pub fn pick_hidden(version: &Version, options: &TreeOptions, oldest: SeqNo) -> O
 }
 
 /// Returns a compaction that removes entries that have expired at `moment`: it drops tables unread
-/// if all they hold has expired, else it writes a table again of which at least half has. Pure; the
-/// cost is proportional to the number of tables.
+/// if all they hold has expired, else it writes a table again of which at least half has. Under
+/// [`Policy::Tiering`] that is a table of the last level. Pure; the cost is proportional to the
+/// number of tables, and of those that the tables of L0 that are considered overlap.
 ///
 /// No reader may judge by an earlier moment.
-pub fn pick_expired(version: &Version, options: &TreeOptions, moment: Moment) -> Option<Job> {
-    let jobs = expired::pick_expired(version, options, moment);
+pub fn pick_expired(
+    version: &Version,
+    options: &TreeOptions,
+    policy: Policy,
+    moment: Moment,
+) -> Option<Job> {
+    let mut jobs = expired::pick_expired(version, options, policy, moment);
     // A damaged table can be dropped, because it is not read.
-    jobs.into_iter().find(|job| job.dropped_at.is_some() || !is_blocked(version, job))
+    jobs.find(|job| job.dropped_at.is_some() || !is_blocked(version, job))
 }
 
 /// Returns whether `job` needs a quarantined table.

@@ -10,47 +10,72 @@
 //! ```
 //!
 //! Other tables are written again as soon as half of what they hold has expired, which their median
-//! tells, unless they can soon be dropped: that costs one edit.
+//! tells, unless they can soon be dropped: that costs one edit. A table of L0 takes what it
+//! overlaps with it, so it stays if that is too much for one job.
 
 use super::choose::{Tables, column_of, finish, job};
+use super::fences::job_bytes_max;
 use super::job::{Job, JobReason};
 use super::shape::{Policy, Shape};
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
 use flagstone_base::{FileNumber, Moment};
 use flagstone_sst::TableMeta;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A table is written again if at least one in this many entries has expired or is a tombstone.
 const EXPIRED_PARTS: u64 = 2;
 
-/// A table that can be dropped when its last entry expires waits for that, if the time left is at most
-/// this many times the time since its first entry expired. Entries of one lifetime expire at the pace
-/// at which they were written, so half of them have expired about halfway.
+/// A table that can be dropped when its last entry expires waits for that, if the time left is at
+/// most this many times the time since its first entry expired. Entries of one lifetime expire at
+/// the pace at which they were written, so half of them have expired about halfway.
 const WAIT_FACTOR: u64 = 2;
 
-/// Returns the compactions that remove entries that have expired at `moment`, the best first.
-pub(super) fn pick_expired(version: &Version, options: &TreeOptions, moment: Moment) -> Vec<Job> {
+/// Returns the compactions that remove entries that have expired at `moment`, the best first. None
+/// is computed before it is asked for.
+///
+/// Under [`Policy::Tiering`] a table is written again only in the last level, where it costs its
+/// own bytes. The entries of other tables expire on their way down.
+pub(super) fn pick_expired(
+    version: &Version,
+    options: &TreeOptions,
+    policy: Policy,
+    moment: Moment,
+) -> impl Iterator<Item = Job> {
     let dropped = expired_tables(version, moment);
-    if !dropped.is_empty() {
+    let drop = (!dropped.is_empty()).then(|| {
         let job = finish(dropped, 0, JobReason::Expired, false);
-        return vec![Job { dropped_at: Some(moment), ..job }];
-    }
-    let is_half = |table: &&Arc<TableHandle>| is_half_expired(table.meta(), moment);
-    let (runs, mut jobs) = (version.l0_runs(), Vec::new());
-    for level in (1..LEVELS).rev() {
-        let tables = version.level(level).iter().filter(is_half);
-        jobs.extend(tables.map(|table| rewrite(version, level, table)));
-    }
-    for (age, run) in runs.iter().enumerate() {
-        for table in run.iter().filter(is_half) {
+        Job { dropped_at: Some(moment), ..job }
+    });
+    let is_tiering = policy == Policy::Tiering;
+    let uppermost = if is_tiering { LEVELS - 1 } else { 1 };
+    let levels = (uppermost..LEVELS).rev().flat_map(move |level| {
+        let tables = version.level(level).iter();
+        let half = tables.filter(move |table| is_half_expired(table.meta(), moment));
+        half.map(move |table| rewrite(version, level, table))
+    });
+    let l0 = (!is_tiering).then(|| columns(version, options, moment));
+    drop.into_iter().chain(levels).chain(l0.into_iter().flatten())
+}
+
+/// Returns the compactions of tables of L0 of which half has expired, with what they overlap,
+/// except those that are too large for one job.
+fn columns(version: &Version, options: &TreeOptions, moment: Moment) -> impl Iterator<Item = Job> {
+    let runs = version.l0_runs();
+    let tables = runs.iter().enumerate().flat_map(|(age, run)| run.iter().map(move |t| (age, t)));
+    let half = tables.filter(move |(_, table)| is_half_expired(table.meta(), moment));
+    let limits = OnceCell::new();
+    half.filter_map(move |(age, table)| {
+        let (base, bytes_max) = *limits.get_or_init(|| {
             let base = Shape::of(version, options, Policy::Leveling).base;
-            let inputs = column_of(table, &runs[..age]);
-            jobs.push(Job { is_move: false, ..job(version, inputs, base, JobReason::Expired) });
-        }
-    }
-    jobs
+            (base, job_bytes_max(version, options))
+        });
+        let inputs = column_of(table, &runs[..age]);
+        let job = Job { is_move: false, ..job(version, inputs, base, JobReason::Expired) };
+        (job.bytes <= bytes_max).then_some(job)
+    })
 }
 
 /// Returns the compaction that writes `table` again: into the next level, or in place in the last

@@ -199,7 +199,7 @@ impl BenchTree {
     /// Runs one compaction for expired entries if one is due.
     pub(crate) fn expire_once(&mut self) -> bool {
         let version = Arc::clone(self.tree.view().version());
-        let job = pick_expired(&version, self.tree.options(), self.safe());
+        let job = pick_expired(&version, self.tree.options(), Policy::Leveling, self.safe());
         job.map(|job| self.run(job)).is_some()
     }
 

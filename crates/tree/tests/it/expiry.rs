@@ -3,7 +3,7 @@
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_env::Disk;
-use flagstone_tree::{Compaction, Direction, ScanOptions, pick_expired};
+use flagstone_tree::{Compaction, Direction, Policy, ScanOptions, pick_expired};
 use std::cell::Cell;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -176,7 +176,8 @@ fn a_table_that_is_not_wholly_published_or_no_longer_fits_is_not_dropped() {
     tree.put_until(b"b", b"1", at(100));
     tree.flush();
     let version = Arc::clone(tree.tree.view().version());
-    let job = pick_expired(&version, tree.tree.options(), at(100)).unwrap();
+    let options = tree.tree.options();
+    let job = pick_expired(&version, options, Policy::Tiering, at(100)).unwrap();
     assert_eq!(job.to_string(), "expired: L0 000001 drop");
     let start = |visible| Compaction::start(&tree.tree, job.clone(), &[], SeqNo::new(visible));
     assert!(start(1).is_none(), "an entry is not published");

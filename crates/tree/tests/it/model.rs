@@ -178,8 +178,9 @@ impl Run {
                 let version = std::sync::Arc::clone(self.real.tree.view().version());
                 let (snapshots, last) = (&self.real.snapshots, self.real.last);
                 let safe = self.real.safe();
+                let policy = [Policy::Leveling, Policy::Tiering][self.rng.below(2) as usize];
                 let job = match self.rng.below(7) {
-                    6 => pick_expired(&version, self.real.tree.options(), safe),
+                    6 => pick_expired(&version, self.real.tree.options(), policy, safe),
                     0 => first_full(&version, self.real.tree.options()),
                     5 => self.real.tree.pick_space(snapshots, last).map(|(job, _)| job),
                     1 | 2 => pick(&version, self.real.tree.options(), Policy::Leveling),

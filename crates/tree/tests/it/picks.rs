@@ -57,7 +57,15 @@ fn picked(tables: &[&str]) -> String {
 }
 
 fn picked_at(millis: u64, tables: &[&str]) -> String {
-    let job = pick_expired(&version(tables), &options(), Moment::from_millis(millis));
+    picked_expired((millis, Policy::Leveling), &options(), tables)
+}
+
+fn picked_expired(
+    (millis, policy): (u64, Policy),
+    options: &TreeOptions,
+    tables: &[&str],
+) -> String {
+    let job = pick_expired(&version(tables), options, policy, Moment::from_millis(millis));
     job.map_or_else(|| "nothing".to_owned(), |job| job.to_string())
 }
 
@@ -128,6 +136,39 @@ fn a_table_that_could_not_be_dropped_in_the_end_is_written_again() {
     let tables = ["L5 1 a..f #9 100 @10-20-30", "L6 2 a..f #3 900"];
     let picked = [29, 30].map(|millis| picked_at(millis, &tables));
     assert_eq!(picked, ["nothing", "expired: L5 000001, L6 000002 -> L6"]);
+}
+
+#[test]
+fn a_table_of_l0_whose_half_has_expired_stays_if_what_it_overlaps_is_too_much_for_a_job() {
+    let small = TreeOptions { job_bytes_min: 1000, ..options() };
+    let picked = |options: &TreeOptions, older: &str| {
+        let tables = ["L0 1 a..c #9 100 @10-20-9000", older, "L6 3 a..z #1 500"];
+        picked_expired((20, Policy::Leveling), options, &tables)
+    };
+    let whole = "expired: L0 000001 000002, L6 000003 -> L6";
+    assert_eq!(picked(&small, "L0 2 b..z #5 400"), whole);
+    assert_eq!(picked(&small, "L0 2 b..z #5 401"), "nothing");
+    assert_eq!(picked(&options(), "L0 2 b..z #5 401"), whole);
+    // One that is too large leaves the others alone.
+    let beside = [
+        "L0 1 a..c #9 100 @10-20-9000",
+        "L0 2 b..k #5 900",
+        "L0 4 x..z #9 100 @10-20-9000",
+        "L0 5 w..x #5 100",
+        "L6 3 a..f #1 500",
+    ];
+    let picked = picked_expired((20, Policy::Leveling), &small, &beside);
+    assert_eq!(picked, "expired: L0 000004 000005 -> L6");
+}
+
+#[test]
+fn under_tiering_tables_are_dropped_and_only_those_of_the_last_level_written_again() {
+    let picked = |table| picked_expired((20, Policy::Tiering), &options(), &[table]);
+    assert_eq!(picked("L0 1 a..f #9 100 @10-20-20"), "expired: L0 000001 drop");
+    assert_eq!(picked("L6 1 a..f #9 100 @10-20-9000"), "expired: L6 000001 -> L6");
+    for upper in ["L0 1 a..f #9 100 @10-20-9000", "L5 1 a..f #9 100 @10-20-9000"] {
+        assert_eq!(picked(upper), "nothing", "{upper}");
+    }
 }
 
 #[test]
