@@ -9,26 +9,21 @@ use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// The registered SeqNos and their readers.
+/// The registered SeqNos and moments, with the number of readers of each.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    held: Mutex<BTreeMap<SeqNo, Readers>>,
+    /// The number of readers at each point. Readers at one SeqNo differ in their moments: the
+    /// oldest of them must not hold expiry back for longer than it reads.
+    held: Mutex<BTreeMap<ReadPoint, usize>>,
     /// Garbage waits for readers at SeqNos below this one; 0 if none does.
     awaited_below: AtomicU64,
     /// Called when the last of these readers is gone.
     on_oldest_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
-/// The readers at one SeqNo.
-struct Readers {
-    count: usize,
-    /// The earliest moment by which one of them judges.
-    moment: Moment,
-}
-
 /// The point in history that a reader sees: the writes up to a SeqNo, without those that have
-/// expired at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// expired at a moment. Points are ordered by SeqNo first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReadPoint {
     pub(crate) seqno: SeqNo,
     pub(crate) moment: Moment,
@@ -53,22 +48,22 @@ impl Snapshots {
         // Read after the SeqNo: a reader that sees an entry with an expiry finds the clock in use.
         let moment = clock.of_reader();
         let point = ReadPoint { seqno, moment };
-        let readers = held.entry(seqno).or_insert(Readers { count: 0, moment });
-        readers.count += 1;
-        readers.moment = readers.moment.min(moment);
+        *held.entry(point).or_insert(0) += 1;
         Registered { snapshots: Arc::clone(self), point }
     }
 
     /// The earliest moment by which a registered reader judges; MAX if there is no reader.
     pub(super) fn moment(&self) -> Moment {
         let held = self.held.lock();
-        held.values().map(|readers| readers.moment).min().unwrap_or(Moment::MAX)
+        held.keys().map(|point| point.moment).min().unwrap_or(Moment::MAX)
     }
 
     /// The registered SeqNos, ascending, and the SeqNo visible now.
     pub(crate) fn live(&self, publisher: &Publisher) -> (Vec<SeqNo>, SeqNo) {
         let held = self.held.lock();
-        (held.keys().copied().collect(), publisher.visible())
+        let mut seqnos: Vec<SeqNo> = held.keys().map(|point| point.seqno).collect();
+        seqnos.dedup();
+        (seqnos, publisher.visible())
     }
 
     /// Sets the function to call when the oldest reader is gone and garbage waits for that. The
@@ -92,22 +87,23 @@ impl Snapshots {
 
     /// Returns whether a reader at `seqno` or below is registered.
     pub(crate) fn is_held(&self, seqno: SeqNo) -> bool {
-        self.held.lock().first_key_value().is_some_and(|(oldest, _)| *oldest <= seqno)
+        self.held.lock().first_key_value().is_some_and(|(oldest, _)| oldest.seqno <= seqno)
     }
 
-    /// Removes a reader at `seqno`. Returns true if it was the oldest, and garbage waits for that.
-    fn give_up(&self, seqno: SeqNo) -> bool {
+    /// Removes a reader at `point`. Returns true if it was the last one at the oldest SeqNo, and
+    /// garbage waits for that.
+    fn give_up(&self, point: ReadPoint) -> bool {
         let mut held = self.held.lock();
-        let Some(readers) = held.get_mut(&seqno) else { return false };
-        readers.count -= 1;
-        if readers.count > 0 {
+        let Some(count) = held.get_mut(&point) else { return false };
+        *count -= 1;
+        if *count > 0 {
             return false;
         }
-        held.remove(&seqno);
+        held.remove(&point);
         // Read under the lock: a tree that begins to wait says so first, and then checks for the
         // reader.
-        let is_awaited = seqno.get() < self.awaited_below.load(Ordering::Relaxed);
-        is_awaited && held.first_key_value().is_none_or(|(oldest, _)| *oldest > seqno)
+        let is_awaited = point.seqno.get() < self.awaited_below.load(Ordering::Relaxed);
+        is_awaited && held.first_key_value().is_none_or(|(oldest, _)| oldest.seqno > point.seqno)
     }
 }
 
@@ -124,17 +120,14 @@ impl Registered {
 
 impl Clone for Registered {
     fn clone(&self) -> Self {
-        let ReadPoint { seqno, moment } = self.point;
-        let mut held = self.snapshots.held.lock();
-        held.entry(seqno).or_insert(Readers { count: 0, moment }).count += 1;
-        drop(held);
+        *self.snapshots.held.lock().entry(self.point).or_insert(0) += 1;
         Self { snapshots: Arc::clone(&self.snapshots), point: self.point }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if self.snapshots.give_up(self.point.seqno)
+        if self.snapshots.give_up(self.point)
             && let Some(tell) = self.snapshots.on_oldest_gone.get()
         {
             tell();
@@ -169,6 +162,36 @@ mod tests {
         assert_eq!((snapshots.moment(), third.point().moment), (begun, begun));
         drop((second, third));
         assert_eq!(snapshots.moment(), Moment::MAX);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_holds_nothing_back_while_others_read_at_its_seqno() {
+        let (manual, snapshots) = (Arc::new(ManualClock::default()), Arc::<Snapshots>::default());
+        let clock = ExpiryClock::new(Arc::clone(&manual) as _, Moment::ZERO, true);
+        let publisher = Publisher::new(SeqNo::new(7));
+        let mut reader = snapshots.register(&publisher, &clock);
+        for _ in 0..10 {
+            manual.advance(Duration::from_secs(5));
+            let next = snapshots.register(&publisher, &clock);
+            assert_eq!(snapshots.moment(), reader.point().moment);
+            assert_eq!(snapshots.live(&publisher).0, [SeqNo::new(7)]);
+            reader = next;
+            assert_eq!(snapshots.moment(), clock.now());
+        }
+        snapshots.await_seqno(SeqNo::new(7));
+        let told = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&told);
+        snapshots.on_oldest_gone(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let last = reader.clone();
+        manual.advance(Duration::from_secs(5));
+        let later = snapshots.register(&publisher, &clock);
+        drop((reader, last));
+        assert!(snapshots.is_held(SeqNo::new(7)));
+        assert_eq!(told.load(Ordering::Relaxed), 0, "another one still reads at the SeqNo");
+        drop(later);
+        assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 
     #[test]

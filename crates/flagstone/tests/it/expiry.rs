@@ -135,6 +135,30 @@ fn expired_tables_go_without_a_write_or_a_call() {
 }
 
 #[test]
+fn readers_that_overlap_keep_only_what_one_of_them_sees() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.keyspace("kv").unwrap();
+    for n in 0..100_u32 {
+        kv.put_with(n.to_be_bytes(), [7_u8; 200], within(&session, 60)).unwrap();
+    }
+    session.db.flush().unwrap();
+    // Nothing is written meanwhile: all of them read at one SeqNo.
+    let first = session.db.snapshot();
+    world.clock.advance(seconds(30));
+    let second = session.db.snapshot();
+    drop(first);
+    world.clock.advance(seconds(30));
+    session.settle();
+    assert_eq!(second.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 100);
+    let third = session.db.snapshot();
+    drop(second);
+    session.settle();
+    assert_eq!(tables(&world), 0, "the third one sees none of it");
+    assert_eq!(third.scan::<Vec<u8>>(&kv, ..).unwrap().count(), 0);
+}
+
+#[test]
 fn a_later_put_has_no_expiry_and_an_update_keeps_it() {
     let world = World::new(1);
     let session = open(&world, &small());
