@@ -282,7 +282,9 @@ impl Keyspace {
         count(&self.handle, &self.core)
     }
 
-    /// Estimates the number of keys from counters, without reading.
+    /// Returns about how many keys there are, from counters alone. A tombstone in a table counts as
+    /// one key less: too few if it deletes nothing older, as one of a put that expired before its
+    /// flush.
     pub fn approximate_count(&self) -> u64 {
         let entries = self.core.trees.iter().map(|tree| {
             let stats = tree.stats();

@@ -165,9 +165,11 @@ impl Batch {
     /// covered by a deleted range. With a snapshot this guards everything that a decision was based on,
     /// absent keys included.
     ///
-    /// A compaction may have dropped a delete of the key. Where that cannot be ruled out, the commit returns
-    /// Conflict. So an absent key can be a conflict although it was not written, if the database has flushed
-    /// since `version`. Read again and retry, as after any conflict.
+    /// Flushes and compactions drop deletes, and entries that have expired. Where that cannot be
+    /// ruled out for the key, the commit returns Conflict. So an absent key can be a conflict
+    /// although it was not written, if tables were written or dropped since `version`. That an
+    /// entry expires is no write: until it is dropped, the condition holds. Read again and retry,
+    /// as after any conflict.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -232,8 +232,9 @@ impl Keyspace {
         self.0.count()
     }
 
-    /// Returns about how many keys there are, from counters alone. Overwritten and deleted keys that were
-    /// not compacted yet are estimated.
+    /// Returns about how many keys there are, from counters alone. Overwritten and expired entries
+    /// count until compactions remove them. A delete in a table counts as one key less: too few if
+    /// it deletes nothing older. A put that has expired when it is flushed becomes such a delete.
     #[inline]
     pub fn approximate_count(&self) -> u64 {
         self.0.approximate_count()

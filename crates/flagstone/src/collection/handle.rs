@@ -233,7 +233,8 @@ impl Collection {
         self.keyspace.count()
     }
 
-    /// Returns about how many documents there are, from counters alone.
+    /// Returns about how many documents there are, from counters alone: see
+    /// [`Keyspace::approximate_count`](crate::Keyspace::approximate_count).
     pub fn approximate_count(&self) -> u64 {
         self.keyspace.approximate_count()
     }

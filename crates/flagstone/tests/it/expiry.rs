@@ -264,9 +264,16 @@ fn conditions_judge_by_the_moment_of_the_commit() {
     assert_eq!(commit(&same), Err(ErrorKind::Conflict));
     // Nobody has written the key: expiry is no write.
     assert_eq!((commit(&absent), commit(&unchanged)), (Ok(()), Ok(())));
+    let since = snapshot.version();
     drop(snapshot);
     session.db.compact().unwrap();
     assert_eq!((commit(&absent), commit(&same)), (Ok(()), Err(ErrorKind::Conflict)));
+    // The entry is gone, and with it the SeqNo of the newest write.
+    let unchanged = |batch: &mut Batch| batch.expect_unchanged_since(&kv, "k", since).unwrap();
+    assert_eq!(commit(&unchanged), Err(ErrorKind::Conflict));
+    let now = session.db.snapshot().version();
+    let unchanged = |batch: &mut Batch| batch.expect_unchanged_since(&kv, "k", now).unwrap();
+    assert_eq!(commit(&unchanged), Ok(()));
 }
 
 #[test]
